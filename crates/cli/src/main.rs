@@ -1,0 +1,2 @@
+//! The `zoneweave` command.
+fn main() {}
