@@ -1,1 +1,21 @@
-//! Placeholder.
+//! What zoned drives and block devices look like to the rest of Zoneweave.
+//!
+//! [`ZonedDevice`] is one drive: zones, write pointers, commands with out-of-band metadata beside
+//! each block. [`BlockDevice`] is what a front end serves. Engines know these traits only, so that
+//! they run unchanged on emulated and real drives, in virtual and in real time.
+
+mod address;
+mod block;
+mod buffer;
+mod command;
+mod device;
+mod geometry;
+mod status;
+
+pub use address::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneAddress, ZoneId, ZoneOffset};
+pub use block::{BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState};
+pub use buffer::{AlignedBuffer, Payload, zero_blocks};
+pub use command::{Command, Outcome, Reply, ZoneAction};
+pub use device::{Completion, Responder, ZonedDevice, ZonedDeviceExt, completion};
+pub use geometry::{Geometry, GeometryError, OobKind, ZoneInfo, ZoneState};
+pub use status::Status;

@@ -1,0 +1,145 @@
+//! Data on its way to and from drives: shared slices of page-aligned memory.
+//!
+//! [`bytes::Bytes`] is the shared slice: parity, retries and coalesced writes hold the same
+//! memory, and a command keeps it alive until its completion. [`AlignedBuffer`] is memory while it
+//! has one owner and can still be written; freezing it makes a `Bytes` without copying.
+
+use bytes::Bytes;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
+
+use crate::{BLOCK_BYTES, BlockCount, OOB_BYTES};
+
+#[derive(FromBytes, IntoBytes, Immutable, Clone)]
+#[repr(C, align(4096))]
+struct Page([u8; BLOCK_BYTES]);
+
+/// Page-aligned memory of whole blocks with one owner.
+pub struct AlignedBuffer {
+    pages: Box<[Page]>,
+}
+
+impl AlignedBuffer {
+    /// Zeroed memory for `blocks` blocks.
+    ///
+    /// # Panics
+    /// If the machine is out of memory.
+    #[must_use]
+    pub fn zeroed(blocks: BlockCount) -> Self {
+        let pages = <[Page]>::new_box_zeroed_with_elems(blocks.index());
+        Self { pages: pages.expect("memory for a bounded number of blocks") }
+    }
+
+    /// The same memory as a shared slice.
+    #[must_use]
+    pub fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for AlignedBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self.pages.as_bytes()
+    }
+}
+
+impl AsMut<[u8]> for AlignedBuffer {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.pages.as_mut_bytes()
+    }
+}
+
+static ZEROS: [u8; 64 * BLOCK_BYTES] = [0; 64 * BLOCK_BYTES];
+
+/// A slice of `count` zero blocks, shared up to 64 blocks.
+#[must_use]
+pub fn zero_blocks(count: BlockCount) -> Bytes {
+    if count.data_bytes() <= ZEROS.len() {
+        return Bytes::from_static(&ZEROS[..count.data_bytes()]);
+    }
+    AlignedBuffer::zeroed(count).freeze()
+}
+
+/// Blocks of data with their out-of-band metadata.
+///
+/// `data` is a scatter list whose pieces are whole blocks; `oob` has 64 bytes a block, or is empty
+/// where the drive has none or nobody asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// The blocks, in order.
+    pub data: Vec<Bytes>,
+    /// Their metadata, in the same order.
+    pub oob: Bytes,
+}
+
+impl Payload {
+    /// A payload of one slice.
+    #[must_use]
+    pub fn new(data: Bytes, oob: Bytes) -> Self {
+        let payload = Self { data: vec![data], oob };
+        payload.assert_whole();
+        payload
+    }
+
+    /// The number of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> BlockCount {
+        BlockCount::of_data_bytes(self.data.iter().map(Bytes::len).sum())
+    }
+
+    /// Asserts that pieces are whole blocks and metadata matches them.
+    pub fn assert_whole(&self) {
+        assert!(self.data.iter().all(|piece| piece.len().is_multiple_of(BLOCK_BYTES)));
+        let matches = self.oob.is_empty() || self.oob.len() == self.blocks().oob_bytes();
+        assert!(matches, "{} metadata bytes for {}", self.oob.len(), self.blocks());
+    }
+
+    /// Block `index` of the payload, sharing its memory.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    #[must_use]
+    pub fn block(&self, index: usize) -> Bytes {
+        let mut at = index * BLOCK_BYTES;
+        for piece in &self.data {
+            if at < piece.len() {
+                return piece.slice(at..at + BLOCK_BYTES);
+            }
+            at -= piece.len();
+        }
+        panic!("block {index} of a payload of {}", self.blocks());
+    }
+
+    /// The metadata of block `index`; empty if the payload carries none.
+    #[must_use]
+    pub fn block_oob(&self, index: usize) -> Bytes {
+        if self.oob.is_empty() {
+            return Bytes::new();
+        }
+        self.oob.slice(index * OOB_BYTES..(index + 1) * OOB_BYTES)
+    }
+
+    /// Every block in order, sharing memory.
+    pub fn iter_blocks(&self) -> impl Iterator<Item = Bytes> + '_ {
+        self.data.iter().flat_map(|piece| {
+            (0..piece.len()).step_by(BLOCK_BYTES).map(move |at| piece.slice(at..at + BLOCK_BYTES))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_a_scatter_list_are_found_across_pieces() {
+        let mut buffer = AlignedBuffer::zeroed(BlockCount(2));
+        buffer.as_mut()[BLOCK_BYTES] = 7;
+        let two = buffer.freeze();
+        assert!(two.as_ptr().addr().is_multiple_of(BLOCK_BYTES));
+        let payload = Payload { data: vec![zero_blocks(BlockCount(1)), two], oob: Bytes::new() };
+        assert_eq!(payload.blocks(), BlockCount(3));
+        assert_eq!(payload.block(2)[0], 7);
+        assert_eq!(payload.iter_blocks().nth(2).unwrap()[0], 7);
+        assert_eq!(payload.block(1)[0], 0);
+    }
+}

@@ -1,0 +1,139 @@
+//! The device seam: one command in, one completion out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use zoneweave_runtime::{Receiver, Sender, oneshot};
+
+use crate::{
+    BlockCount, Command, Geometry, Outcome, Payload, Reply, Status, ZoneAction, ZoneAddress,
+    ZoneId, ZoneInfo,
+};
+
+/// A zoned drive.
+///
+/// Commands to one zone may be in flight together; a drive applies writes in the order of
+/// submission and appends in an order of its own. Dropping a [`Completion`] abandons the answer,
+/// not the command.
+pub trait ZonedDevice {
+    /// What the drive is.
+    fn geometry(&self) -> &Geometry;
+
+    /// Starts a command.
+    fn submit(&self, command: Command) -> Completion;
+}
+
+/// The answer to a command, once it comes.
+#[must_use]
+pub struct Completion(Receiver<Outcome>);
+
+/// The device's side of a [`Completion`]. Dropping it answers [`Status::Aborted`].
+pub struct Responder(Sender<Outcome>);
+
+/// A connected pair.
+pub fn completion() -> (Responder, Completion) {
+    let (sender, receiver) = oneshot();
+    (Responder(sender), Completion(receiver))
+}
+
+impl Responder {
+    /// Completes the command.
+    pub fn complete(self, outcome: Outcome) {
+        self.0.send(outcome);
+    }
+}
+
+impl Completion {
+    /// A command that is complete already.
+    pub fn ready(outcome: Outcome) -> Self {
+        Self(Receiver::ready(outcome))
+    }
+}
+
+impl Future for Completion {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        Pin::new(&mut self.0).poll(context).map(|outcome| outcome.unwrap_or(Err(Status::Aborted)))
+    }
+}
+
+/// Commands by name, with the reply each one has.
+///
+/// A drive that answers with the wrong kind of reply has a bug; [`Status::InternalError`] says so
+/// without taking the engine down.
+pub trait ZonedDeviceExt: ZonedDevice {
+    /// Reads `blocks` blocks with their metadata.
+    fn read(
+        &self,
+        at: ZoneAddress,
+        blocks: BlockCount,
+    ) -> impl Future<Output = Result<Payload, Status>> {
+        let completion = self.submit(Command::Read { at, blocks });
+        async move {
+            match completion.await? {
+                Reply::Read(payload) if payload.blocks() == blocks => Ok(payload),
+                _ => Err(Status::InternalError),
+            }
+        }
+    }
+
+    /// Writes at the write pointer.
+    fn write(
+        &self,
+        at: ZoneAddress,
+        payload: Payload,
+        fua: bool,
+    ) -> impl Future<Output = Result<ZoneAddress, Status>> {
+        written(self.submit(Command::Write { at, payload, fua }))
+    }
+
+    /// Appends to a zone.
+    fn append(
+        &self,
+        zone: ZoneId,
+        payload: Payload,
+        fua: bool,
+    ) -> impl Future<Output = Result<ZoneAddress, Status>> {
+        written(self.submit(Command::Append { zone, payload, fua }))
+    }
+
+    /// Changes the state of a zone.
+    fn manage(&self, zone: ZoneId, action: ZoneAction) -> impl Future<Output = Result<(), Status>> {
+        done(self.submit(Command::Manage { zone, action }))
+    }
+
+    /// Makes everything completed so far durable.
+    fn flush(&self) -> impl Future<Output = Result<(), Status>> {
+        done(self.submit(Command::Flush))
+    }
+
+    /// Reports every zone.
+    fn report(&self) -> impl Future<Output = Result<Vec<ZoneInfo>, Status>> {
+        let zones = self.geometry().zones;
+        let completion = self.submit(Command::Report { first: ZoneId(0), count: zones });
+        async move {
+            match completion.await? {
+                Reply::Zones(report) if report.len() == zones as usize => Ok(report),
+                _ => Err(Status::InternalError),
+            }
+        }
+    }
+}
+
+impl<D: ZonedDevice + ?Sized> ZonedDeviceExt for D {}
+
+async fn written(completion: Completion) -> Result<ZoneAddress, Status> {
+    match completion.await? {
+        Reply::Written(at) => Ok(at),
+        _ => Err(Status::InternalError),
+    }
+}
+
+async fn done(completion: Completion) -> Result<(), Status> {
+    match completion.await? {
+        Reply::Done => Ok(()),
+        _ => Err(Status::InternalError),
+    }
+}
