@@ -10,6 +10,7 @@ mod buffer;
 mod command;
 mod device;
 mod geometry;
+mod state;
 mod status;
 
 pub use address::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneAddress, ZoneId, ZoneOffset};
@@ -18,4 +19,5 @@ pub use buffer::{AlignedBuffer, Payload, zero_blocks};
 pub use command::{Command, Outcome, Reply, ZoneAction};
 pub use device::{Completion, Responder, ZonedDevice, ZonedDeviceExt, completion};
 pub use geometry::{Geometry, GeometryError, OobKind, ZoneInfo, ZoneState};
+pub use state::{ImportError, ZoneRecord, ZoneSet};
 pub use status::Status;
