@@ -1,0 +1,198 @@
+//! The first 48 bytes of every structured block: what it is, of which array, and its checksum.
+
+use std::fmt;
+
+use thiserror::Error;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::BLOCK_BYTES;
+
+use super::FORMAT_VERSION;
+
+const MAGIC: [u8; 8] = *b"ZNWEAVE\0";
+
+/// The identity of an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArrayUuid(pub [u8; 16]);
+
+impl fmt::Display for ArrayUuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        super::superblock::display_uuid(&self.0, f)
+    }
+}
+
+/// The start value of every checksum of an array: CRC-32C of its UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seed(u32);
+
+impl Seed {
+    /// The seed of an array.
+    #[must_use]
+    pub fn of(uuid: ArrayUuid) -> Self {
+        Self(crc32c::crc32c(&uuid.0))
+    }
+
+    /// The checksum of the pieces one after the other.
+    #[must_use]
+    pub fn checksum(self, pieces: &[&[u8]]) -> u32 {
+        pieces.iter().fold(self.0, |sum, piece| crc32c::crc32c_append(sum, piece))
+    }
+}
+
+/// What a structured block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum BlockType {
+    /// A superblock record.
+    Superblock = 1,
+    /// A segment header.
+    SegmentHeader = 2,
+    /// A block of an index run.
+    Index = 3,
+    /// Trimmed extents.
+    Tombstone = 4,
+}
+
+/// Why a block is not what it should be.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum FormatError {
+    /// The block is not one of ours, or was overwritten.
+    #[error("no Zoneweave block: the magic number is missing")]
+    BadMagic,
+    /// Written by a later release.
+    #[error("format version {found} is newer than the {FORMAT_VERSION} this release reads")]
+    Version {
+        /// The version found.
+        found: u16,
+    },
+    /// Another kind of block.
+    #[error("a block of another kind ({found}) than expected")]
+    Type {
+        /// The kind found.
+        found: u16,
+    },
+    /// The block belongs to another array.
+    #[error("a block of array {found}, not of this one")]
+    ForeignArray {
+        /// The array it belongs to.
+        found: ArrayUuid,
+    },
+    /// The contents changed since they were written.
+    #[error("checksum mismatch")]
+    Checksum,
+    /// The checksum is right but a field is out of range.
+    #[error("field `{field}` is out of range")]
+    Field {
+        /// The field.
+        field: &'static str,
+    },
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    magic: [u8; 8],
+    version: U16,
+    block_type: U16,
+    /// Bytes the checksum covers, from the start of the block.
+    length: U32,
+    checksum: U32,
+    reserved: [u8; 12],
+    array: [u8; 16],
+}
+
+/// Wraps and unwraps the body of a structured block.
+pub struct Envelope;
+
+impl Envelope {
+    /// Bytes before the body.
+    pub const BYTES: usize = 48;
+
+    /// Completes a block whose body is in place after [`Envelope::BYTES`].
+    pub fn seal(block: &mut [u8], block_type: BlockType, array: ArrayUuid, body_bytes: usize) {
+        let length = Self::BYTES + body_bytes;
+        assert!(block.len() == BLOCK_BYTES && length <= BLOCK_BYTES, "a body of {body_bytes}");
+        let raw = Raw {
+            magic: MAGIC,
+            version: FORMAT_VERSION.into(),
+            block_type: (block_type as u16).into(),
+            length: u32::try_from(length).expect("below 4096").into(),
+            checksum: 0.into(),
+            reserved: [0; 12],
+            array: array.0,
+        };
+        block[..Self::BYTES].copy_from_slice(raw.as_bytes());
+        let checksum = checksum_of(&block[..length], array);
+        block[16..20].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The array and body of a block of the given type.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub fn open(block: &[u8], block_type: BlockType) -> Result<(ArrayUuid, &[u8]), FormatError> {
+        let (raw, _) = Raw::ref_from_prefix(block).map_err(|_| FormatError::BadMagic)?;
+        if raw.magic != MAGIC {
+            return Err(FormatError::BadMagic);
+        }
+        let length = raw.length.get() as usize;
+        if length < Self::BYTES || length > block.len() {
+            return Err(FormatError::Field { field: "length" });
+        }
+        let array = ArrayUuid(raw.array);
+        if checksum_of(&block[..length], array) != raw.checksum.get() {
+            return Err(FormatError::Checksum);
+        }
+        if raw.version.get() != FORMAT_VERSION {
+            return Err(FormatError::Version { found: raw.version.get() });
+        }
+        if raw.block_type.get() != block_type as u16 {
+            return Err(FormatError::Type { found: raw.block_type.get() });
+        }
+        Ok((array, &block[Self::BYTES..length]))
+    }
+
+    /// As [`Envelope::open`], for a block that must belong to a known array.
+    ///
+    /// # Errors
+    /// The first thing found wrong, or that the block is another array's.
+    pub fn open_of(
+        block: &[u8],
+        block_type: BlockType,
+        array: ArrayUuid,
+    ) -> Result<&[u8], FormatError> {
+        let (found, body) = Self::open(block, block_type)?;
+        if found == array { Ok(body) } else { Err(FormatError::ForeignArray { found }) }
+    }
+}
+
+/// The checksum over a block with its checksum field taken as zero.
+fn checksum_of(covered: &[u8], array: ArrayUuid) -> u32 {
+    Seed::of(array).checksum(&[&covered[..16], &[0; 4], &covered[20..]])
+}
+
+const _: () = assert!(size_of::<Raw>() == Envelope::BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_flipped_bit_is_noticed() {
+        let array = ArrayUuid([7; 16]);
+        let mut block = vec![0_u8; BLOCK_BYTES];
+        block[Envelope::BYTES..Envelope::BYTES + 5].copy_from_slice(b"hello");
+        Envelope::seal(&mut block, BlockType::Index, array, 5);
+        assert_eq!(Envelope::open_of(&block, BlockType::Index, array), Ok(&b"hello"[..]));
+        for bit in 0..(Envelope::BYTES + 5) * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert!(Envelope::open(&block, BlockType::Index).is_err(), "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(
+            Envelope::open(&block, BlockType::SegmentHeader),
+            Err(FormatError::Type { found: 3 })
+        );
+        assert!(Envelope::open(&block[..10], BlockType::Index).is_err());
+    }
+}

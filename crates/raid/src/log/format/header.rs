@@ -1,0 +1,187 @@
+//! The segment header: the first block of each of a segment's zones, the same on all of them.
+//!
+//! Durable before the segment's first chunk; any one valid copy is enough. Its out-of-band record
+//! tells the column it was written for.
+
+use bytes::Bytes;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
+
+use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::layout::{Column, MAX_COLUMNS, Scheme};
+use crate::log::geometry::SegmentGeometry;
+
+const NO_ZONE: u32 = u32::MAX;
+
+/// What a segment is filled by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum StreamKind {
+    /// Writes of the volume's users.
+    User = 1,
+    /// Blocks moved out of segments that are reclaimed.
+    Relocation = 2,
+}
+
+/// A segment's identity and shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The segment's number, never used again in this array.
+    pub segment: u64,
+    /// The incarnation of its zones; every block of the segment repeats it.
+    pub generation: u64,
+    /// The array epoch in which it was made.
+    pub epoch: u64,
+    /// What it is filled by.
+    pub stream: StreamKind,
+    /// Whether chunks of a group may lie in any order (Zone Append), so that a table tells
+    /// which stripe each belongs to.
+    pub tabled: bool,
+    /// The shape, from which every offset follows.
+    pub geometry: SegmentGeometry,
+    /// The usable blocks of its zones, from which the shape follows.
+    pub zone_capacity: BlockCount,
+    /// Each column's zone; `None` where the member was missing when the segment was made.
+    pub zones: Vec<Option<ZoneId>>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    segment: U64,
+    generation: U64,
+    epoch: U64,
+    volume: U16,
+    shard: U16,
+    stream: u8,
+    tabled: u8,
+    data_chunks: u8,
+    parity_chunks: u8,
+    /// 0: parity rotates over the columns.
+    rotation: u8,
+    /// 0: metadata beside each block; 1: inline header blocks.
+    inline_metadata: u8,
+    reserved: [u8; 6],
+    chunk_blocks: U32,
+    group_rows: U32,
+    zone_capacity: U32,
+    rows: U32,
+    zones: [U32; MAX_COLUMNS],
+}
+
+impl SegmentHeader {
+    /// The header block.
+    #[must_use]
+    pub fn encode(&self, array: ArrayUuid) -> Bytes {
+        let scheme = self.geometry.scheme();
+        let mut zones = [U32::new(NO_ZONE); MAX_COLUMNS];
+        for (stored, zone) in zones.iter_mut().zip(&self.zones) {
+            *stored = zone.map_or(NO_ZONE, |zone| zone.0).into();
+        }
+        let small = |value: usize| u8::try_from(value).expect("at most 32 columns");
+        let raw = Raw {
+            segment: self.segment.into(),
+            generation: self.generation.into(),
+            epoch: self.epoch.into(),
+            volume: 0.into(),
+            shard: 0.into(),
+            stream: self.stream as u8,
+            tabled: self.tabled.into(),
+            data_chunks: small(scheme.data()),
+            parity_chunks: small(scheme.parity()),
+            rotation: 0,
+            inline_metadata: 0,
+            reserved: [0; 6],
+            chunk_blocks: self.geometry.chunk_blocks().into(),
+            group_rows: self.geometry.group_rows().into(),
+            zone_capacity: self.zone_capacity.0.into(),
+            rows: self.geometry.rows().into(),
+            zones,
+        };
+        let mut block = AlignedBuffer::zeroed(BlockCount(1));
+        let bytes = block.as_mut();
+        bytes[Envelope::BYTES..Envelope::BYTES + size_of::<Raw>()].copy_from_slice(raw.as_bytes());
+        Envelope::seal(bytes, BlockType::SegmentHeader, array, size_of::<Raw>());
+        block.freeze()
+    }
+
+    /// The header in a block.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(block: &[u8], array: ArrayUuid) -> Result<Self, FormatError> {
+        let body = Envelope::open_of(block, BlockType::SegmentHeader, array)?;
+        let (raw, _) =
+            Raw::ref_from_prefix(body).map_err(|_| FormatError::Field { field: "length" })?;
+        let geometry = decode_geometry(raw)?;
+        let columns = geometry.scheme().columns();
+        let stream = match raw.stream {
+            1 => StreamKind::User,
+            2 => StreamKind::Relocation,
+            _ => return Err(FormatError::Field { field: "stream" }),
+        };
+        if raw.tabled > 1 || raw.rotation != 0 || raw.inline_metadata != 0 {
+            return Err(FormatError::Field { field: "layout" });
+        }
+        let zones = raw.zones[..columns].iter().map(|zone| zone.get());
+        Ok(Self {
+            segment: raw.segment.get(),
+            generation: raw.generation.get(),
+            epoch: raw.epoch.get(),
+            stream,
+            tabled: raw.tabled == 1,
+            geometry,
+            zone_capacity: BlockCount(raw.zone_capacity.get()),
+            zones: zones.map(|zone| (zone != NO_ZONE).then_some(ZoneId(zone))).collect(),
+        })
+    }
+
+    /// The zone of a column.
+    #[must_use]
+    pub fn zone(&self, column: Column) -> Option<ZoneId> {
+        self.zones[column.index()]
+    }
+}
+
+fn decode_geometry(raw: &Raw) -> Result<SegmentGeometry, FormatError> {
+    let scheme = Scheme::new(raw.data_chunks.into(), raw.parity_chunks.into())
+        .map_err(|_| FormatError::Field { field: "scheme" })?;
+    let (chunk, group) = (raw.chunk_blocks.get(), raw.group_rows.get());
+    if !(1..=1024).contains(&chunk) || !(1..=65_536).contains(&group) {
+        return Err(FormatError::Field { field: "chunk or group" });
+    }
+    let capacity = BlockCount(raw.zone_capacity.get());
+    if capacity.0 > 1 << 28 {
+        return Err(FormatError::Field { field: "zone capacity" });
+    }
+    SegmentGeometry::new(scheme, capacity, chunk, group)
+        .filter(|geometry| geometry.rows() == raw.rows.get())
+        .ok_or(FormatError::Field { field: "rows" })
+}
+
+const _: () = assert!(size_of::<Raw>() == 184);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_as_it_was() {
+        let scheme = Scheme::new(3, 1).unwrap();
+        let header = SegmentHeader {
+            segment: 17,
+            generation: 99,
+            epoch: 3,
+            stream: StreamKind::Relocation,
+            tabled: true,
+            geometry: SegmentGeometry::new(scheme, BlockCount(4096), 2, 64).unwrap(),
+            zone_capacity: BlockCount(4096),
+            zones: vec![Some(ZoneId(4)), None, Some(ZoneId(6)), Some(ZoneId(0))],
+        };
+        let block = header.encode(ArrayUuid([1; 16]));
+        assert_eq!(SegmentHeader::decode(&block, ArrayUuid([1; 16])).as_ref(), Ok(&header));
+        let foreign = FormatError::ForeignArray { found: ArrayUuid([1; 16]) };
+        assert_eq!(SegmentHeader::decode(&block, ArrayUuid([2; 16])), Err(foreign));
+    }
+}

@@ -1,0 +1,222 @@
+//! Index runs: which block of the volume each chunk block of a span holds.
+//!
+//! A run of a zone holds the entries of its own column and of its `m` predecessors. It is read
+//! instead of the blocks themselves when the index in memory is rebuilt; where it is damaged the
+//! blocks' own metadata tells the same.
+
+use bytes::Bytes;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
+
+use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::layout::{Column, MAX_COLUMNS};
+
+/// Entries of one index block: 16 bytes each after the fixed part.
+pub const ENTRIES_PER_INDEX_BLOCK: u32 = 250;
+
+const LBA_LIMIT: u64 = 1 << 40;
+
+/// What a chunk block holds, as the index tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EntryKind {
+    /// No chunk was written here.
+    Empty = 0,
+    /// A block of the volume.
+    Data = 1,
+    /// Padding.
+    Padding = 2,
+    /// Trimmed extents, to be read from the block itself.
+    Tombstone = 3,
+    /// A mapping block.
+    Mapping = 4,
+    /// A block of the volume whose contents are lost.
+    Lost = 5,
+    /// A parity block.
+    Parity = 6,
+}
+
+impl EntryKind {
+    const fn of(value: u8) -> Option<Self> {
+        match value {
+            0 => Some(Self::Empty),
+            1 => Some(Self::Data),
+            2 => Some(Self::Padding),
+            3 => Some(Self::Tombstone),
+            4 => Some(Self::Mapping),
+            5 => Some(Self::Lost),
+            6 => Some(Self::Parity),
+            _ => None,
+        }
+    }
+}
+
+/// One chunk block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexEntry {
+    /// The block's sequence; zero where it has none.
+    pub sequence: u64,
+    /// The block of the volume; zero where it has none.
+    pub lba: Lba,
+    /// What it holds.
+    pub kind: EntryKind,
+    /// Its stripe, counted within the group.
+    pub stripe_in_group: u16,
+}
+
+impl IndexEntry {
+    /// A block that was never written.
+    pub const EMPTY: Self =
+        Self { sequence: 0, lba: Lba(0), kind: EntryKind::Empty, stripe_in_group: 0 };
+}
+
+/// One block of an index run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexBlock {
+    /// The segment.
+    pub segment: u64,
+    /// Its generation.
+    pub generation: u64,
+    /// The column whose entries these are.
+    pub column: Column,
+    /// The span they cover.
+    pub span: u32,
+    /// The first chunk block of the column that they cover, counted from the span's start.
+    pub first: u32,
+    /// The entries, at most [`ENTRIES_PER_INDEX_BLOCK`].
+    pub entries: Vec<IndexEntry>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawHead {
+    segment: U64,
+    generation: U64,
+    span: U32,
+    first: U32,
+    count: U16,
+    column: u8,
+    reserved: [u8; 5],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawEntry {
+    sequence: U64,
+    lba_low: U32,
+    lba_high: u8,
+    kind: u8,
+    stripe_in_group: U16,
+}
+
+const HEAD: usize = size_of::<RawHead>();
+const ENTRY: usize = size_of::<RawEntry>();
+const _: () = assert!(HEAD == 32 && ENTRY == 16);
+const _: () = assert!(
+    Envelope::BYTES + HEAD + ENTRIES_PER_INDEX_BLOCK as usize * ENTRY
+        <= zoneweave_zoned::BLOCK_BYTES
+);
+
+impl IndexBlock {
+    /// The block.
+    ///
+    /// # Panics
+    /// If there are too many entries, or one's LBA is above 2^40 (volumes are smaller).
+    #[must_use]
+    pub fn encode(&self, array: ArrayUuid) -> Bytes {
+        assert!(self.entries.len() <= ENTRIES_PER_INDEX_BLOCK as usize);
+        let head = RawHead {
+            segment: self.segment.into(),
+            generation: self.generation.into(),
+            span: self.span.into(),
+            first: self.first.into(),
+            count: u16::try_from(self.entries.len()).expect("at most 250").into(),
+            column: self.column.0,
+            reserved: [0; 5],
+        };
+        let mut block = AlignedBuffer::zeroed(BlockCount(1));
+        let bytes = block.as_mut();
+        bytes[Envelope::BYTES..Envelope::BYTES + HEAD].copy_from_slice(head.as_bytes());
+        let body = &mut bytes[Envelope::BYTES + HEAD..];
+        for (slot, entry) in body.chunks_exact_mut(ENTRY).zip(&self.entries) {
+            slot.copy_from_slice(encode_entry(entry).as_bytes());
+        }
+        let body_bytes = HEAD + self.entries.len() * ENTRY;
+        Envelope::seal(bytes, BlockType::Index, array, body_bytes);
+        block.freeze()
+    }
+
+    /// The index block in a block.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(block: &[u8], array: ArrayUuid) -> Result<Self, FormatError> {
+        let body = Envelope::open_of(block, BlockType::Index, array)?;
+        let (head, rest) =
+            RawHead::ref_from_prefix(body).map_err(|_| FormatError::Field { field: "length" })?;
+        let count = usize::from(head.count.get());
+        if rest.len() != count * ENTRY || count > ENTRIES_PER_INDEX_BLOCK as usize {
+            return Err(FormatError::Field { field: "count" });
+        }
+        if usize::from(head.column) >= MAX_COLUMNS {
+            return Err(FormatError::Field { field: "column" });
+        }
+        let entries = rest.chunks_exact(ENTRY).map(decode_entry);
+        Ok(Self {
+            segment: head.segment.get(),
+            generation: head.generation.get(),
+            column: Column(head.column),
+            span: head.span.get(),
+            first: head.first.get(),
+            entries: entries.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn encode_entry(entry: &IndexEntry) -> RawEntry {
+    assert!(entry.lba.0 < LBA_LIMIT, "{} is beyond any volume", entry.lba);
+    let lba = entry.lba.0.to_le_bytes();
+    RawEntry {
+        sequence: entry.sequence.into(),
+        lba_low: U32::from_bytes([lba[0], lba[1], lba[2], lba[3]]),
+        lba_high: lba[4],
+        kind: entry.kind as u8,
+        stripe_in_group: entry.stripe_in_group.into(),
+    }
+}
+
+fn decode_entry(bytes: &[u8]) -> Result<IndexEntry, FormatError> {
+    let raw = RawEntry::ref_from_bytes(bytes).map_err(|_| FormatError::Field { field: "entry" })?;
+    Ok(IndexEntry {
+        sequence: raw.sequence.get(),
+        lba: Lba(u64::from(raw.lba_low.get()) | u64::from(raw.lba_high) << 32),
+        kind: EntryKind::of(raw.kind).ok_or(FormatError::Field { field: "entry kind" })?,
+        stripe_in_group: raw.stripe_in_group.get(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_index_block_comes_back_as_it_was() {
+        let entries = (0..u64::from(ENTRIES_PER_INDEX_BLOCK)).map(|at| IndexEntry {
+            sequence: at << 50,
+            lba: Lba(at << 32 | 0xFFFF_FFFF),
+            kind: EntryKind::Data,
+            stripe_in_group: u16::try_from(at).unwrap(),
+        });
+        let block = IndexBlock {
+            segment: 1,
+            generation: 2,
+            column: Column(3),
+            span: 4,
+            first: 500,
+            entries: entries.collect(),
+        };
+        let array = ArrayUuid([9; 16]);
+        assert_eq!(IndexBlock::decode(&block.encode(array), array), Ok(block));
+    }
+}

@@ -1,0 +1,29 @@
+//! Every byte the log-structured volume writes to media. `docs/format.md` is the same in prose.
+//!
+//! All integers are little-endian. Structured blocks are 4 KiB and begin with an [`Envelope`];
+//! every block, structured or not, carries an [`Oob`] record. Checksums are CRC-32C seeded with
+//! the array's UUID, so that blocks of another array never verify.
+//!
+//! Fault model: everything read from media is hostile. Decoders check magic, version, length,
+//! checksum and every field's range before they return, and never index by a value from media
+//! that they have not checked.
+
+mod envelope;
+mod header;
+mod index;
+mod oob;
+mod superblock;
+mod tombstone;
+
+pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError, Seed};
+pub use header::{SegmentHeader, StreamKind};
+pub use index::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
+pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
+pub use superblock::{
+    ArrayConfig, MAX_SEAL_ROWS, MemberEntry, MemberState, MemberUuid, RecordBody, SealRecord,
+    SuperblockRecord, Uuid,
+};
+pub use tombstone::{EXTENTS_PER_TOMBSTONE, TombstoneBlock, TrimExtent};
+
+/// The version of everything in this module.
+pub const FORMAT_VERSION: u16 = 1;

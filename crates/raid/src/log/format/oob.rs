@@ -1,0 +1,345 @@
+//! The 64 bytes beside every block.
+//!
+//! | bytes | field | |
+//! |---|---|---|
+//! | 0..8 | LBA | coded |
+//! | 8..16 | sequence | coded |
+//! | 16..20 | data checksum | coded |
+//! | 20..24 | content kind | coded |
+//! | 24..32 | generation of the segment | own |
+//! | 32..36 | stripe, counted through the segment | own |
+//! | 36 | width of the stripe | own |
+//! | 37 | column | own |
+//! | 38 | role | own |
+//! | 39 | place: header, chunk, index, superblock, hole | own |
+//! | 40..42 | volume | own |
+//! | 42..44 | shard | own |
+//! | 44..52 | columns that take part in the stripe, a bit each | own |
+//! | 52..60 | zero | own |
+//! | 60..64 | own checksum | own |
+//!
+//! *Coded* fields of parity blocks are the parity of those of the data blocks, so a lost block's
+//! identity is rebuilt with its data and verifiable by it. The *data checksum* is CRC-32C over
+//! (array UUID, LBA, sequence, data): a block that was misdirected or is an older version does
+//! not verify. The *own checksum* covers (array UUID, payload digest, bytes 0..60), where the
+//! payload digest is the data checksum of a data block and CRC-32C over (array UUID, payload) of
+//! any other.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::{Lba, OOB_BYTES};
+
+use super::Seed;
+use crate::layout::{Column, Role};
+
+/// How many leading bytes of the record are erasure-coded with the data.
+pub const CODED_BYTES: usize = 24;
+
+/// What a data chunk's block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ContentKind {
+    /// A block of the volume.
+    Data = 1,
+    /// Zeros that fill a stripe.
+    Padding = 2,
+    /// Trimmed extents.
+    Tombstone = 3,
+    /// Index entries moved out of memory.
+    Mapping = 4,
+    /// A block of the volume whose contents are lost: reading it is an error.
+    Lost = 5,
+}
+
+impl ContentKind {
+    /// The kind of a stored value.
+    #[must_use]
+    pub const fn of(value: u32) -> Option<Self> {
+        match value {
+            1 => Some(Self::Data),
+            2 => Some(Self::Padding),
+            3 => Some(Self::Tombstone),
+            4 => Some(Self::Mapping),
+            5 => Some(Self::Lost),
+            _ => None,
+        }
+    }
+}
+
+/// What a block is for, beyond what its stripe says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Place {
+    /// A segment header.
+    Header = 1,
+    /// A block of a stripe's chunk.
+    Chunk = 2,
+    /// A block of an index run.
+    Index = 3,
+    /// A superblock record.
+    Superblock = 4,
+    /// Stands in for a chunk block that could not be rebuilt.
+    Hole = 5,
+}
+
+/// The identity of a data block: what is erasure-coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockIdentity {
+    /// The block of the volume; zero for padding.
+    pub lba: Lba,
+    /// The admission sequence of the write that made it; zero for padding.
+    pub sequence: u64,
+    /// The seeded checksum of the data.
+    pub data_checksum: u32,
+    /// What it holds.
+    pub kind: ContentKind,
+}
+
+impl BlockIdentity {
+    /// The identity of `data`, with its checksum.
+    #[must_use]
+    pub fn new(seed: Seed, kind: ContentKind, lba: Lba, sequence: u64, data: &[u8]) -> Self {
+        Self { lba, sequence, data_checksum: data_checksum(seed, lba, sequence, data), kind }
+    }
+
+    /// The coded bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; CODED_BYTES] {
+        let coded = Coded {
+            lba: self.lba.0.into(),
+            sequence: self.sequence.into(),
+            data_checksum: self.data_checksum.into(),
+            kind: (self.kind as u32).into(),
+        };
+        zerocopy::transmute!(coded)
+    }
+
+    /// The identity in coded bytes, if it is one.
+    #[must_use]
+    pub fn decode(bytes: &[u8; CODED_BYTES]) -> Option<Self> {
+        let coded: Coded = zerocopy::transmute!(*bytes);
+        Some(Self {
+            lba: Lba(coded.lba.get()),
+            sequence: coded.sequence.get(),
+            data_checksum: coded.data_checksum.get(),
+            kind: ContentKind::of(coded.kind.get())?,
+        })
+    }
+
+    /// Whether `data` is what this identity was made of.
+    #[must_use]
+    pub fn verifies(&self, seed: Seed, data: &[u8]) -> bool {
+        data_checksum(seed, self.lba, self.sequence, data) == self.data_checksum
+    }
+}
+
+/// The seeded checksum of a block's data.
+#[must_use]
+pub fn data_checksum(seed: Seed, lba: Lba, sequence: u64, data: &[u8]) -> u32 {
+    seed.checksum(&[&lba.0.to_le_bytes(), &sequence.to_le_bytes(), data])
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
+#[repr(C)]
+struct Coded {
+    lba: U64,
+    sequence: U64,
+    data_checksum: U32,
+    kind: U32,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
+#[repr(C)]
+struct Raw {
+    coded: [u8; CODED_BYTES],
+    generation: U64,
+    stripe: U32,
+    width: u8,
+    column: u8,
+    role: u8,
+    place: u8,
+    volume: U16,
+    shard: U16,
+    columns: U64,
+    reserved: [u8; 8],
+    checksum: U32,
+}
+
+const _: () = assert!(size_of::<Raw>() == OOB_BYTES);
+const _: () = assert!(size_of::<Coded>() == CODED_BYTES);
+
+/// The metadata of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oob {
+    /// The coded bytes: an identity, or the parity of identities; zero outside of chunks.
+    pub coded: [u8; CODED_BYTES],
+    /// The segment's generation; the record sequence for superblock records.
+    pub generation: u64,
+    /// The stripe, counted through the segment.
+    pub stripe: u32,
+    /// Chunks of the stripe.
+    pub width: u8,
+    /// The column this block was written to.
+    pub column: Column,
+    /// The role its chunk plays in the stripe.
+    pub role: Role,
+    /// What the block is for.
+    pub place: Place,
+    /// The columns that take part in the stripe, a bit each.
+    pub columns: u64,
+}
+
+impl Oob {
+    /// The record's bytes for a block with the given payload. `is_data` tells whether the coded
+    /// bytes are the payload's own identity, whose checksum then stands for it.
+    #[must_use]
+    pub fn encode(&self, seed: Seed, payload: &[u8], is_data: bool) -> [u8; OOB_BYTES] {
+        let mut raw = Raw {
+            coded: self.coded,
+            generation: self.generation.into(),
+            stripe: self.stripe.into(),
+            width: self.width,
+            column: self.column.0,
+            role: self.role.0,
+            place: self.place as u8,
+            volume: 0.into(),
+            shard: 0.into(),
+            columns: self.columns.into(),
+            reserved: [0; 8],
+            checksum: 0.into(),
+        };
+        let digest = if is_data { stored_digest(&raw) } else { seed.checksum(&[payload]) };
+        raw.checksum = own_checksum(seed, &raw, digest).into();
+        zerocopy::transmute!(raw)
+    }
+
+    /// Decodes and verifies a chunk's block against its payload: the own checksum, and for data
+    /// blocks the seeded data checksum.
+    #[must_use]
+    pub fn verify_chunk(
+        seed: Seed,
+        bytes: &[u8],
+        payload: &[u8],
+        data_chunks: usize,
+    ) -> Option<Self> {
+        let oob = Self::parse(bytes)?;
+        if oob.place != Place::Chunk {
+            return None;
+        }
+        let digest = if oob.role.index() < data_chunks {
+            let identity = BlockIdentity::decode(&oob.coded)?;
+            data_checksum(seed, identity.lba, identity.sequence, payload)
+        } else {
+            seed.checksum(&[payload])
+        };
+        oob.checked(seed, bytes, digest, oob.role.index() < data_chunks)
+    }
+
+    /// Decodes and verifies a block that is no chunk.
+    #[must_use]
+    pub fn verify_other(seed: Seed, bytes: &[u8], payload: &[u8], place: Place) -> Option<Self> {
+        let oob = Self::parse(bytes).filter(|oob| oob.place == place)?;
+        oob.checked(seed, bytes, seed.checksum(&[payload]), false)
+    }
+
+    /// The identity, where the coded bytes are one.
+    #[must_use]
+    pub fn identity(&self) -> Option<BlockIdentity> {
+        BlockIdentity::decode(&self.coded)
+    }
+
+    fn checked(self, seed: Seed, bytes: &[u8], digest: u32, is_data: bool) -> Option<Self> {
+        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let genuine = own_checksum(seed, raw, digest) == raw.checksum.get();
+        let same_data = !is_data || digest == stored_digest(raw);
+        (genuine && same_data).then_some(self)
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        let place = match raw.place {
+            1 => Place::Header,
+            2 => Place::Chunk,
+            3 => Place::Index,
+            4 => Place::Superblock,
+            5 => Place::Hole,
+            _ => return None,
+        };
+        if raw.column as usize >= crate::layout::MAX_COLUMNS {
+            return None;
+        }
+        Some(Self {
+            coded: raw.coded,
+            generation: raw.generation.get(),
+            stripe: raw.stripe.get(),
+            width: raw.width,
+            column: Column(raw.column),
+            role: Role(raw.role),
+            place,
+            columns: raw.columns.get(),
+        })
+    }
+}
+
+/// The data checksum as stored in the coded bytes.
+fn stored_digest(raw: &Raw) -> u32 {
+    let coded: Coded = zerocopy::transmute!(raw.coded);
+    coded.data_checksum.get()
+}
+
+fn own_checksum(seed: Seed, raw: &Raw, payload_digest: u32) -> u32 {
+    let bytes = raw.as_bytes();
+    seed.checksum(&[&payload_digest.to_le_bytes(), &bytes[..OOB_BYTES - 4]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::format::ArrayUuid;
+
+    fn sample(role: u8) -> (Seed, Oob, Vec<u8>) {
+        let seed = Seed::of(ArrayUuid([3; 16]));
+        let data = vec![0x5A; 4096];
+        let identity = BlockIdentity::new(seed, ContentKind::Data, Lba(77), 1234, &data);
+        let oob = Oob {
+            coded: identity.encode(),
+            generation: 9,
+            stripe: 5,
+            width: 4,
+            column: Column(2),
+            role: Role(role),
+            place: Place::Chunk,
+            columns: 0b1111,
+        };
+        (seed, oob, data)
+    }
+
+    #[test]
+    fn every_flipped_bit_of_data_or_metadata_is_noticed() {
+        for role in [0, 3] {
+            let (seed, oob, mut data) = sample(role);
+            let mut bytes = oob.encode(seed, &data, role < 3);
+            assert_eq!(Oob::verify_chunk(seed, &bytes, &data, 3), Some(oob));
+            for bit in 0..OOB_BYTES * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Oob::verify_chunk(seed, &bytes, &data, 3), None, "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            for bit in (0..4096 * 8).step_by(61) {
+                data[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Oob::verify_chunk(seed, &bytes, &data, 3), None, "bit {bit}");
+                data[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_and_other_arrays_do_not_verify() {
+        let (seed, oob, data) = sample(0);
+        let bytes = oob.encode(seed, &data, true);
+        let other = Seed::of(ArrayUuid([4; 16]));
+        assert_eq!(Oob::verify_chunk(other, &bytes, &data, 3), None);
+        assert_eq!(Oob::verify_chunk(seed, &[0; OOB_BYTES], &[0; 4096], 3), None);
+        assert_eq!(Oob::verify_chunk(seed, &[], &[0; 4096], 3), None);
+    }
+}

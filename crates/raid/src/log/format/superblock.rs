@@ -1,0 +1,470 @@
+//! Superblock records: who belongs to the array, and decisions that recovery must not take twice.
+//!
+//! Each record is one block and repeats the whole state of the array's membership and ceilings,
+//! so that the newest valid record is enough whichever others are lost. Beside that it carries
+//! one of: nothing (a change of the repeated state), segments that are dead, or the seal of one
+//! leftover segment.
+
+use std::fmt;
+
+use bytes::Bytes;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
+
+use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::layout::{Column, MAX_COLUMNS, Scheme};
+
+/// 128 random bits.
+pub type Uuid = [u8; 16];
+
+/// Writes a UUID the usual way.
+pub(super) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (at, byte) in uuid.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            f.write_str("-")?;
+        }
+        write!(f, "{byte:02x}")?;
+    }
+    Ok(())
+}
+
+/// The identity of a drive as a member of an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MemberUuid(pub Uuid);
+
+impl fmt::Display for MemberUuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        display_uuid(&self.0, f)
+    }
+}
+
+/// What an array is, fixed when it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayConfig {
+    /// The array's identity.
+    pub array: ArrayUuid,
+    /// The name people call it by, at most 32 bytes.
+    pub name: String,
+    /// The erasure code.
+    pub scheme: Scheme,
+    /// Blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// Rows of a group.
+    pub group_rows: u32,
+    /// Whether groups are tabled (Zone Append) or aligned (Zone Write).
+    pub tabled: bool,
+    /// The usable blocks of every zone: the least of all members.
+    pub zone_capacity: BlockCount,
+    /// The zones of every member: the least of all.
+    pub zones: u32,
+    /// Blocks of the volume.
+    pub volume_blocks: u64,
+    /// Bytes of an index entry.
+    pub entry_bytes: u8,
+    /// Whether writes are acknowledged only when durable: `None` decides by the drives' caches.
+    pub writethrough: Option<bool>,
+}
+
+/// Where a member stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MemberState {
+    /// Holds every chunk of its column.
+    Online = 1,
+    /// Takes new chunks; older ones are being rebuilt.
+    Rebuilding = 2,
+    /// Missed writes: its contents count for nothing.
+    Failed = 3,
+}
+
+/// A row of the member table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberEntry {
+    /// The drive in this slot.
+    pub uuid: MemberUuid,
+    /// Where it stands.
+    pub state: MemberState,
+    /// The epoch in which it came to stand there.
+    pub since_epoch: u64,
+}
+
+/// The most rows a seal decides on one by one.
+pub const MAX_SEAL_ROWS: u32 = 16_384;
+
+/// Which stripes of a leftover segment count: decided once, kept until the segment is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealRecord {
+    /// The segment.
+    pub segment: u64,
+    /// Its generation.
+    pub generation: u64,
+    /// Every stripe of rows below this one counts.
+    pub rows: u32,
+    /// Stripes of the group that starts at `rows`, in order: whether they count.
+    pub valid: Vec<bool>,
+}
+
+/// What a record says beyond the state every record repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordBody {
+    /// Nothing.
+    State,
+    /// Segments whose every live block has a durable copy elsewhere.
+    Dead(Vec<u64>),
+    /// The seal of a segment.
+    Seal(SealRecord),
+}
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuperblockRecord {
+    /// What the array is.
+    pub config: ArrayConfig,
+    /// Distinguishes histories that were started apart from each other.
+    pub lineage: u64,
+    /// Counts changes of membership.
+    pub epoch: u64,
+    /// Drawn at random with each epoch: two histories with the same epoch differ here.
+    pub epoch_tag: u64,
+    /// Counts records.
+    pub record_sequence: u64,
+    /// The drive this record was written to.
+    pub slot: Column,
+    /// That drive's identity.
+    pub member: MemberUuid,
+    /// Every member, by slot.
+    pub members: Vec<MemberEntry>,
+    /// No sequence at or above this was ever given out.
+    pub sequence_ceiling: u64,
+    /// No segment number at or above this was ever given out.
+    pub segment_ceiling: u64,
+    /// What else it says.
+    pub body: RecordBody,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
+#[repr(C)]
+struct RawMember {
+    uuid: Uuid,
+    state: u8,
+    reserved: [u8; 7],
+    since_epoch: U64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    lineage: U64,
+    epoch: U64,
+    epoch_tag: U64,
+    record_sequence: U64,
+    member: Uuid,
+    slot: u8,
+    data_chunks: u8,
+    parity_chunks: u8,
+    tabled: u8,
+    entry_bytes: u8,
+    durability: u8,
+    body_kind: u8,
+    name_bytes: u8,
+    name: [u8; 32],
+    chunk_blocks: U32,
+    group_rows: U32,
+    zone_capacity: U32,
+    zones: U32,
+    volume_blocks: U64,
+    sequence_ceiling: U64,
+    segment_ceiling: U64,
+    volume: U16,
+    shard: U16,
+    body_bytes: U32,
+    members: [RawMember; MAX_COLUMNS],
+}
+
+const FIXED: usize = size_of::<Raw>();
+const _: () = assert!(size_of::<RawMember>() == 32 && FIXED == 136 + 32 * MAX_COLUMNS);
+
+/// Bytes that a record's body may take.
+const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES - FIXED;
+const SEAL_HEAD: usize = 24;
+const _: () = assert!(SEAL_HEAD + MAX_SEAL_ROWS as usize / 8 <= BODY_BYTES);
+
+impl RecordBody {
+    /// How many dead segments one record can name.
+    pub const MAX_DEAD: usize = BODY_BYTES / 8;
+
+    fn kind(&self) -> u8 {
+        match self {
+            Self::State => 0,
+            Self::Dead(_) => 1,
+            Self::Seal(_) => 2,
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::State => Vec::new(),
+            Self::Dead(segments) => segments.iter().flat_map(|id| id.to_le_bytes()).collect(),
+            Self::Seal(seal) => {
+                let rows = u32::try_from(seal.valid.len()).expect("a group's rows");
+                assert!(rows <= MAX_SEAL_ROWS, "a seal of {rows} rows");
+                let mut bytes = Vec::new();
+                bytes.extend(seal.segment.to_le_bytes());
+                bytes.extend(seal.generation.to_le_bytes());
+                bytes.extend(seal.rows.to_le_bytes());
+                bytes.extend(rows.to_le_bytes());
+                bytes.extend(seal.valid.chunks(8).map(|eight| {
+                    eight
+                        .iter()
+                        .enumerate()
+                        .fold(0, |byte, (bit, set)| byte | u8::from(*set) << bit)
+                }));
+                bytes
+            }
+        }
+    }
+
+    fn decode(kind: u8, bytes: &[u8]) -> Result<Self, FormatError> {
+        let malformed = FormatError::Field { field: "body" };
+        match kind {
+            0 if bytes.is_empty() => Ok(Self::State),
+            1 if bytes.len().is_multiple_of(8) => {
+                let (words, _) = bytes.as_chunks::<8>();
+                Ok(Self::Dead(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
+            }
+            2 => decode_seal(bytes).ok_or(malformed).map(Self::Seal),
+            _ => Err(malformed),
+        }
+    }
+}
+
+fn decode_seal(bytes: &[u8]) -> Option<SealRecord> {
+    let (segment, rest) = U64::ref_from_prefix(bytes).ok()?;
+    let (generation, rest) = U64::ref_from_prefix(rest).ok()?;
+    let (rows, rest) = U32::ref_from_prefix(rest).ok()?;
+    let (count, rest) = U32::ref_from_prefix(rest).ok()?;
+    let count = count.get();
+    if count > MAX_SEAL_ROWS || rest.len() != (count as usize).div_ceil(8) {
+        return None;
+    }
+    let valid = (0..count as usize).map(|at| rest[at / 8] >> (at % 8) & 1 == 1).collect();
+    Some(SealRecord {
+        segment: segment.get(),
+        generation: generation.get(),
+        rows: rows.get(),
+        valid,
+    })
+}
+
+impl SuperblockRecord {
+    /// The record's block.
+    ///
+    /// # Panics
+    /// If the body does not fit: callers split lists of dead segments.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let body = self.body.encode();
+        assert!(body.len() <= BODY_BYTES, "a record body of {} bytes", body.len());
+        let raw = self.raw(u32::try_from(body.len()).expect("below 4096"));
+        let mut block = AlignedBuffer::zeroed(BlockCount(1));
+        let bytes = block.as_mut();
+        bytes[Envelope::BYTES..Envelope::BYTES + FIXED].copy_from_slice(raw.as_bytes());
+        let at = Envelope::BYTES + FIXED;
+        bytes[at..at + body.len()].copy_from_slice(&body);
+        Envelope::seal(bytes, BlockType::Superblock, self.config.array, FIXED + body.len());
+        block.freeze()
+    }
+
+    fn raw(&self, body_bytes: u32) -> Raw {
+        let small = |value: usize| u8::try_from(value).expect("at most 32");
+        let config = &self.config;
+        let mut name = [0; 32];
+        name[..config.name.len()].copy_from_slice(config.name.as_bytes());
+        let vacant = RawMember { uuid: [0; 16], state: 0, reserved: [0; 7], since_epoch: 0.into() };
+        let mut members = [vacant; MAX_COLUMNS];
+        for (raw, member) in members.iter_mut().zip(&self.members) {
+            raw.uuid = member.uuid.0;
+            raw.state = member.state as u8;
+            raw.since_epoch = member.since_epoch.into();
+        }
+        Raw {
+            lineage: self.lineage.into(),
+            epoch: self.epoch.into(),
+            epoch_tag: self.epoch_tag.into(),
+            record_sequence: self.record_sequence.into(),
+            member: self.member.0,
+            slot: self.slot.0,
+            data_chunks: small(config.scheme.data()),
+            parity_chunks: small(config.scheme.parity()),
+            tabled: config.tabled.into(),
+            entry_bytes: config.entry_bytes,
+            durability: match config.writethrough {
+                None => 0,
+                Some(true) => 1,
+                Some(false) => 2,
+            },
+            body_kind: self.body.kind(),
+            name_bytes: small(config.name.len()),
+            name,
+            chunk_blocks: config.chunk_blocks.into(),
+            group_rows: config.group_rows.into(),
+            zone_capacity: config.zone_capacity.0.into(),
+            zones: config.zones.into(),
+            volume_blocks: config.volume_blocks.into(),
+            sequence_ceiling: self.sequence_ceiling.into(),
+            segment_ceiling: self.segment_ceiling.into(),
+            volume: 0.into(),
+            shard: 0.into(),
+            body_bytes: body_bytes.into(),
+            members,
+        }
+    }
+
+    /// The record in a block, of whatever array.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(block: &[u8]) -> Result<Self, FormatError> {
+        let (array, payload) = Envelope::open(block, BlockType::Superblock)?;
+        let (raw, body) =
+            Raw::ref_from_prefix(payload).map_err(|_| FormatError::Field { field: "length" })?;
+        if body.len() != raw.body_bytes.get() as usize {
+            return Err(FormatError::Field { field: "body length" });
+        }
+        let config = decode_config(array, raw)?;
+        let columns = config.scheme.columns();
+        if usize::from(raw.slot) >= columns {
+            return Err(FormatError::Field { field: "slot" });
+        }
+        let members = raw.members[..columns].iter().map(decode_member);
+        Ok(Self {
+            lineage: raw.lineage.get(),
+            epoch: raw.epoch.get(),
+            epoch_tag: raw.epoch_tag.get(),
+            record_sequence: raw.record_sequence.get(),
+            slot: Column(raw.slot),
+            member: MemberUuid(raw.member),
+            members: members.collect::<Result<_, _>>()?,
+            sequence_ceiling: raw.sequence_ceiling.get(),
+            segment_ceiling: raw.segment_ceiling.get(),
+            body: RecordBody::decode(raw.body_kind, body)?,
+            config,
+        })
+    }
+}
+
+fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError> {
+    let field = |field| FormatError::Field { field };
+    let scheme = Scheme::new(raw.data_chunks.into(), raw.parity_chunks.into())
+        .map_err(|_| field("scheme"))?;
+    let name = raw.name.get(..usize::from(raw.name_bytes)).ok_or(field("name"))?;
+    let name = std::str::from_utf8(name).map_err(|_| field("name"))?;
+    let writethrough = match raw.durability {
+        0 => None,
+        1 => Some(true),
+        2 => Some(false),
+        _ => return Err(field("durability")),
+    };
+    if !(1..=1024).contains(&raw.chunk_blocks.get()) {
+        return Err(field("chunk blocks"));
+    }
+    if !(1..=MAX_SEAL_ROWS).contains(&raw.group_rows.get()) {
+        return Err(field("group rows"));
+    }
+    if raw.tabled > 1 || !matches!(raw.entry_bytes, 4 | 5 | 8) {
+        return Err(field("layout"));
+    }
+    let (zones, capacity) = (raw.zones.get(), raw.zone_capacity.get());
+    let raw_blocks = u64::from(zones) * u64::from(capacity) * scheme.data() as u64;
+    if capacity > 1 << 28 || raw.volume_blocks.get() > raw_blocks {
+        return Err(field("volume size"));
+    }
+    Ok(ArrayConfig {
+        array,
+        name: name.to_owned(),
+        scheme,
+        chunk_blocks: raw.chunk_blocks.get(),
+        group_rows: raw.group_rows.get(),
+        tabled: raw.tabled == 1,
+        zone_capacity: BlockCount(capacity),
+        zones,
+        volume_blocks: raw.volume_blocks.get(),
+        entry_bytes: raw.entry_bytes,
+        writethrough,
+    })
+}
+
+fn decode_member(raw: &RawMember) -> Result<MemberEntry, FormatError> {
+    let state = match raw.state {
+        1 => MemberState::Online,
+        2 => MemberState::Rebuilding,
+        3 => MemberState::Failed,
+        _ => return Err(FormatError::Field { field: "member state" }),
+    };
+    Ok(MemberEntry { uuid: MemberUuid(raw.uuid), state, since_epoch: raw.since_epoch.get() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(body: RecordBody) -> SuperblockRecord {
+        let member = |byte, state| MemberEntry {
+            uuid: MemberUuid([byte; 16]),
+            state,
+            since_epoch: u64::from(byte),
+        };
+        SuperblockRecord {
+            config: ArrayConfig {
+                array: ArrayUuid([0xA7; 16]),
+                name: "vol0".to_owned(),
+                scheme: Scheme::new(2, 1).unwrap(),
+                chunk_blocks: 1,
+                group_rows: 256,
+                tabled: true,
+                zone_capacity: BlockCount(4096),
+                zones: 64,
+                volume_blocks: 300_000,
+                entry_bytes: 4,
+                writethrough: Some(false),
+            },
+            lineage: 1,
+            epoch: 2,
+            epoch_tag: 3,
+            record_sequence: 4,
+            slot: Column(2),
+            member: MemberUuid([3; 16]),
+            members: vec![
+                member(1, MemberState::Online),
+                member(2, MemberState::Failed),
+                member(3, MemberState::Rebuilding),
+            ],
+            sequence_ceiling: 5,
+            segment_ceiling: 6,
+            body,
+        }
+    }
+
+    #[test]
+    fn records_come_back_as_they_were() {
+        let seal = SealRecord {
+            segment: 9,
+            generation: 8,
+            rows: 512,
+            valid: (0..256).map(|at| at % 3 == 0).collect(),
+        };
+        for body in [RecordBody::State, RecordBody::Dead(vec![1, 2, 3]), RecordBody::Seal(seal)] {
+            let record = sample(body);
+            assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn a_volume_larger_than_its_drives_is_refused() {
+        let mut record = sample(RecordBody::State);
+        record.config.volume_blocks = 64 * 4096 * 2 + 1;
+        let error = FormatError::Field { field: "volume size" };
+        assert_eq!(SuperblockRecord::decode(&record.encode()), Err(error));
+    }
+}

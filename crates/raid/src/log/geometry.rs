@@ -1,0 +1,328 @@
+//! Where things are inside a segment's zones, and the dense numbering of its blocks.
+//!
+//! Every zone of a segment has the same shape:
+//!
+//! ```text
+//! | header | rows of span 0 | index run | rows of span 1 | index run | ... | index run |
+//! ```
+//!
+//! A row is one chunk per column. Rows are numbered through the whole segment; groups are runs of
+//! at most `group_rows` rows and never cross a span. An index run lists the blocks of its span's
+//! rows for this column and its `m` predecessors, so that every column's list survives `m`
+//! losses. Spans are about 64 MiB, so that recovery never scans more than that of an open zone;
+//! the last span's index run is the segment's footer.
+//!
+//! Everything here derives from five numbers, so the smallest legal zone is the smallest that
+//! holds a header, one row and its index run.
+
+use zoneweave_zoned::{BlockCount, ZoneOffset};
+
+use crate::layout::{Column, Scheme};
+use crate::log::format::ENTRIES_PER_INDEX_BLOCK;
+
+/// Blocks of a span that an open zone is scanned by after a crash: 64 MiB.
+const SPAN_BLOCKS: u32 = 16 * 1024;
+
+/// A row of a segment: the same chunk position in every column, counted through all spans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row(pub u32);
+
+/// A block of one column among those that hold chunks, counted through all rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChunkBlock(pub u32);
+
+impl ChunkBlock {
+    /// The block as an index into per-column tables.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The shape of every segment of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentGeometry {
+    scheme: Scheme,
+    chunk_blocks: u32,
+    group_rows: u32,
+    /// Rows of each span but the last, which has `last_rows`.
+    span_rows: u32,
+    last_rows: u32,
+    /// Spans of `span_rows` rows before the last one.
+    full_spans: u32,
+}
+
+impl SegmentGeometry {
+    /// The shape of segments in zones of `zone_capacity` blocks; `None` if not even one row fits.
+    #[must_use]
+    pub fn new(
+        scheme: Scheme,
+        zone_capacity: BlockCount,
+        chunk_blocks: u32,
+        group_rows: u32,
+    ) -> Option<Self> {
+        assert!(chunk_blocks > 0 && group_rows > 0, "chunks and groups are not empty");
+        let available = zone_capacity.0.checked_sub(1)?;
+        let copies = copies(scheme);
+        let fit = |blocks: u32| rows_that_fit(blocks, chunk_blocks, copies);
+        let in_span = fit(SPAN_BLOCKS.min(available));
+        let span_rows = if available <= SPAN_BLOCKS {
+            in_span
+        } else {
+            (in_span / group_rows * group_rows).max(group_rows.min(in_span))
+        };
+        if span_rows == 0 {
+            return None;
+        }
+        let span_blocks = span_rows * chunk_blocks + copies * index_blocks(span_rows, chunk_blocks);
+        let spans = available / span_blocks;
+        let rest = fit(available % span_blocks);
+        let (full_spans, last_rows) = if rest > 0 { (spans, rest) } else { (spans - 1, span_rows) };
+        Some(Self { scheme, chunk_blocks, group_rows, span_rows, last_rows, full_spans })
+    }
+
+    /// The erasure code.
+    #[must_use]
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Blocks of a chunk.
+    #[must_use]
+    pub const fn chunk_blocks(&self) -> u32 {
+        self.chunk_blocks
+    }
+
+    /// Rows of a full group.
+    #[must_use]
+    pub const fn group_rows(&self) -> u32 {
+        self.group_rows
+    }
+
+    /// Rows of a segment.
+    #[must_use]
+    pub const fn rows(&self) -> u32 {
+        self.full_spans * self.span_rows + self.last_rows
+    }
+
+    /// Spans of a segment.
+    #[must_use]
+    pub const fn spans(&self) -> u32 {
+        self.full_spans + 1
+    }
+
+    /// Chunk blocks of one column.
+    #[must_use]
+    pub const fn column_blocks(&self) -> u32 {
+        self.rows() * self.chunk_blocks
+    }
+
+    /// Data blocks a segment can hold.
+    #[must_use]
+    pub fn data_blocks(&self) -> u64 {
+        u64::from(self.column_blocks()) * self.scheme.data() as u64
+    }
+
+    /// The rows of a span.
+    #[must_use]
+    pub fn rows_of_span(&self, span: u32) -> std::ops::Range<u32> {
+        assert!(span < self.spans(), "span {span} of {}", self.spans());
+        let first = span * self.span_rows;
+        let rows = if span == self.full_spans { self.last_rows } else { self.span_rows };
+        first..first + rows
+    }
+
+    /// The span that holds a row.
+    #[must_use]
+    pub const fn span_of(&self, row: Row) -> u32 {
+        let span = row.0 / self.span_rows;
+        if span > self.full_spans { self.full_spans } else { span }
+    }
+
+    /// The rows of the group that holds `row`.
+    #[must_use]
+    pub fn group_of(&self, row: Row) -> std::ops::Range<u32> {
+        assert!(row.0 < self.rows(), "row {} of {}", row.0, self.rows());
+        let span = self.rows_of_span(self.span_of(row));
+        let first = span.start + (row.0 - span.start) / self.group_rows * self.group_rows;
+        first..span.end.min(first + self.group_rows)
+    }
+
+    /// Where a chunk block is in its zone.
+    #[must_use]
+    pub const fn offset_of(&self, block: ChunkBlock) -> ZoneOffset {
+        let row = Row(block.0 / self.chunk_blocks);
+        let span = self.span_of(row);
+        let in_span = block.0 - span * self.span_rows * self.chunk_blocks;
+        ZoneOffset(1 + span * self.span_blocks() + in_span)
+    }
+
+    /// Where a row's chunk starts in its zone.
+    #[must_use]
+    pub const fn offset_of_row(&self, row: Row) -> ZoneOffset {
+        self.offset_of(self.block_of(row, 0))
+    }
+
+    /// The chunk block `within` of a row's chunk.
+    #[must_use]
+    pub const fn block_of(&self, row: Row, within: u32) -> ChunkBlock {
+        ChunkBlock(row.0 * self.chunk_blocks + within)
+    }
+
+    /// The row of a chunk block, and its place in the chunk.
+    #[must_use]
+    pub const fn row_of(&self, block: ChunkBlock) -> (Row, u32) {
+        (Row(block.0 / self.chunk_blocks), block.0 % self.chunk_blocks)
+    }
+
+    /// The row whose chunk starts at a zone offset, if one does.
+    #[must_use]
+    pub fn row_at(&self, offset: ZoneOffset) -> Option<Row> {
+        let at = offset.0.checked_sub(1)?;
+        let span = (at / self.span_blocks()).min(self.full_spans);
+        let in_span = at - span * self.span_blocks();
+        let rows = self.rows_of_span(span);
+        let row = rows.start + in_span / self.chunk_blocks;
+        (in_span.is_multiple_of(self.chunk_blocks) && row < rows.end).then_some(Row(row))
+    }
+
+    /// How many rows lie wholly below a write pointer.
+    #[must_use]
+    pub fn rows_below(&self, write_pointer: ZoneOffset) -> u32 {
+        let Some(at) = write_pointer.0.checked_sub(1) else { return 0 };
+        let span = (at / self.span_blocks()).min(self.full_spans);
+        let rows = self.rows_of_span(span);
+        let in_span = at - span * self.span_blocks();
+        rows.start + (in_span / self.chunk_blocks).min(rows.end - rows.start)
+    }
+
+    /// Blocks of one copy of a span's index in one column.
+    #[must_use]
+    pub const fn index_blocks(&self, span: u32) -> u32 {
+        let rows = if span == self.full_spans { self.last_rows } else { self.span_rows };
+        index_blocks(rows, self.chunk_blocks)
+    }
+
+    /// How many columns' entries an index run holds: its own and those of `m` predecessors.
+    #[must_use]
+    pub const fn index_copies(&self) -> u32 {
+        copies(self.scheme)
+    }
+
+    /// The column whose entries are copy `copy` in the index runs of `column`.
+    #[must_use]
+    pub fn indexed_column(&self, column: Column, copy: u32) -> Column {
+        let columns = self.scheme.columns();
+        Column::of((column.index() + columns - copy as usize % columns) % columns)
+    }
+
+    /// Where copy `copy` of a span's index run starts.
+    #[must_use]
+    pub fn index_offset(&self, span: u32, copy: u32) -> ZoneOffset {
+        let rows = self.rows_of_span(span);
+        let rows_end = 1 + span * self.span_blocks() + (rows.end - rows.start) * self.chunk_blocks;
+        ZoneOffset(rows_end + copy * self.index_blocks(span))
+    }
+
+    /// One past the last block of a sealed segment's zones.
+    #[must_use]
+    pub fn end(&self) -> ZoneOffset {
+        self.index_offset(self.full_spans, self.index_copies())
+    }
+
+    /// Blocks from the start of one span to the start of the next.
+    const fn span_blocks(&self) -> u32 {
+        let rows = if self.full_spans == 0 { self.last_rows } else { self.span_rows };
+        rows * self.chunk_blocks + copies(self.scheme) * index_blocks(rows, self.chunk_blocks)
+    }
+}
+
+/// Copies of each column's index entries: one more than the losses to survive.
+#[expect(clippy::cast_possible_truncation, reason = "at most 32 columns")]
+const fn copies(scheme: Scheme) -> u32 {
+    scheme.parity() as u32 + 1
+}
+
+/// Index blocks that list the blocks of `rows` rows of one column.
+const fn index_blocks(rows: u32, chunk_blocks: u32) -> u32 {
+    (rows * chunk_blocks).div_ceil(ENTRIES_PER_INDEX_BLOCK)
+}
+
+/// The most rows that fit `blocks` blocks together with their index run.
+fn rows_that_fit(blocks: u32, chunk_blocks: u32, copies: u32) -> u32 {
+    let mut rows = blocks / chunk_blocks;
+    while rows > 0 && rows * chunk_blocks + copies * index_blocks(rows, chunk_blocks) > blocks {
+        rows -= 1;
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check_all(geometry: &SegmentGeometry, capacity: u32) {
+        let mut next = 1;
+        for span in 0..geometry.spans() {
+            for row in geometry.rows_of_span(span) {
+                let at = geometry.offset_of_row(Row(row));
+                assert_eq!(at.0, next);
+                assert_eq!(geometry.row_at(at), Some(Row(row)));
+                assert_eq!(geometry.span_of(Row(row)), span);
+                assert_eq!(geometry.rows_below(at), row);
+                let group = geometry.group_of(Row(row));
+                assert!(group.contains(&row));
+                assert!(group.end - group.start <= geometry.group_rows());
+                assert_eq!(geometry.group_of(Row(group.start)), group);
+                next += geometry.chunk_blocks();
+            }
+            assert_eq!(geometry.rows_below(ZoneOffset(next)), geometry.rows_of_span(span).end);
+            for copy in 0..geometry.index_copies() {
+                assert_eq!(geometry.index_offset(span, copy).0, next);
+                assert_eq!(geometry.row_at(ZoneOffset(next)), None);
+                next += geometry.index_blocks(span);
+            }
+        }
+        assert_eq!(geometry.end().0, next);
+        assert!(next <= capacity);
+    }
+
+    #[test]
+    fn a_zone_of_sixteen_blocks_holds_thirteen_rows() {
+        let scheme = Scheme::new(3, 1).unwrap();
+        let geometry = SegmentGeometry::new(scheme, BlockCount(16), 1, 256).unwrap();
+        assert_eq!((geometry.rows(), geometry.spans(), geometry.end().0), (13, 1, 16));
+    }
+
+    #[test]
+    fn a_zone_of_a_real_drive_wastes_under_one_percent() {
+        let scheme = Scheme::new(3, 1).unwrap();
+        let geometry = SegmentGeometry::new(scheme, BlockCount(275_712), 1, 256).unwrap();
+        check_all(&geometry, 275_712);
+        assert!(geometry.rows() > 275_712 * 99 / 100, "{}", geometry.rows());
+    }
+
+    #[test]
+    fn zones_too_small_for_a_row_are_refused() {
+        let scheme = Scheme::new(3, 1).unwrap();
+        assert_eq!(SegmentGeometry::new(scheme, BlockCount(3), 1, 256), None);
+        assert!(SegmentGeometry::new(scheme, BlockCount(4), 1, 256).is_some());
+        assert_eq!(SegmentGeometry::new(scheme, BlockCount(0), 1, 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_block_has_one_place(
+            capacity in 4_u32..60_000, chunk in 1_u32..9, group in 1_u32..600, parity in 0_usize..4,
+        ) {
+            let scheme = Scheme::new(3, parity).unwrap();
+            if let Some(geometry) =
+                SegmentGeometry::new(scheme, BlockCount(capacity), chunk, group)
+            {
+                check_all(&geometry, capacity);
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The log-structured block volume.
+
+pub mod format;
+pub mod geometry;
