@@ -25,7 +25,8 @@ pub enum CodeError {
     NoDataChunks,
     /// More chunks than the coefficients are defined for.
     #[error(
-        "{data_chunks} data and {parity_chunks} parity chunks are too many; use at most {MAX_CHUNKS} together"
+        "{data_chunks} data and {parity_chunks} parity chunks are too many; \
+         use at most {MAX_CHUNKS} together"
     )]
     TooManyChunks {
         /// Data chunks asked for.
@@ -98,9 +99,9 @@ impl Code {
 
     /// Rebuilds missing chunks, data or parity, from those present.
     ///
-    /// `chunks` holds all k + m chunks by number, `None` for the missing ones; `wanted` pairs the number of
-    /// a missing chunk with the slice to fill. Missing chunks that nobody wants cost no pass over
-    /// data.
+    /// `chunks` holds all k + m chunks by number, `None` for the missing ones; `wanted` pairs the
+    /// number of a missing chunk with the slice to fill. Missing chunks that nobody wants cost no
+    /// pass over data.
     ///
     /// # Errors
     /// If fewer than k chunks are present; `wanted` is left untouched then.

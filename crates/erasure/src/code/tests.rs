@@ -207,7 +207,8 @@ proptest! {
         share in 0.0..1.0_f64,
         order in Just((0..MAX_CHUNKS).collect::<Vec<usize>>()).prop_shuffle(),
     ) {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and total")]
+        #[allow(clippy::cast_possible_truncation, reason = "between 0 and total")]
+        #[allow(clippy::cast_sign_loss, reason = "between 0 and total")]
         let parity_chunks = ((total as f64 * share) as usize).min(total - 1);
         let code = Code::new(total - parity_chunks, parity_chunks).unwrap();
         let stripe = stripe_of(&code, sample_data(code.data_chunks(), 9));

@@ -6,7 +6,7 @@ use crate::reference;
 use proptest::prelude::*;
 
 /// Longer than two wide blocks, so that every tail follows both one and several of them.
-const LENGTH_MAX_BYTES: usize = 2 * WIDE_BYTES + 40;
+const LENGTH_MAX_BYTES: usize = 2 * WIDE_DOT_BYTES + 40;
 /// A cache line, so that every alignment a vector load can see occurs.
 const ALIGNMENT_BYTES: usize = 64;
 
@@ -63,7 +63,7 @@ proptest! {
     fn xor_equals_reference(sources in sources(), start in 0..ALIGNMENT_BYTES) {
         let expected = reference::encode(1, &sources.owned()).remove(0);
         let mut output = Output::new(start, sources.length_bytes);
-        sweep(Xor { output: output.slice(), sources: &sources.slices() });
+        sweep::<WIDE_BYTES>(Xor { output: output.slice(), sources: &sources.slices() });
         prop_assert_eq!(&output.take(), &expected);
         let mut output = Output::new(start, sources.length_bytes);
         xor(output.slice(), &sources.slices());
@@ -79,7 +79,7 @@ proptest! {
         portable.slice().fill(0);
         for source in sources.slices() {
             xor_into(dispatched.slice(), source);
-            sweep(XorInto { target: portable.slice(), source });
+            sweep::<WIDE_BYTES>(XorInto { target: portable.slice(), source });
         }
         prop_assert_eq!(&dispatched.take(), &expected);
         prop_assert_eq!(&portable.take(), &expected);
@@ -89,10 +89,10 @@ proptest! {
     fn p_and_q_equal_reference(sources in sources(), start in 0..ALIGNMENT_BYTES) {
         let expected = reference::encode(2, &sources.owned());
         let outputs = || {
-            [Output::new(start, sources.length_bytes), Output::new(63 - start, sources.length_bytes)]
+            [start, ALIGNMENT_BYTES - start].map(|start| Output::new(start, sources.length_bytes))
         };
         let [mut p, mut q] = outputs();
-        sweep(PAndQ { p: p.slice(), q: q.slice(), sources: &sources.slices() });
+        sweep::<WIDE_BYTES>(PAndQ { p: p.slice(), q: q.slice(), sources: &sources.slices() });
         prop_assert_eq!(&[p.take(), q.take()][..], &expected[..]);
         let [mut p, mut q] = outputs();
         p_and_q(p.slice(), q.slice(), &sources.slices());
@@ -107,14 +107,21 @@ proptest! {
         start in 0..ALIGNMENT_BYTES,
     ) {
         // The mask makes coefficients with few bits, down to all zero, as likely as dense ones.
-        let coefficients: Vec<_> = coefficients[..sources.buffers.len()].iter().map(|c| c & mask).collect();
-        let expected = reference::dot(&coefficients, &sources.owned());
-        let mut output = Output::new(start, sources.length_bytes);
         let slices = sources.slices();
-        sweep(Dot { output: output.slice(), coefficients: &coefficients, sources: &slices, top_bit: 7 });
+        let coefficients: Vec<_> =
+            coefficients[..slices.len()].iter().map(|coefficient| coefficient & mask).collect();
+        let coefficients = coefficients.as_slice();
+        let expected = reference::dot(coefficients, &sources.owned());
+        let mut output = Output::new(start, sources.length_bytes);
+        sweep::<WIDE_DOT_BYTES>(Dot {
+            output: output.slice(),
+            coefficients,
+            sources: &slices,
+            top_bit: 7,
+        });
         prop_assert_eq!(&output.take(), &expected);
         let mut output = Output::new(start, sources.length_bytes);
-        dot(output.slice(), &coefficients, &slices);
+        dot(output.slice(), coefficients, &slices);
         prop_assert_eq!(&output.take(), &expected);
     }
 }
