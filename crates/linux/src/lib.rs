@@ -1,1 +1,15 @@
-//! Placeholder.
+//! The real world: an io_uring reactor, drives in files, and front ends on sockets.
+//!
+//! Everything else in Zoneweave is deterministic and knows traits only. This crate implements
+//! them with the kernel: [`Ring`] is the reactor on which devices and sockets share one
+//! submission queue. It is the only crate with `unsafe` code, kept in `ring` (buffers lent to the
+//! kernel) and `sys` (system calls without a safe wrapper).
+
+mod entropy;
+mod ring;
+mod signals;
+mod sys;
+
+pub use entropy::entropy;
+pub use ring::{Descriptor, Ring, RingError, RingOptions};
+pub use signals::{Signal, Signals};

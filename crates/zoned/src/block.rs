@@ -1,5 +1,8 @@
 //! What a front end serves: a device of 4 KiB blocks that can be written in any order.
 
+mod byte_device;
+mod claims;
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -7,6 +10,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::{Lba, Status};
+pub use byte_device::{ByteDevice, ByteExtent};
 
 /// The future of a block request.
 pub type BlockFuture<T> = Pin<Box<dyn Future<Output = Result<T, BlockError>>>>;

@@ -14,7 +14,10 @@ mod state;
 mod status;
 
 pub use address::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneAddress, ZoneId, ZoneOffset};
-pub use block::{BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState};
+pub use block::{
+    BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, ByteDevice, ByteExtent, Extent,
+    ExtentState,
+};
 pub use buffer::{AlignedBuffer, Payload, zero_blocks};
 pub use command::{Command, Outcome, Reply, ZoneAction};
 pub use device::{Completion, Responder, ZonedDevice, ZonedDeviceExt, completion};

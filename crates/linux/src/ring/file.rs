@@ -1,0 +1,136 @@
+//! Operations on files, resumed until they are complete.
+
+use std::io;
+use std::ops::Range;
+
+use bytes::Bytes;
+use io_uring::opcode;
+use io_uring::types::FsyncFlags;
+use zoneweave_zoned::AlignedBuffer;
+
+use super::held::{Gather, Held};
+use super::{Descriptor, OnDrop, Ring};
+
+impl Ring {
+    /// Reads `length` bytes at `offset` into the start of `buffer`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file ends before; otherwise what the kernel says.
+    ///
+    /// # Panics
+    /// If the buffer is shorter than `length`.
+    pub async fn read_exact_at(
+        &self,
+        file: &Descriptor,
+        mut buffer: AlignedBuffer,
+        length: usize,
+        offset: u64,
+    ) -> io::Result<AlignedBuffer> {
+        let mut done = 0;
+        while done < length {
+            let from = offset + done as u64;
+            let (returned, count) =
+                self.read_once(file, buffer, done..length, from, OnDrop::Abandon).await;
+            buffer = returned;
+            match count {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(buffer)
+    }
+
+    /// Reads at most `length` bytes from a descriptor without offset, such as an event counter,
+    /// and waits as long as it takes.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    ///
+    /// # Panics
+    /// If the buffer is shorter than `length`.
+    pub async fn read_some(
+        &self,
+        file: &Descriptor,
+        buffer: AlignedBuffer,
+        length: usize,
+    ) -> io::Result<(AlignedBuffer, usize)> {
+        // An offset of -1 means "the current position".
+        let (buffer, count) =
+            self.read_once(file, buffer, 0..length, u64::MAX, OnDrop::Cancel).await;
+        Ok((buffer, count?))
+    }
+
+    async fn read_once(
+        &self,
+        file: &Descriptor,
+        buffer: AlignedBuffer,
+        range: Range<usize>,
+        offset: u64,
+        on_drop: OnDrop,
+    ) -> (AlignedBuffer, io::Result<usize>) {
+        let reading = self.start(file, Held::Buffer(buffer), on_drop, |descriptor, held| {
+            let (pointer, length) = held.writable(range);
+            opcode::Read::new(descriptor, pointer, length).offset(offset).build()
+        });
+        reading.await.into_buffer()
+    }
+
+    /// Writes a list of slices at `offset`, all of it.
+    ///
+    /// # Errors
+    /// What the kernel says; some of the data may have been written then.
+    pub async fn write_all_at(
+        &self,
+        file: &Descriptor,
+        data: Vec<Bytes>,
+        mut offset: u64,
+    ) -> io::Result<()> {
+        let mut rest = data;
+        rest.retain(|piece| !piece.is_empty());
+        while !rest.is_empty() {
+            let held = Held::Gather(Gather::new(rest));
+            let writing = self.start(file, held, OnDrop::Abandon, |descriptor, held| {
+                let (vectors, count) = held.gather().vectors();
+                opcode::Writev::new(descriptor, vectors, count).offset(offset).build()
+            });
+            let (left, count) = writing.await.into_rest();
+            rest = left;
+            match count {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => offset += count as u64,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the file's data durable, with what is needed to read it back (`fdatasync`).
+    ///
+    /// # Errors
+    /// What the kernel says. After an error nothing written since the last success is certain.
+    pub async fn sync_data(&self, file: &Descriptor) -> io::Result<()> {
+        let syncing = self.start(file, Held::Nothing, OnDrop::Abandon, |descriptor, _| {
+            opcode::Fsync::new(descriptor).flags(FsyncFlags::DATASYNC).build()
+        });
+        syncing.await.result.map(drop)
+    }
+
+    /// Frees the blocks of a range, which reads as zeros afterwards; the file keeps its size.
+    ///
+    /// # Errors
+    /// `Unsupported` where the file system cannot do that; otherwise what the kernel says.
+    pub async fn punch_hole(&self, file: &Descriptor, range: Range<u64>) -> io::Result<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let length = range.end - range.start;
+        if length == 0 {
+            return Ok(());
+        }
+        let punching = self.start(file, Held::Nothing, OnDrop::Abandon, |descriptor, _| {
+            opcode::Fallocate::new(descriptor, length).offset(range.start).mode(mode).build()
+        });
+        punching.await.result.map(drop)
+    }
+}
