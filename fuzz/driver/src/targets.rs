@@ -1,0 +1,25 @@
+//! The fuzz targets. A new one is a line here and a file in `fuzz_targets`.
+
+/// A named body with the inputs mutation starts from.
+pub struct Target {
+    /// Same name as the libFuzzer binary.
+    pub name: &'static str,
+    /// Panics if the input breaks an invariant.
+    pub body: fn(&[u8]),
+    /// Valid inputs, at least one.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "nbd_handshake",
+        body: zoneweave_nbd::fuzzing::handshake,
+        seeds: zoneweave_nbd::fuzzing::handshake_seeds,
+    },
+    Target {
+        name: "nbd_requests",
+        body: zoneweave_nbd::fuzzing::requests,
+        seeds: zoneweave_nbd::fuzzing::request_seeds,
+    },
+];
