@@ -8,7 +8,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 
-use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::layout::{Column, MAX_COLUMNS, Scheme};
 use crate::log::geometry::SegmentGeometry;
 
@@ -148,7 +148,7 @@ fn decode_geometry(raw: &Raw) -> Result<SegmentGeometry, FormatError> {
     let scheme = Scheme::new(raw.data_chunks.into(), raw.parity_chunks.into())
         .map_err(|_| FormatError::Field { field: "scheme" })?;
     let (chunk, group) = (raw.chunk_blocks.get(), raw.group_rows.get());
-    if !(1..=1024).contains(&chunk) || !(1..=65_536).contains(&group) {
+    if !(1..=1024).contains(&chunk) || !(1..=MAX_SEAL_ROWS).contains(&group) {
         return Err(FormatError::Field { field: "chunk or group" });
     }
     let capacity = BlockCount(raw.zone_capacity.get());
