@@ -1,1 +1,26 @@
-//! Placeholder.
+//! Emulated ZNS drives.
+//!
+//! [`Controller`] decides what a drive does with a command: zone states, planned faults, counters.
+//! It holds no media and does no I/O, so that drives in RAM and in files behave alike.
+//! [`RamDrive`] adds media in RAM, a volatile cache, timing, power failures and process kills; it
+//! is what simulations and tests run on.
+//!
+//! Everything is deterministic: the same calls with the same seeds give the same history.
+
+mod cache;
+mod controller;
+mod counters;
+mod crash;
+mod fault;
+mod media;
+mod ram_drive;
+mod request;
+mod timing;
+
+pub use controller::{Admission, Controller, Placement, Work};
+pub use counters::DriveCounters;
+pub use crash::{CrashChoices, SeededCrash};
+pub use fault::{BlockPart, Damage, Fault, FaultAction, FaultPlan, Selector};
+pub use ram_drive::{PendingCommand, RamDrive};
+pub use request::{CommandKind, Request};
+pub use timing::{Immediate, Jitter, Schedule, Timing};

@@ -1,0 +1,329 @@
+//! The part of an emulated drive that decides: zone states, planned faults, counters.
+//!
+//! A drive asks [`Controller::admit`] when a command takes effect, does the [`Work`] on its media,
+//! and answers with the outcome. The zone states have changed by then, so the work must be done
+//! before the next command is admitted or be invisible until it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::{
+    BlockCount, Geometry, GeometryError, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
+    ZoneOffset, ZoneSet,
+};
+
+use crate::{Damage, DriveCounters, FaultAction, FaultPlan, Request};
+
+/// What to do about a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// What to do to the media, even if the outcome is an error.
+    pub work: Work,
+    /// What to answer afterwards.
+    pub outcome: Result<(), Status>,
+    /// How much longer than usual the command takes.
+    pub delay: Nanos,
+}
+
+/// What a command does to the media.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Nothing.
+    Nothing,
+    /// Return blocks.
+    Read {
+        /// The first block.
+        at: ZoneAddress,
+        /// How many to return.
+        blocks: BlockCount,
+        /// How many of them, from the first on, are below the write pointer; zeros follow.
+        written: BlockCount,
+        /// What to do to the blocks on their way.
+        damage: Option<Damage>,
+    },
+    /// Store blocks at the zone's former write pointer.
+    Write {
+        /// Where they go.
+        at: ZoneAddress,
+        /// How many of the command's blocks, from the first on.
+        blocks: BlockCount,
+        /// What really happens to them.
+        placement: Placement,
+        /// The address to answer with.
+        reply: ZoneAddress,
+        /// Whether completion promises durability of the zone up to the command's end.
+        fua: bool,
+    },
+    /// Drop every block of the zone.
+    Reset(ZoneId),
+    /// Only the state of the zone changed.
+    ZoneChanged(ZoneId),
+    /// Answer with this report.
+    Report(Vec<ZoneInfo>),
+    /// Make completed writes durable.
+    Flush {
+        /// Whether to do it really.
+        effective: bool,
+    },
+}
+
+/// What really happens to the blocks of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// They are stored where they belong.
+    Stored,
+    /// They are stored, and once more right behind.
+    Twice,
+    /// Zeros are in their place.
+    Lost,
+    /// Zeros are in their place, and they overwrite written blocks at this address.
+    Misdirected(ZoneAddress),
+    /// They are stored after this damage.
+    Damaged(Damage),
+}
+
+impl Placement {
+    /// How many copies of the blocks the write pointer counts.
+    #[must_use]
+    pub const fn copies(self) -> u64 {
+        if matches!(self, Self::Twice) { 2 } else { 1 }
+    }
+}
+
+/// The deciding part of one drive.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    zones: ZoneSet,
+    plan: FaultPlan,
+    /// Blocks that cannot be read until their zone is reset.
+    unreadable: BTreeSet<ZoneAddress>,
+    /// Where the latest append of each zone landed, for drives that repeat themselves.
+    appended: BTreeMap<ZoneId, ZoneOffset>,
+    counters: DriveCounters,
+    gone: bool,
+}
+
+impl Controller {
+    /// A drive fresh from the factory.
+    ///
+    /// # Errors
+    /// If the geometry is impossible.
+    pub fn new(geometry: Geometry) -> Result<Self, GeometryError> {
+        Ok(Self::with_zones(ZoneSet::new(geometry)?))
+    }
+
+    /// A drive whose zones are in the given state, such as imported ones.
+    #[must_use]
+    pub fn with_zones(zones: ZoneSet) -> Self {
+        Self {
+            zones,
+            plan: FaultPlan::default(),
+            unreadable: BTreeSet::new(),
+            appended: BTreeMap::new(),
+            counters: DriveCounters::default(),
+            gone: false,
+        }
+    }
+
+    /// The zones as they are.
+    #[must_use]
+    pub fn zones(&self) -> &ZoneSet {
+        &self.zones
+    }
+
+    /// The zones, for what happens to drives outside of commands: wear, restarts, power failures.
+    pub fn zones_mut(&mut self) -> &mut ZoneSet {
+        &mut self.zones
+    }
+
+    /// The faults to come.
+    pub fn plan_mut(&mut self) -> &mut FaultPlan {
+        &mut self.plan
+    }
+
+    /// What the drive has done.
+    #[must_use]
+    pub fn counters(&self) -> DriveCounters {
+        self.counters
+    }
+
+    /// Whether the drive answers nothing but [`Status::DeviceGone`].
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Pulls the drive out, or puts it back.
+    pub fn set_gone(&mut self, gone: bool) {
+        self.gone = gone;
+    }
+
+    /// Makes blocks unreadable until their zone is reset.
+    pub fn set_unreadable(&mut self, at: ZoneAddress, blocks: BlockCount) {
+        let end = at.offset.0.saturating_add(blocks.0);
+        let blocks = (at.offset.0..end).map(|offset| ZoneAddress::new(at.zone, offset));
+        self.unreadable.extend(blocks);
+    }
+
+    /// Decides about a command at the moment it takes effect.
+    pub fn admit(&mut self, request: &Request) -> Admission {
+        if self.gone {
+            return self.counted(Admission::refused(Status::DeviceGone), Nanos::ZERO);
+        }
+        let write_pointer = match request.zone() {
+            Some(zone) if zone.0 < self.zones.geometry().zones => {
+                self.zones.record(zone).write_pointer
+            }
+            _ => ZoneOffset(0),
+        };
+        let fired = self.plan.fire(request, write_pointer);
+        let admission = self.admit_with(request, fired.action);
+        self.counted(admission, fired.delay)
+    }
+
+    fn counted(&mut self, mut admission: Admission, delay: Nanos) -> Admission {
+        admission.delay = delay;
+        self.counters.count(&admission);
+        admission
+    }
+
+    fn admit_with(&mut self, request: &Request, fault: Option<FaultAction>) -> Admission {
+        match fault {
+            Some(FaultAction::Fail(status)) => return Admission::refused(status),
+            Some(FaultAction::Partial(BlockCount(0))) => {
+                return Admission::refused(Status::WriteFault);
+            }
+            Some(FaultAction::Gone) => {
+                self.gone = true;
+                return Admission::refused(Status::DeviceGone);
+            }
+            Some(FaultAction::ReadOnly) => self.wear_out(request.zone(), ZoneSet::set_read_only),
+            Some(FaultAction::Offline) => self.wear_out(request.zone(), ZoneSet::set_offline),
+            _ => {}
+        }
+        let work = match self.execute(request, fault) {
+            Ok(work) => work,
+            Err(status) => return Admission::refused(status),
+        };
+        let outcome = match fault {
+            Some(FaultAction::FailApplied(status)) => Err(status),
+            Some(FaultAction::Partial(_)) => Err(Status::WriteFault),
+            _ => Ok(()),
+        };
+        Admission { work, outcome, delay: Nanos::ZERO }
+    }
+
+    fn wear_out(&mut self, zone: Option<ZoneId>, how: fn(&mut ZoneSet, ZoneId)) {
+        if let Some(zone) = zone.filter(|zone| zone.0 < self.zones.geometry().zones) {
+            how(&mut self.zones, zone);
+        }
+    }
+
+    fn execute(&mut self, request: &Request, fault: Option<FaultAction>) -> Result<Work, Status> {
+        match *request {
+            Request::Read { at, blocks } => self.read(at, blocks, fault),
+            Request::Write { at, blocks, fua } => {
+                let blocks = taken(blocks, fault);
+                self.zones.write(at, blocks)?;
+                Ok(Work::Write { at, blocks, placement: placement(fault), reply: at, fua })
+            }
+            Request::Append { zone, blocks, fua } => self.append(zone, blocks, fua, fault),
+            Request::Manage { zone, .. } if fault == Some(FaultAction::Lost) => {
+                Ok(Work::ZoneChanged(zone))
+            }
+            Request::Manage { zone, action } => {
+                self.zones.manage(zone, action)?;
+                if action != ZoneAction::Reset {
+                    return Ok(Work::ZoneChanged(zone));
+                }
+                self.unreadable.retain(|at| at.zone != zone);
+                self.appended.remove(&zone);
+                Ok(Work::Reset(zone))
+            }
+            Request::Report { first, count } => self.report(first, count, fault),
+            Request::Flush => {
+                Ok(Work::Flush { effective: fault != Some(FaultAction::Ineffective) })
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        at: ZoneAddress,
+        blocks: BlockCount,
+        fault: Option<FaultAction>,
+    ) -> Result<Work, Status> {
+        let written = self.zones.read(at, blocks)?;
+        if fault == Some(FaultAction::Unreadable) {
+            self.set_unreadable(at, blocks);
+        }
+        let end = ZoneAddress { zone: at.zone, offset: at.offset.plus(blocks) };
+        if self.unreadable.range(at..end).next().is_some() {
+            return Err(Status::UnrecoveredRead);
+        }
+        let damage = match fault {
+            Some(FaultAction::Garble(damage)) => Some(damage),
+            _ => None,
+        };
+        Ok(Work::Read { at, blocks, written, damage })
+    }
+
+    fn append(
+        &mut self,
+        zone: ZoneId,
+        blocks: BlockCount,
+        fua: bool,
+        fault: Option<FaultAction>,
+    ) -> Result<Work, Status> {
+        let blocks = taken(blocks, fault);
+        let offset = self.zones.append(zone, blocks)?;
+        let before = self.appended.insert(zone, offset);
+        let at = ZoneAddress { zone, offset };
+        let (mut placement, mut reply) = (placement(fault), at);
+        match fault {
+            Some(FaultAction::AppendTwice) if self.zones.append(zone, blocks).is_ok() => {
+                placement = Placement::Twice;
+            }
+            Some(FaultAction::RepeatOffset) => reply.offset = before.unwrap_or(offset),
+            _ => {}
+        }
+        Ok(Work::Write { at, blocks, placement, reply, fua })
+    }
+
+    fn report(
+        &self,
+        first: ZoneId,
+        count: u32,
+        fault: Option<FaultAction>,
+    ) -> Result<Work, Status> {
+        let mut report = self.zones.report(first, count)?;
+        if let Some(FaultAction::Misreport(lie)) = fault
+            && let Some(info) = report.iter_mut().find(|info| info.zone == lie.zone)
+        {
+            info.write_pointer = lie.offset;
+        }
+        Ok(Work::Report(report))
+    }
+}
+
+impl Admission {
+    fn refused(status: Status) -> Self {
+        Self { work: Work::Nothing, outcome: Err(status), delay: Nanos::ZERO }
+    }
+}
+
+fn taken(blocks: BlockCount, fault: Option<FaultAction>) -> BlockCount {
+    match fault {
+        Some(FaultAction::Partial(limit)) => blocks.min(limit),
+        _ => blocks,
+    }
+}
+
+fn placement(fault: Option<FaultAction>) -> Placement {
+    match fault {
+        Some(FaultAction::Lost) => Placement::Lost,
+        Some(FaultAction::Misdirect(to)) => Placement::Misdirected(to),
+        Some(FaultAction::Garble(damage)) => Placement::Damaged(damage),
+        _ => Placement::Stored,
+    }
+}

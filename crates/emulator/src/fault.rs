@@ -1,0 +1,318 @@
+//! Planned faults: which command they hit and what they do to it.
+//!
+//! A plan is a list. A command is held against it in the order in which faults were added: delays
+//! add up, and of the other faults the first that fires decides; those behind it do not count the
+//! command. A fault sees only commands that its action can affect.
+
+use std::ops::Range;
+
+use zoneweave_runtime::{Nanos, Random};
+use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZoneId, ZoneOffset};
+
+use crate::{CommandKind, Request};
+
+/// Which commands a fault hits. The default is the next command of any kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// Kinds of commands; empty for all.
+    pub kinds: Vec<CommandKind>,
+    /// Only commands to this zone.
+    pub zone: Option<ZoneId>,
+    /// Only commands that touch one of these blocks of their zone. Appends touch the blocks they
+    /// would land on. `None` for all, and for commands without blocks.
+    pub offsets: Option<Range<u32>>,
+    /// Matching commands to let pass first.
+    pub skip: u64,
+    /// How many are hit after that.
+    pub times: u64,
+}
+
+impl Default for Selector {
+    fn default() -> Self {
+        Self { kinds: Vec::new(), zone: None, offsets: None, skip: 0, times: 1 }
+    }
+}
+
+impl Selector {
+    /// The next command of one kind.
+    #[must_use]
+    pub fn next(kind: CommandKind) -> Self {
+        Self { kinds: vec![kind], ..Self::default() }
+    }
+
+    /// The same, in one zone only.
+    #[must_use]
+    pub fn in_zone(self, zone: ZoneId) -> Self {
+        Self { zone: Some(zone), ..self }
+    }
+
+    /// The same, only if a block of the range is touched.
+    #[must_use]
+    pub fn touching(self, offsets: Range<u32>) -> Self {
+        Self { offsets: Some(offsets), ..self }
+    }
+
+    /// The same, after letting `skip` matching commands pass.
+    #[must_use]
+    pub fn after(self, skip: u64) -> Self {
+        Self { skip, ..self }
+    }
+
+    /// The same, for `times` matching commands.
+    #[must_use]
+    pub fn times(self, times: u64) -> Self {
+        Self { times, ..self }
+    }
+
+    /// The same, for every matching command from then on.
+    #[must_use]
+    pub fn always(self) -> Self {
+        self.times(u64::MAX)
+    }
+
+    fn matches(&self, request: &Request, write_pointer: ZoneOffset) -> bool {
+        let kind = self.kinds.is_empty() || self.kinds.contains(&request.kind());
+        let zone = self.zone.is_none() || self.zone == request.zone();
+        kind && zone
+            && self.offsets.as_ref().is_none_or(|offsets| {
+                touched(request, write_pointer)
+                    .is_some_and(|blocks| blocks.start < offsets.end && offsets.start < blocks.end)
+            })
+    }
+}
+
+/// What a fault does to a command it hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultAction {
+    /// The command fails with this status and changes nothing.
+    Fail(Status),
+    /// The command is carried out, then answered with this status.
+    FailApplied(Status),
+    /// The command takes that much longer.
+    Slow(Nanos),
+    /// The drive answers [`Status::DeviceGone`] from this command on.
+    Gone,
+    /// The command finds its zone read-only.
+    ReadOnly,
+    /// The command finds its zone offline.
+    Offline,
+    /// The read finds its blocks unreadable; they stay so until the zone is reset.
+    Unreadable,
+    /// The write stores, or the read returns, something else.
+    Garble(Damage),
+    /// The write moves the write pointer and reports success, its blocks stay zeros. The zone
+    /// management command reports success and does nothing.
+    Lost,
+    /// As `Lost`, and the blocks overwrite written ones at this address instead.
+    Misdirect(ZoneAddress),
+    /// Only that many blocks are written, then [`Status::WriteFault`].
+    Partial(BlockCount),
+    /// The append is stored a second time behind the first copy, room and limits permitting; the
+    /// answer names the first.
+    AppendTwice,
+    /// The append is answered with the address of the append before it in its zone.
+    RepeatOffset,
+    /// The flush is answered, nothing is made durable.
+    Ineffective,
+    /// The report names this write pointer for this zone.
+    Misreport(ZoneAddress),
+}
+
+impl FaultAction {
+    /// Whether commands of this kind can suffer from the fault.
+    const fn affects(self, kind: CommandKind) -> bool {
+        use CommandKind::{Append, Flush, Manage, Read, Report, Write};
+        match self {
+            Self::Fail(_) | Self::FailApplied(_) | Self::Slow(_) | Self::Gone => true,
+            Self::ReadOnly | Self::Offline => !matches!(kind, Report | Flush),
+            Self::Unreadable => matches!(kind, Read),
+            Self::Garble(_) => matches!(kind, Read | Write | Append),
+            Self::Lost => matches!(kind, Write | Append | Manage(_)),
+            Self::Misdirect(_) | Self::Partial(_) => matches!(kind, Write | Append),
+            Self::AppendTwice | Self::RepeatOffset => matches!(kind, Append),
+            Self::Ineffective => matches!(kind, Flush),
+            Self::Misreport(_) => matches!(kind, Report),
+        }
+    }
+}
+
+/// One planned fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Whom it hits.
+    pub selector: Selector,
+    /// What it does.
+    pub action: FaultAction,
+}
+
+/// The faults still to come, in order of precedence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    faults: Vec<Fault>,
+}
+
+/// What the plan says about one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fired {
+    pub(crate) delay: Nanos,
+    pub(crate) action: Option<FaultAction>,
+}
+
+impl FaultPlan {
+    /// Adds a fault behind the others.
+    pub fn add(&mut self, selector: Selector, action: FaultAction) -> &mut Self {
+        self.faults.push(Fault { selector, action });
+        self
+    }
+
+    /// Faults that have not used themselves up.
+    #[must_use]
+    pub fn pending(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// Forgets every fault.
+    pub fn clear(&mut self) {
+        self.faults.clear();
+    }
+
+    pub(crate) fn fire(&mut self, request: &Request, write_pointer: ZoneOffset) -> Fired {
+        let mut fired = Fired::default();
+        if self.faults.is_empty() {
+            return fired;
+        }
+        for Fault { selector, action } in &mut self.faults {
+            let slow = matches!(action, FaultAction::Slow(_));
+            let heard = action.affects(request.kind()) && selector.matches(request, write_pointer);
+            if !heard || (fired.action.is_some() && !slow) {
+                continue;
+            }
+            if selector.skip > 0 {
+                selector.skip -= 1;
+                continue;
+            }
+            if selector.times == 0 {
+                continue;
+            }
+            // For ever is for ever.
+            selector.times -= u64::from(selector.times != u64::MAX);
+            match action {
+                FaultAction::Slow(delay) => fired.delay += *delay,
+                action => fired.action = Some(*action),
+            }
+        }
+        self.faults.retain(|fault| fault.selector.times > 0);
+        fired
+    }
+}
+
+/// A part of a stored block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockPart {
+    /// The 4,096 bytes.
+    Data,
+    /// The metadata beside them.
+    Oob,
+    /// Both.
+    Both,
+}
+
+/// How blocks go bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// One bit of each part flips, chosen by the seed.
+    BitFlip {
+        /// What is hit.
+        part: BlockPart,
+        /// Which bit.
+        seed: u64,
+    },
+    /// Random bytes replace the part.
+    Garbage {
+        /// What is hit.
+        part: BlockPart,
+        /// Which bytes.
+        seed: u64,
+    },
+}
+
+impl Damage {
+    /// Damages blocks in place: `data` and `oob` are each one block's or one command's.
+    pub fn apply(&self, data: &mut [u8], oob: &mut [u8]) {
+        let (Self::BitFlip { part, seed } | Self::Garbage { part, seed }) = *self;
+        let mut random = Random::new(seed);
+        let hit = [(data, part != BlockPart::Oob), (oob, part != BlockPart::Data)];
+        for (bytes, _) in hit.into_iter().filter(|(bytes, hit)| *hit && !bytes.is_empty()) {
+            match self {
+                Self::BitFlip { .. } => flip_bit(bytes, &mut random),
+                Self::Garbage { .. } => random.fill(bytes),
+            }
+        }
+    }
+}
+
+fn flip_bit(bytes: &mut [u8], random: &mut Random) {
+    let bit = random.below(bytes.len() as u64 * 8);
+    let byte = usize::try_from(bit / 8).expect("an index into a slice");
+    bytes[byte] ^= 1 << (bit % 8);
+}
+
+/// The blocks of its zone that a command touches.
+fn touched(request: &Request, write_pointer: ZoneOffset) -> Option<Range<u32>> {
+    let (start, blocks) = match request {
+        Request::Read { at, blocks } | Request::Write { at, blocks, .. } => (at.offset, *blocks),
+        Request::Append { blocks, .. } => (write_pointer, *blocks),
+        Request::Manage { .. } | Request::Report { .. } | Request::Flush => return None,
+    };
+    Some(start.0..start.0.saturating_add(blocks.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: ZoneOffset = ZoneOffset(0);
+
+    fn read(zone: u32, offset: u32, blocks: u32) -> Request {
+        Request::Read { at: ZoneAddress::new(ZoneId(zone), offset), blocks: BlockCount(blocks) }
+    }
+
+    #[test]
+    fn a_selector_skips_then_hits_then_is_used_up() {
+        let mut plan = FaultPlan::default();
+        let selector = Selector::next(CommandKind::Read).in_zone(ZoneId(1)).touching(4..6);
+        plan.add(selector.after(1).times(2), FaultAction::Fail(Status::InternalError));
+        let mut fires = |request| plan.fire(&request, START).action.is_some();
+        assert!(!fires(read(1, 0, 5)), "skipped");
+        assert!(!fires(read(1, 0, 4)), "touches 0..4 only");
+        assert!(!fires(read(0, 4, 1)));
+        assert!(!fires(Request::Flush));
+        assert!(fires(read(1, 5, 9)));
+        assert!(fires(read(1, 3, 2)));
+        assert!(!fires(read(1, 3, 2)));
+        assert!(plan.pending().is_empty());
+    }
+
+    #[test]
+    fn delays_add_up_and_the_first_other_fault_decides() {
+        let mut plan = FaultPlan::default();
+        plan.add(Selector::default(), FaultAction::Lost)
+            .add(Selector::default().always(), FaultAction::Slow(Nanos(5)))
+            .add(Selector::default(), FaultAction::Fail(Status::InternalError))
+            .add(Selector::default(), FaultAction::Gone)
+            .add(Selector::default(), FaultAction::Slow(Nanos(7)));
+        let fired = plan.fire(&read(0, 0, 1), START);
+        assert_eq!(fired.delay, Nanos(12));
+        assert_eq!(fired.action, Some(FaultAction::Fail(Status::InternalError)));
+        assert_eq!(plan.fire(&Request::Flush, START).action, Some(FaultAction::Gone));
+        assert_eq!(plan.pending().len(), 2, "no write came for the lost one");
+    }
+
+    #[test]
+    fn a_bit_flip_changes_one_bit_of_each_part() {
+        let (mut data, mut oob) = (vec![0_u8; 4096], vec![0_u8; 64]);
+        Damage::BitFlip { part: BlockPart::Both, seed: 3 }.apply(&mut data, &mut oob);
+        let ones = |bytes: &[u8]| bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
+        assert_eq!((ones(&data), ones(&oob)), (1, 1));
+    }
+}

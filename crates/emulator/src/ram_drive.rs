@@ -1,0 +1,260 @@
+//! A drive in RAM: a controller, media, a write cache, and commands in flight.
+//!
+//! A [`RamDrive`] is the hardware; it outlives the process that uses it. [`RamDrive::attach`]
+//! gives a process its device, and every attachment, crash or power failure ends the life of the
+//! device given out before: its commands are answered [`Status::Aborted`], those still to come
+//! [`Status::DeviceGone`], and none of them changes the drive any more.
+//!
+//! A command changes the drive at one moment between its submission and its completion. A power
+//! failure decides about the commands before that moment (they happen or do not), and cuts each
+//! zone back to a prefix between what was promised durable and what was written; the cut may tear
+//! a command between two blocks. Finished zone management is durable, and is never undone.
+
+mod core;
+
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+use zoneweave_runtime::{Handle, Nanos, Reactor};
+use zoneweave_zoned::{
+    BlockCount, Command, Completion, Geometry, GeometryError, Payload, Status, ZoneAddress, ZoneId,
+    ZoneInfo, ZonedDevice, completion,
+};
+
+use self::core::Core;
+use crate::{CrashChoices, Damage, DriveCounters, FaultAction, FaultPlan, Request, SeededCrash};
+use crate::{Selector, Timing};
+
+/// A command in flight, as a search through crash states sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingCommand {
+    /// The command.
+    pub request: Request,
+    /// Whether it has changed the drive already and only its completion is outstanding.
+    pub applied: bool,
+}
+
+/// A drive; clones are the same drive.
+#[derive(Clone)]
+pub struct RamDrive {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    geometry: Geometry,
+    core: RefCell<Core>,
+}
+
+/// What one process holds of a drive.
+struct AttachedDrive {
+    shared: Rc<Shared>,
+    handle: Handle,
+    incarnation: u64,
+}
+
+impl RamDrive {
+    /// A blank drive.
+    ///
+    /// # Errors
+    /// If the geometry is impossible.
+    pub fn new(geometry: Geometry, timing: impl Timing + 'static) -> Result<Self, GeometryError> {
+        let core = Core::new(geometry.clone(), Box::new(timing))?;
+        Ok(Self { shared: Rc::new(Shared { geometry, core: RefCell::new(core) }) })
+    }
+
+    /// The device for a process. Devices given out before are dead; commands they left in flight
+    /// that had not changed the drive never will.
+    #[must_use]
+    pub fn attach(&self, handle: &Handle) -> Rc<dyn ZonedDevice> {
+        let dropped = self.shared.core.borrow_mut().abandon();
+        drop(dropped);
+        let incarnation = self.shared.core.borrow().incarnation();
+        Rc::new(AttachedDrive { shared: self.shared.clone(), handle: handle.clone(), incarnation })
+    }
+
+    /// The process dies, the drive stays powered: commands in flight happen or not by the seed,
+    /// and nothing that happened is lost. Open zones stay open.
+    pub fn process_kill(&self, seed: u64) {
+        self.process_kill_by(&mut SeededCrash::new(seed));
+    }
+
+    /// As [`RamDrive::process_kill`], with the choices of a search.
+    pub fn process_kill_by(&self, choices: &mut dyn CrashChoices) {
+        let dropped = self.shared.core.borrow_mut().process_kill(choices);
+        drop(dropped);
+    }
+
+    /// The power fails and comes back: see the module's head. Open zones are closed.
+    pub fn power_loss(&self, seed: u64) {
+        self.power_loss_by(&mut SeededCrash::new(seed));
+    }
+
+    /// As [`RamDrive::power_loss`], with the choices of a search.
+    pub fn power_loss_by(&self, choices: &mut dyn CrashChoices) {
+        let dropped = self.shared.core.borrow_mut().power_loss(choices);
+        drop(dropped);
+    }
+
+    /// An orderly restart of the drive: the cache is written back and open zones are closed.
+    ///
+    /// # Panics
+    /// If commands are in flight.
+    pub fn restart(&self) {
+        self.shared.core.borrow_mut().restart();
+    }
+
+    /// An independent copy of the drive as it is, commands in flight included (nobody waits for
+    /// the copy's). For crash states that branch off one history, and for drives that come back
+    /// stale.
+    #[must_use]
+    pub fn fork(&self, timing: impl Timing + 'static) -> Self {
+        let core = self.shared.core.borrow().fork(Box::new(timing));
+        let shared = Shared { geometry: self.shared.geometry.clone(), core: RefCell::new(core) };
+        Self { shared: Rc::new(shared) }
+    }
+
+    /// Commands in flight, in the order in which a crash decides about them.
+    #[must_use]
+    pub fn in_flight(&self) -> Vec<PendingCommand> {
+        self.shared.core.borrow().pending()
+    }
+
+    /// What the drive is.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.shared.geometry
+    }
+
+    /// What the drive has done.
+    #[must_use]
+    pub fn counters(&self) -> DriveCounters {
+        self.shared.core.borrow().controller.counters()
+    }
+
+    /// A zone as it is now.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    #[must_use]
+    pub fn zone(&self, zone: ZoneId) -> ZoneInfo {
+        self.shared.core.borrow().controller.zones().info(zone)
+    }
+
+    /// Stored blocks, without a command: zeros where nothing is stored, unreadable or not.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    #[must_use]
+    pub fn peek(&self, at: ZoneAddress, blocks: BlockCount) -> Payload {
+        self.shared.core.borrow().media.read(at, blocks)
+    }
+
+    /// Plans a fault.
+    pub fn inject(&self, selector: Selector, action: FaultAction) {
+        self.faults(|plan| {
+            plan.add(selector, action);
+        });
+    }
+
+    /// Looks at or changes the planned faults.
+    pub fn faults<R>(&self, change: impl FnOnce(&mut FaultPlan) -> R) -> R {
+        change(self.shared.core.borrow_mut().controller.plan_mut())
+    }
+
+    /// A stored block goes bad. Nothing happens where none is stored.
+    pub fn corrupt(&self, at: ZoneAddress, damage: Damage) {
+        self.shared.core.borrow_mut().corrupt(at, damage);
+    }
+
+    /// Stored blocks are replaced, as by a misdirected write of somebody else.
+    pub fn overwrite(&self, at: ZoneAddress, payload: &Payload) {
+        payload.assert_whole();
+        self.shared.core.borrow_mut().media.overwrite(at, payload);
+    }
+
+    /// Blocks cannot be read until their zone is reset.
+    pub fn set_unreadable(&self, at: ZoneAddress, blocks: BlockCount) {
+        self.shared.core.borrow_mut().controller.set_unreadable(at, blocks);
+    }
+
+    /// The zone is worn: it can be read, never written again.
+    pub fn set_read_only(&self, zone: ZoneId) {
+        self.shared.core.borrow_mut().controller.zones_mut().set_read_only(zone);
+    }
+
+    /// The zone is lost.
+    pub fn set_offline(&self, zone: ZoneId) {
+        self.shared.core.borrow_mut().controller.zones_mut().set_offline(zone);
+    }
+
+    /// Pulls the drive out (`true`) or puts it back with what it held. While it is out, every
+    /// command is answered [`Status::DeviceGone`], those in flight included.
+    pub fn set_gone(&self, gone: bool) {
+        self.shared.core.borrow_mut().controller.set_gone(gone);
+    }
+}
+
+impl ZonedDevice for AttachedDrive {
+    fn geometry(&self) -> &Geometry {
+        &self.shared.geometry
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        if let Command::Write { payload, .. } | Command::Append { payload, .. } = &command {
+            payload.assert_whole();
+        }
+        let mut core = self.shared.core.borrow_mut();
+        if core.incarnation() != self.incarnation {
+            return Completion::ready(Err(Status::DeviceGone));
+        }
+        let now = self.handle.now();
+        let planned = core.plan(&command, now);
+        if planned.applied <= now && !planned.behind {
+            let (finished, completed) = core.apply_now(command, planned);
+            if completed <= now {
+                return Completion::ready(core.settle(finished));
+            }
+            let (responder, answer) = completion();
+            let id = core.add_applied(finished, responder);
+            drop(core);
+            complete_at(&self.shared, &self.handle.reactor(), id, completed);
+            return answer;
+        }
+        let (responder, answer) = completion();
+        let applied = planned.applied;
+        let id = core.add(command, planned, responder);
+        drop(core);
+        apply_at(&self.shared, &self.handle.reactor(), id, applied);
+        answer
+    }
+}
+
+/// The reactor is held weakly, since the timer is its own: a reactor that is dropped with timers
+/// pending must go away.
+fn apply_at(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>, id: u64, when: Nanos) {
+    let (shared, weak): (_, Weak<dyn Reactor>) = (shared.clone(), Rc::downgrade(reactor));
+    reactor.timers().call_at(when, move || {
+        let applied = shared.core.borrow_mut().apply(id);
+        let (Some(completed), Some(reactor)) = (applied, weak.upgrade()) else { return };
+        if completed <= reactor.now() {
+            complete(&shared, id);
+        } else {
+            complete_at(&shared, &reactor, id, completed);
+        }
+    });
+}
+
+fn complete_at(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>, id: u64, when: Nanos) {
+    let shared = shared.clone();
+    reactor.timers().call_at(when, move || complete(&shared, id));
+}
+
+fn complete(shared: &Shared, id: u64) {
+    let finished = shared.core.borrow_mut().complete(id);
+    if let Some((Some(responder), outcome)) = finished {
+        responder.complete(outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! The state of a RAM drive and every step it takes, without clocks or waiting.
+
+use std::collections::BTreeMap;
+
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::{
+    BlockCount, Command, Geometry, GeometryError, Outcome, Payload, Reply, Responder, Status,
+    ZoneAddress, ZoneId,
+};
+
+use super::PendingCommand;
+use crate::cache::{Promise, WriteCache};
+use crate::media::{Media, damaged};
+use crate::{Controller, CrashChoices, Damage, Placement, Request, Schedule, Timing, Work};
+
+pub(super) struct Core {
+    pub(super) controller: Controller,
+    pub(super) media: Media,
+    cache: WriteCache,
+    timing: Box<dyn Timing>,
+    in_flight: BTreeMap<u64, InFlight>,
+    commands: u64,
+    incarnation: u64,
+    /// The latest write of each zone and when it is applied: later ones must not pass it.
+    last_write: BTreeMap<ZoneId, LastWrite>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct LastWrite {
+    applied: Nanos,
+    /// Its command number, if it had to wait at all.
+    id: Option<u64>,
+}
+
+/// What is known about a command before it changes the drive.
+#[derive(Clone)]
+pub(super) struct Planned {
+    pub(super) applied: Nanos,
+    completed: Nanos,
+    /// Whether an earlier write to the zone has not been applied yet, due or not.
+    pub(super) behind: bool,
+    /// For flushes: what they cover.
+    flushes: Vec<Promise>,
+}
+
+/// A command that has changed the drive.
+#[derive(Clone)]
+pub(super) struct Finished {
+    request: Request,
+    outcome: Outcome,
+    /// Prefixes that become durable, or complete, with the completion.
+    promises: Vec<Promise>,
+}
+
+#[derive(Clone)]
+enum Stage {
+    Waiting(Command, Planned),
+    Applied(Finished),
+}
+
+struct InFlight {
+    stage: Stage,
+    responder: Option<Responder>,
+}
+
+impl Core {
+    pub(super) fn new(geometry: Geometry, timing: Box<dyn Timing>) -> Result<Self, GeometryError> {
+        let media = Media::new(geometry.zones, geometry.oob);
+        let cache = WriteCache::new(geometry.zones, geometry.volatile_cache);
+        Ok(Self {
+            controller: Controller::new(geometry)?,
+            media,
+            cache,
+            timing,
+            in_flight: BTreeMap::new(),
+            commands: 0,
+            incarnation: 0,
+            last_write: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn fork(&self, timing: Box<dyn Timing>) -> Self {
+        let copy = |(id, one): (&u64, &InFlight)| {
+            (*id, InFlight { stage: one.stage.clone(), responder: None })
+        };
+        Self {
+            controller: self.controller.clone(),
+            media: self.media.clone(),
+            cache: self.cache.clone(),
+            timing,
+            in_flight: self.in_flight.iter().map(copy).collect(),
+            commands: self.commands,
+            incarnation: self.incarnation,
+            last_write: self.last_write.clone(),
+        }
+    }
+
+    pub(super) fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    pub(super) fn plan(&mut self, command: &Command, now: Nanos) -> Planned {
+        let request = Request::from(command);
+        let zones = self.controller.zones();
+        let Schedule { mut applied, completed } = self.timing.schedule(&request, zones, now);
+        let mut behind = false;
+        if let Request::Write { at, .. } = request {
+            let last = self.last_write.entry(at.zone).or_default();
+            applied = applied.max(last.applied);
+            last.applied = applied;
+            let entry = last.id.and_then(|id| self.in_flight.get(&id));
+            behind = entry.is_some_and(|entry| matches!(entry.stage, Stage::Waiting(..)));
+        }
+        let flushes = match request {
+            Request::Flush => self.cache.to_flush(),
+            _ => Vec::new(),
+        };
+        Planned { applied, completed: completed.max(applied), behind, flushes }
+    }
+
+    pub(super) fn add(&mut self, command: Command, planned: Planned, responder: Responder) -> u64 {
+        if let Command::Write { at, .. } = &command {
+            self.last_write.entry(at.zone).or_default().id = Some(self.commands);
+        }
+        self.insert(Stage::Waiting(command, planned), responder)
+    }
+
+    pub(super) fn add_applied(&mut self, finished: Finished, responder: Responder) -> u64 {
+        self.insert(Stage::Applied(finished), responder)
+    }
+
+    fn insert(&mut self, stage: Stage, responder: Responder) -> u64 {
+        let id = self.commands;
+        self.commands += 1;
+        self.in_flight.insert(id, InFlight { stage, responder: Some(responder) });
+        id
+    }
+
+    /// The command changes the drive; returns when it completes, or nothing if a crash took it.
+    pub(super) fn apply(&mut self, id: u64) -> Option<Nanos> {
+        let mut entry = self.in_flight.remove(&id)?;
+        let Stage::Waiting(command, planned) = entry.stage else {
+            panic!("command {id} takes effect once")
+        };
+        let (finished, completed) = self.apply_now(command, planned);
+        entry.stage = Stage::Applied(finished);
+        self.in_flight.insert(id, entry);
+        Some(completed)
+    }
+
+    /// Takes a command out that is due to complete, unless a crash took it.
+    pub(super) fn complete(&mut self, id: u64) -> Option<(Option<Responder>, Outcome)> {
+        let InFlight { stage, responder } = self.in_flight.remove(&id)?;
+        let Stage::Applied(finished) = stage else { panic!("command {id} completes after it") };
+        Some((responder, self.settle(finished)))
+    }
+
+    /// The host learns of the outcome: promises hold from now on.
+    pub(super) fn settle(&mut self, finished: Finished) -> Outcome {
+        if self.controller.is_gone() {
+            return Err(Status::DeviceGone);
+        }
+        // A command that reports an error promises nothing.
+        self.keep_promises(&finished, finished.outcome.is_ok());
+        finished.outcome
+    }
+
+    fn keep_promises(&mut self, finished: &Finished, durable: bool) {
+        for promise in &finished.promises {
+            match finished.request {
+                Request::Flush if durable => self.cache.promise(*promise),
+                Request::Flush => {}
+                Request::Write { fua, .. } | Request::Append { fua, .. } => {
+                    self.cache.complete(*promise, fua && durable);
+                }
+                _ => unreachable!("only writes and flushes make promises"),
+            }
+        }
+    }
+
+    /// Changes the drive; returns what is left to do at completion, and when that is.
+    pub(super) fn apply_now(&mut self, command: Command, planned: Planned) -> (Finished, Nanos) {
+        let request = Request::from(&command);
+        let admission = self.controller.admit(&request);
+        let completed = planned.completed + admission.delay;
+        let payload = match command {
+            Command::Write { payload, .. } | Command::Append { payload, .. } => payload,
+            _ => Payload::default(),
+        };
+        let promises = match &admission.work {
+            Work::Write { at, blocks, placement, .. } => {
+                vec![self.store(*at, &payload, *blocks, *placement)]
+            }
+            Work::Flush { effective: true } => planned.flushes,
+            _ => Vec::new(),
+        };
+        let reply = self.reply(admission.work);
+        let outcome = admission.outcome.map(|()| reply);
+        (Finished { request, outcome, promises }, completed)
+    }
+
+    fn reply(&mut self, work: Work) -> Reply {
+        match work {
+            Work::Read { at, blocks, damage, .. } => {
+                let payload = self.media.read(at, blocks);
+                Reply::Read(match damage {
+                    Some(damage) => self.damaged(&payload, damage),
+                    None => payload,
+                })
+            }
+            Work::Write { reply, .. } => Reply::Written(reply),
+            Work::Reset(zone) => {
+                self.media.reset(zone);
+                self.cache.reset(zone);
+                Reply::Done
+            }
+            Work::Report(zones) => Reply::Zones(zones),
+            Work::Nothing | Work::ZoneChanged(_) | Work::Flush { .. } => Reply::Done,
+        }
+    }
+
+    fn store(
+        &mut self,
+        at: ZoneAddress,
+        payload: &Payload,
+        blocks: BlockCount,
+        placement: Placement,
+    ) -> Promise {
+        let mut end = at.offset.plus(blocks);
+        match placement {
+            Placement::Stored => self.media.append(at, payload, blocks),
+            Placement::Twice => {
+                self.media.append(at, payload, blocks);
+                let second = ZoneAddress { zone: at.zone, offset: end };
+                self.media.append(second, payload, blocks);
+                end = end.plus(blocks);
+            }
+            Placement::Lost => self.media.append_zeros(at, blocks),
+            Placement::Misdirected(to) => {
+                self.media.append_zeros(at, blocks);
+                if to.zone.0 < self.controller.zones().geometry().zones {
+                    self.media.overwrite(to, payload);
+                }
+            }
+            Placement::Damaged(damage) => {
+                let payload = self.damaged(payload, damage);
+                self.media.append(at, &payload, blocks);
+            }
+        }
+        self.cache.written(at.zone, end)
+    }
+
+    fn damaged(&self, payload: &Payload, damage: Damage) -> Payload {
+        damaged(payload, damage, self.controller.zones().geometry().oob)
+    }
+
+    pub(super) fn corrupt(&mut self, at: ZoneAddress, damage: Damage) {
+        let payload = self.damaged(&self.media.read(at, BlockCount(1)), damage);
+        self.media.overwrite(at, &payload);
+    }
+
+    /// Commands in flight in the order of their effects.
+    fn in_order(&self) -> Vec<u64> {
+        let moment = |one: &InFlight| match &one.stage {
+            Stage::Waiting(_, planned) => planned.applied,
+            Stage::Applied(_) => Nanos::ZERO,
+        };
+        let mut ids: Vec<_> = self.in_flight.iter().map(|(id, one)| (moment(one), *id)).collect();
+        ids.sort_unstable();
+        ids.into_iter().map(|(_, id)| id).collect()
+    }
+
+    pub(super) fn pending(&self) -> Vec<PendingCommand> {
+        let describe = |id: u64| match &self.in_flight[&id].stage {
+            Stage::Waiting(command, _) => {
+                PendingCommand { request: Request::from(command), applied: false }
+            }
+            Stage::Applied(finished) => PendingCommand { request: finished.request, applied: true },
+        };
+        self.in_order().into_iter().map(describe).collect()
+    }
+
+    /// Nobody waits for the commands in flight any more; those that have not changed the drive
+    /// never will. What is returned must be dropped when the drive is no longer borrowed.
+    pub(super) fn abandon(&mut self) -> Vec<Responder> {
+        self.incarnation += 1;
+        self.last_write.clear();
+        let mut responders = Vec::new();
+        for one in std::mem::take(&mut self.in_flight).into_values() {
+            responders.extend(one.responder);
+            if let Stage::Applied(finished) = one.stage {
+                // Nobody was told, but the next process sees the blocks as written, so its flushes
+                // must cover them.
+                self.keep_promises(&finished, false);
+            }
+        }
+        responders
+    }
+
+    pub(super) fn process_kill(&mut self, choices: &mut dyn CrashChoices) -> Vec<Responder> {
+        self.decide(choices);
+        self.abandon()
+    }
+
+    pub(super) fn power_loss(&mut self, choices: &mut dyn CrashChoices) -> Vec<Responder> {
+        self.decide(choices);
+        self.controller.zones_mut().restart();
+        for zone in (0..self.controller.zones().geometry().zones).map(ZoneId) {
+            self.cut(zone, choices);
+        }
+        // Promises of commands that never completed were not made: they are dropped, not kept.
+        self.in_flight.values_mut().for_each(|one| {
+            if let Stage::Applied(finished) = &mut one.stage {
+                finished.promises.clear();
+            }
+        });
+        self.abandon()
+    }
+
+    fn cut(&mut self, zone: ZoneId, choices: &mut dyn CrashChoices) {
+        let written = self.media.len(zone);
+        let promised = self.cache.promised(zone);
+        assert!(promised <= written, "{zone} promised more than it holds");
+        if promised == written {
+            return;
+        }
+        let mut kept = choices.kept(zone, promised, written);
+        assert!(kept >= promised, "{zone} must keep what was promised");
+        assert!(kept <= written, "{zone} cannot keep what was never written");
+        // A drive that cannot make the zone active again has to keep it whole.
+        if self.controller.zones_mut().truncate(zone, kept).is_err() {
+            kept = written;
+        }
+        self.media.truncate(zone, kept);
+        self.cache.survive(zone, kept);
+    }
+
+    /// Lets commands that have not taken effect do so, or not.
+    fn decide(&mut self, choices: &mut dyn CrashChoices) {
+        for id in self.in_order() {
+            let Some(InFlight { stage: Stage::Waiting(command, _), .. }) = self.in_flight.get(&id)
+            else {
+                continue;
+            };
+            if choices.happens(&Request::from(command)) {
+                self.apply(id);
+            }
+        }
+    }
+
+    pub(super) fn restart(&mut self) {
+        assert!(self.in_flight.is_empty(), "an orderly restart waits for commands in flight");
+        self.controller.zones_mut().restart();
+        for zone in (0..self.controller.zones().geometry().zones).map(ZoneId) {
+            self.cache.survive(zone, self.media.len(zone));
+        }
+        self.abandon();
+    }
+}
