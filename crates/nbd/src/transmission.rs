@@ -212,8 +212,8 @@ impl Session {
     ///
     /// # Errors
     /// [`RequestError::BadMagic`] ends the connection. [`RequestError::Rejected`] is answered with
-    /// [`ReplyEncoder::reject`](crate::ReplyEncoder::reject), and its payload must be read and
-    /// thrown away.
+    /// [`ReplyEncoder::reject`](crate::ReplyEncoder::reject) after its payload was read and thrown
+    /// away; clients do not expect the answer before they have sent everything.
     pub fn parse_request(
         &self,
         header: &[u8; REQUEST_HEADER_BYTES],

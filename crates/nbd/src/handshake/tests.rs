@@ -303,6 +303,9 @@ fn malformed_queries_are_invalid() {
         let verdict = structured().verdict(option::SET_META_CONTEXT, &valid[..length]);
         assert_eq!(verdict, option_reply::ERR_INVALID, "cut to {length}");
     }
+    let trailing = [&valid[..], b"x"].concat();
+    let verdict = structured().verdict(option::SET_META_CONTEXT, &trailing);
+    assert_eq!(verdict, option_reply::ERR_INVALID);
     let mut endless = string(b"main");
     endless.put_u32(u32::MAX);
     let verdict = structured().verdict(option::LIST_META_CONTEXT, &endless);

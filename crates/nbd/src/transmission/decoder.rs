@@ -5,6 +5,8 @@
 //!   grows only as bytes arrive (to twice what came, at least [`PAYLOAD_STEP_BYTES`]), so that a
 //!   client cannot reserve 32 MiB by announcing it. A rejected payload is counted past, not stored.
 //! * A payload that lies whole in the input is taken without copying, if the input type allows.
+//! * A rejection is reported after its payload has passed: libnbd 1.14 takes a reply that overtakes
+//!   the write it belongs to for a server bug and gives up the connection.
 //! * After a disconnect request or a bad magic number nothing more is decoded.
 
 use bytes::{Buf, Bytes};
@@ -25,7 +27,7 @@ pub enum Event {
         /// The data of a write, of exactly the request's length; empty otherwise.
         payload: Bytes,
     },
-    /// Answer this with [`ReplyEncoder::reject`](crate::ReplyEncoder::reject).
+    /// Answer this with [`ReplyEncoder::reject`](crate::ReplyEncoder::reject). Its payload is past.
     Rejected(Rejection),
 }
 
@@ -40,7 +42,7 @@ pub struct RequestDecoder {
 enum State {
     Header { bytes: [u8; REQUEST_HEADER_BYTES], filled: usize },
     Payload { request: Request, received: Vec<u8> },
-    Drain { remaining: usize },
+    Drain { rejection: Rejection, remaining: usize },
     Closed,
 }
 
@@ -94,7 +96,8 @@ impl RequestDecoder {
                     self.state = State::START;
                     return Ok(Some(Event::Request { request, payload }));
                 }
-                State::Drain { remaining } => {
+                State::Drain { rejection, remaining } => {
+                    let rejection = *rejection;
                     let skipped = input.remaining().min(*remaining);
                     input.advance(skipped);
                     *remaining -= skipped;
@@ -102,6 +105,7 @@ impl RequestDecoder {
                         return Ok(None);
                     }
                     self.state = State::START;
+                    return Ok(Some(Event::Rejected(rejection)));
                 }
                 State::Closed => {
                     input.advance(input.remaining());
@@ -140,12 +144,12 @@ impl RequestDecoder {
                 }
                 Ok(Some(Event::Request { request, payload: Bytes::new() }))
             }
-            Err(RequestError::Rejected(rejection)) => {
-                if rejection.payload_bytes > 0 {
-                    self.state = State::Drain { remaining: rejection.payload_bytes as usize };
-                }
-                Ok(Some(Event::Rejected(rejection)))
+            Err(RequestError::Rejected(rejection)) if rejection.payload_bytes > 0 => {
+                let remaining = rejection.payload_bytes as usize;
+                self.state = State::Drain { rejection, remaining };
+                Ok(None)
             }
+            Err(RequestError::Rejected(rejection)) => Ok(Some(Event::Rejected(rejection))),
             Err(RequestError::BadMagic(violation)) => {
                 self.state = State::Closed;
                 Err(violation)

@@ -285,6 +285,23 @@ fn rejected_payload_is_drained_and_the_next_request_is_found() {
     assert!(matches!(events[1], Event::Request { .. }));
 }
 
+/// libnbd's `pwrite` of 40 MiB, over the limit, was answered once its header had arrived. libnbd was
+/// still sending, did not yet expect a reply with that cookie, and dropped the connection.
+#[test]
+fn rejection_waits_until_its_payload_has_passed() {
+    let length = PAYLOAD_BYTES_MAX + 1;
+    let mut decoder = RequestDecoder::new(session(ALL, 1));
+    let head = header(0, command::WRITE, 0, length);
+    assert_eq!(decoder.next(&mut &head[..]), Ok(None));
+    let payload = vec![0; length as usize];
+    assert_eq!(decoder.next(&mut &payload[1..]), Ok(None));
+    assert_eq!(decoder.held_bytes(), 0);
+    let Ok(Some(Event::Rejected(rejection))) = decoder.next(&mut &payload[..1]) else { panic!() };
+    let maximum_bytes = PAYLOAD_BYTES_MAX;
+    let reason = RejectionReason::TooLong { length_bytes: length, maximum_bytes };
+    assert_eq!(rejection.reason, reason);
+}
+
 #[test]
 fn nothing_is_decoded_after_disconnect() {
     let mut bytes = header(0, command::DISCONNECT, 0, 0).to_vec();
