@@ -6,10 +6,13 @@
 //! kernel) and `sys` (system calls without a safe wrapper).
 
 mod entropy;
+mod memory_device;
+pub mod nbd_server;
 mod ring;
 mod signals;
 mod sys;
 
 pub use entropy::entropy;
+pub use memory_device::MemoryDevice;
 pub use ring::{Descriptor, Ring, RingError, RingOptions};
 pub use signals::{Signal, Signals};

@@ -31,3 +31,26 @@ pub(crate) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use zoneweave_runtime::Executor;
+
+    use crate::{Ring, Signal, Signals};
+
+    #[test]
+    fn signals_are_received_instead_of_ending_the_process() {
+        let ring = Ring::new().unwrap();
+        let signals = Signals::new(&ring).unwrap();
+        let executor = Executor::new(Rc::new(ring));
+        for (number, signal) in
+            [(libc::SIGTERM, Signal::Terminate), (libc::SIGINT, Signal::Interrupt)]
+        {
+            // SAFETY: raising a signal that this thread just blocked runs no handler.
+            assert_eq!(unsafe { libc::raise(number) }, 0);
+            assert_eq!(executor.run(signals.next()).unwrap(), signal);
+        }
+    }
+}

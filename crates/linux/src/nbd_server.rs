@@ -1,0 +1,300 @@
+//! Serves block devices over NBD, on the ring that also runs the drives.
+//!
+//! ```text
+//!   listeners ──► connection: handshake ──► reader ──► one task a request ──► ByteDevice
+//!                                                          │
+//!                                     socket ◄── writer ◄──┘ replies, in order of completion
+//! ```
+//!
+//! Invariants:
+//! - Whatever one client does, the others do not notice, other than by sharing the device: each
+//!   has its own buffers, budget, reader and writer.
+//! - Memory is bounded by [`NbdLimits`]: so many clients, so many of them in their handshake, which
+//!   may take only so long; the rest wait in the kernel. A request takes its share of the
+//!   connection's budget before its payload is read and gives it back when its reply was handed
+//!   to the kernel; a connection without budget is not read from.
+//! - A device is flushed as a whole, so a flush covers the writes of every connection.
+//! - After [`NbdServer::shutdown`] every request that was read is answered, unless its client does
+//!   not take the answers.
+//!
+//! Fault model: clients are hostile. Who may connect is decided by the file mode of a unix socket
+//! and the peer's user; TCP is for this machine only, because there is no encryption.
+
+mod connection;
+mod endpoint;
+mod input;
+mod output;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustix::net::Shutdown;
+use slab::Slab;
+use thiserror::Error;
+use zoneweave_nbd::{
+    BlockSizes, ExportDescription, ExportError, ExportIndex, ExportList, TransmissionFlags,
+};
+use zoneweave_runtime::{Gate, Handle, JoinHandle, Nanos, Semaphore};
+use zoneweave_zoned::{BlockDevice, ByteDevice};
+
+use crate::{Descriptor, Ring};
+use endpoint::Listener;
+pub use endpoint::{Endpoint, EndpointError};
+
+/// How long accepting rests after the kernel refused it, usually for lack of descriptors.
+const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
+
+/// A device under the name by which clients ask for it.
+pub struct NbdExport {
+    /// The name; the first export is also found by the empty name.
+    pub name: String,
+    /// Text for people who list exports; may be empty.
+    pub description: String,
+    /// What is served.
+    pub device: Rc<dyn BlockDevice>,
+}
+
+/// What clients may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NbdLimits {
+    /// Clients served at once.
+    pub connections: u64,
+    /// Clients that may be in their handshake at once.
+    pub handshakes: u64,
+    /// How long a handshake may take.
+    pub handshake_time: Nanos,
+    /// Payload of one connection's requests under way.
+    pub in_flight_bytes: u64,
+    /// How long clients may take to accept their last replies at shutdown.
+    pub shutdown_time: Nanos,
+}
+
+impl Default for NbdLimits {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            handshakes: 16,
+            handshake_time: Nanos::from_secs(10),
+            in_flight_bytes: 64 << 20,
+            shutdown_time: Nanos::from_secs(10),
+        }
+    }
+}
+
+/// Why nothing is served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The exports cannot be offered to clients.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// An address cannot be listened at.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+}
+
+/// What a server is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NbdStatus {
+    /// Clients connected, including those in their handshake.
+    pub connections: usize,
+    /// Requests answered since the start, also those answered with an error.
+    pub requests: u64,
+    /// Connections refused or ended because the client broke a rule or a limit.
+    pub misbehaved: u64,
+}
+
+/// A running NBD server. Dropping this handle lets it run on.
+pub struct NbdServer {
+    shared: Rc<Shared>,
+    endpoints: Vec<Endpoint>,
+    listeners: Vec<JoinHandle<()>>,
+}
+
+/// What connections share.
+struct Shared {
+    ring: Ring,
+    handle: Handle,
+    limits: NbdLimits,
+    exports: Arc<ExportList>,
+    devices: Vec<Rc<ByteDevice>>,
+    connections: Semaphore,
+    handshakes: Semaphore,
+    open: RefCell<Slab<Descriptor>>,
+    closing: Cell<bool>,
+    /// Opened when a connection ends and when the server closes.
+    changed: Gate,
+    requests: Cell<u64>,
+    misbehaved: Cell<u64>,
+}
+
+impl NbdServer {
+    /// Listens at every endpoint and serves until [`NbdServer::shutdown`].
+    ///
+    /// # Errors
+    /// [`ServeError`] names the export or endpoint; nothing is left listening then.
+    pub fn start(
+        ring: &Ring,
+        handle: &Handle,
+        exports: Vec<NbdExport>,
+        endpoints: &[Endpoint],
+        limits: NbdLimits,
+    ) -> Result<Self, ServeError> {
+        let devices: Vec<_> =
+            exports.iter().map(|export| Rc::new(ByteDevice::new(export.device.clone()))).collect();
+        let described = exports.into_iter().map(describe).collect();
+        let shared = Rc::new(Shared {
+            ring: ring.clone(),
+            handle: handle.clone(),
+            limits,
+            exports: Arc::new(ExportList::new(described)?),
+            devices,
+            connections: Semaphore::new(limits.connections),
+            handshakes: Semaphore::new(limits.handshakes),
+            open: RefCell::default(),
+            closing: Cell::new(false),
+            changed: Gate::new(),
+            requests: Cell::new(0),
+            misbehaved: Cell::new(0),
+        });
+        let listeners: Vec<_> = endpoints.iter().map(endpoint::listen).collect::<Result<_, _>>()?;
+        let endpoints = listeners.iter().map(|listener| listener.endpoint.clone()).collect();
+        let listen = |listener| handle.spawn("NBD listener", shared.clone().listen(listener));
+        let listeners = listeners.into_iter().map(listen).collect();
+        Ok(Self { shared, endpoints, listeners })
+    }
+
+    /// Where the server listens; a TCP port of 0 has become the port the kernel chose.
+    #[must_use]
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// What the server is doing.
+    #[must_use]
+    pub fn status(&self) -> NbdStatus {
+        NbdStatus {
+            connections: self.shared.open.borrow().len(),
+            requests: self.shared.requests.get(),
+            misbehaved: self.shared.misbehaved.get(),
+        }
+    }
+
+    /// Stops accepting, answers what was read, and closes every connection.
+    pub async fn shutdown(self) {
+        let shared = &self.shared;
+        shared.closing.set(true);
+        shared.changed.open();
+        for listener in self.listeners {
+            listener.await;
+        }
+        // Readers see the end of their stream and wait for what they started.
+        shared.shut_all(Shutdown::Read);
+        for _ in 0..2 {
+            let closed = within(&shared.handle, shared.limits.shutdown_time, shared.all_closed());
+            if closed.await.is_some() {
+                return;
+            }
+            // Clients that do not listen lose their replies. A connection that is still there
+            // after that waits for a device that does not answer: it is left behind.
+            shared.shut_all(Shutdown::Both);
+        }
+    }
+}
+
+impl Shared {
+    async fn listen(self: Rc<Self>, listener: Listener) {
+        while !self.closing.get() {
+            let accepting = self.ring.accept(&listener.socket);
+            let Some(accepted) = unless(self.closed(), accepting).await else { return };
+            let Ok(socket) = accepted else {
+                self.handle.sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            if listener.prepare(&socket).is_err() {
+                self.count_misbehaviour();
+                continue;
+            }
+            let permits =
+                async { (self.connections.acquire().await, self.handshakes.acquire().await) };
+            let Some((connection, handshake)) = unless(self.closed(), permits).await else {
+                return;
+            };
+            if self.closing.get() {
+                return;
+            }
+            let socket = Rc::new(socket);
+            let key = self.open.borrow_mut().insert(socket.clone());
+            let shared = self.clone();
+            self.handle.spawn("NBD connection", async move {
+                connection::run(&shared, &socket, handshake).await;
+                shared.open.borrow_mut().remove(key);
+                drop(connection);
+                shared.changed.open();
+            });
+        }
+    }
+
+    async fn closed(&self) {
+        while !self.closing.get() {
+            self.changed.wait().await;
+        }
+    }
+
+    async fn all_closed(&self) {
+        while !self.open.borrow().is_empty() {
+            self.changed.wait().await;
+        }
+    }
+
+    fn shut_all(&self, how: Shutdown) {
+        for (_, socket) in self.open.borrow().iter() {
+            // A socket whose peer is gone already cannot be shut, and need not be.
+            let _ = rustix::net::shutdown(socket, how);
+        }
+    }
+
+    fn device(&self, index: ExportIndex) -> Rc<ByteDevice> {
+        self.devices[index.0].clone()
+    }
+
+    fn count_misbehaviour(&self) {
+        self.misbehaved.set(self.misbehaved.get() + 1);
+    }
+}
+
+fn describe(export: NbdExport) -> ExportDescription {
+    type Flags = TransmissionFlags;
+    let info = export.device.info();
+    let always = Flags::SEND_FLUSH | Flags::SEND_FUA | Flags::SEND_DF | Flags::CAN_MULTI_CONN;
+    let flags = if info.read_only {
+        always | Flags::READ_ONLY
+    } else {
+        always | Flags::SEND_TRIM | Flags::SEND_WRITE_ZEROES | Flags::SEND_FAST_ZERO
+    };
+    ExportDescription {
+        name: export.name,
+        description: export.description,
+        size_bytes: info.blocks * zoneweave_zoned::BLOCK_BYTES as u64,
+        flags,
+        block_sizes: BlockSizes::default(),
+    }
+}
+
+/// The output of `work`, or `None` if `end` comes first; `work` is dropped then.
+async fn unless<T>(end: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    let (mut end, mut work) = (std::pin::pin!(end), std::pin::pin!(work));
+    std::future::poll_fn(|context| match work.as_mut().poll(context) {
+        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
+        std::task::Poll::Pending => end.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+/// The output of `work`, or `None` if it takes longer than `limit`.
+async fn within<T>(handle: &Handle, limit: Nanos, work: impl Future<Output = T>) -> Option<T> {
+    unless(handle.sleep(limit), work).await
+}
