@@ -3,7 +3,7 @@
 //! [`Controller`] decides what a drive does with a command: zone states, planned faults, counters.
 //! It holds no media and does no I/O, so that drives in RAM and in files behave alike.
 //! [`RamDrive`] adds media in RAM, a volatile cache, timing, power failures and process kills; it
-//! is what simulations and tests run on.
+//! is what simulations and tests run on. [`media_format`] is the byte layout of drives in files.
 //!
 //! Everything is deterministic: the same calls with the same seeds give the same history.
 
@@ -13,6 +13,7 @@ mod counters;
 mod crash;
 mod fault;
 mod media;
+pub mod media_format;
 mod ram_drive;
 mod request;
 mod timing;

@@ -1,0 +1,290 @@
+//! The byte layout of a drive in a file: a codec, without I/O.
+//!
+//! One sparse file holds one drive. All integers are little-endian.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0 .. 4096 | header, written once |
+//! | 4096 .. +T | zone records with even sequence numbers, 64 bytes a zone |
+//! | .. +T | zone records with odd sequence numbers |
+//! | then, per zone | capacity x 4096 bytes of data, then capacity x 64 bytes of metadata |
+//!
+//! T and each metadata area are rounded up to 4096 bytes, so that data blocks are aligned. A
+//! contiguous write is one run of data and one of metadata; a reset punches one hole.
+//!
+//! Fault model: any part of the file may be hostile, cut off or torn. A record is updated by one
+//! write of the copy that is not the current one, so that a torn update leaves the former record;
+//! the copies are in different 4 KiB sectors. Nothing is allocated by a number read from the file
+//! before it was checked.
+
+use std::ops::Range;
+
+use thiserror::Error;
+use zoneweave_zoned::{
+    BLOCK_BYTES, BlockCount, Geometry, GeometryError, OOB_BYTES, OobKind, ZoneAddress, ZoneId,
+    ZoneRecord,
+};
+
+mod header;
+mod record;
+
+pub use header::{FORMAT_VERSION, HEADER_BYTES, MAGIC};
+pub use record::{RECORD_BYTES, StoredRecord};
+
+/// The most zones a drive file can have: record tables stay at 64 MiB each.
+pub const ZONES_MAX: u32 = 1 << 20;
+
+/// Why a file is no drive.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum FormatError {
+    /// The file ends too early.
+    #[error("the drive file has {found} bytes of {needed}: it was cut off, restore it")]
+    Truncated {
+        /// Bytes there are.
+        found: u64,
+        /// Bytes there must be.
+        needed: u64,
+    },
+    /// The file is something else.
+    #[error("the file does not begin with the mark of a drive: check its name")]
+    NotADrive,
+    /// The file was made by a later program.
+    #[error(
+        "the drive file has format version {found}, this program reads {FORMAT_VERSION}: \
+             use a newer program"
+    )]
+    Version {
+        /// The version found.
+        found: u32,
+    },
+    /// The header is damaged.
+    #[error(
+        "the header's checksum is {stored:#010x}, its bytes give {computed:#010x}: \
+             restore the first 4096 bytes"
+    )]
+    HeaderChecksum {
+        /// The checksum in the header.
+        stored: u32,
+        /// The checksum of the header.
+        computed: u32,
+    },
+    /// A field of the header has a value that means nothing.
+    #[error("header field {field} is {value}: the file was not made by this program")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u32,
+    },
+    /// The parts of the geometry contradict each other.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// More zones, or larger ones, than a file can hold.
+    #[error(
+        "{zones} zones of {capacity} do not fit a drive file: \
+             use at most {ZONES_MAX} zones and 8 EiB"
+    )]
+    TooLarge {
+        /// Zones.
+        zones: u32,
+        /// Capacity of each.
+        capacity: BlockCount,
+    },
+    /// Neither copy of a zone's record is intact.
+    #[error("both records of {zone} are damaged: restore the file")]
+    RecordDamaged {
+        /// The zone.
+        zone: ZoneId,
+    },
+}
+
+/// Where everything is in the file of one drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveLayout {
+    geometry: Geometry,
+    uuid: [u8; 16],
+    table_bytes: u64,
+    zone_bytes: u64,
+    file_bytes: u64,
+}
+
+impl DriveLayout {
+    /// The layout of a new drive. Format it by setting the file's length to
+    /// [`DriveLayout::file_bytes`], writing [`DriveLayout::initial_records`] at
+    /// [`DriveLayout::table`]`(0)`, and last, when those are durable, the
+    /// [header](DriveLayout::header) at 0.
+    ///
+    /// # Errors
+    /// If the geometry is impossible or too large.
+    pub fn new(geometry: Geometry, uuid: [u8; 16]) -> Result<Self, FormatError> {
+        geometry.validate()?;
+        let (zones, capacity) = (geometry.zones, geometry.zone_capacity);
+        let metadata = if has_oob(&geometry) { capacity.oob_bytes() } else { 0 };
+        let zone_bytes = (capacity.data_bytes() + metadata.next_multiple_of(BLOCK_BYTES)) as u64;
+        let table_bytes = whole_blocks(u64::from(zones) * RECORD_BYTES as u64);
+        let file_bytes = u64::from(zones)
+            .checked_mul(zone_bytes)
+            .and_then(|bytes| bytes.checked_add(HEADER_BYTES as u64 + 2 * table_bytes))
+            .filter(|bytes| zones <= ZONES_MAX && i64::try_from(*bytes).is_ok())
+            .ok_or(FormatError::TooLarge { zones, capacity })?;
+        Ok(Self { geometry, uuid, table_bytes, zone_bytes, file_bytes })
+    }
+
+    /// The layout that a file's header describes. `header` is the first [`HEADER_BYTES`] of the
+    /// file, or all of it if it is shorter; `file_bytes` is the file's length.
+    ///
+    /// # Errors
+    /// If it is not the header of a drive that fits the file.
+    pub fn parse(header: &[u8], file_bytes: u64) -> Result<Self, FormatError> {
+        let (geometry, uuid) = header::decode(header)?;
+        let layout = Self::new(geometry, uuid)?;
+        if file_bytes < layout.file_bytes {
+            let needed = layout.file_bytes;
+            return Err(FormatError::Truncated { found: file_bytes, needed });
+        }
+        Ok(layout)
+    }
+
+    /// The header block.
+    #[must_use]
+    pub fn header(&self) -> [u8; HEADER_BYTES] {
+        header::encode(&self.geometry, &self.uuid)
+    }
+
+    /// The drive's shape.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The identity given when the drive was made.
+    #[must_use]
+    pub fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// The length of the file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// The bytes of record table 0 or 1, padding included.
+    ///
+    /// # Panics
+    /// If there is no such table.
+    #[must_use]
+    pub fn table(&self, index: u64) -> Range<u64> {
+        assert!(index < 2, "two record tables, no table {index}");
+        let start = HEADER_BYTES as u64 + index * self.table_bytes;
+        start..start + self.table_bytes
+    }
+
+    /// Where the record of a zone with a sequence number belongs.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    #[must_use]
+    pub fn record_position(&self, zone: ZoneId, sequence: u64) -> u64 {
+        self.check(zone);
+        self.table(sequence % 2).start + u64::from(zone.0) * RECORD_BYTES as u64
+    }
+
+    /// The bytes of a record, to be written at its [position](DriveLayout::record_position) in
+    /// one piece. `sequence` is one more than that of the zone's current record.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    #[must_use]
+    pub fn encode_record(
+        &self,
+        zone: ZoneId,
+        sequence: u64,
+        record: ZoneRecord,
+    ) -> [u8; RECORD_BYTES] {
+        self.check(zone);
+        record::encode(&self.uuid, zone, StoredRecord { sequence, record, alone: false })
+    }
+
+    /// Table 0 of a new drive: every zone empty, with sequence number 0.
+    #[must_use]
+    pub fn initial_records(&self) -> Vec<u8> {
+        let records = (0..self.geometry.zones)
+            .flat_map(|zone| self.encode_record(ZoneId(zone), 0, ZoneRecord::NEW));
+        records.collect()
+    }
+
+    /// The current record of every zone, from both tables. Whether the records make sense together
+    /// is for [`ZoneSet::import`](zoneweave_zoned::ZoneSet::import) to say.
+    ///
+    /// # Errors
+    /// If a table is too short or a zone has no intact record.
+    pub fn decode_records(&self, tables: [&[u8]; 2]) -> Result<Vec<StoredRecord>, FormatError> {
+        let needed = self.geometry.zones as usize * RECORD_BYTES;
+        if let Some(short) = tables.iter().find(|table| table.len() < needed) {
+            let found = short.len() as u64;
+            return Err(FormatError::Truncated { found, needed: needed as u64 });
+        }
+        let zone_record = |zone: u32| {
+            let zone = ZoneId(zone);
+            let start = zone.index() * RECORD_BYTES;
+            let copies = tables.map(|table| &table[start..start + RECORD_BYTES]);
+            record::current(&self.uuid, zone, copies).ok_or(FormatError::RecordDamaged { zone })
+        };
+        (0..self.geometry.zones).map(zone_record).collect()
+    }
+
+    /// Every byte that belongs to the blocks of a zone: what a reset makes a hole.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    #[must_use]
+    pub fn zone(&self, zone: ZoneId) -> Range<u64> {
+        self.check(zone);
+        let start = self.table(1).end + u64::from(zone.0) * self.zone_bytes;
+        start..start + self.zone_bytes
+    }
+
+    /// Where the data of a block is; that of the blocks behind it follows.
+    ///
+    /// # Panics
+    /// If there is no such block below the capacity.
+    #[must_use]
+    pub fn data_position(&self, at: ZoneAddress) -> u64 {
+        self.check_block(at);
+        self.zone(at.zone).start + BlockCount(at.offset.0).data_bytes() as u64
+    }
+
+    /// Where the metadata of a block is, if the drive has any; that of the blocks behind it
+    /// follows.
+    ///
+    /// # Panics
+    /// If there is no such block below the capacity.
+    #[must_use]
+    pub fn oob_position(&self, at: ZoneAddress) -> Option<u64> {
+        self.check_block(at);
+        let start = self.zone(at.zone).start + self.geometry.zone_capacity.data_bytes() as u64;
+        has_oob(&self.geometry).then(|| start + BlockCount(at.offset.0).oob_bytes() as u64)
+    }
+
+    fn check(&self, zone: ZoneId) {
+        assert!(zone.0 < self.geometry.zones, "{zone} of {}", self.geometry.zones);
+    }
+
+    fn check_block(&self, at: ZoneAddress) {
+        assert!(at.offset.0 < self.geometry.zone_capacity.0, "{at} is above the capacity");
+    }
+}
+
+fn has_oob(geometry: &Geometry) -> bool {
+    geometry.oob != OobKind::None
+}
+
+fn whole_blocks(bytes: u64) -> u64 {
+    bytes.next_multiple_of(BLOCK_BYTES as u64)
+}
+
+const _: () = assert!(BLOCK_BYTES == 4096 && OOB_BYTES == 64, "the format has these sizes");
+
+#[cfg(test)]
+mod tests;
