@@ -257,4 +257,6 @@ fn complete(shared: &Shared, id: u64) {
 }
 
 #[cfg(test)]
+mod histories;
+#[cfg(test)]
 mod tests;

@@ -320,6 +320,8 @@ impl Core {
     fn cut(&mut self, zone: ZoneId, choices: &mut dyn CrashChoices) {
         let written = self.media.len(zone);
         let promised = self.cache.promised(zone);
+        let pointer = self.controller.zones().record(zone).write_pointer;
+        assert_eq!(written, pointer, "{zone} holds what its write pointer says");
         assert!(promised <= written, "{zone} promised more than it holds");
         if promised == written {
             return;
