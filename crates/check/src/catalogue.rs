@@ -1,0 +1,284 @@
+//! Which zones make which segments: docs/format.md section 5.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+
+use crate::blocks::{Header, IndexBlock, Oob, Place};
+use crate::drive::{Block, Drive, ReadBlock};
+use crate::membership::Membership;
+use crate::record::{MemberState, Seal};
+use crate::report::{Findings, Location, Problem};
+
+/// Blocks of a zone with a damaged header that are tried to learn its generation.
+const GENERATION_PROBES: u32 = 8;
+
+/// A zone that holds a column of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) zone: u32,
+    pub(crate) write_pointer: u32,
+}
+
+/// A segment that counts.
+pub(crate) struct Segment {
+    pub(crate) header: Header,
+    /// By column; `None` where it is not present.
+    pub(crate) columns: Vec<Option<Column>>,
+    pub(crate) seal: Option<Seal>,
+}
+
+/// A written zone that is no superblock zone.
+struct WrittenZone {
+    slot: usize,
+    column: Column,
+    location: Location,
+    /// Its own header, or that of another column which lists it.
+    header: Option<Header>,
+}
+
+/// Finds all segments that count.
+pub(crate) async fn read_segments(
+    membership: &Membership,
+    findings: &mut Findings,
+) -> BTreeMap<u64, Segment> {
+    let mut zones = read_headers(membership, findings).await;
+    attribute_headless(membership, &mut zones, findings).await;
+    let mut by_segment: BTreeMap<u64, Vec<WrittenZone>> = BTreeMap::new();
+    for zone in zones {
+        if let Some(header) = &zone.header {
+            by_segment.entry(header.segment).or_default().push(zone);
+        }
+    }
+    let mut segments = BTreeMap::new();
+    for (id, zones) in by_segment {
+        if membership.dead.contains(&id) {
+            findings.report.counts.dead_segments += 1;
+            continue;
+        }
+        let segment = assemble(membership, id, zones, findings).await;
+        segments.insert(id, segment);
+    }
+    segments
+}
+
+/// Reads the first block of every written zone of every valid member.
+async fn read_headers(membership: &Membership, findings: &mut Findings) -> Vec<WrittenZone> {
+    let mut zones = Vec::new();
+    for (slot, member) in membership.members.iter().enumerate() {
+        let Some(member) = member else { continue };
+        for info in member.drive.readable_zones() {
+            let zone = info.zone.0;
+            if member.superblock_zones.contains(&zone) {
+                continue;
+            }
+            let location = Location::drive(member.drive.number).zone(zone);
+            let write_pointer = info.write_pointer.0;
+            if write_pointer == 0 {
+                if info.state.is_active() {
+                    findings.add(location, Problem::EmptyActiveZone);
+                }
+                continue;
+            }
+            let header = match member.drive.read_one(zone, 0).await {
+                Ok(block) => parse_header(membership, slot, zone, &block, location, findings),
+                Err(status) => {
+                    findings.add(location.offset(0), Problem::unreadable(status));
+                    None
+                }
+            };
+            zones.push(WrittenZone {
+                slot,
+                column: Column { zone, write_pointer },
+                location,
+                header,
+            });
+        }
+    }
+    zones
+}
+
+fn parse_header(
+    membership: &Membership,
+    slot: usize,
+    zone: u32,
+    block: &Block,
+    location: Location,
+    findings: &mut Findings,
+) -> Option<Header> {
+    let shape = membership.config.shape;
+    let header = Header::parse(membership.array, &block.data)?;
+    let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.data_chunks)?;
+    let fits = oob.place == Place::Header
+        && oob.generation == header.generation
+        && usize::from(oob.column) == slot
+        && header.shape == shape
+        && header.zone_capacity == membership.config.zone_capacity
+        && header.zones.get(slot) == Some(&Some(zone));
+    if !fits {
+        findings.add(location.offset(0), Problem::HeaderDiffers);
+    }
+    fits.then_some(header)
+}
+
+/// Gives zones whose own header is damaged the header of another column that lists them.
+async fn attribute_headless(
+    membership: &Membership,
+    zones: &mut [WrittenZone],
+    findings: &mut Findings,
+) {
+    for at in (0..zones.len()).filter(|at| zones[*at].header.is_none()).collect::<Vec<_>>() {
+        let (slot, column, location) = (zones[at].slot, zones[at].column, zones[at].location);
+        let listed = |header: &&Header| header.zones[slot] == Some(column.zone);
+        let has_own = |segment| {
+            zones.iter().any(|other| {
+                other.slot == slot && other.header.as_ref().is_some_and(|h| h.segment == segment)
+            })
+        };
+        let mut claims: BTreeMap<u64, Header> = BTreeMap::new();
+        for header in zones.iter().filter_map(|zone| zone.header.as_ref()).filter(listed) {
+            if !has_own(header.segment) {
+                claims.insert(header.segment, header.clone());
+            }
+        }
+        let Some(member) = &membership.members[slot] else { continue };
+        let mut genuine = Vec::new();
+        for header in claims.into_values() {
+            if has_generation(membership, &member.drive, slot, column, header.generation).await {
+                genuine.push(header);
+            }
+        }
+        let problem = match genuine.len() {
+            0 => Problem::OrphanZone,
+            1 => Problem::HeaderDamaged,
+            _ => Problem::ZoneClaimedTwice,
+        };
+        findings.add(location.offset(0), problem);
+        zones[at].header = genuine.pop();
+    }
+}
+
+/// Whether the first blocks of a zone after its header carry a generation.
+async fn has_generation(
+    membership: &Membership,
+    drive: &Drive,
+    slot: usize,
+    column: Column,
+    generation: u64,
+) -> bool {
+    let count = (column.write_pointer - 1).min(GENERATION_PROBES);
+    if count == 0 {
+        return true;
+    }
+    let data_chunks = membership.config.shape.data_chunks;
+    let blocks = drive.read(column.zone, 1, count).await;
+    blocks.into_iter().flatten().any(|block| {
+        Oob::parse(membership.array, &block.oob, &block.data, data_chunks)
+            .is_some_and(|oob| oob.generation == generation && usize::from(oob.column) == slot)
+    })
+}
+
+/// Puts the zones of one segment into columns.
+async fn assemble(
+    membership: &Membership,
+    id: u64,
+    zones: Vec<WrittenZone>,
+    findings: &mut Findings,
+) -> Segment {
+    let headers: Vec<Header> = zones.iter().filter_map(|zone| zone.header.clone()).collect();
+    let header = headers[0].clone();
+    if id >= membership.segment_ceiling {
+        let ceiling = membership.segment_ceiling;
+        findings.add(zones[0].location.segment(id), Problem::SegmentAboveCeiling { ceiling });
+    }
+    let mut columns: Vec<Option<Column>> = vec![None; membership.members.len()];
+    for (at, zone) in zones.iter().enumerate() {
+        let location = zone.location.segment(id);
+        let replica = Header { zones: header.zones.clone(), ..headers[at].clone() };
+        if replica != header {
+            findings.add(location.offset(0), Problem::HeaderDiffers);
+            continue;
+        }
+        if is_rebuilt(zone, at, &headers) && !is_complete(membership, zone, &header).await {
+            findings.add(location, Problem::RebuildUnfinished);
+            continue;
+        }
+        if columns[zone.slot].is_some() {
+            findings.add(location, Problem::ColumnTwice);
+            continue;
+        }
+        columns[zone.slot] = Some(zone.column);
+    }
+    let segment = Segment { header, columns, seal: membership.seals.get(&id).cloned() };
+    segment.note_missing(membership, id, findings);
+    segment
+}
+
+/// Whether no header of another column lists the zone.
+fn is_rebuilt(zone: &WrittenZone, at: usize, headers: &[Header]) -> bool {
+    let mut others = headers.iter().enumerate().filter(|(other, _)| *other != at).peekable();
+    let listed = |header: &Header| header.zones[zone.slot] == Some(zone.column.zone);
+    others.peek().is_some() && !others.any(|(_, header)| listed(header))
+}
+
+/// Whether a rebuilt column is written to the segment's end.
+async fn is_complete(membership: &Membership, zone: &WrittenZone, header: &Header) -> bool {
+    let shape = &header.shape;
+    let last = shape.end() - 1;
+    let Some(member) = &membership.members[zone.slot] else { return false };
+    if zone.column.write_pointer <= last {
+        return false;
+    }
+    let Ok(block) = member.drive.read_one(zone.column.zone, last).await else { return false };
+    let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.data_chunks);
+    let index = IndexBlock::parse(membership.array, &block.data);
+    oob.is_some_and(|oob| oob.place == Place::Index && oob.generation == header.generation)
+        && index.is_some_and(|index| index.segment == header.segment)
+}
+
+impl Segment {
+    /// Reads the same blocks of every present column as far as they are written, and tells where
+    /// each column is.
+    pub(crate) async fn read_columns(
+        &self,
+        membership: &Membership,
+        first: u32,
+        blocks: u32,
+    ) -> Vec<Option<(Location, Vec<ReadBlock>)>> {
+        let columns = membership.members.iter().zip(&self.columns);
+        let reads = columns.map(|(member, column)| async move {
+            let (Some(member), Some(column)) = (member, column) else { return None };
+            let written = column.write_pointer.saturating_sub(first).min(blocks);
+            let location = Location::drive(member.drive.number).zone(column.zone);
+            let blocks = member.drive.read(column.zone, first, written).await;
+            Some((location.segment(self.header.segment), blocks))
+        });
+        join_all(reads).await
+    }
+
+    /// Whether any present column is written beyond an offset.
+    pub(crate) fn written_beyond(&self, offset: u32) -> bool {
+        self.columns.iter().flatten().any(|column| column.write_pointer > offset)
+    }
+
+    /// Whether every present column is written to the end.
+    pub(crate) fn is_sealed(&self) -> bool {
+        let end = self.header.shape.end();
+        let mut present = self.columns.iter().flatten().peekable();
+        present.peek().is_some() && present.all(|column| column.write_pointer >= end)
+    }
+
+    /// Reports columns that online members should hold.
+    fn note_missing(&self, membership: &Membership, id: u64, findings: &mut Findings) {
+        if !self.written_beyond(1) {
+            return;
+        }
+        for (slot, member) in (0..).zip(&membership.members) {
+            let Some(member) = member else { continue };
+            if self.columns[slot as usize].is_none() && member.state == MemberState::Online {
+                let location = Location::drive(member.drive.number).segment(id);
+                findings.add(location, Problem::ColumnMissing { column: slot });
+            }
+        }
+    }
+}

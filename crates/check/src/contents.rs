@@ -1,0 +1,137 @@
+//! What the volume holds, as raw media say.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use crate::catalogue::Segment;
+use crate::galois::Code;
+use crate::group::Group;
+use crate::membership::Membership;
+use crate::report::Findings;
+use crate::stripes::{Slice, read_slice};
+use crate::versions::{Spot, Versions};
+
+/// The newest version of a block of the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Newest {
+    /// Never written, or nobody remembers: reads as zeros.
+    Unwritten,
+    /// Reads as zeros since a trim.
+    Trimmed {
+        /// The sequence of the trim.
+        sequence: u64,
+    },
+    /// Holds data.
+    Data {
+        /// The sequence of the write.
+        sequence: u64,
+    },
+    /// Its data is lost: reading it is an error.
+    Lost {
+        /// The sequence of the write.
+        sequence: u64,
+    },
+}
+
+/// A block whose data cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("LBA {lba}: the data is lost, or fewer chunks than needed can be read")]
+pub struct Unavailable {
+    /// The block of the volume.
+    pub lba: u64,
+}
+
+/// A group kept in memory: its segment among those found, its first row, and what it holds.
+type KeptGroup = (u32, u32, Rc<Group>);
+
+/// The volume's contents. Drives are read again for data, so they must not change meanwhile.
+pub struct Contents {
+    membership: Membership,
+    code: Code,
+    segments: Vec<Segment>,
+    versions: Versions,
+    /// The group read last: neighbours in the volume are mostly neighbours there.
+    last: RefCell<Option<KeptGroup>>,
+}
+
+impl Contents {
+    pub(crate) fn new(
+        membership: Membership,
+        code: Code,
+        segments: Vec<Segment>,
+        versions: Versions,
+    ) -> Self {
+        Self { membership, code, segments, versions, last: RefCell::new(None) }
+    }
+
+    /// Blocks of the volume.
+    #[must_use]
+    pub fn volume_blocks(&self) -> u64 {
+        self.membership.config.volume_blocks
+    }
+
+    /// The newest version of a block.
+    #[must_use]
+    pub fn newest(&self, lba: u64) -> Newest {
+        match (self.versions.newest(lba), self.versions.trimmed(lba)) {
+            (Some((sequence, spot)), _) => newest(sequence, spot),
+            (None, Some(sequence)) => Newest::Trimmed { sequence },
+            (None, None) => Newest::Unwritten,
+        }
+    }
+
+    /// Every block that holds data or is lost, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Newest)> + '_ {
+        self.versions.iter().map(|(lba, sequence, spot)| (lba, newest(sequence, spot)))
+    }
+
+    /// The data of a block: `None` reads as zeros. Damaged and missing chunks are reconstructed.
+    ///
+    /// # Errors
+    /// If the data is lost.
+    pub async fn read(&self, lba: u64) -> Result<Option<Bytes>, Unavailable> {
+        let Some((sequence, spot)) = self.versions.newest(lba) else { return Ok(None) };
+        if spot.lost {
+            return Err(Unavailable { lba });
+        }
+        let segment = self.segments.get(spot.segment as usize).ok_or(Unavailable { lba })?;
+        let shape = &segment.header.shape;
+        let (stripe, block) =
+            (spot.stripe_block / shape.chunk_blocks, spot.stripe_block % shape.chunk_blocks);
+        let group = self.group(segment, spot.segment, shape.group_of(stripe)).await;
+        let role = shape.role_of(spot.column.into(), stripe) as usize;
+        let array = self.membership.array;
+        let found = match read_slice(array, shape, &self.code, &group, stripe, block) {
+            Slice::Whole(mut blocks) => Some(blocks.swap_remove(role)),
+            Slice::Lost(mut blocks) => blocks.swap_remove(role),
+            Slice::Contradictory => None,
+        };
+        let genuine =
+            found.filter(|found| (found.identity.lba, found.identity.sequence) == (lba, sequence));
+        genuine.map(|block| Some(block.data)).ok_or(Unavailable { lba })
+    }
+
+    async fn group(
+        &self,
+        segment: &Segment,
+        ordinal: u32,
+        rows: std::ops::Range<u32>,
+    ) -> Rc<Group> {
+        if let Some((of, first, group)) = &*self.last.borrow()
+            && (*of, *first) == (ordinal, rows.start)
+        {
+            return Rc::clone(group);
+        }
+        let first = rows.start;
+        let mut unheard = Findings::new(0);
+        let group = Rc::new(Group::read(&self.membership, segment, rows, &mut unheard).await);
+        *self.last.borrow_mut() = Some((ordinal, first, Rc::clone(&group)));
+        group
+    }
+}
+
+fn newest(sequence: u64, spot: Spot) -> Newest {
+    if spot.lost { Newest::Lost { sequence } } else { Newest::Data { sequence } }
+}

@@ -1,0 +1,70 @@
+//! A drive as the checker reads it: block by block, surviving media errors.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_zoned::{
+    BlockCount, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice,
+    ZonedDeviceExt,
+};
+
+/// One block with its metadata.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) data: Bytes,
+    pub(crate) oob: Bytes,
+}
+
+/// A block, or why it could not be read.
+pub(crate) type ReadBlock = Result<Block, Status>;
+
+/// A drive and its zones as reported at the start.
+pub(crate) struct Drive {
+    device: Rc<dyn ZonedDevice>,
+    /// Its place among the drives given.
+    pub(crate) number: usize,
+    zones: Vec<ZoneInfo>,
+}
+
+impl Drive {
+    pub(crate) async fn open(device: Rc<dyn ZonedDevice>, number: usize) -> Result<Self, Status> {
+        let zones = device.report().await?;
+        Ok(Self { device, number, zones })
+    }
+
+    /// Zones that can be read, with their write pointers.
+    pub(crate) fn readable_zones(&self) -> impl Iterator<Item = &ZoneInfo> {
+        self.zones.iter().filter(|zone| zone.state != ZoneState::Offline)
+    }
+
+    /// Reads blocks of a zone, which must be below its write pointer.
+    pub(crate) async fn read(&self, zone: u32, offset: u32, count: u32) -> Vec<ReadBlock> {
+        let step = self.device.geometry().max_transfer.0.max(1);
+        let mut blocks = Vec::with_capacity(count as usize);
+        for first in (0..count).step_by(step as usize) {
+            let at = ZoneAddress::new(ZoneId(zone), offset + first);
+            let length = step.min(count - first);
+            match self.device.read(at, BlockCount(length)).await {
+                Ok(payload) => blocks.extend(split(&payload).map(Ok)),
+                Err(_) => {
+                    for block in 0..length {
+                        blocks.push(self.read_one(at.zone.0, at.offset.0 + block).await);
+                    }
+                }
+            }
+        }
+        blocks
+    }
+
+    /// Reads one block.
+    pub(crate) async fn read_one(&self, zone: u32, offset: u32) -> Result<Block, Status> {
+        let payload =
+            self.device.read(ZoneAddress::new(ZoneId(zone), offset), BlockCount(1)).await?;
+        Ok(Block { data: payload.block(0), oob: payload.block_oob(0) })
+    }
+}
+
+fn split(payload: &Payload) -> impl Iterator<Item = Block> + '_ {
+    let block = |(at, data)| Block { data, oob: payload.block_oob(at) };
+    payload.iter_blocks().enumerate().map(block)
+}

@@ -1,0 +1,182 @@
+//! One group of a segment, read and verified: which chunk of which stripe is where.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::blocks::{Oob, Place};
+use crate::catalogue::Segment;
+use crate::drive::ReadBlock;
+use crate::membership::Membership;
+use crate::report::{Findings, Location, Problem};
+
+/// A block of a chunk as found on media.
+pub(crate) enum ChunkBlock {
+    /// At or above the write pointer.
+    Unwritten,
+    /// Unreadable, or not what belongs there.
+    Damaged,
+    /// Stands for a block that could not be rebuilt.
+    Hole,
+    /// Verified.
+    Good { coded: [u8; 24], data: Bytes },
+}
+
+/// A chunk as found on media.
+pub(crate) struct Chunk {
+    /// Counted through the segment; `None` where nothing tells.
+    stripe: Option<u32>,
+    pub(crate) blocks: Vec<ChunkBlock>,
+}
+
+impl Chunk {
+    /// Whether every block of it verified.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.blocks.iter().all(|block| matches!(block, ChunkBlock::Good { .. }))
+    }
+
+    fn is_damaged(&self) -> bool {
+        self.blocks.iter().any(|block| matches!(block, ChunkBlock::Damaged))
+    }
+}
+
+/// A group with all its chunks in memory: at most a span of every column.
+pub(crate) struct Group {
+    pub(crate) rows: Range<u32>,
+    /// By column, then by row from the group's first.
+    columns: Vec<Option<Vec<Chunk>>>,
+    /// The row of each stripe's chunk in each column.
+    places: BTreeMap<(u32, u32), u32>,
+}
+
+impl Group {
+    /// Reads a group from every present column.
+    pub(crate) async fn read(
+        membership: &Membership,
+        segment: &Segment,
+        rows: Range<u32>,
+        findings: &mut Findings,
+    ) -> Self {
+        let shape = &segment.header.shape;
+        let first = shape.offset_of_row(rows.start);
+        let blocks = (rows.end - rows.start) * shape.chunk_blocks;
+        let reads = segment.read_columns(membership, first, blocks).await;
+        let mut group = Self { rows, columns: Vec::new(), places: BTreeMap::new() };
+        for (column, read) in (0..).zip(reads) {
+            let chunks = read.map(|(location, blocks)| {
+                group.sort_column(membership, segment, column, location, blocks, findings)
+            });
+            group.columns.push(chunks);
+        }
+        group
+    }
+
+    /// Sorts the blocks of a column into chunks and notes their stripes.
+    fn sort_column(
+        &mut self,
+        membership: &Membership,
+        segment: &Segment,
+        column: u32,
+        location: Location,
+        blocks: Vec<ReadBlock>,
+        findings: &mut Findings,
+    ) -> Vec<Chunk> {
+        let shape = &segment.header.shape;
+        let first = shape.offset_of_row(self.rows.start);
+        let verifier = Verifier { membership, segment, column, rows: self.rows.clone() };
+        let mut blocks = (first..).zip(blocks);
+        let mut chunks = Vec::new();
+        for row in self.rows.clone() {
+            let mut chunk = Chunk {
+                stripe: (!segment.header.tabled).then_some(row),
+                blocks: Vec::with_capacity(shape.chunk_blocks as usize),
+            };
+            for (offset, block) in blocks.by_ref().take(shape.chunk_blocks as usize) {
+                let (verified, problem) = verifier.verify(block, &mut chunk.stripe);
+                if matches!(verified, ChunkBlock::Good { .. }) {
+                    findings.report.counts.verified_blocks += 1;
+                }
+                if let Some(problem) = problem {
+                    findings.add(location.offset(offset), problem);
+                }
+                chunk.blocks.push(verified);
+            }
+            let any = !chunk.blocks.is_empty();
+            chunk.blocks.resize_with(shape.chunk_blocks as usize, || ChunkBlock::Unwritten);
+            if let Some(stripe) = chunk.stripe.filter(|_| any)
+                && self.places.insert((stripe, column), row).is_some()
+            {
+                let location = location.offset(shape.offset_of_row(row));
+                findings.add(location, Problem::StripeTwice { stripe });
+            }
+            chunks.push(chunk);
+        }
+        chunks
+    }
+
+    /// The row at which a present column holds its chunk of a stripe.
+    pub(crate) fn row_of(&self, stripe: u32, column: u32) -> Option<u32> {
+        self.places.get(&(stripe, column)).copied()
+    }
+
+    /// The chunk of a stripe on a column.
+    pub(crate) fn chunk(&self, stripe: u32, column: u32) -> Option<&Chunk> {
+        let row = self.row_of(stripe, column)?;
+        let chunks = self.columns[column as usize].as_ref()?;
+        chunks.get((row - self.rows.start) as usize)
+    }
+
+    /// Whether the segment has the column.
+    pub(crate) fn has_column(&self, column: u32) -> bool {
+        self.columns[column as usize].is_some()
+    }
+
+    /// Whether damage hides which stripe some chunk of the column belongs to.
+    pub(crate) fn hides_chunks(&self, column: u32) -> bool {
+        let chunks = self.columns[column as usize].as_ref();
+        chunks.is_some_and(|chunks| {
+            chunks.iter().any(|chunk| chunk.stripe.is_none() && chunk.is_damaged())
+        })
+    }
+}
+
+/// What a chunk block must be, to be one of a given column and group.
+struct Verifier<'a> {
+    membership: &'a Membership,
+    segment: &'a Segment,
+    column: u32,
+    rows: Range<u32>,
+}
+
+impl Verifier<'_> {
+    /// Judges a block of a chunk whose stripe is `stripe`, if known; learns it otherwise.
+    fn verify(&self, block: ReadBlock, stripe: &mut Option<u32>) -> (ChunkBlock, Option<Problem>) {
+        let block = match block {
+            Ok(block) => block,
+            Err(status) => return (ChunkBlock::Damaged, Some(Problem::unreadable(status))),
+        };
+        let shape = &self.segment.header.shape;
+        let oob = Oob::parse(self.membership.array, &block.oob, &block.data, shape.data_chunks);
+        let Some(oob) = oob.filter(|oob| self.fits(oob, *stripe)) else {
+            return (ChunkBlock::Damaged, Some(Problem::ChunkDamaged));
+        };
+        *stripe = Some(oob.stripe);
+        match oob.place {
+            Place::Chunk => (ChunkBlock::Good { coded: oob.coded, data: block.data }, None),
+            _ => (ChunkBlock::Hole, Some(Problem::Hole)),
+        }
+    }
+
+    fn fits(&self, oob: &Oob, stripe: Option<u32>) -> bool {
+        let shape = &self.segment.header.shape;
+        matches!(oob.place, Place::Chunk | Place::Hole)
+            && oob.generation == self.segment.header.generation
+            && u32::from(oob.width) == shape.columns()
+            && u32::from(oob.column) == self.column
+            && self.rows.contains(&oob.stripe)
+            && u32::from(oob.role) == shape.role_of(self.column, oob.stripe)
+            && oob.columns >> self.column & 1 == 1
+            && stripe.is_none_or(|stripe| stripe == oob.stripe)
+    }
+}

@@ -1,0 +1,245 @@
+//! Who belongs to the array and what its records decided: docs/format.md section 4.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::drive::Drive;
+use crate::fields::{Array, uuid_text};
+use crate::record::{Config, Epoch, MemberState, Payload, Record, Seal};
+use crate::report::{Findings, Location, Problem};
+
+/// Zones at the start of a drive among which its superblock zones are.
+const ZONES_SCANNED: usize = 4;
+
+/// A record and where it is.
+struct Placed {
+    record: Record,
+    location: Location,
+}
+
+/// A drive that carries records.
+struct Candidate {
+    drive: Drive,
+    superblock_zones: Vec<u32>,
+    records: Vec<Placed>,
+}
+
+/// A drive that counts.
+pub(crate) struct Member {
+    pub(crate) drive: Drive,
+    pub(crate) state: MemberState,
+    pub(crate) superblock_zones: Vec<u32>,
+}
+
+/// The array as its records tell it.
+pub(crate) struct Membership {
+    pub(crate) array: Array,
+    pub(crate) config: Config,
+    pub(crate) epoch: Epoch,
+    /// By slot.
+    pub(crate) members: Vec<Option<Member>>,
+    pub(crate) seals: BTreeMap<u64, Seal>,
+    pub(crate) dead: BTreeSet<u64>,
+    pub(crate) sequence_ceiling: u64,
+    pub(crate) segment_ceiling: u64,
+}
+
+/// Reads the records of every drive and decides what they say together.
+pub(crate) async fn read_membership(
+    drives: Vec<Drive>,
+    array: Option<[u8; 16]>,
+    findings: &mut Findings,
+) -> Option<Membership> {
+    let mut candidates = Vec::new();
+    for drive in drives {
+        candidates.push(scan(drive, findings).await);
+    }
+    let Some(array) = array.map(Array).or_else(|| most_common_array(&candidates)) else {
+        findings.add(Location::default(), Problem::NoArray);
+        return None;
+    };
+    candidates.retain(|candidate| belongs(candidate, array, findings));
+    for candidate in &mut candidates {
+        candidate.records.retain(|placed| placed.record.array == array);
+    }
+    let Some((epoch, established)) = choose_epoch(&candidates) else {
+        findings.add(Location::default(), Problem::NoArray);
+        return None;
+    };
+    if !established {
+        findings.add(Location::default(), Problem::NoMajority);
+    }
+    Some(assemble(candidates, epoch, findings))
+}
+
+/// Reads the superblock zones of a drive.
+async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
+    let (mut records, mut superblock_zones) = (Vec::new(), Vec::new());
+    let zones: Vec<_> = drive.readable_zones().take(ZONES_SCANNED).copied().collect();
+    for zone in zones {
+        let location = Location::drive(drive.number).zone(zone.zone.0);
+        let (mut found, mut damaged) = (Vec::new(), Vec::new());
+        let blocks = drive.read(zone.zone.0, 0, zone.write_pointer.0).await;
+        for (offset, block) in (0..).zip(blocks) {
+            let location = location.offset(offset);
+            match block {
+                Ok(block) => match Record::parse(&block.data, &block.oob) {
+                    Some(record) => found.push(Placed { record, location }),
+                    None => damaged.push((location, Problem::RecordDamaged)),
+                },
+                Err(status) => damaged.push((location, Problem::unreadable(status))),
+            }
+        }
+        if found.is_empty() {
+            continue;
+        }
+        superblock_zones.push(zone.zone.0);
+        records.append(&mut found);
+        damaged.into_iter().for_each(|(location, problem)| findings.add(location, problem));
+    }
+    Candidate { drive, superblock_zones, records }
+}
+
+fn most_common_array(candidates: &[Candidate]) -> Option<Array> {
+    let mut drives: BTreeMap<Array, usize> = BTreeMap::new();
+    for candidate in candidates {
+        let arrays: BTreeSet<_> = candidate.records.iter().map(|at| at.record.array).collect();
+        arrays.into_iter().for_each(|array| *drives.entry(array).or_default() += 1);
+    }
+    drives
+        .into_iter()
+        .max_by_key(|(array, drives)| (*drives, std::cmp::Reverse(*array)))
+        .map(|at| at.0)
+}
+
+/// Whether a drive carries a record of the array; says so if not.
+fn belongs(candidate: &Candidate, array: Array, findings: &mut Findings) -> bool {
+    if candidate.records.iter().any(|placed| placed.record.array == array) {
+        return true;
+    }
+    let problem = match candidate.records.first() {
+        Some(placed) => Problem::ForeignDrive { array: uuid_text(&placed.record.array.0) },
+        None => Problem::NoRecords,
+    };
+    findings.add(Location::drive(candidate.drive.number), problem);
+    false
+}
+
+/// The epoch that the array is in, and whether a majority carries or makes it.
+fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
+    let epochs: BTreeSet<Epoch> =
+        candidates.iter().flat_map(|at| at.records.iter().map(|at| at.record.epoch)).collect();
+    let columns = candidates.first()?.newest(None)?.config.shape.columns() as usize;
+    let carried = |epoch: &&Epoch| {
+        let carriers = candidates.iter().filter(|at| at.newest(Some(**epoch)).is_some());
+        carriers.count() * 2 > columns
+    };
+    let with_majority_present = |epoch: &&Epoch| {
+        let Some(table) = newest_of_all(candidates, **epoch) else { return false };
+        let online = candidates.iter().filter(|at| {
+            at.newest(None).is_some_and(|own| table.state_of(own) == Some(MemberState::Online))
+        });
+        online.count() * 2 > columns
+    };
+    let established = epochs.iter().rev().find(carried);
+    let chosen = established.or_else(|| epochs.iter().rev().find(with_majority_present));
+    match chosen {
+        Some(epoch) => Some((*epoch, true)),
+        None => epochs.last().map(|epoch| (*epoch, false)),
+    }
+}
+
+fn newest_of_all(candidates: &[Candidate], epoch: Epoch) -> Option<&Record> {
+    candidates.iter().filter_map(|at| at.newest(Some(epoch))).max_by_key(|record| record.sequence)
+}
+
+impl Candidate {
+    /// Its newest record, of the given epoch or of all.
+    fn newest(&self, epoch: Option<Epoch>) -> Option<&Record> {
+        let records = self.records.iter().map(|placed| &placed.record);
+        let of_epoch = records.filter(|record| epoch.is_none_or(|epoch| record.epoch == epoch));
+        of_epoch.max_by_key(|record| (record.epoch, record.sequence))
+    }
+}
+
+impl Record {
+    /// The state this record's table gives to the drive that wrote `own`.
+    fn state_of(&self, own: &Self) -> Option<MemberState> {
+        let entry = self.members.get(usize::from(own.slot))?;
+        (entry.uuid == own.member).then_some(entry.state)
+    }
+}
+
+/// Sorts drives into slots and collects what their records decided.
+fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -> Membership {
+    let table = newest_of_all(&candidates, epoch).expect("the epoch was found in a record").clone();
+    let mut membership = Membership {
+        array: table.array,
+        config: table.config.clone(),
+        epoch,
+        members: table.members.iter().map(|_| None).collect(),
+        seals: BTreeMap::new(),
+        dead: BTreeSet::new(),
+        sequence_ceiling: table.sequence_ceiling,
+        segment_ceiling: table.segment_ceiling,
+    };
+    for candidate in candidates {
+        let location = Location::drive(candidate.drive.number);
+        let own = candidate.newest(None).expect("only drives with records are candidates").clone();
+        let same = |at: &Placed| (at.record.slot, at.record.member) == (own.slot, own.member);
+        if !candidate.records.iter().all(same) {
+            findings.add(location, Problem::IdentityChanged);
+        }
+        let state = match table.state_of(&own) {
+            Some(state) if state != MemberState::Failed => state,
+            _ => {
+                findings.add(location, Problem::NotAMember);
+                continue;
+            }
+        };
+        let slot = usize::from(own.slot);
+        if membership.members[slot].is_some() {
+            findings.add(location, Problem::DuplicateMember);
+            continue;
+        }
+        membership.take_decisions(&candidate.records, findings);
+        let Candidate { drive, superblock_zones, .. } = candidate;
+        membership.members[slot] = Some(Member { drive, state, superblock_zones });
+    }
+    membership.note_missing(findings);
+    membership
+}
+
+impl Membership {
+    /// Adds the seals, dead segments and ceilings of a valid member's records.
+    fn take_decisions(&mut self, records: &[Placed], findings: &mut Findings) {
+        for Placed { record, location } in records {
+            if record.config != self.config {
+                findings.add(*location, Problem::ConfigDiffers);
+                continue;
+            }
+            self.sequence_ceiling = self.sequence_ceiling.max(record.sequence_ceiling);
+            self.segment_ceiling = self.segment_ceiling.max(record.segment_ceiling);
+            match &record.payload {
+                Payload::State | Payload::SnapshotEnd => {}
+                Payload::Dead(segments) => self.dead.extend(segments),
+                Payload::Seal(seal) => {
+                    let known = self.seals.entry(seal.segment).or_insert_with(|| seal.clone());
+                    if known != seal {
+                        findings.add(*location, Problem::SealsDiffer { sealed: seal.segment });
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_missing(&self, findings: &mut Findings) {
+        for (slot, member) in (0..).zip(&self.members) {
+            match member {
+                Some(member) if member.state == MemberState::Online => continue,
+                Some(_) => {}
+                None => findings.add(Location::default(), Problem::MemberMissing { slot }),
+            }
+            findings.report.degraded = true;
+        }
+    }
+}

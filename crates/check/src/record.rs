@@ -1,0 +1,181 @@
+//! Superblock records: docs/format.md section 4, parsed.
+
+use crate::blocks::{
+    BlockType, COLUMNS_MAX, GROUP_ROWS_MAX, Oob, Place, VOLUME_BLOCKS_MAX, open_envelope,
+    shape_within_limits,
+};
+use crate::fields::{Array, Fields};
+use crate::shape::Shape;
+
+const STATE_BYTES: usize = 1160;
+
+/// Where a member stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemberState {
+    Online,
+    Rebuilding,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemberEntry {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) state: MemberState,
+}
+
+/// What never changes in an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) shape: Shape,
+    pub(crate) tabled: bool,
+    pub(crate) entry_bytes: u8,
+    pub(crate) durability: u8,
+    pub(crate) name: String,
+    pub(crate) zone_capacity: u32,
+    pub(crate) zones: u32,
+    pub(crate) volume_blocks: u64,
+}
+
+/// Which stripes of a leftover segment count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seal {
+    pub(crate) segment: u64,
+    pub(crate) generation: u64,
+    pub(crate) rows: u32,
+    pub(crate) valid: Vec<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Payload {
+    State,
+    Dead(Vec<u64>),
+    Seal(Seal),
+    SnapshotEnd,
+}
+
+/// A membership of the array: two with one number may differ in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Epoch {
+    pub(crate) number: u64,
+    pub(crate) lineage: u64,
+    pub(crate) tag: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) array: Array,
+    pub(crate) config: Config,
+    pub(crate) epoch: Epoch,
+    pub(crate) sequence: u64,
+    pub(crate) member: [u8; 16],
+    pub(crate) slot: u8,
+    pub(crate) members: Vec<MemberEntry>,
+    pub(crate) sequence_ceiling: u64,
+    pub(crate) segment_ceiling: u64,
+    pub(crate) payload: Payload,
+}
+
+impl Record {
+    /// The record in a block, if block and metadata verify.
+    pub(crate) fn parse(block: &[u8], oob: &[u8]) -> Option<Self> {
+        let (array, body) = open_envelope(block, BlockType::Superblock)?;
+        let record = Self::parse_body(array, body)?;
+        let oob = Oob::parse(array, oob, block, record.config.shape.data_chunks)?;
+        let in_place = oob.place == Place::Superblock
+            && oob.generation == record.sequence
+            && oob.column == record.slot;
+        in_place.then_some(record)
+    }
+
+    fn parse_body(array: Array, body: &[u8]) -> Option<Self> {
+        if body.len() < STATE_BYTES {
+            return None;
+        }
+        let fields = Fields(body);
+        let payload = fields.from(STATE_BYTES);
+        if payload.len() != usize::try_from(fields.u32(132)).ok()? {
+            return None;
+        }
+        let config = parse_config(fields)?;
+        let columns = config.shape.columns();
+        let slot = fields.u8(48);
+        if u32::from(slot) >= columns {
+            return None;
+        }
+        let member = |slot: u32| parse_member(Fields(&body[136 + 32 * slot as usize..]));
+        Some(Self {
+            array,
+            epoch: Epoch { lineage: fields.u64(0), number: fields.u64(8), tag: fields.u64(16) },
+            sequence: fields.u64(24),
+            member: fields.bytes(32),
+            slot,
+            members: (0..columns).map(member).collect::<Option<_>>()?,
+            sequence_ceiling: fields.u64(112),
+            segment_ceiling: fields.u64(120),
+            payload: parse_payload(fields.u8(54), payload)?,
+            config,
+        })
+    }
+}
+
+fn parse_config(fields: Fields<'_>) -> Option<Config> {
+    let scheme = (u32::from(fields.u8(49)), u32::from(fields.u8(50)));
+    let (chunk, group) = (fields.u32(88), fields.u32(92));
+    let (capacity, zones) = (fields.u32(96), fields.u32(100));
+    let volume_blocks = fields.u64(104);
+    let most = u128::from(zones) * u128::from(capacity) * u128::from(scheme.0);
+    let name_bytes = usize::from(fields.u8(55));
+    let legal = scheme.0 + scheme.1 <= COLUMNS_MAX
+        && fields.u8(51) <= 1
+        && matches!(fields.u8(52), 4 | 5 | 8)
+        && fields.u8(53) <= 2
+        && name_bytes <= 32
+        && volume_blocks <= VOLUME_BLOCKS_MAX
+        && u128::from(volume_blocks) <= most;
+    if !legal {
+        return None;
+    }
+    let name = fields.bytes::<32>(56);
+    Some(Config {
+        shape: shape_within_limits(scheme, capacity, chunk, group)?,
+        tabled: fields.u8(51) == 1,
+        entry_bytes: fields.u8(52),
+        durability: fields.u8(53),
+        name: str::from_utf8(&name[..name_bytes]).ok()?.to_owned(),
+        zone_capacity: capacity,
+        zones,
+        volume_blocks,
+    })
+}
+
+fn parse_member(fields: Fields<'_>) -> Option<MemberEntry> {
+    let state = match fields.u8(16) {
+        1 => MemberState::Online,
+        2 => MemberState::Rebuilding,
+        3 => MemberState::Failed,
+        _ => return None,
+    };
+    Some(MemberEntry { uuid: fields.bytes(0), state })
+}
+
+fn parse_payload(kind: u8, bytes: &[u8]) -> Option<Payload> {
+    match kind {
+        0 if bytes.is_empty() => Some(Payload::State),
+        1 if bytes.len().is_multiple_of(8) => {
+            Some(Payload::Dead(bytes.chunks_exact(8).map(|id| Fields(id).u64(0)).collect()))
+        }
+        2 if bytes.len() >= 24 => parse_seal(Fields(bytes)).map(Payload::Seal),
+        3 if bytes.len() == 4 => Some(Payload::SnapshotEnd),
+        _ => None,
+    }
+}
+
+fn parse_seal(fields: Fields<'_>) -> Option<Seal> {
+    let (count, bitmap) = (fields.u32(20), fields.from(24));
+    if count > GROUP_ROWS_MAX || bitmap.len() != (count as usize).div_ceil(8) {
+        return None;
+    }
+    let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
+    let (segment, generation) = (fields.u64(0), fields.u64(8));
+    Some(Seal { segment, generation, rows: fields.u32(16), valid })
+}

@@ -1,0 +1,402 @@
+//! What a check found.
+
+use serde::Serialize;
+use zoneweave_zoned::Status;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nothing wrong: what a crash, a missing drive or unfinished work leaves behind.
+    Note,
+    /// Something is damaged or missing, and the redundancy of the array covers it.
+    Damage,
+    /// Contents of the volume are lost.
+    Loss,
+    /// Bytes that verify contradict each other: no failure of a drive does that, software did.
+    Violation,
+}
+
+/// What was found. The text says it for people; the kind and fields for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Problem {
+    /// A drive does not report its zones.
+    #[error("the drive does not report its zones: {status}")]
+    DriveUnusable {
+        /// What the drive said.
+        status: String,
+    },
+    /// No drive carries a superblock record.
+    #[error("no drive carries a superblock record: there is no array, or every record is damaged")]
+    NoArray,
+    /// A drive without a superblock record.
+    #[error("the drive carries no superblock record: it is no member, or lost its records")]
+    NoRecords,
+    /// A drive of another array.
+    #[error("the drive belongs to array {array}")]
+    ForeignDrive {
+        /// Its array.
+        array: String,
+    },
+    /// Records of one drive name several slots or members.
+    #[error("records of one drive name different slots or members")]
+    IdentityChanged,
+    /// Two drives claim one slot with one identity.
+    #[error("another drive is the same member: one of them is a copy; remove it")]
+    DuplicateMember,
+    /// No membership has a majority.
+    #[error("no epoch is carried by a majority of the members: the newest is taken")]
+    NoMajority,
+    /// The member is not part of the array any more, or not yet.
+    #[error("the drive counts for nothing: the array calls it failed or does not list it")]
+    NotAMember,
+    /// A slot without a drive.
+    #[error("the member in slot {slot} is missing")]
+    MemberMissing {
+        /// The slot.
+        slot: u32,
+    },
+    /// Two records disagree about what never changes.
+    #[error("records disagree about the array's shape")]
+    ConfigDiffers,
+    /// A record that does not verify.
+    #[error("the superblock record is damaged")]
+    RecordDamaged,
+    /// Two seals of one segment differ.
+    #[error("two seals of segment {sealed} differ")]
+    SealsDiffer {
+        /// The segment.
+        sealed: u64,
+    },
+    /// A seal that does not fit its segment.
+    #[error("the seal of segment {sealed} does not fit its generation or shape")]
+    SealMisfit {
+        /// The segment.
+        sealed: u64,
+    },
+    /// A block could not be read.
+    #[error("the block cannot be read: {status}")]
+    Unreadable {
+        /// What the drive said.
+        status: String,
+    },
+    /// A zone that belongs to nothing.
+    #[error("the zone is written but belongs to no segment")]
+    OrphanZone,
+    /// An empty zone that is open or closed.
+    #[error("the zone is empty but holds an active resource")]
+    EmptyActiveZone,
+    /// A header that does not verify.
+    #[error("the segment header is damaged")]
+    HeaderDamaged,
+    /// Headers of one segment differ, or one does not fit the array or its place.
+    #[error("the segment header contradicts its place, its replicas or the array")]
+    HeaderDiffers,
+    /// Two segments list a zone.
+    #[error("the zone is claimed by more than one segment")]
+    ZoneClaimedTwice,
+    /// Two zones hold one column.
+    #[error("another zone holds the same column of the segment")]
+    ColumnTwice,
+    /// A segment number at or above the ceiling.
+    #[error("the segment's number is at or above the ceiling {ceiling}")]
+    SegmentAboveCeiling {
+        /// The ceiling.
+        ceiling: u64,
+    },
+    /// A column that is being rebuilt.
+    #[error("the column is not completely rebuilt and counts for nothing yet")]
+    RebuildUnfinished,
+    /// A column that should be there.
+    #[error("column {column} is missing although its member is online")]
+    ColumnMissing {
+        /// The column.
+        column: u32,
+    },
+    /// A chunk block that does not verify, or not at this place.
+    #[error("the chunk block is damaged or out of place")]
+    ChunkDamaged,
+    /// A chunk block that a rebuild could not reconstruct.
+    #[error("the chunk block could not be rebuilt earlier")]
+    Hole,
+    /// Two chunks of one column name one stripe.
+    #[error("another chunk of the column belongs to stripe {stripe} too")]
+    StripeTwice {
+        /// The stripe.
+        stripe: u32,
+    },
+    /// Data and parity do not match.
+    #[error("stripe {stripe}: data and parity that verify do not match")]
+    ParityDiffers {
+        /// The stripe.
+        stripe: u32,
+    },
+    /// A stripe with too few chunks.
+    #[error("stripe {stripe}, block {block}: fewer chunks than needed are left")]
+    StripeLost {
+        /// The stripe.
+        stripe: u32,
+        /// The block of its chunks.
+        block: u32,
+    },
+    /// A chunk of a stripe that must be complete was never written.
+    #[error("stripe {stripe}: the chunk of column {column} was never written")]
+    ChunkMissing {
+        /// The stripe.
+        stripe: u32,
+        /// The column.
+        column: u32,
+    },
+    /// Padding that is not zero, a reserved kind, or an address beyond the volume.
+    #[error("the block's identity is malformed")]
+    IdentityMalformed,
+    /// A tombstone block that verifies but cannot be parsed.
+    #[error("the tombstone block is malformed")]
+    TombstonesMalformed,
+    /// A sequence at or above the ceiling.
+    #[error("sequence {sequence} is at or above the ceiling {ceiling}")]
+    SequenceAboveCeiling {
+        /// The sequence.
+        sequence: u64,
+        /// The ceiling.
+        ceiling: u64,
+    },
+    /// Two blocks with one LBA and sequence differ.
+    #[error("LBA {lba}: two versions with sequence {sequence} differ")]
+    VersionsDiffer {
+        /// The block of the volume.
+        lba: u64,
+        /// The sequence.
+        sequence: u64,
+    },
+    /// A block recorded as lost is the newest of its LBA.
+    #[error("LBA {lba} was recorded as lost and not written since")]
+    RecordedAsLost {
+        /// The block of the volume.
+        lba: u64,
+    },
+    /// An index block that does not verify.
+    #[error("the index block is damaged or out of place")]
+    IndexDamaged,
+    /// An index entry that contradicts its block.
+    #[error("entry {entry} of the index block contradicts column {column}")]
+    IndexDiffers {
+        /// The entry, counted in the block.
+        entry: u32,
+        /// The column it describes.
+        column: u32,
+    },
+}
+
+impl Problem {
+    /// The severity of findings of this kind.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::NoRecords
+            | Self::ForeignDrive { .. }
+            | Self::NotAMember
+            | Self::MemberMissing { .. }
+            | Self::EmptyActiveZone
+            | Self::RebuildUnfinished
+            | Self::Hole => Severity::Note,
+            Self::DriveUnusable { .. }
+            | Self::DuplicateMember
+            | Self::NoMajority
+            | Self::RecordDamaged
+            | Self::Unreadable { .. }
+            | Self::OrphanZone
+            | Self::HeaderDamaged
+            | Self::ColumnMissing { .. }
+            | Self::ChunkDamaged
+            | Self::IndexDamaged => Severity::Damage,
+            Self::NoArray | Self::StripeLost { .. } | Self::RecordedAsLost { .. } => Severity::Loss,
+            Self::IdentityChanged
+            | Self::ConfigDiffers
+            | Self::SealsDiffer { .. }
+            | Self::SealMisfit { .. }
+            | Self::HeaderDiffers
+            | Self::ZoneClaimedTwice
+            | Self::ColumnTwice
+            | Self::SegmentAboveCeiling { .. }
+            | Self::StripeTwice { .. }
+            | Self::ParityDiffers { .. }
+            | Self::ChunkMissing { .. }
+            | Self::IdentityMalformed
+            | Self::TombstonesMalformed
+            | Self::SequenceAboveCeiling { .. }
+            | Self::VersionsDiffer { .. }
+            | Self::IndexDiffers { .. } => Severity::Violation,
+        }
+    }
+
+    pub(crate) fn unreadable(status: Status) -> Self {
+        Self::Unreadable { status: status.to_string() }
+    }
+}
+
+/// Where something was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Location {
+    /// The drive, by its place among those given.
+    pub drive: Option<usize>,
+    /// The zone.
+    pub zone: Option<u32>,
+    /// The block in the zone.
+    pub offset: Option<u32>,
+    /// The segment.
+    pub segment: Option<u64>,
+}
+
+impl Location {
+    pub(crate) fn drive(drive: usize) -> Self {
+        Self { drive: Some(drive), ..Self::default() }
+    }
+
+    pub(crate) fn zone(self, zone: u32) -> Self {
+        Self { zone: Some(zone), ..self }
+    }
+
+    pub(crate) fn offset(self, offset: u32) -> Self {
+        Self { offset: Some(offset), ..self }
+    }
+
+    pub(crate) fn segment(self, segment: u64) -> Self {
+        Self { segment: Some(segment), ..self }
+    }
+}
+
+/// Something that a person should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it is.
+    pub location: Location,
+    /// What it is.
+    pub problem: Problem,
+    /// The problem in words.
+    pub text: String,
+}
+
+/// How many findings there are of each severity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// [`Severity::Note`].
+    pub notes: u64,
+    /// [`Severity::Damage`].
+    pub damage: u64,
+    /// [`Severity::Loss`].
+    pub losses: u64,
+    /// [`Severity::Violation`].
+    pub violations: u64,
+}
+
+/// What is on the drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Segments that count, sealed or not.
+    pub segments: u64,
+    /// Those of them that are sealed.
+    pub sealed_segments: u64,
+    /// Dead segments whose zones are not reset yet.
+    pub dead_segments: u64,
+    /// Stripes that count.
+    pub stripes: u64,
+    /// Stripes with a chunk on media that do not count.
+    pub discarded_stripes: u64,
+    /// Chunk blocks read and verified.
+    pub verified_blocks: u64,
+    /// Chunk blocks of stripes that count which had to be reconstructed.
+    pub reconstructed_blocks: u64,
+    /// Blocks of the volume that hold data.
+    pub mapped_blocks: u64,
+    /// Blocks of the volume whose contents are recorded as lost.
+    pub lost_blocks: u64,
+    /// Blocks of the volume that read as zeros because of a trim.
+    pub trimmed_blocks: u64,
+}
+
+/// The array that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArrayReport {
+    /// Its UUID.
+    pub uuid: String,
+    /// Its name.
+    pub name: String,
+    /// Data chunks per stripe.
+    pub data_chunks: u32,
+    /// Parity chunks per stripe.
+    pub parity_chunks: u32,
+    /// The membership's number.
+    pub epoch: u64,
+    /// Blocks of the volume.
+    pub volume_blocks: u64,
+    /// No sequence at or above this was given out.
+    pub sequence_ceiling: u64,
+    /// No segment number at or above this was given out.
+    pub segment_ceiling: u64,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// No finding is worse than a note.
+    pub clean: bool,
+    /// A member is missing, failed or being rebuilt.
+    pub degraded: bool,
+    /// The array, if there is one.
+    pub array: Option<ArrayReport>,
+    /// What there is.
+    pub counts: Counts,
+    /// How many findings of each severity, listed or not.
+    pub tally: Tally,
+    /// The first findings.
+    pub findings: Vec<Finding>,
+    /// Findings beyond the limit.
+    pub findings_omitted: u64,
+}
+
+impl Report {
+    /// Whether the bytes that verify agree with each other, whatever the drives lost.
+    #[must_use]
+    pub const fn is_consistent(&self) -> bool {
+        self.tally.violations == 0
+    }
+}
+
+/// Collects findings up to a limit.
+pub(crate) struct Findings {
+    pub(crate) report: Report,
+    limit: usize,
+}
+
+impl Findings {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { report: Report::default(), limit }
+    }
+
+    pub(crate) fn add(&mut self, location: Location, problem: Problem) {
+        let severity = problem.severity();
+        let tally = &mut self.report.tally;
+        match severity {
+            Severity::Note => tally.notes += 1,
+            Severity::Damage => tally.damage += 1,
+            Severity::Loss => tally.losses += 1,
+            Severity::Violation => tally.violations += 1,
+        }
+        if self.report.findings.len() >= self.limit {
+            self.report.findings_omitted += 1;
+            return;
+        }
+        let text = problem.to_string();
+        self.report.findings.push(Finding { severity, location, problem, text });
+    }
+
+    pub(crate) fn finish(mut self) -> Report {
+        let tally = self.report.tally;
+        self.report.clean = tally.damage + tally.losses + tally.violations == 0;
+        self.report
+    }
+}

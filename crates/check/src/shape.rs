@@ -1,0 +1,168 @@
+//! Where things are in a segment's zones, computed as docs/format.md section 5 writes it.
+
+use std::ops::Range;
+
+/// Entries of an index block.
+pub(crate) const ENTRIES_PER_BLOCK: u32 = 250;
+
+const SPAN_BLOCKS_MAX: u32 = 16_384;
+
+/// The shape of the segments of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) data_chunks: u32,
+    pub(crate) parity_chunks: u32,
+    pub(crate) chunk_blocks: u32,
+    pub(crate) group_rows: u32,
+    span_rows: u32,
+    span_blocks: u32,
+    spans: u32,
+    pub(crate) rows: u32,
+}
+
+impl Shape {
+    /// The shape for the given numbers, which the caller has checked to be within the format's
+    /// ranges; `None` if the zones are too small.
+    pub(crate) fn new(
+        (data_chunks, parity_chunks): (u32, u32),
+        zone_capacity: u32,
+        chunk_blocks: u32,
+        group_rows: u32,
+    ) -> Option<Self> {
+        let run =
+            |rows: u32| (parity_chunks + 1) * (rows * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK);
+        let fit = |blocks: u32| {
+            let most = blocks / chunk_blocks;
+            (0..=most).rev().find(|rows| rows * chunk_blocks + run(*rows) <= blocks).unwrap_or(0)
+        };
+        let available = zone_capacity.checked_sub(1)?;
+        let in_span = fit(available.min(SPAN_BLOCKS_MAX));
+        let span_rows = if available <= SPAN_BLOCKS_MAX {
+            in_span
+        } else {
+            (in_span / group_rows * group_rows).max(group_rows.min(in_span))
+        };
+        if span_rows == 0 {
+            return None;
+        }
+        let span_blocks = span_rows * chunk_blocks + run(span_rows);
+        let full = available / span_blocks;
+        let rest = fit(available % span_blocks);
+        Some(Self {
+            data_chunks,
+            parity_chunks,
+            chunk_blocks,
+            group_rows,
+            span_rows,
+            span_blocks,
+            spans: full + u32::from(rest > 0),
+            rows: full * span_rows + rest,
+        })
+    }
+
+    /// n.
+    pub(crate) fn columns(&self) -> u32 {
+        self.data_chunks + self.parity_chunks
+    }
+
+    pub(crate) fn spans(&self) -> u32 {
+        self.spans
+    }
+
+    /// The rows of a span.
+    pub(crate) fn span(&self, span: u32) -> Range<u32> {
+        span * self.span_rows..((span + 1) * self.span_rows).min(self.rows)
+    }
+
+    /// The span of a row.
+    pub(crate) fn span_of(&self, row: u32) -> u32 {
+        row / self.span_rows
+    }
+
+    /// The groups of a span, as ranges of rows.
+    pub(crate) fn groups(&self, span: u32) -> impl Iterator<Item = Range<u32>> + use<> {
+        let rows = self.span(span);
+        let size = self.group_rows;
+        rows.clone()
+            .step_by(size as usize)
+            .map(move |first| first..first.saturating_add(size).min(rows.end))
+    }
+
+    /// The group of a row.
+    pub(crate) fn group_of(&self, row: u32) -> Range<u32> {
+        let span = self.span(self.span_of(row));
+        let first = span.start + (row - span.start) / self.group_rows * self.group_rows;
+        first..first.saturating_add(self.group_rows).min(span.end)
+    }
+
+    /// The offset in the zone of a row's chunk.
+    pub(crate) fn offset_of_row(&self, row: u32) -> u32 {
+        let span = self.span_of(row);
+        1 + span * self.span_blocks + (row - self.span(span).start) * self.chunk_blocks
+    }
+
+    /// Blocks of one copy in the index run of a span.
+    pub(crate) fn index_blocks(&self, span: u32) -> u32 {
+        let rows = self.span(span);
+        ((rows.end - rows.start) * self.chunk_blocks).div_ceil(ENTRIES_PER_BLOCK)
+    }
+
+    /// The offset in the zone of a span's index run.
+    pub(crate) fn index_offset(&self, span: u32) -> u32 {
+        let rows = self.span(span);
+        1 + span * self.span_blocks + (rows.end - rows.start) * self.chunk_blocks
+    }
+
+    /// One past a span's index run.
+    pub(crate) fn index_end(&self, span: u32) -> u32 {
+        self.index_offset(span) + (self.parity_chunks + 1) * self.index_blocks(span)
+    }
+
+    /// One past the segment's last block.
+    pub(crate) fn end(&self) -> u32 {
+        self.index_end(self.spans - 1)
+    }
+
+    /// The role of a column in a stripe.
+    pub(crate) fn role_of(&self, column: u32, stripe: u32) -> u32 {
+        let columns = self.columns();
+        (column + columns - stripe % columns) % columns
+    }
+
+    /// The column of a role in a stripe.
+    pub(crate) fn column_of(&self, role: u32, stripe: u32) -> u32 {
+        (role + stripe % self.columns()) % self.columns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_format_document() {
+        let shape = Shape::new((3, 1), 16, 1, 256).unwrap();
+        assert_eq!((shape.rows, shape.spans(), shape.end()), (13, 1, 16));
+        assert_eq!(Shape::new((3, 1), 3, 1, 256), None);
+        assert_eq!(Shape::new((3, 1), 0, 1, 256), None);
+    }
+
+    #[test]
+    fn spans_follow_each_other_without_gaps() {
+        for (capacity, chunk, group) in [(275_712, 1, 256), (40_000, 4, 16), (17_000, 3, 9_999)] {
+            let shape = Shape::new((4, 2), capacity, chunk, group).unwrap();
+            let mut at = 1;
+            for span in 0..shape.spans() {
+                for group in shape.groups(span) {
+                    assert_eq!(shape.group_of(group.end - 1), group);
+                    assert_eq!(shape.offset_of_row(group.start), at);
+                    at += (group.end - group.start) * chunk;
+                }
+                assert_eq!(shape.index_offset(span), at);
+                at = shape.index_end(span);
+            }
+            assert_eq!(shape.end(), at);
+            assert!(at <= capacity);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Whether the chunks of a stripe agree, and what its data blocks are: docs/format.md section 7.
+
+use bytes::Bytes;
+
+use crate::blocks::Identity;
+use crate::fields::Array;
+use crate::galois::Code;
+use crate::group::{ChunkBlock, Group};
+use crate::shape::Shape;
+
+/// A data block of a stripe.
+pub(crate) struct DataBlock {
+    pub(crate) identity: Identity,
+    pub(crate) data: Bytes,
+    /// It is not on media but follows from the other chunks.
+    pub(crate) reconstructed: bool,
+}
+
+/// One block of every chunk of a stripe, judged together.
+pub(crate) enum Slice {
+    /// Every data block, by role.
+    Whole(Vec<DataBlock>),
+    /// Fewer than k chunks: the data blocks that are left, by role.
+    Lost(Vec<Option<DataBlock>>),
+    /// The chunks verify one by one but not together.
+    Contradictory,
+}
+
+/// Judges block `block` of a stripe's chunks.
+pub(crate) fn read_slice(
+    array: Array,
+    shape: &Shape,
+    code: &Code,
+    group: &Group,
+    stripe: u32,
+    block: u32,
+) -> Slice {
+    let mut good: Vec<(usize, &[u8; 24], &Bytes)> = Vec::new();
+    for role in 0..shape.columns() {
+        let chunk = group.chunk(stripe, shape.column_of(role, stripe));
+        if let Some(ChunkBlock::Good { coded, data }) =
+            chunk.map(|chunk| &chunk.blocks[block as usize])
+        {
+            good.push((role as usize, coded, data));
+        }
+    }
+    let data_chunks = shape.data_chunks as usize;
+    if good.len() < data_chunks {
+        let find = |role| good.iter().find(|found| found.0 == role);
+        let left = |role| find(role).and_then(|(_, coded, data)| on_media(array, coded, data));
+        return Slice::Lost((0..data_chunks).map(left).collect());
+    }
+    let (used, spare) = good.split_at(data_chunks);
+    let data = all_data(code, used, |(role, _, data)| (*role, &data[..]));
+    let coded = all_data(code, used, |(role, coded, _)| (*role, &coded[..]));
+    let data_slices: Vec<&[u8]> = data.iter().map(|bytes| &bytes[..]).collect();
+    let coded_slices: Vec<&[u8]> = coded.iter().map(|bytes| &bytes[..]).collect();
+    let agrees = |(role, coded, data): &(usize, &[u8; 24], &Bytes)| {
+        code.encode(*role, &data_slices) == data[..]
+            && code.encode(*role, &coded_slices) == coded[..]
+    };
+    if !spare.iter().all(agrees) {
+        return Slice::Contradictory;
+    }
+    let on_media = |role| used.iter().any(|found| found.0 == role);
+    let blocks = data.iter().zip(&coded).enumerate().map(|(role, (data, coded))| {
+        let coded: &[u8; 24] = coded[..].try_into().ok()?;
+        let identity = Identity::parse_verified(array, coded, data)?;
+        Some(DataBlock { identity, data: data.clone(), reconstructed: !on_media(role) })
+    });
+    blocks.collect::<Option<_>>().map_or(Slice::Contradictory, Slice::Whole)
+}
+
+fn on_media(array: Array, coded: &[u8; 24], data: &Bytes) -> Option<DataBlock> {
+    let identity = Identity::parse_verified(array, coded, data)?;
+    Some(DataBlock { identity, data: data.clone(), reconstructed: false })
+}
+
+/// All k pieces of data, from k pieces of any roles.
+fn all_data<'a>(
+    code: &Code,
+    used: &'a [(usize, &'a [u8; 24], &'a Bytes)],
+    piece: impl Fn(&'a (usize, &'a [u8; 24], &'a Bytes)) -> (usize, &'a [u8]),
+) -> Vec<Bytes> {
+    let pieces: Vec<(usize, &[u8])> = used.iter().map(piece).collect();
+    let all_data = pieces.iter().enumerate().all(|(role, piece)| piece.0 == role);
+    if all_data {
+        return pieces.iter().map(|(_, bytes)| Bytes::copy_from_slice(bytes)).collect();
+    }
+    code.decode(&pieces).into_iter().map(Bytes::from).collect()
+}

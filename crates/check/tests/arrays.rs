@@ -1,0 +1,335 @@
+//! The checker on arrays made by hand: sound ones are clean, every kind of damage is found and
+//! covered, and what the format forbids is told apart from what failing drives do.
+
+mod image;
+
+use image::{ARRAY, Content, Image, SegmentPlan, pattern, structured};
+use zoneweave_check::{Checked, Newest, Problem, Severity};
+use zoneweave_emulator::{BlockPart, Damage};
+use zoneweave_raid::layout::Column;
+use zoneweave_raid::log::format::{IndexEntry, MemberState, Place, RecordBody, SealRecord};
+use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneId};
+
+/// Stripes of data at consecutive blocks of the volume, with sequences from `sequence` on.
+fn stripes(image: &Image, count: u32, lba: u64, sequence: u64) -> Vec<Vec<Content>> {
+    let blocks = image.config.scheme.data() * image.config.chunk_blocks as usize;
+    let mut next = 0;
+    let mut content = || {
+        next += 1;
+        Content::Data((lba + next - 1) % image::VOLUME_BLOCKS, sequence + next)
+    };
+    (0..count).map(|_| (0..blocks).map(|_| content()).collect()).collect()
+}
+
+/// A sealed segment, one overwriting part of it with trims and padding, and a tail without seal.
+fn sound(scheme: (usize, usize), chunk_blocks: u32, tabled: bool) -> Image {
+    let mut image = Image::new(scheme, chunk_blocks, tabled);
+    let rows = image.geometry().rows();
+    let plan = SegmentPlan::new(1, 2, stripes(&image, rows, 0, 10));
+    image.segment(&plan);
+    let mut second = stripes(&image, rows, 5, 200);
+    let last = second.last_mut().unwrap();
+    last.fill(Content::Padding);
+    last[0] = Content::Trim(4, 3, 300);
+    image.segment(&SegmentPlan::new(2, 3, second));
+    let tail = stripes(&image, rows.min(2), 30, 400);
+    image.segment(&SegmentPlan { torn: 1, ..SegmentPlan::new(3, 4, tail) });
+    image
+}
+
+fn shapes() -> [Image; 4] {
+    [
+        sound((2, 1), 1, false),
+        sound((2, 1), 1, true),
+        sound((3, 2), 2, true),
+        sound((1, 2), 3, false),
+    ]
+}
+
+/// Everything the volume holds, with its data.
+fn contents(image: &Image, checked: &Checked) -> Vec<(u64, u64)> {
+    let contents = checked.contents.as_ref().expect("there is an array");
+    let mut all = Vec::new();
+    for (lba, newest) in contents.iter() {
+        assert_eq!(contents.newest(lba), newest);
+        let Newest::Data { sequence } = newest else { panic!("{newest:?} at {lba}") };
+        let data = image.executor.run(contents.read(lba)).unwrap().expect("data");
+        assert!(data == pattern(lba, sequence), "LBA {lba} has the data of another version");
+        all.push((lba, sequence));
+    }
+    all
+}
+
+#[track_caller]
+fn assert_finds(image: &Image, expected: fn(&Problem) -> bool) {
+    let report = image.check(&[]).report;
+    assert!(!report.clean);
+    assert!(report.findings.iter().any(|at| expected(&at.problem)), "{:#?}", report.findings);
+}
+
+#[test]
+fn sound_arrays_are_clean_and_read_as_written() {
+    for image in shapes() {
+        let checked = image.check(&[]);
+        let report = &checked.report;
+        assert!(report.clean && !report.degraded, "{:#?}", report.findings);
+        assert_eq!((report.counts.segments, report.counts.sealed_segments), (3, 2));
+        assert_eq!(report.counts.discarded_stripes, 1);
+        let held = contents(&image, &checked);
+        assert_eq!(held.len() as u64, report.counts.mapped_blocks);
+        assert!(held.iter().all(|(lba, _)| !(4..7).contains(lba)), "trimmed blocks are not mapped");
+        assert_eq!(report.counts.trimmed_blocks, 3);
+        let contents = checked.contents.unwrap();
+        assert_eq!(contents.newest(5), Newest::Trimmed { sequence: 300 });
+        assert_eq!(image.executor.run(contents.read(5)), Ok(None));
+    }
+}
+
+#[test]
+fn with_members_missing_up_to_the_parity_the_contents_are_the_same() {
+    for image in shapes() {
+        let held = contents(&image, &image.check(&[]));
+        let scheme = image.config.scheme;
+        for missing in 0..scheme.columns() {
+            let checked = image.check(&[missing]);
+            assert!(checked.report.degraded);
+            assert!(checked.report.clean, "{:#?}", checked.report.findings);
+            // Without the torn column the last stripe of the tail looks complete.
+            let torn = missing == scheme.columns() - 1;
+            assert!(torn || contents(&image, &checked) == held, "without {missing}");
+            assert_eq!(checked.report.counts.discarded_stripes, u64::from(!torn));
+        }
+    }
+}
+
+#[test]
+fn damage_to_any_block_is_found_and_covered() {
+    for image in shapes() {
+        let held = contents(&image, &image.check(&[]));
+        for (drive, ram) in image.drives.iter().enumerate() {
+            // Not the superblock zone: a drive whose only record is damaged is as good as missing.
+            // Nor the tail: what damage leaves of it without a seal may not count.
+            for zone in 2..4 {
+                for offset in 0..ram.zone(ZoneId(zone)).write_pointer.0 {
+                    let at = ZoneAddress::new(ZoneId(zone), offset);
+                    let before = ram.peek(at, BlockCount(1));
+                    for part in [BlockPart::Data, BlockPart::Oob] {
+                        ram.corrupt(at, Damage::BitFlip { part, seed: offset.into() });
+                        let checked = image.check(&[]);
+                        let tally = checked.report.tally;
+                        let where_to = format!("drive {drive} {at} {part:?}");
+                        assert!(tally.damage > 0, "{where_to} not found");
+                        let worse = (tally.losses, tally.violations);
+                        assert_eq!(worse, (0, 0), "{where_to}: {:#?}", checked.report.findings);
+                        assert_eq!(contents(&image, &checked), held, "{where_to}");
+                        ram.overwrite(at, &before);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_record_among_others_is_found() {
+    let mut image = sound((2, 1), 1, false);
+    image.record(RecordBody::State);
+    let at = ZoneAddress::new(ZoneId(0), 0);
+    image.drives[1].corrupt(at, Damage::BitFlip { part: BlockPart::Data, seed: 3 });
+    assert_finds(&image, |problem| *problem == Problem::RecordDamaged);
+}
+
+#[test]
+fn more_damage_than_parity_is_a_loss_and_tells_the_rest() {
+    let image = sound((2, 1), 1, false);
+    for drive in [0, 1] {
+        let at = ZoneAddress::new(ZoneId(2), 1);
+        image.drives[drive].set_unreadable(at, BlockCount(1));
+    }
+    let report = image.check(&[]).report;
+    assert_eq!((report.tally.losses, report.tally.violations), (1, 0), "{:#?}", report.findings);
+    assert_finds(&image, |problem| matches!(problem, Problem::StripeLost { stripe: 0, block: 0 }));
+}
+
+#[test]
+fn a_seal_overrules_a_stripe_that_looks_complete() {
+    let mut image = Image::new((2, 1), 1, false);
+    let plan = SegmentPlan::new(1, 2, stripes(&image, 6, 0, 10));
+    image.segment(&plan);
+    assert_eq!(image.check(&[]).report.counts.mapped_blocks, 12);
+    let seal = SealRecord { segment: 1, generation: 501, rows: 4, valid: vec![false, true] };
+    image.record(RecordBody::Seal(seal.clone()));
+    let checked = image.check(&[]);
+    assert!(checked.report.clean, "{:#?}", checked.report.findings);
+    assert_eq!(checked.report.counts.mapped_blocks, 10);
+    assert_eq!(checked.contents.unwrap().newest(8), Newest::Unwritten);
+    image.record(RecordBody::Seal(SealRecord { rows: 0, ..seal }));
+    assert_finds(&image, |problem| matches!(problem, Problem::SealsDiffer { sealed: 1 }));
+}
+
+#[test]
+fn dead_segments_count_for_nothing() {
+    let mut image = sound((2, 1), 1, true);
+    let before = image.check(&[]).report.counts;
+    image.record(RecordBody::Dead(vec![2]));
+    let report = image.check(&[]).report;
+    assert!(report.clean, "{:#?}", report.findings);
+    assert_eq!((report.counts.dead_segments, report.counts.segments), (1, 2));
+    assert_eq!((before.trimmed_blocks, report.counts.trimmed_blocks), (3, 0));
+}
+
+#[test]
+fn a_failed_member_counts_for_nothing_even_if_it_returns() {
+    let mut image = sound((2, 1), 1, false);
+    let held = contents(&image, &image.check(&[]));
+    image.members[0].state = MemberState::Failed;
+    image.epoch = 2;
+    image.record_on(Column(1), RecordBody::State);
+    image.record_on(Column(2), RecordBody::State);
+    // What the stale drive holds now contradicts the others and must not matter.
+    let zone = ZoneAddress::new(ZoneId(3), 0);
+    image.drives[0].corrupt(zone, Damage::Garbage { part: BlockPart::Both, seed: 1 });
+    let checked = image.check(&[]);
+    assert!(checked.report.degraded && checked.report.clean, "{:#?}", checked.report.findings);
+    assert!(checked.report.findings.iter().any(|at| at.problem == Problem::NotAMember));
+    assert_eq!(checked.report.array.as_ref().unwrap().epoch, 2);
+    assert_eq!(contents(&image, &checked), held);
+}
+
+#[test]
+fn an_epoch_without_a_majority_does_not_count() {
+    let mut image = sound((2, 1), 1, false);
+    image.members[0].state = MemberState::Failed;
+    image.epoch = 2;
+    image.record_on(Column(2), RecordBody::State);
+    let report = image.check(&[]).report;
+    assert!(!report.degraded, "{:#?}", report.findings);
+    assert_eq!(report.array.unwrap().epoch, 1);
+}
+
+#[test]
+fn parity_that_verifies_but_does_not_match_is_a_violation() {
+    for tabled in [false, true] {
+        let mut image = Image::new((2, 1), 1, tabled);
+        let plan = stripes(&image, 4, 0, 10);
+        image.segment(&SegmentPlan { spoil_parity: true, ..SegmentPlan::new(1, 2, plan) });
+        assert_finds(&image, |problem| matches!(problem, Problem::ParityDiffers { stripe: 3 }));
+    }
+}
+
+#[test]
+fn an_index_that_lies_is_a_violation() {
+    let lies: [fn(&mut IndexEntry); 3] = [
+        |entry| entry.sequence += u64::from(entry.lba.0 == 3),
+        |entry| entry.stripe_in_group = 0,
+        |entry| *entry = IndexEntry { lba: entry.lba, ..IndexEntry::EMPTY },
+    ];
+    for lie in lies {
+        let mut image = Image::new((2, 1), 1, false);
+        let plan = stripes(&image, image.geometry().rows(), 0, 10);
+        image.segment(&SegmentPlan { spoil_index: lie, ..SegmentPlan::new(1, 2, plan) });
+        assert_finds(&image, |problem| matches!(problem, Problem::IndexDiffers { .. }));
+    }
+}
+
+#[test]
+fn versions_with_one_sequence_must_be_equal() {
+    let mut image = Image::new((1, 1), 1, false);
+    image.segment(&SegmentPlan::new(1, 2, vec![vec![Content::Data(1, 10)]]));
+    image.segment(&SegmentPlan::new(2, 3, vec![vec![Content::Data(1, 10)]]));
+    assert!(image.check(&[]).report.clean);
+    image.segment(&SegmentPlan::new(3, 4, vec![vec![Content::Lost(1, 10)]]));
+    let checked = image.check(&[]);
+    assert!(checked.report.clean, "a copy recorded as lost does not differ");
+    assert_eq!(checked.contents.unwrap().newest(1), Newest::Data { sequence: 10 });
+    let mut other = Image::new((1, 1), 1, false);
+    other.segment(&SegmentPlan::new(1, 2, vec![vec![Content::Lost(1, 10)]]));
+    assert_finds(&other, |problem| matches!(problem, Problem::RecordedAsLost { lba: 1 }));
+    let mut differing = Image::new((1, 1), 1, false);
+    differing.segment(&SegmentPlan::new(1, 2, vec![vec![Content::Data(1, 10)]]));
+    differing.segment(&SegmentPlan::new(2, 3, vec![vec![Content::Other(1, 10)]]));
+    assert_finds(&differing, |problem| matches!(problem, Problem::VersionsDiffer { lba: 1, .. }));
+}
+
+#[test]
+fn sequences_and_segments_stay_below_their_ceilings() {
+    let mut image = Image::new((1, 1), 1, false);
+    image.segment(&SegmentPlan::new(1, 2, vec![vec![Content::Data(1, 1000)]]));
+    assert_finds(&image, |problem| matches!(problem, Problem::SequenceAboveCeiling { .. }));
+    let mut image = Image::new((1, 1), 1, false);
+    image.segment(&SegmentPlan::new(100, 2, vec![vec![Content::Data(1, 1)]]));
+    assert_finds(&image, |problem| matches!(problem, Problem::SegmentAboveCeiling { .. }));
+}
+
+#[test]
+fn a_group_followed_by_another_must_be_complete() {
+    let mut image = Image::new((2, 1), 1, false);
+    let plan = stripes(&image, 4, 0, 10);
+    image.segment(&SegmentPlan { torn: 1, ..SegmentPlan::new(1, 2, plan.clone()) });
+    assert!(image.check(&[]).report.clean);
+    // Drives 0 and 1 go on with the next group although drive 2 lacks the end of the first.
+    let block = image.drives[0].peek(ZoneAddress::new(ZoneId(2), 1), BlockCount(1));
+    image.append(Column(0), 2, block);
+    let missing =
+        |problem: &Problem| matches!(problem, Problem::ChunkMissing { stripe: 3, column: 2 });
+    assert_finds(&image, missing);
+}
+
+#[test]
+fn zones_that_belong_to_nothing_and_headers_out_of_place_are_found() {
+    let image = sound((2, 1), 1, false);
+    let stray = image.drives[0].peek(ZoneAddress::new(ZoneId(2), 3), BlockCount(1));
+    image.append(Column(1), 5, stray);
+    assert_finds(&image, |problem| *problem == Problem::OrphanZone);
+    let image = sound((2, 1), 1, false);
+    let header = image.drives[0].peek(ZoneAddress::new(ZoneId(2), 0), BlockCount(1));
+    image.append(Column(0), 5, header.clone());
+    assert_finds(&image, |problem| *problem == Problem::HeaderDiffers);
+    let moved = structured(header.block(0), Place::Header, 501, Column(1));
+    let image = sound((2, 1), 1, false);
+    image.append(Column(1), 5, moved);
+    assert_finds(&image, |problem| *problem == Problem::HeaderDiffers);
+}
+
+#[test]
+fn a_block_of_another_place_is_damage() {
+    let image = sound((2, 1), 1, false);
+    let other = image.drives[0].peek(ZoneAddress::new(ZoneId(2), 3), BlockCount(1));
+    image.drives[0].overwrite(ZoneAddress::new(ZoneId(2), 2), &other);
+    assert_finds(&image, |problem| *problem == Problem::ChunkDamaged);
+    assert!(image.check(&[]).report.is_consistent());
+}
+
+#[test]
+fn drives_without_an_array_or_of_another_one_are_told() {
+    let image = Image::new((2, 1), 1, false);
+    let report = image.check(&[0, 1, 2]).report;
+    assert_eq!(report.findings[0].problem, Problem::NoArray);
+    assert_eq!(report.findings[0].severity, Severity::Loss);
+    let blank = Payload::new(vec![0; 4096].into(), vec![0; 64].into());
+    image.drives[0].overwrite(ZoneAddress::new(ZoneId(0), 0), &blank);
+    let report = image.check(&[]).report;
+    assert!(report.degraded);
+    assert!(report.findings.iter().any(|at| at.problem == Problem::NoRecords));
+    assert!(report.array.unwrap().uuid.starts_with("a5a5a5a5-"), "{ARRAY}");
+}
+
+#[test]
+fn garbage_anywhere_never_panics() {
+    for seed in 0..300_u64 {
+        let image = sound((2, 1), 1, seed % 2 == 0);
+        for hit in 0..=seed % 8 {
+            let drive = &image.drives[usize::try_from((seed + hit) % 3).unwrap()];
+            let zone = ZoneId(u32::try_from((seed * 7 + hit) % 5).unwrap());
+            let written = u64::from(drive.zone(zone).write_pointer.0).max(1);
+            let offset = u32::try_from(seed * 13 % written).unwrap();
+            let part = [BlockPart::Data, BlockPart::Oob, BlockPart::Both][hit as usize % 3];
+            drive.corrupt(
+                ZoneAddress { zone, offset: zoneweave_zoned::ZoneOffset(offset) },
+                Damage::Garbage { part, seed },
+            );
+        }
+        let checked = image.check(&[]);
+        assert!(checked.report.is_consistent(), "seed {seed}: {:#?}", checked.report.findings);
+    }
+}
