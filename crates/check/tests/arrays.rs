@@ -1,6 +1,8 @@
 //! The checker on arrays made by hand: sound ones are clean, every kind of damage is found and
 //! covered, and what the format forbids is told apart from what failing drives do.
 
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
 mod image;
 
 use image::{ARRAY, Content, Image, SegmentPlan, pattern, structured};
@@ -323,7 +325,8 @@ fn garbage_anywhere_never_panics() {
             let zone = ZoneId(u32::try_from((seed * 7 + hit) % 5).unwrap());
             let written = u64::from(drive.zone(zone).write_pointer.0).max(1);
             let offset = u32::try_from(seed * 13 % written).unwrap();
-            let part = [BlockPart::Data, BlockPart::Oob, BlockPart::Both][hit as usize % 3];
+            let part = [BlockPart::Data, BlockPart::Oob, BlockPart::Both]
+                [usize::try_from(hit % 3).unwrap()];
             drive.corrupt(
                 ZoneAddress { zone, offset: zoneweave_zoned::ZoneOffset(offset) },
                 Damage::Garbage { part, seed },

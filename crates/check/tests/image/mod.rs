@@ -1,8 +1,6 @@
 //! Arrays made by hand on emulated drives, with the engine's encoders but without the engine: what
 //! the checker, which has its own parser, must understand, and every way to spoil it.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
-
 use std::rc::Rc;
 
 use bytes::Bytes;
