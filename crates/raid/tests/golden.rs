@@ -1,0 +1,190 @@
+//! Golden images: what this release writes is, byte for byte, what its first version wrote, and
+//! what that wrote is still read. A difference means that the format changed: give it a new
+//! version, keep reading the old one, and add files instead of changing these.
+//!
+//! `REGENERATE_GOLDEN=1 cargo test -p zoneweave-raid --test golden` writes the files anew; use it
+//! for new structures only.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
+use std::path::PathBuf;
+
+use zoneweave_raid::layout::{Column, Role, Scheme};
+use zoneweave_raid::log::format::{
+    ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, EntryKind, IndexBlock, IndexEntry,
+    MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, SealRecord, Seed, SegmentHeader,
+    StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
+};
+use zoneweave_raid::log::geometry::SegmentGeometry;
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, ZoneId};
+
+const ARRAY: ArrayUuid = ArrayUuid([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xA, 0xB, 0xC, 0xD, 0xE, 0xF]);
+
+/// Compares what is written now with the file, and returns the file.
+fn golden(name: &str, written: &[u8]) -> Vec<u8> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let path = folder.join(format!("{name}.bin"));
+    if std::env::var_os("REGENERATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(&path, written).unwrap();
+    }
+    let stored = std::fs::read(&path).unwrap();
+    assert_eq!(stored.len(), written.len(), "{name} has another length");
+    let differing = (0..stored.len()).find(|at| stored[*at] != written[*at]);
+    assert_eq!(differing, None, "{name} differs from that byte on: the format changed");
+    stored
+}
+
+/// Data that no accident produces: byte i is i * 7 + 3.
+fn data() -> Vec<u8> {
+    (0..=255_u8).cycle().take(BLOCK_BYTES).map(|at| at.wrapping_mul(7).wrapping_add(3)).collect()
+}
+
+fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
+    let member = |slot: u8, state| MemberEntry {
+        uuid: MemberUuid([0xB0 + slot; 16]),
+        state,
+        since_epoch: u64::from(slot) + 1,
+    };
+    SuperblockRecord {
+        config: ArrayConfig {
+            array: ARRAY,
+            name: "golden ☀".to_owned(),
+            scheme: Scheme::new(3, 2).unwrap(),
+            chunk_blocks: 4,
+            group_rows: 64,
+            tabled: true,
+            zone_capacity: BlockCount(275_712),
+            zones: 904,
+            volume_blocks: 600_000_000,
+            entry_bytes: 5,
+            writethrough: Some(false),
+        },
+        lineage: 0x1111_2222_3333_4444,
+        epoch: 5,
+        epoch_tag: 0x5555_6666_7777_8888,
+        record_sequence,
+        slot: Column(4),
+        member: MemberUuid([0xB4; 16]),
+        members: vec![
+            member(0, MemberState::Online),
+            member(1, MemberState::Failed),
+            member(2, MemberState::Rebuilding),
+            member(3, MemberState::Online),
+            member(4, MemberState::Online),
+        ],
+        sequence_ceiling: 0x0102_0304_0506_0708,
+        segment_ceiling: 0x1112_1314,
+        body,
+    }
+}
+
+#[test]
+fn superblock_records_keep_their_bytes() {
+    let seal = SealRecord {
+        segment: 0x2122_2324_2526_2728,
+        generation: 0x3132_3334_3536_3738,
+        rows: 640,
+        valid: (0..64).map(|stripe| stripe % 5 < 2).collect(),
+    };
+    let bodies = [
+        ("superblock-state", RecordBody::State),
+        ("superblock-dead", RecordBody::Dead(vec![1, 0x4142_4344_4546_4748, 3])),
+        ("superblock-seal", RecordBody::Seal(seal)),
+    ];
+    for (sequence, (name, body)) in (100..).zip(bodies) {
+        let record = record(sequence, body);
+        let stored = golden(name, &record.encode());
+        assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
+    }
+}
+
+#[test]
+fn segment_headers_keep_their_bytes() {
+    let scheme = Scheme::new(3, 2).unwrap();
+    let header = SegmentHeader {
+        segment: 0x2122_2324_2526_2728,
+        generation: 0x3132_3334_3536_3738,
+        epoch: 5,
+        stream: StreamKind::Relocation,
+        tabled: true,
+        geometry: SegmentGeometry::new(scheme, BlockCount(275_712), 4, 64).unwrap(),
+        zone_capacity: BlockCount(275_712),
+        zones: vec![Some(ZoneId(7)), None, Some(ZoneId(0)), Some(ZoneId(903)), Some(ZoneId(12))],
+    };
+    let stored = golden("segment-header", &header.encode(ARRAY));
+    assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
+}
+
+#[test]
+fn index_blocks_keep_their_bytes() {
+    let kinds = [
+        EntryKind::Empty,
+        EntryKind::Data,
+        EntryKind::Padding,
+        EntryKind::Tombstone,
+        EntryKind::Mapping,
+        EntryKind::Lost,
+        EntryKind::Parity,
+    ];
+    let entries = (0_u16..).zip(kinds).map(|(at, kind)| IndexEntry {
+        sequence: 0x0102_0304_0506_0700 + u64::from(at),
+        lba: Lba(0xE1_E2E3_E4E5 + u64::from(at)),
+        kind,
+        stripe_in_group: 0x0A0B + at,
+    });
+    let block = IndexBlock {
+        segment: 0x2122_2324_2526_2728,
+        generation: 0x3132_3334_3536_3738,
+        column: Column(3),
+        span: 0x0C0D,
+        first: 250 * 9,
+        entries: entries.collect(),
+    };
+    let stored = golden("index", &block.encode(ARRAY));
+    assert_eq!(IndexBlock::decode(&stored, ARRAY), Ok(block));
+}
+
+#[test]
+fn tombstone_blocks_keep_their_bytes() {
+    let extents = vec![
+        TrimExtent { lba: Lba(0x0102_0304), blocks: 0x0506, sequence: 0x0708_090A_0B0C_0D0E },
+        TrimExtent { lba: Lba(0), blocks: 1, sequence: 2 },
+    ];
+    let block = TombstoneBlock { extents };
+    let stored = golden("tombstones", &block.encode(ARRAY));
+    assert_eq!(TombstoneBlock::decode(&stored, ARRAY, 600_000_000), Ok(block));
+}
+
+#[test]
+fn metadata_of_every_place_keeps_its_bytes() {
+    let (seed, data) = (Seed::of(ARRAY), data());
+    let kind = ContentKind::Data;
+    let identity = BlockIdentity::new(seed, kind, Lba(0x0102_0304), 0x0506_0708_090A, &data);
+    let oob = |role, place, coded| Oob {
+        coded,
+        generation: 0x3132_3334_3536_3738,
+        stripe: 0x4142_4344,
+        width: 5,
+        column: Column(3),
+        role: Role(role),
+        place,
+        columns: 0b1_1101,
+    };
+    for (name, role) in [("oob-data", 2), ("oob-parity", 3)] {
+        let oob = oob(role, Place::Chunk, identity.encode());
+        let stored = golden(name, &oob.encode(seed, &data, role < 3));
+        assert_eq!(Oob::verify_chunk(seed, &stored, &data, 3), Some(oob));
+    }
+    let places = [
+        ("oob-header", Place::Header),
+        ("oob-index", Place::Index),
+        ("oob-superblock", Place::Superblock),
+        ("oob-hole", Place::Hole),
+    ];
+    for (name, place) in places {
+        let oob = oob(0, place, [0; 24]);
+        let stored = golden(name, &oob.encode(seed, &data, false));
+        assert_eq!(Oob::verify_other(seed, &stored, &data, place), Some(oob));
+    }
+}
