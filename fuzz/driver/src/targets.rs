@@ -1,5 +1,7 @@
 //! The fuzz targets. A new one is a line here and a file in `fuzz_targets`.
 
+use zoneweave_raid::log::format::fuzzing as format;
+
 /// A named body with the inputs mutation starts from.
 pub struct Target {
     /// Same name as the libFuzzer binary.
@@ -22,4 +24,9 @@ pub const TARGETS: &[Target] = &[
         body: zoneweave_nbd::fuzzing::requests,
         seeds: zoneweave_nbd::fuzzing::request_seeds,
     },
+    Target { name: "format_superblock", body: format::superblock, seeds: format::superblock_seeds },
+    Target { name: "format_header", body: format::header, seeds: format::header_seeds },
+    Target { name: "format_index", body: format::index, seeds: format::index_seeds },
+    Target { name: "format_tombstone", body: format::tombstone, seeds: format::tombstone_seeds },
+    Target { name: "format_oob", body: format::oob, seeds: format::oob_seeds },
 ];

@@ -9,6 +9,8 @@
 //! that they have not checked.
 
 mod envelope;
+#[doc(hidden)]
+pub mod fuzzing;
 mod header;
 mod index;
 mod oob;

@@ -1,0 +1,323 @@
+//! Fuzz target bodies of the decoders, here so that libFuzzer, the stable driver and unit tests
+//! run the same code.
+//!
+//! Each takes arbitrary bytes and panics if an invariant breaks:
+//! * no input panics a decoder;
+//! * what decodes can be encoded, and decodes again to the same value.
+//!
+//! A right checksum is hard to hit by chance, so each input is tried twice: as it is, and with its
+//! envelope made right around whatever the body says.
+
+use std::fmt::Debug;
+
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneId};
+
+use super::{
+    ArrayConfig, ArrayUuid, BlockIdentity, BlockType, CODED_BYTES, ContentKind, EntryKind,
+    Envelope, FormatError, IndexBlock, IndexEntry, MemberEntry, MemberState, MemberUuid, Oob,
+    Place, RecordBody, SealRecord, Seed, SegmentHeader, StreamKind, SuperblockRecord,
+    TombstoneBlock, TrimExtent,
+};
+use crate::layout::{Column, Role, Scheme};
+use crate::log::geometry::SegmentGeometry;
+
+const ARRAY: ArrayUuid = ArrayUuid([0x5C; 16]);
+
+/// Decodes superblock records.
+pub fn superblock(input: &[u8]) {
+    try_block(input, BlockType::Superblock, |block, _| {
+        stable(block, SuperblockRecord::decode, |record| record.encode().to_vec());
+    });
+}
+
+/// Decodes segment headers.
+pub fn header(input: &[u8]) {
+    try_block(input, BlockType::SegmentHeader, |block, array| {
+        let decode = |block: &[u8]| SegmentHeader::decode(block, array);
+        stable(block, decode, |header| header.encode(array).to_vec());
+    });
+}
+
+/// Decodes index blocks.
+pub fn index(input: &[u8]) {
+    try_block(input, BlockType::Index, |block, array| {
+        let decode = |block: &[u8]| IndexBlock::decode(block, array);
+        stable(block, decode, |index| index.encode(array).to_vec());
+    });
+}
+
+/// Decodes tombstone blocks of a volume of 2^40 blocks.
+pub fn tombstone(input: &[u8]) {
+    try_block(input, BlockType::Tombstone, |block, array| {
+        let decode = |block: &[u8]| TombstoneBlock::decode(block, array, 1 << 40);
+        stable(block, decode, |tombstones| tombstones.encode(array).to_vec());
+    });
+}
+
+/// Verifies out-of-band metadata: 64 bytes of it, then the block's data.
+pub fn oob(input: &[u8]) {
+    let (oob, data) = input.split_at(input.len().min(OOB_BYTES));
+    let seed = Seed::of(ARRAY);
+    for data_chunks in [0, 1, 31] {
+        // Nothing is promised but an answer.
+        let _ = Oob::verify_chunk(seed, oob, data, data_chunks);
+    }
+    for place in PLACES {
+        let _ = Oob::verify_other(seed, oob, data, place);
+    }
+    let Some(oob) = oob.first_chunk::<OOB_BYTES>() else { return };
+    let block = whole_block(data);
+    for place in PLACES {
+        resealed_oob(seed, oob, place, &block);
+    }
+}
+
+const PLACES: [Place; 5] =
+    [Place::Header, Place::Chunk, Place::Index, Place::Superblock, Place::Hole];
+
+/// Makes a genuine record of the input's fields; it must verify, and any other byte must not.
+fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8]) {
+    let data_chunks = usize::from(input[60] % 32);
+    let role = Role(input[38]);
+    let is_data = place == Place::Chunk && role.index() < data_chunks;
+    let mut coded = [0; CODED_BYTES];
+    coded.copy_from_slice(&input[..CODED_BYTES]);
+    if is_data {
+        let mut word = [0; 8];
+        word.copy_from_slice(&input[..8]);
+        let kind = ContentKind::of(u32::from(input[20] % 5) + 1).expect("1 to 5 are kinds");
+        let identity = BlockIdentity::new(seed, kind, Lba(u64::from_le_bytes(word)), 9, block);
+        assert!(identity.verifies(seed, block));
+        coded = identity.encode();
+        assert_eq!(BlockIdentity::decode(&coded), Some(identity));
+    }
+    let oob = Oob {
+        coded,
+        generation: u64::from(input[24]) << 56 | u64::from(input[31]),
+        stripe: u32::from(input[32]) << 24,
+        width: input[36],
+        column: Column(input[37] % 32),
+        role,
+        place,
+        columns: u64::from(input[44]) << 56 | u64::from(input[45]),
+    };
+    let mut bytes = oob.encode(seed, block, is_data);
+    let verify = |bytes: &[u8]| match place {
+        Place::Chunk => Oob::verify_chunk(seed, bytes, block, data_chunks),
+        place => Oob::verify_other(seed, bytes, block, place),
+    };
+    assert_eq!(verify(&bytes), Some(oob));
+    let spoilt = usize::from(input[61]) % OOB_BYTES;
+    bytes[spoilt] ^= input[62] | 1;
+    assert_eq!(verify(&bytes), None, "byte {spoilt} does not matter");
+}
+
+/// Tries the input as it is and with its envelope made right.
+fn try_block(input: &[u8], block_type: BlockType, attempt: impl Fn(&[u8], ArrayUuid)) {
+    attempt(input, ARRAY);
+    let mut block = whole_block(input);
+    let mut length = [0; 4];
+    length.copy_from_slice(&block[12..16]);
+    let most = BLOCK_BYTES - Envelope::BYTES;
+    let body_bytes =
+        (u32::from_le_bytes(length) as usize).saturating_sub(Envelope::BYTES).min(most);
+    Envelope::seal(&mut block, block_type, ARRAY, body_bytes);
+    attempt(&block, ARRAY);
+}
+
+/// The input as a block, cut or filled up with zeros.
+fn whole_block(input: &[u8]) -> Vec<u8> {
+    let mut block = input[..input.len().min(BLOCK_BYTES)].to_vec();
+    block.resize(BLOCK_BYTES, 0);
+    block
+}
+
+/// What decodes, encodes and decodes again to the same.
+fn stable<T: Debug + PartialEq>(
+    block: &[u8],
+    decode: impl Fn(&[u8]) -> Result<T, FormatError>,
+    encode: impl Fn(&T) -> Vec<u8>,
+) {
+    let Ok(value) = decode(block) else { return };
+    let again = encode(&value);
+    assert_eq!(decode(&again).as_ref(), Ok(&value), "encoding changes what is decoded");
+    let third = decode(&again).map(|value| encode(&value));
+    assert_eq!(third, Ok(again), "encoding is not one to one");
+}
+
+/// A record of every body kind.
+#[must_use]
+pub fn superblock_seeds() -> Vec<Vec<u8>> {
+    let seal = SealRecord { segment: 3, generation: 4, rows: 8, valid: vec![true, false, true] };
+    let dead = (0..RecordBody::MAX_DEAD as u64).collect();
+    let bodies = [RecordBody::State, RecordBody::Dead(dead), RecordBody::Seal(seal)];
+    bodies.map(|body| record(body).encode().to_vec()).to_vec()
+}
+
+fn record(body: RecordBody) -> SuperblockRecord {
+    let member = |slot, state| MemberEntry { uuid: MemberUuid([slot; 16]), state, since_epoch: 1 };
+    SuperblockRecord {
+        config: ArrayConfig {
+            array: ARRAY,
+            name: "fuzzed".to_owned(),
+            scheme: scheme(),
+            chunk_blocks: 2,
+            group_rows: 8,
+            tabled: true,
+            zone_capacity: BlockCount(256),
+            zones: 32,
+            volume_blocks: 10_000,
+            entry_bytes: 4,
+            writethrough: Some(true),
+        },
+        lineage: 1,
+        epoch: 2,
+        epoch_tag: 3,
+        record_sequence: 4,
+        slot: Column(1),
+        member: MemberUuid([1; 16]),
+        members: vec![
+            member(0, MemberState::Failed),
+            member(1, MemberState::Online),
+            member(2, MemberState::Rebuilding),
+        ],
+        sequence_ceiling: 1 << 20,
+        segment_ceiling: 64,
+        body,
+    }
+}
+
+fn scheme() -> Scheme {
+    Scheme::new(2, 1).expect("2+1 is a scheme")
+}
+
+/// A segment header.
+///
+/// # Panics
+/// If the fixed geometry were too small for a row.
+#[must_use]
+pub fn header_seeds() -> Vec<Vec<u8>> {
+    let geometry = SegmentGeometry::new(scheme(), BlockCount(256), 2, 8);
+    let header = SegmentHeader {
+        segment: 5,
+        generation: 6,
+        epoch: 7,
+        stream: StreamKind::User,
+        tabled: true,
+        geometry: geometry.expect("256 blocks hold a row"),
+        zone_capacity: BlockCount(256),
+        zones: vec![Some(ZoneId(1)), None, Some(ZoneId(31))],
+    };
+    vec![header.encode(ARRAY).to_vec()]
+}
+
+/// An index block with an entry of every kind.
+#[must_use]
+pub fn index_seeds() -> Vec<Vec<u8>> {
+    let kinds = [
+        EntryKind::Empty,
+        EntryKind::Data,
+        EntryKind::Padding,
+        EntryKind::Tombstone,
+        EntryKind::Mapping,
+        EntryKind::Lost,
+        EntryKind::Parity,
+    ];
+    let entries = kinds.map(|kind| IndexEntry {
+        sequence: 77,
+        lba: Lba((1 << 40) - 1),
+        kind,
+        stripe_in_group: 3,
+    });
+    let block = IndexBlock {
+        segment: 5,
+        generation: 6,
+        column: Column(2),
+        span: 0,
+        first: 0,
+        entries: entries.to_vec(),
+    };
+    vec![block.encode(ARRAY).to_vec()]
+}
+
+/// A tombstone block with two extents.
+#[must_use]
+pub fn tombstone_seeds() -> Vec<Vec<u8>> {
+    let extents = vec![
+        TrimExtent { lba: Lba(0), blocks: 1 << 40, sequence: 1 },
+        TrimExtent { lba: Lba(99), blocks: 1, sequence: u64::MAX },
+    ];
+    vec![TombstoneBlock { extents }.encode(ARRAY).to_vec()]
+}
+
+/// Metadata of a data block, with the block.
+#[must_use]
+pub fn oob_seeds() -> Vec<Vec<u8>> {
+    let (seed, block) = (Seed::of(ARRAY), [0x3C; BLOCK_BYTES]);
+    let identity = BlockIdentity::new(seed, ContentKind::Data, Lba(8), 9, &block);
+    let oob = Oob {
+        coded: identity.encode(),
+        generation: 6,
+        stripe: 4,
+        width: 3,
+        column: Column(1),
+        role: Role(0),
+        place: Place::Chunk,
+        columns: 0b111,
+    };
+    let mut bytes = oob.encode(seed, &block, true).to_vec();
+    bytes.extend(block);
+    vec![bytes]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Target = (fn(&[u8]), fn() -> Vec<Vec<u8>>);
+
+    const TARGETS: [Target; 5] = [
+        (superblock, superblock_seeds),
+        (header, header_seeds),
+        (index, index_seeds),
+        (tombstone, tombstone_seeds),
+        (oob, oob_seeds),
+    ];
+
+    #[test]
+    fn seeds_decode() {
+        assert!(superblock_seeds().iter().all(|seed| SuperblockRecord::decode(seed).is_ok()));
+        assert!(header_seeds().iter().all(|seed| SegmentHeader::decode(seed, ARRAY).is_ok()));
+        assert!(index_seeds().iter().all(|seed| IndexBlock::decode(seed, ARRAY).is_ok()));
+        let tombstones = |seed: &Vec<u8>| TombstoneBlock::decode(seed, ARRAY, 1 << 40).is_ok();
+        assert!(tombstone_seeds().iter().all(tombstones));
+        let seed = &oob_seeds()[0];
+        assert!(Oob::verify_chunk(Seed::of(ARRAY), &seed[..64], &seed[64..], 2).is_some());
+        TARGETS.iter().for_each(|(target, seeds)| seeds().iter().for_each(|seed| target(seed)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn spoilt_seeds_break_nothing(
+            target in 0_usize..5,
+            edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+            cut in prop::option::weighted(0.1, any::<prop::sample::Index>()),
+        ) {
+            let (body, seeds) = TARGETS[target];
+            for mut input in seeds() {
+                for (at, value) in &edits {
+                    // Most fields are near the start.
+                    let near = if value % 2 == 0 { input.len() } else { input.len().min(260) };
+                    input[at.index(near)] = *value;
+                }
+                if let Some(cut) = cut {
+                    input.truncate(cut.index(input.len()));
+                }
+                body(&input);
+            }
+        }
+    }
+}
