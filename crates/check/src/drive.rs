@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_zoned::{
-    BlockCount, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice,
+    BlockCount, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDevice,
     ZonedDeviceExt,
 };
 
@@ -33,8 +33,13 @@ impl Drive {
     }
 
     /// Zones that can be read, with their write pointers.
-    pub(crate) fn readable_zones(&self) -> impl Iterator<Item = &ZoneInfo> {
-        self.zones.iter().filter(|zone| zone.state != ZoneState::Offline)
+    pub(crate) fn readable_zones(&self) -> impl Iterator<Item = ZoneInfo> + '_ {
+        let readable = self.zones.iter().filter(|zone| zone.state != ZoneState::Offline);
+        readable.map(|zone| {
+            // What a drive says may be nonsense; there is never more to read than its zones hold.
+            let most = zone.capacity.min(self.device.geometry().zone_capacity).0;
+            ZoneInfo { write_pointer: ZoneOffset(zone.write_pointer.0.min(most)), ..*zone }
+        })
     }
 
     /// Reads blocks of a zone, which must be below its write pointer.

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::drive::Drive;
+use crate::blocks::{BlockType, open_envelope};
+use crate::drive::{Drive, ReadBlock};
 use crate::fields::{Array, uuid_text};
 use crate::record::{Config, Epoch, MemberState, Payload, Record, Seal};
 use crate::report::{Findings, Location, Problem};
 
 /// Zones at the start of a drive among which its superblock zones are.
 const ZONES_SCANNED: usize = 4;
+
+/// Blocks read at a time while records are looked for.
+const SCAN_BLOCKS: u32 = 256;
 
 /// A record and where it is.
 struct Placed {
@@ -74,29 +78,38 @@ pub(crate) async fn read_membership(
 /// Reads the superblock zones of a drive.
 async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
     let (mut records, mut superblock_zones) = (Vec::new(), Vec::new());
-    let zones: Vec<_> = drive.readable_zones().take(ZONES_SCANNED).copied().collect();
-    for zone in zones {
-        let location = Location::drive(drive.number).zone(zone.zone.0);
+    let zones: Vec<_> = drive.readable_zones().take(ZONES_SCANNED).collect();
+    for info in zones {
+        let (zone, written) = (info.zone.0, info.write_pointer.0);
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
-        let blocks = drive.read(zone.zone.0, 0, zone.write_pointer.0).await;
-        for (offset, block) in (0..).zip(blocks) {
-            let location = location.offset(offset);
-            match block {
-                Ok(block) => match Record::parse(&block.data, &block.oob) {
-                    Some(record) => found.push(Placed { record, location }),
-                    None => damaged.push((location, Problem::RecordDamaged)),
-                },
-                Err(status) => damaged.push((location, Problem::unreadable(status))),
+        for first in (0..written).step_by(SCAN_BLOCKS as usize) {
+            let blocks = drive.read(zone, first, SCAN_BLOCKS.min(written - first)).await;
+            if first == 0 && blocks.first().is_some_and(begins_segment) {
+                break;
+            }
+            for (offset, block) in (first..).zip(blocks) {
+                let location = Location::drive(drive.number).zone(zone).offset(offset);
+                match block.map(|block| Record::parse(&block.data, &block.oob)) {
+                    Ok(Some(record)) => found.push(Placed { record, location }),
+                    Ok(None) => damaged.push((location, Problem::RecordDamaged)),
+                    Err(status) => damaged.push((location, Problem::unreadable(status))),
+                }
             }
         }
         if found.is_empty() {
             continue;
         }
-        superblock_zones.push(zone.zone.0);
+        superblock_zones.push(zone);
         records.append(&mut found);
         damaged.into_iter().for_each(|(location, problem)| findings.add(location, problem));
     }
     Candidate { drive, superblock_zones, records }
+}
+
+/// Whether the first block of a zone is a segment header, so that the zone holds no records.
+fn begins_segment(block: &ReadBlock) -> bool {
+    let Ok(block) = block else { return false };
+    open_envelope(&block.data, BlockType::Header).is_some()
 }
 
 fn most_common_array(candidates: &[Candidate]) -> Option<Array> {
