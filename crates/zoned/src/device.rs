@@ -69,7 +69,7 @@ pub trait ZonedDeviceExt: ZonedDevice {
         &self,
         at: ZoneAddress,
         blocks: BlockCount,
-    ) -> impl Future<Output = Result<Payload, Status>> {
+    ) -> impl Future<Output = Result<Payload, Status>> + use<Self> {
         let completion = self.submit(Command::Read { at, blocks });
         async move {
             match completion.await? {
@@ -85,7 +85,7 @@ pub trait ZonedDeviceExt: ZonedDevice {
         at: ZoneAddress,
         payload: Payload,
         fua: bool,
-    ) -> impl Future<Output = Result<ZoneAddress, Status>> {
+    ) -> impl Future<Output = Result<ZoneAddress, Status>> + use<Self> {
         written(self.submit(Command::Write { at, payload, fua }))
     }
 
@@ -95,22 +95,26 @@ pub trait ZonedDeviceExt: ZonedDevice {
         zone: ZoneId,
         payload: Payload,
         fua: bool,
-    ) -> impl Future<Output = Result<ZoneAddress, Status>> {
+    ) -> impl Future<Output = Result<ZoneAddress, Status>> + use<Self> {
         written(self.submit(Command::Append { zone, payload, fua }))
     }
 
     /// Changes the state of a zone.
-    fn manage(&self, zone: ZoneId, action: ZoneAction) -> impl Future<Output = Result<(), Status>> {
+    fn manage(
+        &self,
+        zone: ZoneId,
+        action: ZoneAction,
+    ) -> impl Future<Output = Result<(), Status>> + use<Self> {
         done(self.submit(Command::Manage { zone, action }))
     }
 
     /// Makes everything completed so far durable.
-    fn flush(&self) -> impl Future<Output = Result<(), Status>> {
+    fn flush(&self) -> impl Future<Output = Result<(), Status>> + use<Self> {
         done(self.submit(Command::Flush))
     }
 
     /// Reports every zone.
-    fn report(&self) -> impl Future<Output = Result<Vec<ZoneInfo>, Status>> {
+    fn report(&self) -> impl Future<Output = Result<Vec<ZoneInfo>, Status>> + use<Self> {
         let zones = self.geometry().zones;
         let completion = self.submit(Command::Report { first: ZoneId(0), count: zones });
         async move {

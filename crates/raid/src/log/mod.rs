@@ -1,4 +1,47 @@
 //! The log-structured block volume.
+//!
+//! A random-write block device over an array of zoned drives. Writes are collected into stripes,
+//! stripes are appended to segments (one zone per member), an index in memory tells where each
+//! block is, and segments are reclaimed by moving what is live.
+//!
+//! The write path, in order: [`volume`] and [`requests`] admit a request and give it a sequence;
+//! [`queue`] holds its blocks; [`state`] decides when they become a stripe; [`write`](mod@write) and [`stripe`]
+//! build and write it, in a segment that [`open`] made; [`index`] learns where the blocks are.
 
+pub mod create;
 pub mod format;
 pub mod geometry;
+pub mod limits;
+pub mod recover;
+
+mod collect;
+mod core;
+mod index;
+mod index_run;
+mod inflight;
+mod member;
+mod open;
+mod queue;
+mod read;
+mod rebuild;
+mod reconstruct;
+mod requests;
+mod scan;
+mod scrub;
+mod segment;
+mod state;
+mod status;
+mod stripe;
+mod stripe_table;
+mod superblock;
+mod volume;
+mod write;
+mod zone_pool;
+
+pub use create::{CreateError, CreateOptions, create};
+pub use member::MemberErrors;
+pub use recover::{
+    DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, open as open_array,
+};
+pub use status::{Counters, Health, MemberStatus, Progress, VolumeStatus};
+pub use volume::{AdminError, ReplaceError, ScrubReport, Volume};

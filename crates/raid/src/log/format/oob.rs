@@ -11,7 +11,7 @@
 //! | 36 | width of the stripe | own |
 //! | 37 | column | own |
 //! | 38 | role | own |
-//! | 39 | place: header, chunk, index, superblock, hole | own |
+//! | 39 | place: header, chunk, index, superblock, hole, filler | own |
 //! | 40..42 | volume | own |
 //! | 42..44 | shard | own |
 //! | 44..52 | columns that take part in the stripe, a bit each | own |
@@ -80,6 +80,8 @@ pub enum Place {
     Superblock = 4,
     /// Stands in for a chunk block that could not be rebuilt.
     Hole = 5,
+    /// Fills a zone to its capacity behind a segment's last index run.
+    Filler = 6,
 }
 
 /// The identity of a data block: what is erasure-coded.
@@ -263,6 +265,7 @@ impl Oob {
             3 => Place::Index,
             4 => Place::Superblock,
             5 => Place::Hole,
+            6 => Place::Filler,
             _ => return None,
         };
         if raw.column as usize >= crate::layout::MAX_COLUMNS {

@@ -2,8 +2,8 @@
 //!
 //! Each record is one block and repeats the whole state of the array's membership and ceilings,
 //! so that the newest valid record is enough whichever others are lost. Beside that it carries
-//! one of: nothing (a change of the repeated state), segments that are dead, or the seal of one
-//! leftover segment.
+//! one of: nothing (a change of the repeated state), segments that are dead, the seal of one
+//! leftover segment, or the end of a snapshot.
 
 use std::fmt;
 
@@ -114,6 +114,12 @@ pub enum RecordBody {
     Dead(Vec<u64>),
     /// The seal of a segment.
     Seal(SealRecord),
+    /// Closes a snapshot: with the `records` records before it in its zone, it says everything
+    /// that still matters, so that the member's other superblock zone is not needed any more.
+    SnapshotEnd {
+        /// How many records of the zone before this one belong to the snapshot.
+        records: u32,
+    },
 }
 
 /// One record.
@@ -199,12 +205,14 @@ impl RecordBody {
             Self::State => 0,
             Self::Dead(_) => 1,
             Self::Seal(_) => 2,
+            Self::SnapshotEnd { .. } => 3,
         }
     }
 
     fn encode(&self) -> Vec<u8> {
         match self {
             Self::State => Vec::new(),
+            Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
             Self::Dead(segments) => segments.iter().flat_map(|id| id.to_le_bytes()).collect(),
             Self::Seal(seal) => {
                 let rows = u32::try_from(seal.valid.len()).expect("a group's rows");
@@ -234,6 +242,9 @@ impl RecordBody {
                 Ok(Self::Dead(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
             }
             2 => decode_seal(bytes).ok_or(malformed).map(Self::Seal),
+            3 => U32::ref_from_bytes(bytes)
+                .map(|records| Self::SnapshotEnd { records: records.get() })
+                .map_err(|_| malformed),
             _ => Err(malformed),
         }
     }
@@ -454,7 +465,8 @@ mod tests {
             rows: 512,
             valid: (0..256).map(|at| at % 3 == 0).collect(),
         };
-        for body in [RecordBody::State, RecordBody::Dead(vec![1, 2, 3]), RecordBody::Seal(seal)] {
+        let end = RecordBody::SnapshotEnd { records: 2 };
+        for body in [RecordBody::State, RecordBody::Dead(vec![1, 2]), RecordBody::Seal(seal), end] {
             let record = sample(body);
             assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
         }

@@ -1,0 +1,353 @@
+//! Reclaiming segments: move what is live, then reset the zones.
+//!
+//! The order makes every crash harmless: live blocks are copied with the sequences they have;
+//! the copies are made durable; the segment is recorded dead on every member; readers leave; the
+//! zones are reset; the resets are made durable; only then are the zones used again. A crash
+//! before the record leaves two equal copies, one after it leaves zones that nobody believes.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{
+    BlockIdentity, ContentKind, EntryKind, IndexEntry, RecordBody, TombstoneBlock, TrimExtent,
+};
+use crate::log::geometry::ChunkBlock;
+use crate::log::index::{BlockPlace, Pba, SegmentSlot};
+use crate::log::limits::RESERVE_SEGMENTS;
+use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
+use crate::log::read::{FoundBlock, Pin, read_places};
+use crate::log::scan::load_span;
+use crate::log::segment::Phase;
+use crate::log::state::State;
+
+/// Blocks moved at a time.
+const BATCH_BLOCKS: usize = 512;
+
+/// Free segments at which reclaiming starts.
+const LOW_SEGMENTS: u32 = RESERVE_SEGMENTS + 2;
+
+/// Reclaims segments whenever that is needed, until the volume closes.
+pub(super) async fn run(core: Rc<Core>) {
+    while !core.closing.get() {
+        let victim = {
+            let mut state = core.state.borrow_mut();
+            let low = state.free_segments() <= LOW_SEGMENTS;
+            let stopped = state.stopped.is_some() || state.membership_dirty;
+            let victim = if stopped { None } else { state.victim(low) };
+            if let Some(slot) = victim {
+                state.segments[slot].busy = true;
+            }
+            victim
+        };
+        let Some(slot) = victim else {
+            core.changed.wait().await;
+            continue;
+        };
+        if !reclaim(&core, slot).await {
+            if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
+                segment.busy = false;
+            }
+            // Something in the array changed for the worse; what, the state says.
+            core.handle.yield_now().await;
+        }
+    }
+}
+
+/// Moves everything live out of a segment and frees it. `false` if the volume stopped meanwhile.
+pub(super) async fn reclaim(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    if !evacuate(core, slot).await || core.flush_members().await.is_err() {
+        return false;
+    }
+    let id = {
+        let mut state = core.state.borrow_mut();
+        let segment = &mut state.segments[slot];
+        if segment.valid > 0 {
+            return false;
+        }
+        segment.phase = Phase::Dead;
+        let id = segment.id;
+        state.dead.insert(id);
+        id
+    };
+    if core.superblock.commit(core, RecordBody::Dead(vec![id])).await.is_err() {
+        return false;
+    }
+    while core.state.borrow().segments[slot].readers > 0 {
+        core.changed.wait().await;
+    }
+    free_zones(core, slot).await
+}
+
+/// Resets the zones of a dead segment and gives them back.
+async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    let zones = core.state.borrow().segments[slot].zones.clone();
+    let columns = zones.iter().enumerate();
+    let resets = columns.filter_map(|(column, zone)| Some((Column::of(column), (*zone)?)));
+    let resets = resets.map(|(column, zone)| async move {
+        (column, zone, core.reset_zone(column, zone.zone).await)
+    });
+    let results = futures_util::future::join_all(resets).await;
+    if core.flush_members().await.is_err() {
+        return false;
+    }
+    let mut state = core.state.borrow_mut();
+    let segment = state.segments.remove(slot);
+    let mut all_reset = true;
+    for (column, zone, result) in results {
+        let member = &mut state.members[column.index()];
+        if segment.phase == Phase::Dead && member.writable().is_some() {
+            member.active_zones -= u32::from(segment.holds_active_zones);
+            match result {
+                Ok(()) => member.pool.add(zone.zone, zone.resets + 1),
+                // The zone keeps the dead segment's blocks: so does the record that says so.
+                Err(_) => all_reset = false,
+            }
+        }
+    }
+    if all_reset {
+        state.dead.remove(&segment.id);
+    }
+    state.seals.remove(&segment.id);
+    state.counters.segments_reclaimed += 1;
+    drop(state);
+    core.changed.open();
+    true
+}
+
+/// Moves every live block out of a segment; `false` if writes stopped.
+async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    let _pin = Pin::new(core, slot);
+    let spans = core.state.borrow().geometry.spans();
+    for span in 0..spans {
+        if core.state.borrow().segments[slot].valid == 0 {
+            return true;
+        }
+        let entries = span_entries(core, slot, span).await;
+        let first = first_block(&core.state.borrow(), span);
+        for (column, entries) in entries.iter().enumerate() {
+            let column = Column::of(column);
+            if !move_column(core, slot, column, first, entries).await {
+                return false;
+            }
+        }
+    }
+    if core.state.borrow().segments[slot].valid > 0 {
+        return move_unlisted(core, slot).await;
+    }
+    true
+}
+
+/// The first chunk block of a span.
+fn first_block(state: &State, span: u32) -> ChunkBlock {
+    let row = crate::log::geometry::Row(state.geometry.rows_of_span(span).start);
+    state.geometry.block_of(row, 0)
+}
+
+/// The entries of a span, from media or, where no index run was written, from memory.
+pub(super) async fn span_entries(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    span: u32,
+) -> Vec<Vec<IndexEntry>> {
+    let in_memory = {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        match span.cmp(&segment.indexed_spans) {
+            std::cmp::Ordering::Less => None,
+            std::cmp::Ordering::Equal => Some(segment.entries.clone()),
+            std::cmp::Ordering::Greater => Some(vec![Vec::new(); segment.entries.len()]),
+        }
+    };
+    match in_memory {
+        Some(entries) => entries,
+        None => load_span(core, slot, span).await,
+    }
+}
+
+async fn move_column(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    column: Column,
+    first: ChunkBlock,
+    entries: &[IndexEntry],
+) -> bool {
+    for (batch, part) in (0..).zip(entries.chunks(BATCH_BLOCKS)) {
+        let start = first.0 + batch * u32::try_from(BATCH_BLOCKS).expect("512");
+        let live: Vec<_> = {
+            let state = core.state.borrow();
+            let places =
+                (start..).map(|block| BlockPlace { slot, column, block: ChunkBlock(block) });
+            let listed = places.zip(part.iter().copied());
+            listed.filter(|(place, entry)| is_live(&state, *place, entry)).collect()
+        };
+        if !move_places(core, &live).await {
+            return false;
+        }
+    }
+    true
+}
+
+fn is_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {
+    let pba = state.space.pba(place);
+    match entry.kind {
+        EntryKind::Data | EntryKind::Lost => {
+            entry.lba.0 < state.config.volume_blocks && state.index.get(entry.lba) == Some(pba)
+        }
+        EntryKind::Tombstone => state.tombstones.contains_key(&pba),
+        _ => false,
+    }
+}
+
+/// Moves blocks that the segment's lists did not name but the index does: the lists were damaged.
+async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    let mut places: Vec<_> = {
+        let state = core.state.borrow();
+        let mapped = (0..state.config.volume_blocks).filter_map(|lba| state.index.get(Lba(lba)));
+        mapped.map(|pba| state.space.place(pba)).filter(|place| place.slot == slot).collect()
+    };
+    places.sort_unstable();
+    places.dedup();
+    for batch in places.chunks(BATCH_BLOCKS) {
+        let unlisted: Vec<_> = batch.iter().map(|place| (*place, IndexEntry::EMPTY)).collect();
+        if !move_places(core, &unlisted).await {
+            return false;
+        }
+    }
+    true
+}
+
+/// Moves live blocks by place: data, lost blocks and tombstones. Each comes with what the
+/// segment's lists say of it.
+async fn move_places(core: &Rc<Core>, listed: &[(BlockPlace, IndexEntry)]) -> bool {
+    let places: Vec<_> = listed.iter().map(|(place, _)| *place).collect();
+    let found = read_places(core, &places).await;
+    let mut blocks = Vec::new();
+    for ((place, entry), found) in listed.iter().zip(found) {
+        let pba = core.state.borrow().space.pba(*place);
+        blocks.extend(pending_of(core, pba, entry.sequence, found));
+    }
+    if blocks.is_empty() {
+        return true;
+    }
+    let (ticket, moved) = Ticket::new(blocks.len() as u64);
+    {
+        let mut state = core.state.borrow_mut();
+        for mut block in blocks {
+            match &mut block {
+                Moving::Data(data) => {
+                    data.ticket = ticket.clone();
+                    state.relocation.queue.push_back(PendingBlock::Data(data.clone()));
+                }
+                Moving::Trim(extent, from) => state.relocation.push_trim(PendingTrim {
+                    extent: *extent,
+                    origin: Origin::Relocation { from: *from },
+                    ticket: ticket.clone(),
+                }),
+            }
+        }
+    }
+    core.changed.open();
+    matches!(moved.await, Some(Ok(())))
+}
+
+enum Moving {
+    Data(PendingData),
+    Trim(TrimExtent, Pba),
+}
+
+/// What has to be written elsewhere for a live block at `pba`.
+fn pending_of(core: &Core, pba: Pba, listed: u64, found: Option<FoundBlock>) -> Vec<Moving> {
+    let mut state = core.state.borrow_mut();
+    if state.tombstones.contains_key(&pba) {
+        return moved_tombstone(&mut state, pba, listed, found);
+    }
+    match found {
+        Some(FoundBlock { data, identity })
+            if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
+        {
+            if identity.lba.0 >= state.config.volume_blocks
+                || state.index.get(identity.lba) != Some(pba)
+            {
+                return Vec::new();
+            }
+            vec![Moving::Data(pending(identity, data, pba))]
+        }
+        // Beyond repair: what moves is the knowledge that it is lost.
+        _ => lost_blocks(&mut state, pba, listed),
+    }
+}
+
+fn pending(identity: BlockIdentity, data: Bytes, from: Pba) -> PendingData {
+    let (ticket, _nobody) = Ticket::new(1);
+    PendingData {
+        lba: identity.lba,
+        sequence: identity.sequence,
+        kind: identity.kind,
+        data,
+        data_checksum: identity.data_checksum,
+        origin: Origin::Relocation { from },
+        ticket,
+    }
+}
+
+/// Marks the blocks of the volume that point at an unreadable block as lost. The mark has the
+/// sequence of what was lost, so that it hides older versions and newer ones hide it. Where even
+/// that is unknown it gets a new one: then an error is certain, an older version impossible.
+fn lost_blocks(state: &mut State, pba: Pba, listed: u64) -> Vec<Moving> {
+    let sequence = if listed > 0 { listed } else { state.take_sequence() };
+    let lbas = (0..state.config.volume_blocks).map(Lba);
+    let pointing = lbas.filter(|lba| state.index.get(*lba) == Some(pba));
+    let lost = pointing.map(|lba| {
+        let data = zero_blocks(BlockCount(1));
+        let identity = BlockIdentity::new(state.seed, ContentKind::Lost, lba, sequence, &data);
+        Moving::Data(pending(identity, data, pba))
+    });
+    lost.collect()
+}
+
+/// The extents of a tombstone block that are still needed, cut to what points at it. Extents
+/// older than every other segment are not: there is nothing left that they could hide.
+fn moved_tombstone(
+    state: &mut State,
+    pba: Pba,
+    listed: u64,
+    found: Option<FoundBlock>,
+) -> Vec<Moving> {
+    let array = state.config.array;
+    let blocks = state.config.volume_blocks;
+    let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
+    let slot = state.space.place(pba).slot;
+    let oldest = state.oldest_sequence(slot);
+    let Some(tombstone) = decoded else { return lost_blocks(state, pba, listed) };
+    let mut moving = Vec::new();
+    for extent in tombstone.extents {
+        for run in runs_pointing_at(state, extent, pba) {
+            if run.sequence < oldest {
+                for lba in run.lba.0..run.lba.0 + run.blocks {
+                    state.remap(Lba(lba), None);
+                }
+            } else {
+                moving.push(Moving::Trim(run, pba));
+            }
+        }
+    }
+    moving
+}
+
+fn runs_pointing_at(state: &State, extent: TrimExtent, pba: Pba) -> Vec<TrimExtent> {
+    let mut runs: Vec<TrimExtent> = Vec::new();
+    for lba in extent.lba.0..extent.lba.0 + extent.blocks {
+        if state.index.get(Lba(lba)) != Some(pba) {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(run) if run.lba.0 + run.blocks == lba => run.blocks += 1,
+            _ => runs.push(TrimExtent { lba: Lba(lba), blocks: 1, ..extent }),
+        }
+    }
+    runs
+}

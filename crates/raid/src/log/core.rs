@@ -1,0 +1,218 @@
+//! What every part of the running engine shares.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_erasure::Code;
+use zoneweave_runtime::{Gate, Handle, Semaphore};
+use zoneweave_zoned::{
+    BlockCount, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+};
+
+use crate::layout::Column;
+use crate::log::state::State;
+use crate::log::status::Progress;
+use crate::log::superblock::SuperblockLog;
+
+/// Blocks of user writes that may be queued or under way: 64 MiB.
+const QUEUED_BLOCKS: u64 = 16 * 1024;
+
+/// Failed writes in a row after which a member is taken out of service.
+const WRITE_FAILURES_TO_FAIL: u32 = 3;
+
+/// The engine's shared parts.
+pub(super) struct Core {
+    /// Clock and tasks.
+    pub handle: Handle,
+    /// What is known.
+    pub state: RefCell<State>,
+    /// The erasure code.
+    pub code: Code,
+    /// Superblock records.
+    pub superblock: SuperblockLog,
+    /// Opened whenever something changed that a waiting task may act upon.
+    pub changed: Gate,
+    /// Bounds what users have queued.
+    pub admission: Semaphore,
+    /// One membership change, rebuild or scrub at a time.
+    pub admin: Semaphore,
+    /// How far a rebuild is, while one runs.
+    pub rebuild_progress: Cell<Option<Progress>>,
+    /// How far a scrub is, while one runs.
+    pub scrub_progress: Cell<Option<Progress>>,
+    /// Whether the relocation tasks run.
+    pub relocating: Cell<bool>,
+    /// Whether the background tasks shall end.
+    pub closing: Cell<bool>,
+}
+
+impl Core {
+    /// The shared parts around a recovered state.
+    #[must_use]
+    pub(super) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
+        let scheme = state.scheme();
+        let code = Code::new(scheme.data(), scheme.parity()).expect("a scheme has 1 to 32 chunks");
+        Rc::new(Self {
+            handle,
+            state: RefCell::new(state),
+            code,
+            superblock,
+            changed: Gate::new(),
+            admission: Semaphore::new(QUEUED_BLOCKS),
+            admin: Semaphore::new(1),
+            rebuild_progress: Cell::new(None),
+            scrub_progress: Cell::new(None),
+            relocating: Cell::new(false),
+            closing: Cell::new(false),
+        })
+    }
+
+    /// The drive in a slot, unless it is missing or has failed.
+    #[must_use]
+    pub(super) fn device(&self, column: Column) -> Option<Rc<dyn ZonedDevice>> {
+        self.state.borrow().members[column.index()].device.clone()
+    }
+
+    /// Reads blocks of a member and notes how it went.
+    ///
+    /// # Errors
+    /// The drive's status; [`Status::DeviceGone`] if there is no drive.
+    pub(super) async fn read_zone(
+        self: &Rc<Self>,
+        column: Column,
+        at: ZoneAddress,
+        blocks: BlockCount,
+    ) -> Result<Payload, Status> {
+        let device = self.device(column).ok_or(Status::DeviceGone)?;
+        let result = read_split(&*device, at, blocks).await;
+        match &result {
+            Ok(_) => self.state.borrow_mut().members[column.index()].seen = self.handle.now(),
+            Err(status) => self.note_read_failure(column, *status),
+        }
+        result
+    }
+
+    fn note_read_failure(self: &Rc<Self>, column: Column, status: Status) {
+        self.state.borrow_mut().members[column.index()].errors.read += 1;
+        if status.is_fatal() {
+            self.fail_member(column, status);
+        }
+    }
+
+    /// Notes the outcome of a write, reset or flush; repeated failure takes the member out.
+    pub(super) fn note_write(self: &Rc<Self>, column: Column, result: Result<(), Status>) {
+        let failed = {
+            let mut state = self.state.borrow_mut();
+            let member = &mut state.members[column.index()];
+            match result {
+                Ok(()) => {
+                    member.write_failures_in_row = 0;
+                    member.seen = self.handle.now();
+                    None
+                }
+                Err(status) => {
+                    member.errors.write += 1;
+                    member.write_failures_in_row += 1;
+                    let often = member.write_failures_in_row >= WRITE_FAILURES_TO_FAIL;
+                    (status.is_fatal() || often).then_some(status)
+                }
+            }
+        };
+        if let Some(status) = failed {
+            self.fail_member(column, status);
+        }
+    }
+
+    /// Takes a member out of service and starts making that durable.
+    pub(super) fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
+        let newly = self.state.borrow_mut().fail_member(column, &status.to_string());
+        if newly {
+            let core = self.clone();
+            self.handle.spawn("record failed member", async move {
+                core.superblock.record_membership(&core).await;
+            });
+        }
+        self.changed.open();
+    }
+
+    /// Makes everything completed so far durable on every member, or takes members that cannot
+    /// out of service, durably, first.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    pub(super) async fn flush_members(self: &Rc<Self>) -> Result<(), &'static str> {
+        let (members, volatile) = {
+            let state = self.state.borrow();
+            (state.writable_members(), state.volatile)
+        };
+        if volatile {
+            let flushes = members.iter().map(|(column, device)| {
+                let flush = device.flush();
+                async move { self.note_flush(*column, flush.await) }
+            });
+            futures_util::future::join_all(flushes).await;
+        }
+        // A failed flush took its member out; what was flushed counts once that is on media.
+        self.membership_settled().await;
+        self.state.borrow().stopped.map_or(Ok(()), Err)
+    }
+
+    fn note_flush(self: &Rc<Self>, column: Column, result: Result<(), Status>) {
+        if let Err(status) = result {
+            self.state.borrow_mut().members[column.index()].errors.write += 1;
+            self.fail_member(column, status);
+        }
+    }
+
+    /// Waits until every change of membership is on media.
+    pub(super) async fn membership_settled(&self) {
+        while self.state.borrow().membership_dirty && self.state.borrow().stopped.is_none() {
+            self.changed.wait().await;
+        }
+    }
+
+    /// Resets a zone and notes how it went.
+    ///
+    /// # Errors
+    /// The drive's status.
+    pub(super) async fn reset_zone(
+        self: &Rc<Self>,
+        column: Column,
+        zone: ZoneId,
+    ) -> Result<(), Status> {
+        let device = self.device(column).ok_or(Status::DeviceGone)?;
+        let result = device.manage(zone, ZoneAction::Reset).await;
+        self.note_write(column, result);
+        result
+    }
+}
+
+/// Reads in pieces that the drive takes.
+///
+/// # Errors
+/// The first failing piece's status.
+pub(super) async fn read_split(
+    device: &dyn ZonedDevice,
+    at: ZoneAddress,
+    blocks: BlockCount,
+) -> Result<Payload, Status> {
+    let most = device.geometry().max_transfer.0;
+    if blocks.0 <= most {
+        return device.read(at, blocks).await;
+    }
+    let starts = (0..blocks.0).step_by(most as usize);
+    let pieces = starts.map(|start| {
+        let length = BlockCount(most.min(blocks.0 - start));
+        device.read(ZoneAddress::new(at.zone, at.offset.0 + start), length)
+    });
+    let mut whole = Payload::default();
+    let mut oob = Vec::with_capacity(blocks.oob_bytes());
+    for piece in futures_util::future::join_all(pieces).await {
+        let piece = piece?;
+        whole.data.extend(piece.data);
+        oob.extend_from_slice(&piece.oob);
+    }
+    whole.oob = Bytes::from(oob);
+    Ok(whole)
+}

@@ -1,0 +1,244 @@
+//! Making an array: a superblock on every drive, nothing else.
+
+use std::rc::Rc;
+
+use thiserror::Error;
+use zoneweave_zoned::{
+    BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice,
+    ZonedDeviceExt,
+};
+
+use crate::layout::{Column, Scheme};
+use crate::log::format::{
+    ArrayConfig, ArrayUuid, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord,
+};
+use crate::log::geometry::SegmentGeometry;
+use crate::log::limits::{LimitError, check_array, check_drive, largest_volume};
+use crate::log::recover::OfferedDrive;
+use crate::log::superblock::sealed_payload;
+
+/// Bytes a name may have.
+pub const NAME_BYTES: usize = 32;
+
+/// What to make.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// The array's name.
+    pub name: String,
+    /// The erasure code.
+    pub scheme: Scheme,
+    /// Blocks of the volume; `None` for as many as fit.
+    pub volume_blocks: Option<u64>,
+    /// Blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// Rows of a group.
+    pub group_rows: u32,
+    /// Whether chunks are appended (tabled) or written in place (aligned).
+    pub tabled: bool,
+    /// Whether writes are acknowledged only when durable; `None` decides by the drives.
+    pub writethrough: Option<bool>,
+    /// The array's identity: random.
+    pub array: ArrayUuid,
+    /// The members' identities: random.
+    pub members: Vec<MemberUuid>,
+    /// A random number that tells this history from others.
+    pub lineage: u64,
+    /// Whether drives that hold something are emptied first.
+    pub wipe: bool,
+}
+
+/// Why an array was not made.
+#[derive(Debug, Error)]
+pub enum CreateError {
+    /// The number of drives and the scheme disagree.
+    #[error("{scheme} needs {needed} drives; {given} were given")]
+    WrongCount {
+        /// The scheme.
+        scheme: Scheme,
+        /// Drives it needs.
+        needed: usize,
+        /// Drives given.
+        given: usize,
+    },
+    /// The name is too long.
+    #[error("the name {name:?} is longer than {NAME_BYTES} bytes: choose a shorter one")]
+    NameTooLong {
+        /// The name.
+        name: String,
+    },
+    /// Groups are too large or too small.
+    #[error(
+        "groups of {rows} rows are not possible: choose 1 to {}",
+        crate::log::format::MAX_SEAL_ROWS
+    )]
+    GroupRows {
+        /// The number asked for.
+        rows: u32,
+    },
+    /// The shape is impossible.
+    #[error("{0}")]
+    Limit(#[from] LimitError),
+    /// A drive does not offer what is needed.
+    #[error("{label}: {error}")]
+    Drive {
+        /// The drive.
+        label: String,
+        /// What is missing.
+        error: LimitError,
+    },
+    /// A drive holds something.
+    #[error("{label} is not empty: creating an array on it destroys what it holds")]
+    NotEmpty {
+        /// The drive.
+        label: String,
+    },
+    /// A drive has too few usable zones.
+    #[error("{label} has no two writable zones for its superblock")]
+    NoSuperblockZones {
+        /// The drive.
+        label: String,
+    },
+    /// A drive failed.
+    #[error("{label} failed: {status}")]
+    Failed {
+        /// The drive.
+        label: String,
+        /// How.
+        status: Status,
+    },
+}
+
+/// Makes an array; the drives can be started as one afterwards.
+///
+/// # Errors
+/// If the drives do not fit, hold something, or fail. Drives already written keep their
+/// superblock: making the array again needs `wipe`.
+pub async fn create(
+    drives: &[OfferedDrive],
+    options: &CreateOptions,
+) -> Result<ArrayConfig, CreateError> {
+    let config = plan(drives, options)?;
+    let mut zones = Vec::new();
+    for drive in drives {
+        zones.push(prepare(drive, options.wipe).await?);
+    }
+    let entry =
+        |uuid: &MemberUuid| MemberEntry { uuid: *uuid, state: MemberState::Online, since_epoch: 1 };
+    let members: Vec<_> = options.members.iter().map(entry).collect();
+    for (slot, (drive, superblocks)) in drives.iter().zip(zones).enumerate() {
+        let record = |record_sequence, body| SuperblockRecord {
+            config: config.clone(),
+            lineage: options.lineage,
+            epoch: 1,
+            epoch_tag: options.lineage,
+            record_sequence,
+            slot: Column::of(slot),
+            member: options.members[slot],
+            members: members.clone(),
+            sequence_ceiling: 1,
+            segment_ceiling: 1,
+            body,
+        };
+        let records =
+            [record(1, RecordBody::State), record(2, RecordBody::SnapshotEnd { records: 1 })];
+        for (offset, record) in (0..).zip(records) {
+            let at = ZoneAddress::new(superblocks[0], offset);
+            let written = drive.device.write(at, sealed_payload(&record), true).await;
+            written.map_err(|status| failed(drive, status))?;
+        }
+    }
+    Ok(config)
+}
+
+/// The configuration that the options and drives make.
+///
+/// # Errors
+/// As [`create`], for everything that can be seen without touching the drives' contents.
+pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayConfig, CreateError> {
+    let scheme = options.scheme;
+    if drives.len() != scheme.columns() || options.members.len() != drives.len() {
+        let (needed, given) = (scheme.columns(), drives.len());
+        return Err(CreateError::WrongCount { scheme, needed, given });
+    }
+    if options.name.len() > NAME_BYTES {
+        return Err(CreateError::NameTooLong { name: options.name.clone() });
+    }
+    if !(1..=crate::log::format::MAX_SEAL_ROWS).contains(&options.group_rows) {
+        return Err(CreateError::GroupRows { rows: options.group_rows });
+    }
+    for drive in drives {
+        check_drive(drive.device.geometry(), options.chunk_blocks, options.tabled)
+            .map_err(|error| CreateError::Drive { label: drive.label.clone(), error })?;
+    }
+    let geometries = || drives.iter().map(|drive| drive.device.geometry());
+    let capacity = geometries().map(|g| g.zone_capacity).min().unwrap_or(BlockCount(0));
+    let zones = geometries().map(|g| g.zones).min().unwrap_or(0);
+    let shape = SegmentGeometry::new(scheme, capacity, options.chunk_blocks, options.group_rows);
+    let most = shape.map_or(0, |shape| largest_volume(&shape, zones));
+    let volume_blocks = options.volume_blocks.unwrap_or(most);
+    let (_, entry_bytes) = check_array(
+        scheme,
+        capacity,
+        zones,
+        options.chunk_blocks,
+        options.group_rows,
+        volume_blocks,
+    )?;
+    Ok(ArrayConfig {
+        array: options.array,
+        name: options.name.clone(),
+        scheme,
+        chunk_blocks: options.chunk_blocks,
+        group_rows: options.group_rows,
+        tabled: options.tabled,
+        zone_capacity: capacity,
+        zones,
+        volume_blocks,
+        entry_bytes,
+        writethrough: options.writethrough,
+    })
+}
+
+fn failed(drive: &OfferedDrive, status: Status) -> CreateError {
+    CreateError::Failed { label: drive.label.clone(), status }
+}
+
+async fn prepare(drive: &OfferedDrive, wipe: bool) -> Result<[ZoneId; 2], CreateError> {
+    let zones = drive.device.report().await.map_err(|status| failed(drive, status))?;
+    if zones.iter().any(holds_something) {
+        if !wipe {
+            return Err(CreateError::NotEmpty { label: drive.label.clone() });
+        }
+        empty_drive(&drive.device, &zones).await.map_err(|status| failed(drive, status))?;
+    }
+    superblock_zones(&zones)
+        .ok_or_else(|| CreateError::NoSuperblockZones { label: drive.label.clone() })
+}
+
+/// Whether a zone holds anything that a reset would destroy.
+#[must_use]
+pub fn holds_something(info: &ZoneInfo) -> bool {
+    !matches!(info.state, ZoneState::Empty | ZoneState::Offline)
+}
+
+/// Resets every zone that is not empty.
+///
+/// # Errors
+/// The first failing reset's status.
+pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Result<(), Status> {
+    for info in zones.iter().filter(|info| holds_something(info)) {
+        if info.state != ZoneState::ReadOnly {
+            device.manage(info.zone, ZoneAction::Reset).await?;
+        }
+    }
+    device.flush().await
+}
+
+/// The zones a new member keeps its superblock in: the first two that can be written.
+#[must_use]
+pub fn superblock_zones(zones: &[ZoneInfo]) -> Option<[ZoneId; 2]> {
+    let usable = |info: &&ZoneInfo| !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly);
+    let alive = zones.iter().filter(|info| info.state != ZoneState::Offline).take(4);
+    let mut usable = alive.filter(usable).map(|info| info.zone);
+    Some([usable.next()?, usable.next()?])
+}

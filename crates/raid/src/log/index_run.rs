@@ -1,0 +1,274 @@
+//! Writing and reading the index runs that close each span.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::{
+    BlockCount, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDeviceExt, zero_blocks,
+};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
+};
+use crate::log::index::SegmentSlot;
+use crate::log::segment::Phase;
+use crate::log::state::State;
+use crate::log::superblock::structured_payload;
+
+/// Filler that is cheaper to write than a zone is to finish: finishing pads at the drive's program
+/// bandwidth, after some fixed milliseconds (measured on a ZN540: 2.6 ms even for a full zone).
+const FILLER_BLOCKS: u32 = 256;
+
+/// Writes the index run of a finished span to every column and goes on with the segment. The
+/// span's last group is made durable first: an index run must not promise what a power loss
+/// could still take.
+pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
+    let flush = !core.state.borrow().fua_always;
+    if flush && core.flush_members().await.is_err() {
+        return;
+    }
+    let runs = {
+        let state = core.state.borrow();
+        if state.segments[slot].phase != Phase::Open {
+            return;
+        }
+        let zones = state.segments[slot].zones.clone();
+        let columns = state.scheme().iter().zip(zones);
+        let present = columns.filter_map(|(column, zone)| Some((column, zone?.zone)));
+        present.map(|(column, zone)| (column, zone, run(&state, slot, span, column))).collect()
+    };
+    let all_written = write_runs(core, span, runs).await;
+    let mut state = core.state.borrow_mut();
+    if state.segments[slot].phase != Phase::Open {
+        return;
+    }
+    if !all_written {
+        state.abandon(slot);
+        return;
+    }
+    let geometry = state.geometry;
+    state.segments[slot].span_indexed(&geometry, span);
+    state.advance_group(slot);
+    drop(state);
+    core.changed.open();
+}
+
+async fn write_runs(core: &Rc<Core>, span: u32, runs: Vec<(Column, ZoneId, Vec<Payload>)>) -> bool {
+    let writes = runs.into_iter().map(|(column, zone, run)| async move {
+        let mut result = write_run(core, column, zone, span, run).await;
+        if result.is_ok() && span + 1 == core.state.borrow().geometry.spans() {
+            result = fill_up(core, column, zone).await;
+        }
+        core.note_write(column, result);
+        result.is_ok()
+    });
+    futures_util::future::join_all(writes).await.into_iter().all(|written| written)
+}
+
+/// Writes one column's run, in transfers that the drive takes, one after the other.
+///
+/// # Errors
+/// The first failing write's status.
+pub(super) async fn write_run(
+    core: &Core,
+    column: Column,
+    zone: ZoneId,
+    span: u32,
+    run: Vec<Payload>,
+) -> Result<(), Status> {
+    let device = core.device(column).ok_or(Status::DeviceGone)?;
+    let start = core.state.borrow().geometry.index_offset(span, 0);
+    let most = device.geometry().max_transfer.0 as usize;
+    let mut at = start;
+    for part in run.chunks(most) {
+        let blocks = BlockCount(u32::try_from(part.len()).expect("a transfer"));
+        device.write(ZoneAddress { zone, offset: at }, join(part), false).await?;
+        at = at.plus(blocks);
+    }
+    Ok(())
+}
+
+/// Makes the zone of a sealed segment full, so that it does not count as active any more: with
+/// filler where few blocks are left, by finishing it where this drive's zones are larger than the
+/// array uses.
+///
+/// # Errors
+/// The drive's status.
+pub(super) async fn fill_up(core: &Core, column: Column, zone: ZoneId) -> Result<(), Status> {
+    let device = core.device(column).ok_or(Status::DeviceGone)?;
+    let end = core.state.borrow().geometry.end();
+    let left = BlockCount(device.geometry().zone_capacity.0 - end.0);
+    if left.0 == 0 {
+        return Ok(());
+    }
+    if left.0 > FILLER_BLOCKS.min(device.geometry().max_transfer.0) {
+        return device.manage(zone, ZoneAction::Finish).await;
+    }
+    let array = core.state.borrow().config.array;
+    let block = || structured_payload(array, zero_blocks(BlockCount(1)), Place::Filler, 0, column);
+    let filler: Vec<_> = (0..left.0).map(|_| block()).collect();
+    device.write(ZoneAddress { zone, offset: end }, join(&filler), false).await?;
+    Ok(())
+}
+
+fn join(parts: &[Payload]) -> Payload {
+    let data = parts.iter().flat_map(|part| part.data.iter().cloned()).collect();
+    let oob: Vec<u8> = parts.iter().flat_map(|part| part.oob.iter().copied()).collect();
+    Payload { data, oob: oob.into() }
+}
+
+/// The blocks of a column's index run: its own entries and those of its predecessors.
+fn run(state: &State, slot: SegmentSlot, span: u32, column: Column) -> Vec<Payload> {
+    let segment = &state.segments[slot];
+    let entries = |of: Column| &segment.entries[of.index()][..];
+    run_of(state, segment.id, segment.generation, span, column, entries)
+}
+
+/// As the running engine writes it, from entries given by column.
+pub(super) fn run_of<'a>(
+    state: &State,
+    segment: u64,
+    generation: u64,
+    span: u32,
+    column: Column,
+    entries: impl Fn(Column) -> &'a [IndexEntry],
+) -> Vec<Payload> {
+    let geometry = &state.geometry;
+    let rows = geometry.rows_of_span(span);
+    let expected = ((rows.end - rows.start) * geometry.chunk_blocks()) as usize;
+    let mut blocks = Vec::new();
+    for copy in 0..geometry.index_copies() {
+        let of = geometry.indexed_column(column, copy);
+        let listed = entries(of);
+        assert!(listed.len() == expected, "{} entries of {expected} in span {span}", listed.len());
+        for (at, part) in (0..).zip(listed.chunks(ENTRIES_PER_INDEX_BLOCK as usize)) {
+            let block = IndexBlock {
+                segment,
+                generation,
+                column: of,
+                span,
+                first: at * ENTRIES_PER_INDEX_BLOCK,
+                entries: part.to_vec(),
+            };
+            let array = state.config.array;
+            let encoded = block.encode(array);
+            blocks.push(structured_payload(array, encoded, Place::Index, generation, column));
+        }
+    }
+    blocks
+}
+
+/// Reads a column's entries of a span from whichever of its copies is intact.
+pub(super) async fn read(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    span: u32,
+    of: Column,
+) -> Option<Vec<IndexEntry>> {
+    let (copies, columns) = {
+        let state = core.state.borrow();
+        (state.geometry.index_copies(), state.scheme().columns())
+    };
+    for copy in 0..copies {
+        let holder = Column::of((of.index() + copy as usize) % columns);
+        if let Some(entries) = read_copy(core, slot, span, holder, copy).await {
+            return Some(entries);
+        }
+    }
+    None
+}
+
+/// Reads one copy: number `copy` in the run of column `holder`.
+pub(super) async fn read_copy(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    span: u32,
+    holder: Column,
+    copy: u32,
+) -> Option<Vec<IndexEntry>> {
+    let (at, blocks, expected) = {
+        let state = core.state.borrow();
+        let segment = state.segments.get(slot)?;
+        let zone = segment.zones[holder.index()]?.zone;
+        let geometry = &state.geometry;
+        let at = ZoneAddress { zone, offset: geometry.index_offset(span, copy) };
+        let expected = Expected {
+            array: state.config.array,
+            segment: segment.id,
+            generation: segment.generation,
+            span,
+            column: geometry.indexed_column(holder, copy),
+            entries: geometry.rows_of_span(span).len() * geometry.chunk_blocks() as usize,
+        };
+        (at, BlockCount(geometry.index_blocks(span)), expected)
+    };
+    let payload = core.read_zone(holder, at, blocks).await.ok()?;
+    let entries = decode_copy(&payload, &expected);
+    if entries.is_none() {
+        core.state.borrow_mut().members[holder.index()].errors.checksum += 1;
+    }
+    entries
+}
+
+/// How many blocks of one copy are damaged: none, or those that do not decode.
+pub(super) async fn damaged_blocks(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    span: u32,
+    holder: Column,
+    copy: u32,
+) -> u64 {
+    let (at, blocks, array, generation) = {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        let Some(zone) = segment.zones[holder.index()] else { return 0 };
+        let offset = state.geometry.index_offset(span, copy);
+        let at = ZoneAddress { zone: zone.zone, offset };
+        let blocks = state.geometry.index_blocks(span);
+        (at, blocks, state.config.array, segment.generation)
+    };
+    let seed = Seed::of(array);
+    let mut damaged = 0;
+    for block in 0..blocks {
+        let at = ZoneAddress { zone: at.zone, offset: at.offset.plus(BlockCount(block)) };
+        let read = core.read_zone(holder, at, BlockCount(1)).await;
+        let intact = read.is_ok_and(|payload| {
+            let block = payload.block(0);
+            let oob = Oob::verify_other(seed, &payload.block_oob(0), &block, Place::Index);
+            oob.is_some_and(|oob| oob.generation == generation)
+                && IndexBlock::decode(&block, array).is_ok()
+        });
+        damaged += u64::from(!intact);
+    }
+    damaged
+}
+
+struct Expected {
+    array: ArrayUuid,
+    segment: u64,
+    generation: u64,
+    span: u32,
+    column: Column,
+    entries: usize,
+}
+
+fn decode_copy(payload: &Payload, expected: &Expected) -> Option<Vec<IndexEntry>> {
+    let seed = Seed::of(expected.array);
+    let mut entries = Vec::with_capacity(expected.entries);
+    for (at, block) in payload.iter_blocks().enumerate() {
+        let oob = Oob::verify_other(seed, &payload.block_oob(at), &block, Place::Index)?;
+        let decoded = IndexBlock::decode(&block, expected.array).ok()?;
+        let right = oob.generation == expected.generation
+            && decoded.segment == expected.segment
+            && decoded.generation == expected.generation
+            && decoded.span == expected.span
+            && decoded.column == expected.column
+            && decoded.first as usize == entries.len();
+        if !right {
+            return None;
+        }
+        entries.extend(decoded.entries);
+    }
+    (entries.len() == expected.entries).then_some(entries)
+}

@@ -1,0 +1,128 @@
+//! Requests under way, so that overlapping ones take effect in the order of their admission.
+//!
+//! Writes run together even where they overlap: the newest sequence wins when they complete, and
+//! only blocks with writes in flight need a sequence in memory. A trim covers too many blocks for
+//! that; it excludes overlapping requests admitted after it and waits for those before it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use zoneweave_zoned::Lba;
+
+#[derive(Debug, Default)]
+struct Writes {
+    /// How many writes of this block are in flight.
+    count: u32,
+    /// The newest sequence that took effect while there were any.
+    applied: u64,
+}
+
+/// Identifies a trim while it is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TrimTicket(u64);
+
+/// The requests under way.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    writes: BTreeMap<Lba, Writes>,
+    trims: BTreeMap<TrimTicket, Range<u64>>,
+    tickets: u64,
+}
+
+impl InFlight {
+    /// Whether a write of the range has to wait for a trim.
+    #[must_use]
+    pub(super) fn write_must_wait(&self, range: &Range<u64>) -> bool {
+        self.trims.values().any(|trim| overlap(trim, range))
+    }
+
+    /// Counts the blocks of a write in.
+    pub(super) fn begin_write(&mut self, range: Range<u64>) {
+        for lba in range {
+            self.writes.entry(Lba(lba)).or_default().count += 1;
+        }
+    }
+
+    /// Counts one block of a write out. `sequence` is that of a completed write, `None` of one
+    /// that failed. Returns whether the write is the newest to complete, and so takes effect.
+    ///
+    /// # Panics
+    /// If no write of the block is in flight.
+    pub(super) fn end_write(&mut self, lba: Lba, sequence: Option<u64>) -> bool {
+        let writes = self.writes.get_mut(&lba).expect("a write in flight");
+        writes.count -= 1;
+        let newest = sequence.is_some_and(|sequence| sequence > writes.applied);
+        if let Some(sequence) = sequence.filter(|_| newest) {
+            writes.applied = sequence;
+        }
+        if writes.count == 0 {
+            self.writes.remove(&lba);
+        }
+        newest
+    }
+
+    /// Registers a trim: overlapping requests wait from now on.
+    pub(super) fn begin_trim(&mut self, range: Range<u64>) -> TrimTicket {
+        let ticket = TrimTicket(self.tickets);
+        self.tickets += 1;
+        self.trims.insert(ticket, range);
+        ticket
+    }
+
+    /// Whether a registered trim has to wait for requests admitted before it.
+    #[must_use]
+    pub(super) fn trim_must_wait(&self, ticket: TrimTicket) -> bool {
+        let range = &self.trims[&ticket];
+        let earlier = self.trims.range(..ticket).any(|(_, trim)| overlap(trim, range));
+        earlier || self.writes.range(Lba(range.start)..Lba(range.end)).next().is_some()
+    }
+
+    /// Ends a trim.
+    pub(super) fn end_trim(&mut self, ticket: TrimTicket) {
+        self.trims.remove(&ticket);
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub(super) fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.trims.is_empty()
+    }
+}
+
+const fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_sequence_wins_in_whatever_order_writes_complete() {
+        let mut inflight = InFlight::default();
+        inflight.begin_write(5..6);
+        inflight.begin_write(5..7);
+        inflight.begin_write(5..6);
+        assert!(inflight.end_write(Lba(5), Some(2)));
+        assert!(!inflight.end_write(Lba(5), Some(1)));
+        assert!(inflight.end_write(Lba(5), Some(3)));
+        assert!(!inflight.end_write(Lba(6), None));
+        assert!(inflight.is_empty());
+    }
+
+    #[test]
+    fn a_trim_waits_for_earlier_requests_and_later_ones_wait_for_it() {
+        let mut inflight = InFlight::default();
+        inflight.begin_write(10..12);
+        let first = inflight.begin_trim(0..11);
+        let second = inflight.begin_trim(0..5);
+        assert!(inflight.trim_must_wait(first));
+        assert!(inflight.trim_must_wait(second));
+        assert!(inflight.write_must_wait(&(10..11)));
+        assert!(!inflight.write_must_wait(&(11..12)));
+        inflight.end_write(Lba(10), Some(1));
+        assert!(!inflight.trim_must_wait(first));
+        inflight.end_trim(first);
+        assert!(!inflight.trim_must_wait(second));
+    }
+}

@@ -1,0 +1,159 @@
+//! Sizes and reserves, derived from the array's shape.
+//!
+//! The volume stays writable at any fill because user writes stop taking segments while
+//! [`RESERVE_SEGMENTS`] are left, and because the volume is smaller than the remaining segments
+//! by more than a stripe each: some segment then always frees more than moving it costs.
+
+use thiserror::Error;
+use zoneweave_zoned::{BlockCount, Geometry};
+
+use crate::layout::Scheme;
+use crate::log::format::{ArrayConfig, StreamKind};
+use crate::log::geometry::SegmentGeometry;
+use crate::log::index::PbaSpace;
+
+/// Zones of each member that hold superblock records.
+pub const SUPERBLOCK_ZONES: u32 = 2;
+
+/// Segments that user writes leave free, for relocation to work with.
+pub const RESERVE_SEGMENTS: u32 = 1;
+
+/// Segments that may be open at a time: one for users, one for relocation.
+const OPEN_SEGMENTS: u32 = 2;
+
+/// Active zones a member must offer: superblock, user, relocation and rebuild, and as many for
+/// what a crash leaves behind.
+pub const MIN_ACTIVE_ZONES: u32 = 8;
+
+/// Zones used of each member. Larger drives work but are not filled.
+const MAX_ZONES: u32 = 1 << 20;
+
+/// Why no array of this shape can be made.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum LimitError {
+    /// Zones too small.
+    #[error(
+        "zones of {capacity} are too small: a zone must hold a header, a row of {chunk_blocks} \
+         blocks and its index"
+    )]
+    ZoneTooSmall {
+        /// The capacity found.
+        capacity: BlockCount,
+        /// The chunk size asked for.
+        chunk_blocks: u32,
+    },
+    /// Too few zones.
+    #[error("{zones} zones per drive are too few: at least {needed} are needed")]
+    TooFewZones {
+        /// The number found.
+        zones: u32,
+        /// The number needed.
+        needed: u32,
+    },
+    /// The volume would be too large for its drives.
+    #[error(
+        "a volume of {asked} blocks does not fit: these drives hold at most {most} blocks \
+         ({} MiB); use a smaller --size or more drives",
+        most / 256
+    )]
+    VolumeTooLarge {
+        /// The size asked for.
+        asked: u64,
+        /// The largest possible.
+        most: u64,
+    },
+    /// A drive allows too few active zones.
+    #[error("a drive allows {limit} active zones; at least {MIN_ACTIVE_ZONES} are needed")]
+    TooFewActiveZones {
+        /// Its limit.
+        limit: u32,
+    },
+    /// A drive cannot append chunks as large as asked for.
+    #[error("chunks of {chunk_blocks} blocks are above a drive's append limit of {limit}")]
+    AppendTooLarge {
+        /// The chunk size.
+        chunk_blocks: u32,
+        /// The limit.
+        limit: BlockCount,
+    },
+    /// A drive has no metadata beside its blocks.
+    #[error("a drive stores no metadata beside its blocks: format it with 64 bytes of metadata")]
+    NoMetadata,
+    /// A volume of nothing.
+    #[error("a volume needs at least one block: give --size")]
+    EmptyVolume,
+}
+
+/// The largest volume that stays writable for ever.
+#[must_use]
+pub fn largest_volume(geometry: &SegmentGeometry, zones: u32) -> u64 {
+    let segments = u64::from(zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES));
+    let usable = segments.saturating_sub(u64::from(RESERVE_SEGMENTS + OPEN_SEGMENTS));
+    let stripe_blocks = geometry.scheme().data() as u64 * u64::from(geometry.chunk_blocks());
+    // One stripe of garbage per segment makes progress certain; 5 % make it bearable.
+    let slack = (geometry.data_blocks() / 20).max(stripe_blocks);
+    usable * geometry.data_blocks().saturating_sub(slack)
+}
+
+/// Segments an array has room for.
+#[must_use]
+pub fn segment_slots(config: &ArrayConfig) -> u32 {
+    config.zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES)
+}
+
+/// Checks a drive against what every member has to offer.
+///
+/// # Errors
+/// The first thing missing.
+pub fn check_drive(drive: &Geometry, chunk_blocks: u32, tabled: bool) -> Result<(), LimitError> {
+    if drive.oob != zoneweave_zoned::OobKind::Separate {
+        return Err(LimitError::NoMetadata);
+    }
+    if let Some(limit) = drive.max_active.filter(|limit| *limit < MIN_ACTIVE_ZONES) {
+        return Err(LimitError::TooFewActiveZones { limit });
+    }
+    let limit = if tabled { drive.append_limit } else { drive.max_transfer };
+    if limit.0 < chunk_blocks {
+        return Err(LimitError::AppendTooLarge { chunk_blocks, limit });
+    }
+    Ok(())
+}
+
+/// Checks a shape and a size; returns the segment shape and the width of index entries.
+///
+/// # Errors
+/// The first thing impossible.
+pub fn check_array(
+    scheme: Scheme,
+    zone_capacity: BlockCount,
+    zones: u32,
+    chunk_blocks: u32,
+    group_rows: u32,
+    volume_blocks: u64,
+) -> Result<(SegmentGeometry, u8), LimitError> {
+    let geometry = SegmentGeometry::new(scheme, zone_capacity, chunk_blocks, group_rows)
+        .filter(|_| zone_capacity.0 >= 8)
+        .ok_or(LimitError::ZoneTooSmall { capacity: zone_capacity, chunk_blocks })?;
+    let needed = SUPERBLOCK_ZONES + RESERVE_SEGMENTS + OPEN_SEGMENTS + 1;
+    if zones < needed {
+        return Err(LimitError::TooFewZones { zones, needed });
+    }
+    let most = largest_volume(&geometry, zones);
+    if volume_blocks == 0 {
+        return Err(LimitError::EmptyVolume);
+    }
+    if volume_blocks > most {
+        return Err(LimitError::VolumeTooLarge { asked: volume_blocks, most });
+    }
+    let slots = zones.min(MAX_ZONES) - SUPERBLOCK_ZONES;
+    Ok((geometry, PbaSpace::new(&geometry).entry_bytes(slots)))
+}
+
+/// How many free segments a stream may go down to.
+#[must_use]
+pub const fn reserve_for(stream: StreamKind) -> u32 {
+    match stream {
+        StreamKind::User => RESERVE_SEGMENTS,
+        StreamKind::Relocation => 0,
+    }
+}

@@ -1,0 +1,71 @@
+//! The array's members as the running engine sees them.
+
+use std::rc::Rc;
+
+use serde::Serialize;
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::ZonedDevice;
+
+use crate::log::format::{MemberEntry, MemberState};
+use crate::log::zone_pool::ZonePool;
+
+/// What went wrong with a member since the volume was started, and what was done about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemberErrors {
+    /// Reads the drive failed.
+    pub read: u64,
+    /// Writes, resets and flushes the drive failed.
+    pub write: u64,
+    /// Blocks that the drive returned but that were not what was written.
+    pub checksum: u64,
+    /// Damaged or unreadable blocks whose contents were restored from other members.
+    pub repaired: u64,
+    /// Blocks that could not be restored.
+    pub unrepairable: u64,
+}
+
+/// One member.
+pub(super) struct Member {
+    /// Its row of the member table.
+    pub entry: MemberEntry,
+    /// The drive; `None` if it is missing or has failed.
+    pub device: Option<Rc<dyn ZonedDevice>>,
+    /// Why it failed, for people.
+    pub failure: Option<String>,
+    /// Its free zones.
+    pub pool: ZonePool,
+    /// Zones it holds open or closed, as far as this engine made them so.
+    pub active_zones: u32,
+    /// Zones that hold something nobody accounts for; never touched.
+    pub orphan_zones: u32,
+    /// What went wrong.
+    pub errors: MemberErrors,
+    /// Writes that failed in a row; a few of them make the member fail.
+    pub write_failures_in_row: u32,
+    /// When the drive last answered.
+    pub seen: Nanos,
+}
+
+impl Member {
+    /// A member that is present if it has a device.
+    #[must_use]
+    pub(super) fn new(entry: MemberEntry, device: Option<Rc<dyn ZonedDevice>>) -> Self {
+        Self {
+            entry,
+            device,
+            failure: None,
+            pool: ZonePool::default(),
+            active_zones: 0,
+            orphan_zones: 0,
+            errors: MemberErrors::default(),
+            write_failures_in_row: 0,
+            seen: Nanos::ZERO,
+        }
+    }
+
+    /// The drive, if it takes part in new stripes.
+    #[must_use]
+    pub(super) fn writable(&self) -> Option<Rc<dyn ZonedDevice>> {
+        (self.entry.state != MemberState::Failed).then(|| self.device.clone()).flatten()
+    }
+}

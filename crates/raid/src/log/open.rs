@@ -1,0 +1,164 @@
+//! Opening a segment: zones, numbers, and a header that is durable before anything else.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::{Status, ZoneAction, ZoneAddress, ZonedDeviceExt};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
+use crate::log::index::SegmentSlot;
+use crate::log::segment::{ColumnZone, Phase, Segment};
+use crate::log::state::State;
+use crate::log::superblock::structured_payload;
+
+/// Segment numbers reserved on media at a time.
+pub(super) const SEGMENT_STEP: u64 = 64;
+
+/// Opens a segment for a stream; if that fails the state says why and the writer decides again.
+pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
+    if !raise_ceilings(core).await {
+        return;
+    }
+    make_room_for_active_zones(core).await;
+    let Some((slot, header)) = allocate(&mut core.state.borrow_mut(), kind) else { return };
+    let array = core.state.borrow().config.array;
+    let block = header.encode(array);
+    let writes = header.zones.iter().enumerate().filter_map(|(column, zone)| {
+        let column = Column::of(column);
+        let device = core.device(column);
+        let zone = (*zone)?;
+        let payload =
+            structured_payload(array, block.clone(), Place::Header, header.generation, column);
+        Some(async move {
+            let Some(device) = device else { return (column, Err(Status::DeviceGone)) };
+            let written = device.write(ZoneAddress::new(zone, 0), payload, true).await;
+            (column, written.map(|_| ()))
+        })
+    });
+    let results = futures_util::future::join_all(writes).await;
+    let mut all_written = true;
+    for (column, result) in results {
+        all_written &= result.is_ok();
+        core.note_write(column, result);
+    }
+    let mut state = core.state.borrow_mut();
+    if !all_written {
+        state.abandon(slot);
+    }
+    drop(state);
+    core.changed.open();
+}
+
+/// Keeps the ceilings on media well above what is given out. Nothing above a ceiling is given out
+/// before the record that raises it is durable.
+pub(super) async fn raise_ceilings(core: &Rc<Core>) -> bool {
+    let raised = {
+        let mut state = core.state.borrow_mut();
+        let step = sequence_step(&state);
+        let sequences = state.next_sequence + step / 2 >= state.sequence_ceiling;
+        if !sequences && state.next_segment + 1 < state.segment_ceiling {
+            return true;
+        }
+        let raised = (state.next_sequence + step, state.next_segment + SEGMENT_STEP);
+        state.ceilings_to_record = raised;
+        raised
+    };
+    let committed = core.superblock.commit(core, RecordBody::State).await.is_ok();
+    if committed {
+        let mut state = core.state.borrow_mut();
+        state.sequence_ceiling = state.sequence_ceiling.max(raised.0);
+        state.segment_ceiling = state.segment_ceiling.max(raised.1);
+    }
+    committed
+}
+
+/// Sequences reserved on media at a time: several segments' worth.
+#[must_use]
+pub(super) fn sequence_step(state: &State) -> u64 {
+    (state.geometry.data_blocks() * 8).max(1 << 20)
+}
+
+/// Where crashes have left so many zones open that the drives would refuse another, finishes
+/// the leftovers with the least in them. Never happens without several crashes in a row.
+async fn make_room_for_active_zones(core: &Rc<Core>) {
+    let victims = {
+        let state = core.state.borrow();
+        let tight = state.members.iter().any(|member| {
+            let limit = member.device.as_ref().and_then(|device| device.geometry().max_active);
+            limit.is_some_and(|limit| member.active_zones + 2 > limit)
+        });
+        if !tight {
+            return;
+        }
+        let leftovers = state.segments.iter();
+        let leftovers = leftovers.filter(|(_, s)| {
+            s.phase == Phase::Leftover && s.holds_active_zones && s.in_flight == 0 && !s.busy
+        });
+        leftovers.map(|(slot, _)| slot).collect::<Vec<_>>()
+    };
+    for slot in victims {
+        finish_zones(core, slot).await;
+    }
+}
+
+async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
+    let Some(zones) = core.state.borrow().segments.get(slot).map(|s| s.zones.clone()) else {
+        return;
+    };
+    let finishes = zones.into_iter().enumerate().filter_map(|(column, zone)| {
+        let column = Column::of(column);
+        let device = core.device(column)?;
+        let zone = zone?;
+        Some(async move { (column, device.manage(zone.zone, ZoneAction::Finish).await) })
+    });
+    let results = futures_util::future::join_all(finishes).await;
+    let mut state = core.state.borrow_mut();
+    if results.iter().all(|(_, result)| result.is_ok()) {
+        for (column, _) in results {
+            let member = &mut state.members[column.index()];
+            member.active_zones = member.active_zones.saturating_sub(1);
+        }
+        if let Some(segment) = state.segments.get_mut(slot) {
+            segment.holds_active_zones = false;
+        }
+    }
+}
+
+/// Takes a slot, a zone of every member, and numbers; `None` if something changed meanwhile.
+fn allocate(state: &mut State, kind: StreamKind) -> Option<(SegmentSlot, SegmentHeader)> {
+    let allowed = state.stopped.is_none()
+        && !state.membership_dirty
+        && state.stream(kind).open.is_none()
+        && state.free_segments() > crate::log::limits::reserve_for(kind);
+    if !allowed {
+        return None;
+    }
+    let slot = state.segments.vacant()?;
+    let zones: Vec<_> = state
+        .members
+        .iter_mut()
+        .map(|member| {
+            member.writable()?;
+            let (zone, resets) = member.pool.take().expect("free segments were counted");
+            member.active_zones += 1;
+            Some(ColumnZone { zone, resets })
+        })
+        .collect();
+    let segment = state.next_segment;
+    assert!(segment < state.segment_ceiling, "segment {segment} reaches its ceiling");
+    state.next_segment += 1;
+    let header = SegmentHeader {
+        segment,
+        generation: state.take_sequence(),
+        epoch: state.epoch.number,
+        stream: kind,
+        tabled: state.config.tabled,
+        geometry: state.geometry,
+        zone_capacity: state.config.zone_capacity,
+        zones: zones.iter().map(|zone| zone.map(|zone| zone.zone)).collect(),
+    };
+    state.segments.insert(slot, Segment::new(&header, zones, Phase::Open));
+    state.stream(kind).open = Some(slot);
+    Some((slot, header))
+}

@@ -1,0 +1,130 @@
+//! Blocks waiting to become part of a stripe.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_runtime::{Receiver, Sender, oneshot};
+use zoneweave_zoned::{BlockError, Lba};
+
+use crate::log::format::{ContentKind, EXTENTS_PER_TOMBSTONE, TrimExtent};
+use crate::log::index::{Pba, SegmentSlot};
+
+/// Tells whoever waits for several blocks that the last of them is done, and the first error.
+#[derive(Clone)]
+pub(super) struct Ticket(Rc<RefCell<TicketState>>);
+
+struct TicketState {
+    remaining: u64,
+    error: Option<BlockError>,
+    sender: Option<Sender<Result<(), BlockError>>>,
+}
+
+/// The waiting end of a [`Ticket`].
+pub(super) type TicketReceiver = Receiver<Result<(), BlockError>>;
+
+impl Ticket {
+    /// A ticket for `parts` parts.
+    #[must_use]
+    pub(super) fn new(parts: u64) -> (Self, TicketReceiver) {
+        assert!(parts > 0, "a ticket for nothing");
+        let (sender, receiver) = oneshot();
+        let state = TicketState { remaining: parts, error: None, sender: Some(sender) };
+        (Self(Rc::new(RefCell::new(state))), receiver)
+    }
+
+    /// One part is done.
+    pub(super) fn done(&self, result: Result<(), BlockError>) {
+        let finished = {
+            let mut state = self.0.borrow_mut();
+            state.remaining -= 1;
+            if let Err(error) = result {
+                state.error.get_or_insert(error);
+            }
+            if state.remaining > 0 {
+                return;
+            }
+            let outcome = state.error.take().map_or(Ok(()), Err);
+            state.sender.take().map(|sender| (sender, outcome))
+        };
+        if let Some((sender, outcome)) = finished {
+            sender.send(outcome);
+        }
+    }
+}
+
+/// Where a block comes from, which decides whether it takes effect when it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A request: the newest sequence takes effect.
+    User,
+    /// Moved from another place: takes effect if the index still points there.
+    Relocation {
+        /// The place.
+        from: Pba,
+    },
+}
+
+/// A data block on its way into a stripe.
+#[derive(Clone)]
+pub(super) struct PendingData {
+    /// The block of the volume.
+    pub lba: Lba,
+    /// Its sequence, kept when it is moved.
+    pub sequence: u64,
+    /// [`ContentKind::Data`] or [`ContentKind::Lost`].
+    pub kind: ContentKind,
+    /// The contents.
+    pub data: Bytes,
+    /// Their seeded checksum.
+    pub data_checksum: u32,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whom to tell.
+    pub ticket: Ticket,
+}
+
+/// A trimmed extent on its way into a tombstone block.
+#[derive(Clone)]
+pub(super) struct PendingTrim {
+    /// The extent.
+    pub extent: TrimExtent,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whom to tell.
+    pub ticket: Ticket,
+}
+
+/// One block of a stripe to be.
+#[derive(Clone)]
+pub(super) enum PendingBlock {
+    /// A data block.
+    Data(PendingData),
+    /// A tombstone block, while it can take more extents.
+    Tombstone(Vec<PendingTrim>),
+}
+
+/// A queue of blocks and the segment they go to.
+#[derive(Default)]
+pub(super) struct Stream {
+    /// Waiting blocks, oldest first.
+    pub queue: VecDeque<PendingBlock>,
+    /// How many of them have to be durable when they are acknowledged.
+    pub fua: u64,
+    /// The segment being filled.
+    pub open: Option<SegmentSlot>,
+}
+
+impl Stream {
+    /// Queues a trimmed extent, in the last waiting tombstone block if it has room.
+    pub(super) fn push_trim(&mut self, trim: PendingTrim) {
+        if let Some(PendingBlock::Tombstone(trims)) = self.queue.back_mut()
+            && trims.len() < EXTENTS_PER_TOMBSTONE
+        {
+            trims.push(trim);
+            return;
+        }
+        self.queue.push_back(PendingBlock::Tombstone(vec![trim]));
+    }
+}

@@ -1,0 +1,204 @@
+//! The read path: look up, read, verify, and rebuild what does not verify.
+//!
+//! A segment is pinned while blocks of it are read, so its zones are not reset underneath. Every
+//! block returned was verified against the identity of the block asked for; a block that cannot
+//! be verified nor rebuilt is an error, never zeros.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_zoned::{BlockCount, BlockError, Lba, Payload, Status, ZoneAddress, zero_blocks};
+
+use crate::log::core::Core;
+use crate::log::format::{BlockIdentity, ContentKind};
+use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::reconstruct::{rebuild_block, verify};
+
+/// Blocks read from one zone in one command.
+const RUN_BLOCKS: u32 = 32;
+
+/// Keeps a segment's zones from being reset.
+pub(super) struct Pin {
+    core: Rc<Core>,
+    slot: SegmentSlot,
+}
+
+impl Pin {
+    /// Pins a segment.
+    #[must_use]
+    pub(super) fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
+        core.state.borrow_mut().segments[slot].readers += 1;
+        Self { core: core.clone(), slot }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let idle = {
+            let mut state = self.core.state.borrow_mut();
+            let readers = &mut state.segments[self.slot].readers;
+            *readers -= 1;
+            *readers == 0
+        };
+        if idle {
+            self.core.changed.open();
+        }
+    }
+}
+
+/// A block found, with its identity.
+#[derive(Clone, Debug)]
+pub(super) struct FoundBlock {
+    /// The data.
+    pub data: Bytes,
+    /// Its identity.
+    pub identity: BlockIdentity,
+}
+
+/// Reads a range of the volume.
+///
+/// # Errors
+/// The first block that is lost.
+pub(super) async fn read_range(
+    core: &Rc<Core>,
+    lba: Lba,
+    blocks: u32,
+) -> Result<Vec<Bytes>, BlockError> {
+    let places: Vec<_> = {
+        let state = core.state.borrow();
+        (0..blocks.into()).map(|at| state.data_place(lba.plus(at))).collect()
+    };
+    let mapped: Vec<_> = places.iter().flatten().copied().collect();
+    let _pins = pin_all(core, &mapped);
+    let mut found = read_places(core, &mapped).await.into_iter();
+    core.state.borrow_mut().counters.user_blocks_read += u64::from(blocks);
+    let mut data = Vec::with_capacity(places.len());
+    for (at, place) in (0..).zip(places) {
+        let lba = lba.plus(at);
+        let Some(_) = place else {
+            data.push(zero_blocks(BlockCount(1)));
+            continue;
+        };
+        let block = found.next().expect("one result a place");
+        let block = block
+            .filter(|block| block.identity.kind == ContentKind::Data && block.identity.lba == lba);
+        data.push(block.ok_or(BlockError::Unrecoverable { lba })?.data);
+    }
+    Ok(data)
+}
+
+/// Pins every segment that holds one of the places.
+#[must_use]
+pub(super) fn pin_all(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Pin> {
+    let mut slots: Vec<_> = places.iter().map(|place| place.slot).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots.into_iter().map(|slot| Pin::new(core, slot)).collect()
+}
+
+/// Reads data blocks by place, verified, rebuilt where they are damaged or their member is
+/// missing. The segments must be pinned.
+pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
+    let runs = runs_of(core, places);
+    let reads = runs.iter().map(|run| read_run(core, run, places));
+    let mut found: Vec<Option<FoundBlock>> = vec![None; places.len()];
+    for (run, blocks) in runs.iter().zip(futures_util::future::join_all(reads).await) {
+        for (at, block) in run.members.iter().zip(blocks) {
+            found[*at] = block;
+        }
+    }
+    found
+}
+
+/// Blocks that lie one behind the other in a zone.
+struct Run {
+    /// Positions in the list of places, in order of their address.
+    members: Vec<usize>,
+    at: Option<ZoneAddress>,
+}
+
+fn runs_of(core: &Core, places: &[BlockPlace]) -> Vec<Run> {
+    let state = core.state.borrow();
+    let mut order: Vec<_> = (0..places.len()).collect();
+    order.sort_by_key(|at| places[*at]);
+    let address = |place: BlockPlace| {
+        let zone = state.segments[place.slot].zones[place.column.index()]?.zone;
+        Some(ZoneAddress { zone, offset: state.geometry.offset_of(place.block) })
+    };
+    let mut runs: Vec<Run> = Vec::new();
+    for at in order {
+        let here = address(places[at]);
+        if let (Some(run), Some(here)) = (runs.last_mut(), here)
+            && let Some(start) = run.at
+            && let Ok(length) = u32::try_from(run.members.len())
+            && places[run.members[0]].column == places[at].column
+            && start.zone == here.zone
+            && start.offset.plus(BlockCount(length)) == here.offset
+            && length < RUN_BLOCKS
+        {
+            run.members.push(at);
+            continue;
+        }
+        runs.push(Run { members: vec![at], at: here });
+    }
+    runs
+}
+
+async fn read_run(core: &Rc<Core>, run: &Run, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
+    let first = places[run.members[0]];
+    let length = BlockCount(u32::try_from(run.members.len()).expect("at most 32"));
+    let read = match run.at {
+        Some(at) => Some(core.read_zone(first.column, at, length).await),
+        None => None,
+    };
+    let mut blocks = Vec::with_capacity(run.members.len());
+    for (at, member) in run.members.iter().enumerate() {
+        let place = places[*member];
+        let good = read.as_ref().and_then(|read| read.as_ref().ok());
+        let good = good.and_then(|payload| intact(core, payload, at, place));
+        blocks.push(match good {
+            Some(block) => Some(block),
+            None => repair(core, place, read.as_ref()).await,
+        });
+    }
+    blocks
+}
+
+fn intact(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
+    let data = payload.block(at);
+    let oob = verify(&core.state.borrow(), place, place.column, &data, &payload.block_oob(at))?;
+    let (stripe, row) = {
+        let state = core.state.borrow();
+        let (row, _) = state.geometry.row_of(place.block);
+        (state.segments[place.slot].stripe_of(&state.geometry, place.column, row), row)
+    };
+    let _ = row;
+    (oob.stripe == stripe).then_some(())?;
+    Some(FoundBlock { data, identity: oob.identity()? })
+}
+
+/// Rebuilds a block that is missing, unreadable or damaged, and notes which.
+async fn repair(
+    core: &Rc<Core>,
+    place: BlockPlace,
+    read: Option<&Result<Payload, Status>>,
+) -> Option<FoundBlock> {
+    let rebuilt = rebuild_block(core, place).await;
+    let mut state = core.state.borrow_mut();
+    state.counters.degraded_reads += 1;
+    let failed_drive = matches!(read, None | Some(Err(Status::DeviceGone)));
+    if !failed_drive {
+        let errors = &mut state.members[place.column.index()].errors;
+        errors.checksum += u64::from(matches!(read, Some(Ok(_))));
+        match &rebuilt {
+            Some(_) => errors.repaired += 1,
+            None => errors.unrepairable += 1,
+        }
+        state.segments[place.slot].damaged = true;
+        drop(state);
+        core.changed.open();
+    }
+    let rebuilt = rebuilt?;
+    let identity = BlockIdentity::decode(&rebuilt.coded)?;
+    Some(FoundBlock { data: rebuilt.data, identity })
+}

@@ -1,0 +1,427 @@
+//! Rebuilding a replaced member, while users are served.
+//!
+//! New segments include the new drive from the start. A sealed segment gets its missing column
+//! back in a zone of the new drive: header, chunks in the rows the index knows, index runs. The
+//! zone counts only when it is written to its end and durable, so a restart goes on with the
+//! segments that lack a whole column, and nothing else needs to be recorded. Segments that were
+//! open are moved out instead. A block that cannot be rebuilt becomes a typed hole: the column
+//! is whole, and reading that block is an error.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use thiserror::Error;
+use zoneweave_zoned::{
+    BlockCount, OOB_BYTES, Payload, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+    zero_blocks,
+};
+
+use crate::layout::{Column, Role};
+use crate::log::collect::span_entries;
+use crate::log::core::Core;
+use crate::log::create::{empty_drive, holds_something, superblock_zones};
+use crate::log::format::{
+    CODED_BYTES, IndexEntry, MemberEntry, MemberState, MemberUuid, Oob, Place, SegmentHeader,
+};
+use crate::log::geometry::Row;
+use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index_run::{fill_up, run_of, write_run};
+use crate::log::limits::{LimitError, check_drive};
+use crate::log::member::Member;
+use crate::log::read::Pin;
+use crate::log::reconstruct::rebuild_block;
+use crate::log::segment::{ColumnZone, Phase};
+use crate::log::state::UNRECORDED;
+use crate::log::status::Progress;
+use crate::log::stripe::{StripeIdentity, oob_record};
+use crate::log::superblock::{SuperblockCursor, structured_payload};
+use crate::log::volume::AdminError;
+
+/// Blocks rebuilt together.
+const BATCH_BLOCKS: u32 = 64;
+
+/// Why a replacement or rebuild did not come to its end.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ReplaceError {
+    /// The request makes no sense.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The drive does not offer what a member must.
+    #[error("the new drive does not fit: {0}")]
+    DoesNotFit(LimitError),
+    /// The drive is smaller than the others.
+    #[error(
+        "the new drive is too small: it has {zones} zones of {capacity}, {needed_zones} of \
+         {needed_capacity} are needed"
+    )]
+    TooSmall {
+        /// Its zones.
+        zones: u32,
+        /// Their capacity.
+        capacity: BlockCount,
+        /// Zones needed.
+        needed_zones: u32,
+        /// Capacity needed.
+        needed_capacity: BlockCount,
+    },
+    /// The drive has no zones for a superblock.
+    #[error("the new drive has no two writable zones for its superblock")]
+    NoSuperblockZones,
+    /// The slot's drive works, and another replacement is under way.
+    #[error("{slot} is being rebuilt already")]
+    AlreadyRebuilding {
+        /// The slot.
+        slot: Column,
+    },
+    /// The drive failed while it was prepared or rebuilt.
+    #[error("the new drive failed: {0}")]
+    DriveFailed(Status),
+    /// The volume stopped.
+    #[error("the volume has stopped: {0}")]
+    Stopped(&'static str),
+}
+
+/// Puts a drive into a slot and rebuilds it. What the drive holds is destroyed.
+///
+/// # Errors
+/// As [`ReplaceError`] tells.
+pub(super) async fn replace(
+    core: &Rc<Core>,
+    column: Column,
+    device: Rc<dyn ZonedDevice>,
+    uuid: MemberUuid,
+) -> Result<(), ReplaceError> {
+    let _admin = core.admin.acquire().await;
+    check(core, column, &*device)?;
+    retire(core, column).await?;
+    let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
+    let superblocks = superblock_zones(&zones).ok_or(ReplaceError::NoSuperblockZones)?;
+    empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
+    {
+        let mut state = core.state.borrow_mut();
+        let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
+        let mut member = Member::new(entry, Some(device));
+        member.seen = core.handle.now();
+        for info in &zones {
+            let usable = !matches!(
+                info.state,
+                zoneweave_zoned::ZoneState::Offline | zoneweave_zoned::ZoneState::ReadOnly
+            );
+            if usable && !superblocks.contains(&info.zone) {
+                member.pool.add(info.zone, info.resets + u64::from(holds_something(info)));
+            }
+        }
+        state.members[column.index()] = member;
+        state.membership_dirty = true;
+        // Open segments lack the new column: what comes next goes to segments that have it.
+        let open: Vec<_> = [state.user.open, state.relocation.open].into_iter().flatten().collect();
+        for slot in open {
+            state.abandon(slot);
+        }
+    }
+    let cursor = SuperblockCursor { zones: superblocks, current: 1, next: 0, other_dirty: false };
+    core.superblock.set_cursor(column, cursor);
+    core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
+    core.changed.open();
+    rebuild(core, column).await
+}
+
+/// Goes on with a rebuild that a restart interrupted.
+///
+/// # Errors
+/// As [`ReplaceError`] tells.
+pub(super) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
+    let _admin = core.admin.acquire().await;
+    let columns: Vec<_> = {
+        let state = core.state.borrow();
+        let rebuilding = |column: &Column| {
+            let member = &state.members[column.index()];
+            member.entry.state == MemberState::Rebuilding && member.device.is_some()
+        };
+        state.scheme().iter().filter(rebuilding).collect()
+    };
+    for column in columns {
+        rebuild(core, column).await?;
+    }
+    Ok(())
+}
+
+fn check(core: &Core, column: Column, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
+    let state = core.state.borrow();
+    if let Some(reason) = state.stopped {
+        return Err(ReplaceError::Stopped(reason));
+    }
+    let config = &state.config;
+    let geometry = device.geometry();
+    check_drive(geometry, config.chunk_blocks, config.tabled).map_err(ReplaceError::DoesNotFit)?;
+    if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
+        return Err(ReplaceError::TooSmall {
+            zones: geometry.zones,
+            capacity: geometry.zone_capacity,
+            needed_zones: config.zones,
+            needed_capacity: config.zone_capacity,
+        });
+    }
+    let member = &state.members[column.index()];
+    if member.entry.state == MemberState::Rebuilding && member.device.is_some() {
+        return Err(ReplaceError::AlreadyRebuilding { slot: column });
+    }
+    if member.writable().is_some() && state.lost_members() >= state.scheme().parity() {
+        return Err(AdminError::WouldLoseData { slot: column }.into());
+    }
+    Ok(())
+}
+
+/// Takes the slot's present drive out, if it is in service.
+async fn retire(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
+    if core.state.borrow().members[column.index()].writable().is_some() {
+        core.fail_member(column, Status::Aborted);
+        core.state.borrow_mut().members[column.index()].failure =
+            Some("replaced by the administrator".to_owned());
+    }
+    core.membership_settled().await;
+    core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
+}
+
+/// Rebuilds every segment that lacks the column, then puts the member in service for good.
+async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
+    let total = lacking(core, column).len() as u64;
+    let mut progress = Progress { done: 0, total };
+    core.rebuild_progress.set(Some(progress));
+    let result = rebuild_segments(core, column, &mut progress).await;
+    core.rebuild_progress.set(None);
+    result?;
+    {
+        let mut state = core.state.borrow_mut();
+        let member = &mut state.members[column.index()];
+        if member.entry.state != MemberState::Rebuilding {
+            return Err(ReplaceError::DriveFailed(Status::DeviceGone));
+        }
+        member.entry.state = MemberState::Online;
+        member.entry.since_epoch = UNRECORDED;
+        state.membership_dirty = true;
+    }
+    core.superblock.record_membership(core).await;
+    core.changed.open();
+    core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
+}
+
+/// Segments that lack the column and are not about to vanish.
+fn lacking(core: &Core, column: Column) -> Vec<SegmentSlot> {
+    let state = core.state.borrow();
+    let segments = state.segments.iter();
+    let lacking = segments.filter(|(_, segment)| {
+        segment.phase != Phase::Dead && segment.zones[column.index()].is_none()
+    });
+    lacking.map(|(slot, _)| slot).collect()
+}
+
+async fn rebuild_segments(
+    core: &Rc<Core>,
+    column: Column,
+    progress: &mut Progress,
+) -> Result<(), ReplaceError> {
+    loop {
+        check_going_on(core, column)?;
+        let left = lacking(core, column);
+        // Segments reclaimed meanwhile count as done; new ones have the column.
+        progress.done = progress.done.max(progress.total.saturating_sub(left.len() as u64));
+        core.rebuild_progress.set(Some(*progress));
+        if left.is_empty() {
+            return Ok(());
+        }
+        let next = {
+            let mut state = core.state.borrow_mut();
+            let ready = left.into_iter().find(|slot| {
+                let segment = &state.segments[*slot];
+                segment.phase == Phase::Sealed && !segment.busy
+            });
+            let zone = ready.and_then(|_| state.members[column.index()].pool.take());
+            match (ready, zone) {
+                (Some(slot), Some(zone)) => {
+                    state.segments[slot].busy = true;
+                    state.members[column.index()].active_zones += 1;
+                    Some((slot, ColumnZone { zone: zone.0, resets: zone.1 }))
+                }
+                _ => None,
+            }
+        };
+        let Some((slot, zone)) = next else {
+            // What is left is being reclaimed, or waits for a zone that reclaiming frees.
+            core.changed.wait().await;
+            continue;
+        };
+        let result = rebuild_segment(core, slot, column, zone.zone).await;
+        finish_segment(core, slot, column, zone, result.is_ok()).await;
+    }
+}
+
+fn check_going_on(core: &Core, column: Column) -> Result<(), ReplaceError> {
+    if core.closing.get() {
+        return Err(ReplaceError::Stopped("the volume is shutting down"));
+    }
+    let state = core.state.borrow();
+    if let Some(reason) = state.stopped {
+        return Err(ReplaceError::Stopped(reason));
+    }
+    match &state.members[column.index()].device {
+        Some(_) => Ok(()),
+        None => Err(ReplaceError::DriveFailed(Status::DeviceGone)),
+    }
+}
+
+/// Gives the segment its column, or the zone back.
+async fn finish_segment(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    column: Column,
+    zone: ColumnZone,
+    rebuilt: bool,
+) {
+    if !rebuilt && core.reset_zone(column, zone.zone).await.is_ok() {
+        let member = &mut core.state.borrow_mut().members[column.index()];
+        member.pool.add(zone.zone, zone.resets + 1);
+    }
+    let mut state = core.state.borrow_mut();
+    let in_service = state.members[column.index()].device.is_some();
+    let segment = &mut state.segments[slot];
+    segment.busy = false;
+    if rebuilt && in_service {
+        segment.zones[column.index()] = Some(zone);
+    }
+    let member = &mut state.members[column.index()];
+    member.active_zones = member.active_zones.saturating_sub(1);
+    drop(state);
+    core.changed.open();
+}
+
+/// Writes the whole column of a sealed segment to a zone and makes it durable.
+async fn rebuild_segment(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    column: Column,
+    zone: ZoneId,
+) -> Result<(), Status> {
+    let _pin = Pin::new(core, slot);
+    let device = core.device(column).ok_or(Status::DeviceGone)?;
+    let result = write_column(core, &device, slot, column, zone).await;
+    core.note_write(column, result);
+    result
+}
+
+async fn write_column(
+    core: &Rc<Core>,
+    device: &Rc<dyn ZonedDevice>,
+    slot: SegmentSlot,
+    column: Column,
+    zone: ZoneId,
+) -> Result<(), Status> {
+    let (header, array) = header_with(core, slot, column, zone);
+    let block = header.encode(array);
+    let payload = structured_payload(array, block, Place::Header, header.generation, column);
+    device.write(ZoneAddress::new(zone, 0), payload, false).await?;
+    let geometry = header.geometry;
+    for span in 0..geometry.spans() {
+        let entries = span_entries(core, slot, span).await;
+        let rows = geometry.rows_of_span(span);
+        let first = geometry.block_of(Row(rows.start), 0).0;
+        let end = first + (rows.end - rows.start) * geometry.chunk_blocks();
+        let most = BATCH_BLOCKS.min(device.geometry().max_transfer.0);
+        let mut start = first;
+        while start < end {
+            let count = most.min(end - start);
+            let payload = rebuild_blocks(core, slot, column, start..start + count).await;
+            let offset = geometry.offset_of(crate::log::geometry::ChunkBlock(start));
+            device.write(ZoneAddress { zone, offset }, payload, false).await?;
+            start += count;
+        }
+        let run = {
+            let state = core.state.borrow();
+            let listed = |of: Column| -> &[IndexEntry] { &entries[of.index()] };
+            run_of(&state, header.segment, header.generation, span, column, listed)
+        };
+        write_run(core, column, zone, span, run).await?;
+    }
+    fill_up(core, column, zone).await?;
+    device.flush().await
+}
+
+fn header_with(
+    core: &Core,
+    slot: SegmentSlot,
+    column: Column,
+    zone: ZoneId,
+) -> (SegmentHeader, crate::log::format::ArrayUuid) {
+    let state = core.state.borrow();
+    let segment = &state.segments[slot];
+    let mut zones: Vec<_> = segment.zones.iter().map(|zone| zone.map(|zone| zone.zone)).collect();
+    zones[column.index()] = Some(zone);
+    let header = SegmentHeader {
+        segment: segment.id,
+        generation: segment.generation,
+        epoch: state.epoch.number,
+        stream: segment.stream,
+        tabled: segment.table.is_some(),
+        geometry: state.geometry,
+        zone_capacity: state.config.zone_capacity,
+        zones,
+    };
+    (header, state.config.array)
+}
+
+/// Rebuilds consecutive chunk blocks of a column, with their metadata.
+async fn rebuild_blocks(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    column: Column,
+    blocks: std::ops::Range<u32>,
+) -> Payload {
+    let places = blocks.map(|block| BlockPlace {
+        slot,
+        column,
+        block: crate::log::geometry::ChunkBlock(block),
+    });
+    let rebuilt = futures_util::future::join_all(
+        places.map(|place| async move { (place, rebuild_block(core, place).await) }),
+    );
+    let mut data = Vec::new();
+    let mut oob = Vec::new();
+    for (place, rebuilt) in rebuilt.await {
+        let (block, coded, found) = match rebuilt {
+            Some(rebuilt) => (rebuilt.data, rebuilt.coded, true),
+            None => (zero_blocks(BlockCount(1)), [0; CODED_BYTES], false),
+        };
+        oob.extend_from_slice(&metadata(core, place, &block, coded, found));
+        data.push(block);
+    }
+    Payload { data, oob: Bytes::from(oob) }
+}
+
+fn metadata(
+    core: &Core,
+    place: BlockPlace,
+    block: &[u8],
+    coded: [u8; CODED_BYTES],
+    found: bool,
+) -> [u8; OOB_BYTES] {
+    let mut state = core.state.borrow_mut();
+    let (row, _) = state.geometry.row_of(place.block);
+    let (scheme, geometry, seed) = (state.scheme(), state.geometry, state.seed);
+    let segment = &state.segments[place.slot];
+    let stripe = segment.stripe_of(&geometry, place.column, row);
+    let role: Role = scheme.role_of(place.column, stripe);
+    let group = geometry.group_of(row);
+    let identity = StripeIdentity {
+        array: state.config.array,
+        generation: segment.generation,
+        stripe,
+        stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),
+        columns: segment.column_map() | 1 << place.column.index(),
+    };
+    let record = oob_record(scheme, identity, place.column, role, coded);
+    let record = if found { record } else { Oob { place: Place::Hole, ..record } };
+    if !found {
+        state.members[place.column.index()].errors.unrepairable += 1;
+    }
+    record.encode(seed, block, found && scheme.is_data(role))
+}

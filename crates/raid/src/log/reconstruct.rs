@@ -1,0 +1,136 @@
+//! Rebuilding one block from the other chunks of its stripe.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, ZoneAddress};
+
+use crate::layout::{Column, Role};
+use crate::log::core::Core;
+use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
+use crate::log::geometry::Row;
+use crate::log::index::BlockPlace;
+use crate::log::state::State;
+
+/// A block rebuilt from its stripe.
+#[derive(Clone, Debug)]
+pub(super) struct Rebuilt {
+    /// The data.
+    pub data: Bytes,
+    /// The coded metadata.
+    pub coded: [u8; CODED_BYTES],
+    /// The role of its chunk.
+    pub role: Role,
+    /// The stripe, counted through the segment.
+    pub stripe: u32,
+}
+
+/// A block read and verified.
+#[derive(Clone, Debug)]
+pub(super) struct Verified {
+    /// The data.
+    pub data: Bytes,
+    /// The metadata.
+    pub oob: Oob,
+}
+
+struct Source {
+    column: Column,
+    role: Role,
+    at: ZoneAddress,
+}
+
+struct Plan {
+    stripe: u32,
+    role: Role,
+    sources: Vec<Source>,
+}
+
+/// Rebuilds the block at `place` without reading it; `None` if too few other chunks are intact.
+pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
+    let plan = plan(&core.state.borrow(), place)?;
+    let needed = core.code.data_chunks();
+    if plan.sources.len() < needed {
+        return None;
+    }
+    let reads = plan.sources.iter().map(|source| async {
+        let verified = read_verified(core, place, source.column, source.at).await?;
+        let ours = verified.oob.stripe == plan.stripe && verified.oob.role == source.role;
+        ours.then_some((source.role, verified))
+    });
+    let found = futures_util::future::join_all(reads).await;
+    let found: Vec<_> = found.into_iter().flatten().collect();
+    if found.len() < needed {
+        return None;
+    }
+    decode(core, &plan, &found)
+}
+
+fn plan(state: &State, place: BlockPlace) -> Option<Plan> {
+    let geometry = &state.geometry;
+    let segment = state.segments.get(place.slot)?;
+    let (row, within) = geometry.row_of(place.block);
+    let stripe = segment.stripe_of(geometry, place.column, row);
+    let others = geometry.scheme().iter().filter(|column| *column != place.column);
+    let sources = others.filter_map(|column| {
+        let zone = segment.zones[column.index()]?.zone;
+        let row: Row = segment.row_of_stripe(geometry, column, stripe)?;
+        let offset = geometry.offset_of(geometry.block_of(row, within));
+        let role = geometry.scheme().role_of(column, stripe);
+        Some(Source { column, role, at: ZoneAddress { zone, offset } })
+    });
+    Some(Plan {
+        stripe,
+        role: geometry.scheme().role_of(place.column, stripe),
+        sources: sources.collect(),
+    })
+}
+
+fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuilt> {
+    let total = core.code.total_chunks();
+    let mut data: Vec<Option<&[u8]>> = vec![None; total];
+    let mut coded: Vec<Option<&[u8]>> = vec![None; total];
+    for (role, verified) in found {
+        data[role.index()] = Some(&verified.data);
+        coded[role.index()] = Some(&verified.oob.coded);
+    }
+    let mut block = AlignedBuffer::zeroed(BlockCount(1));
+    let mut identity = [0; CODED_BYTES];
+    let wanted = plan.role.index();
+    core.code.reconstruct(&data, &mut [(wanted, block.as_mut())]).ok()?;
+    core.code.reconstruct(&coded, &mut [(wanted, &mut identity[..])]).ok()?;
+    let data = block.freeze();
+    if wanted < core.code.data_chunks() {
+        let seed = core.state.borrow().seed;
+        BlockIdentity::decode(&identity).filter(|identity| identity.verifies(seed, &data))?;
+    }
+    Some(Rebuilt { data, coded: identity, role: plan.role, stripe: plan.stripe })
+}
+
+/// Reads one block of a segment and verifies that it is intact and belongs there.
+pub(super) async fn read_verified(
+    core: &Rc<Core>,
+    segment: BlockPlace,
+    column: Column,
+    at: ZoneAddress,
+) -> Option<Verified> {
+    let payload = core.read_zone(column, at, BlockCount(1)).await.ok()?;
+    let data = payload.block(0);
+    assert!(data.len() == BLOCK_BYTES, "a block of {} bytes", data.len());
+    verify(&core.state.borrow(), segment, column, &data, &payload.block_oob(0))
+        .map(|oob| Verified { data, oob })
+}
+
+/// Verifies a chunk's block: checksums, generation and column.
+#[must_use]
+pub(super) fn verify(
+    state: &State,
+    segment: BlockPlace,
+    column: Column,
+    data: &[u8],
+    oob: &[u8],
+) -> Option<Oob> {
+    let generation = state.segments.get(segment.slot)?.generation;
+    Oob::verify_chunk(state.seed, oob, data, state.scheme().data())
+        .filter(|oob| oob.generation == generation && oob.column == column)
+}

@@ -1,0 +1,499 @@
+//! Choosing the membership: which of the drives offered are the array.
+//!
+//! The newest record of each drive tells a version of the membership (an epoch). The version that
+//! more than half of all members carry is the array's; where none is (a crash fell between the
+//! writes of one), the newest one whose members are present in a majority. Records of other
+//! arrays, other lineages, and members that the chosen version does not list, count for nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use thiserror::Error;
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::{
+    BlockCount, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
+};
+
+use crate::layout::Column;
+use crate::log::core::read_split;
+use crate::log::format::{
+    ArrayUuid, FormatError, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
+};
+use crate::log::index::{Index, PbaSpace};
+use crate::log::inflight::InFlight;
+use crate::log::limits::{LimitError, check_array, segment_slots};
+use crate::log::member::Member;
+use crate::log::queue::Stream;
+use crate::log::recover::{OfferedDrive, OpenOptions};
+use crate::log::segment::SegmentTable;
+use crate::log::state::{Epoch, State, UNRECORDED};
+use crate::log::status::Counters;
+use crate::log::superblock::{SuperblockCursor, SuperblockLog, ZONE_RECORDS};
+
+/// Zones at the start of a drive that are searched for superblock records.
+const SEARCHED_ZONES: usize = 4;
+
+/// Why an array cannot be started.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// No drive has a superblock.
+    #[error("none of the drives belongs to an array; `zoneweave array create` makes one")]
+    NoArray,
+    /// Too few members for reading everything.
+    #[error(
+        "array {name} has {present} of {total} drives and needs {needed}: {missing}; \
+         bring the missing drives back"
+    )]
+    TooFewMembers {
+        /// The array's name.
+        name: String,
+        /// Members present.
+        present: usize,
+        /// Members in all.
+        total: usize,
+        /// Members needed.
+        needed: usize,
+        /// Which are missing.
+        missing: String,
+    },
+    /// Enough members to read, too few to be sure that nobody else writes.
+    #[error(
+        "only {present} of {total} drives of array {name} are here: the others could be in use \
+         elsewhere; --force starts with these and makes strangers of the others"
+    )]
+    NoQuorum {
+        /// The array's name.
+        name: String,
+        /// Members present.
+        present: usize,
+        /// Members in all.
+        total: usize,
+    },
+    /// Two drives say they are the same member.
+    #[error("{first} and {second} say they are the same member: one is a copy; leave one out")]
+    Duplicate {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The superblock describes an array that cannot be.
+    #[error("the superblock describes an impossible array: {0}")]
+    Impossible(#[from] LimitError),
+    /// A drive shrank.
+    #[error("{label} is smaller than when it joined the array: {detail}")]
+    Shrunk {
+        /// The drive.
+        label: String,
+        /// How.
+        detail: String,
+    },
+    /// Drives failed while the array was being started.
+    #[error("the array could not be started: {0}")]
+    Stopped(&'static str),
+}
+
+/// What an offered drive is to the array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveRole {
+    /// A member that takes part.
+    Member {
+        /// Its slot.
+        slot: Column,
+        /// Whether it is still being rebuilt.
+        rebuilding: bool,
+    },
+    /// A former member that missed writes.
+    Stale {
+        /// The slot it had.
+        slot: Column,
+    },
+    /// A member of another array.
+    Foreign {
+        /// The other array.
+        array: ArrayUuid,
+    },
+    /// No superblock record, but written zones.
+    Unknown,
+    /// Nothing on it.
+    Blank,
+    /// It could not be read.
+    Unreadable(Status),
+}
+
+/// A drive offered, and what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveVerdict {
+    /// What people call it.
+    pub label: String,
+    /// What it is.
+    pub role: DriveRole,
+    /// Superblock blocks that did not decode.
+    pub damaged_records: u64,
+}
+
+/// What a drive's superblock zones hold.
+#[derive(Clone, Default)]
+pub struct DriveRecords {
+    /// Records with the zone they are in, in order.
+    pub records: Vec<(ZoneId, SuperblockRecord)>,
+    /// Blocks among them that did not decode, with what was wrong.
+    pub damaged: Vec<(ZoneAddress, FormatError)>,
+    /// Every zone of the drive.
+    pub zones: Vec<ZoneInfo>,
+}
+
+impl DriveRecords {
+    /// The newest record.
+    #[must_use]
+    pub fn newest(&self) -> Option<&SuperblockRecord> {
+        let records = self.records.iter().map(|(_, record)| record);
+        records.max_by_key(|record| (record.epoch, record.record_sequence))
+    }
+
+    /// The superblock zones: those with records, completed by the first empty one.
+    fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
+        let with_records: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
+        let mut zones: Vec<_> = with_records.into_iter().collect();
+        let searched = searched_zones(&self.zones);
+        let spare = searched.into_iter().filter(|info| info.state == ZoneState::Empty);
+        zones.extend(spare.map(|info| info.zone));
+        zones.dedup();
+        (zones.len() >= 2).then(|| [zones[0], zones[1]])
+    }
+
+    /// Where the next record goes: after the newest, with the other zone to be reset first.
+    fn cursor(&self) -> Option<SuperblockCursor> {
+        let zones = self.superblock_zones()?;
+        let newest = self.records.iter().max_by_key(|(_, record)| record.record_sequence)?.0;
+        // Keep the zone that by itself says everything; its twin is overwritten by the snapshot
+        // that every start writes.
+        let complete = |zone: ZoneId| {
+            self.records.iter().any(|(at, record)| {
+                *at == zone && matches!(record.body, RecordBody::SnapshotEnd { .. })
+            })
+        };
+        let other = if zones[0] == newest { zones[1] } else { zones[0] };
+        let keep = if !complete(newest) && complete(other) { other } else { newest };
+        let current = usize::from(zones[1] == keep);
+        let next = self.zones[keep.index()].write_pointer.0;
+        let other_dirty = self.zones[zones[1 - current].index()].state != ZoneState::Empty;
+        Some(SuperblockCursor { zones, current, next, other_dirty })
+    }
+}
+
+fn searched_zones(zones: &[ZoneInfo]) -> Vec<ZoneInfo> {
+    let alive = zones.iter().filter(|info| info.state != ZoneState::Offline);
+    alive.take(SEARCHED_ZONES).copied().collect()
+}
+
+/// Reads the superblock records of a drive, of whatever array.
+///
+/// # Errors
+/// If the drive does not even report its zones.
+pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Status> {
+    let zones = device.report().await?;
+    let mut found = DriveRecords { zones: zones.clone(), ..DriveRecords::default() };
+    for info in searched_zones(&zones) {
+        let written = info.write_pointer.0.min(ZONE_RECORDS);
+        if written == 0 || info.state == ZoneState::Empty {
+            continue;
+        }
+        let blocks = read_blocks(device, info.zone, written).await;
+        let decoded: Vec<_> = blocks.iter().map(|block| SuperblockRecord::decode(block)).collect();
+        if !decoded.iter().any(Result::is_ok) {
+            continue;
+        }
+        for (offset, record) in (0..).zip(decoded) {
+            match record {
+                Ok(record) => found.records.push((info.zone, record)),
+                Err(error) => {
+                    found.damaged.push((ZoneAddress::new(info.zone, offset), error));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Reads blocks, one by one where they cannot be read together; unreadable ones come back empty.
+async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<bytes::Bytes> {
+    let whole = read_split(device, ZoneAddress::new(zone, 0), BlockCount(count)).await;
+    if let Ok(payload) = whole {
+        return payload.iter_blocks().collect();
+    }
+    let mut blocks = Vec::with_capacity(count as usize);
+    for offset in 0..count {
+        let block = device.read(ZoneAddress::new(zone, offset), BlockCount(1)).await;
+        blocks.push(block.map(|payload| payload.block(0)).unwrap_or_default());
+    }
+    blocks
+}
+
+/// The membership chosen, as a state without segments.
+pub(super) struct Assembly {
+    pub(super) state: State,
+    pub(super) superblock: SuperblockLog,
+    pub(super) verdicts: Vec<DriveVerdict>,
+    /// The lineage to mint, if the start was forced.
+    pub(super) forced: Option<u64>,
+}
+
+struct Drive {
+    offered: OfferedDrive,
+    records: DriveRecords,
+}
+
+pub(super) async fn assemble(
+    offered: Vec<OfferedDrive>,
+    options: OpenOptions,
+) -> Result<Assembly, OpenError> {
+    let mut drives = Vec::new();
+    let mut verdicts = Vec::new();
+    for offered in offered {
+        let read = read_records(&*offered.device).await;
+        let damaged = read.as_ref().map_or(0, |records| records.damaged.len() as u64);
+        let role = match &read {
+            Err(status) => DriveRole::Unreadable(*status),
+            Ok(records) => match records.newest() {
+                Some(record) => DriveRole::Foreign { array: record.config.array },
+                None if records.zones.iter().all(|z| z.state == ZoneState::Empty) => {
+                    DriveRole::Blank
+                }
+                None => DriveRole::Unknown,
+            },
+        };
+        verdicts.push(DriveVerdict {
+            label: offered.label.clone(),
+            role,
+            damaged_records: damaged,
+        });
+        drives.push(read.ok().map(|records| Drive { offered, records }));
+    }
+    let newest: Vec<Option<&SuperblockRecord>> =
+        drives.iter().map(|drive| drive.as_ref().and_then(|d| d.records.newest())).collect();
+    let (chosen, forced) = choose(&newest, options)?;
+    let chosen = chosen.clone();
+    let members = place_members(&chosen, &drives, &mut verdicts)?;
+    finish(chosen, &drives, members, verdicts, forced.then_some(options.lineage))
+}
+
+/// Identifies a version of the membership.
+type Version = (u64, u64, u64);
+
+fn version(record: &SuperblockRecord) -> Version {
+    (record.epoch, record.epoch_tag, record.lineage)
+}
+
+/// The newest record of the membership's valid version, and whether choosing it took force.
+fn choose<'a>(
+    newest: &[Option<&'a SuperblockRecord>],
+    options: OpenOptions,
+) -> Result<(&'a SuperblockRecord, bool), OpenError> {
+    let records: Vec<_> = newest.iter().copied().flatten().collect();
+    let array = most_common(records.iter().map(|record| record.config.array));
+    let array = array.ok_or(OpenError::NoArray)?;
+    let ours: Vec<_> = records.into_iter().filter(|r| r.config.array == array).collect();
+    let lineage = most_common(ours.iter().map(|record| record.lineage)).unwrap_or_default();
+    let ours: Vec<_> = ours.into_iter().filter(|r| r.lineage == lineage).collect();
+    let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
+    for record in &ours {
+        versions.entry(version(record)).or_default().push(record);
+    }
+    let total = ours[0].config.scheme.columns();
+    let latest = |carriers: &[&'a SuperblockRecord]| {
+        carriers.iter().copied().max_by_key(|record| record.record_sequence).expect("not empty")
+    };
+    let carried = versions.values().rev().find(|carriers| carriers.len() * 2 > total);
+    if let Some(carriers) = carried {
+        return Ok((latest(carriers), false));
+    }
+    let present = |record: &SuperblockRecord| {
+        let listed = record.members.iter().filter(|member| member.state != MemberState::Failed);
+        listed.filter(|member| ours.iter().any(|own| own.member == member.uuid)).count()
+    };
+    let attended = versions.values().rev().find(|carriers| present(carriers[0]) * 2 > total);
+    if let Some(carriers) = attended {
+        return Ok((latest(carriers), false));
+    }
+    let last = versions.values().next_back().expect("at least one record");
+    let record = latest(last);
+    if options.force {
+        return Ok((record, true));
+    }
+    let (present, name) = (present(record), record.config.name.clone());
+    if present < record.config.scheme.data() {
+        return Err(too_few(record, present));
+    }
+    Err(OpenError::NoQuorum { name, present, total })
+}
+
+fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
+    OpenError::TooFewMembers {
+        name: record.config.name.clone(),
+        present,
+        total: record.config.scheme.columns(),
+        needed: record.config.scheme.data(),
+        missing: "see `zoneweave array list` for what each drive is".to_owned(),
+    }
+}
+
+fn most_common<T: Ord + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    items.for_each(|item| *counts.entry(item).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(item, _)| item)
+}
+
+/// Which offered drive is in which slot.
+fn place_members(
+    chosen: &SuperblockRecord,
+    drives: &[Option<Drive>],
+    verdicts: &mut [DriveVerdict],
+) -> Result<Vec<Option<usize>>, OpenError> {
+    let mut slots: Vec<Option<usize>> = vec![None; chosen.members.len()];
+    for (at, drive) in drives.iter().enumerate() {
+        let Some(drive) = drive else { continue };
+        let Some(own) = drive.records.newest() else { continue };
+        if own.config.array != chosen.config.array || own.lineage != chosen.lineage {
+            continue;
+        }
+        let slot = chosen.members.iter().position(|member| member.uuid == own.member);
+        let standing = slot.map(|slot| chosen.members[slot].state);
+        verdicts[at].role = match (slot, standing) {
+            (Some(slot), Some(MemberState::Online | MemberState::Rebuilding)) => {
+                if let Some(first) = slots[slot] {
+                    return Err(OpenError::Duplicate {
+                        first: verdicts[first].label.clone(),
+                        second: verdicts[at].label.clone(),
+                    });
+                }
+                check_size(chosen, drive, &verdicts[at].label)?;
+                slots[slot] = Some(at);
+                let rebuilding = standing == Some(MemberState::Rebuilding);
+                DriveRole::Member { slot: Column::of(slot), rebuilding }
+            }
+            _ => DriveRole::Stale { slot: own.slot },
+        };
+    }
+    Ok(slots)
+}
+
+fn check_size(chosen: &SuperblockRecord, drive: &Drive, label: &str) -> Result<(), OpenError> {
+    let geometry = drive.offered.device.geometry();
+    let config = &chosen.config;
+    if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
+        return Err(OpenError::Shrunk {
+            label: label.to_owned(),
+            detail: format!(
+                "{} zones of {} where {} of {} are needed",
+                geometry.zones, geometry.zone_capacity, config.zones, config.zone_capacity
+            ),
+        });
+    }
+    Ok(())
+}
+
+fn finish(
+    chosen: SuperblockRecord,
+    drives: &[Option<Drive>],
+    slots: Vec<Option<usize>>,
+    verdicts: Vec<DriveVerdict>,
+    forced: Option<u64>,
+) -> Result<Assembly, OpenError> {
+    let config = chosen.config.clone();
+    let (geometry, _) = check_array(
+        config.scheme,
+        config.zone_capacity,
+        config.zones,
+        config.chunk_blocks,
+        config.group_rows,
+        config.volume_blocks,
+    )?;
+    let present = slots.iter().flatten().count();
+    if present < config.scheme.data() {
+        return Err(too_few(&chosen, present));
+    }
+    let ours: Vec<&Drive> = slots.iter().flatten().filter_map(|at| drives[*at].as_ref()).collect();
+    let records = || ours.iter().flat_map(|drive| drive.records.records.iter().map(|(_, r)| r));
+    let record_sequence = records().map(|r| r.record_sequence).max().unwrap_or(0);
+    let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(1);
+    let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(1);
+    let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
+    let (seals, dead) = decisions(records());
+    let cursors = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.cursor()).collect();
+    let volatile = ours.iter().any(|drive| drive.offered.device.geometry().volatile_cache);
+    let writethrough = config.writethrough.unwrap_or(!volatile);
+    let mut state = State {
+        seed: Seed::of(config.array),
+        space: PbaSpace::new(&geometry),
+        members: members(&chosen, drives, &slots),
+        epoch: Epoch { number: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage },
+        membership_dirty: false,
+        forced: forced.is_some(),
+        stopped: None,
+        index: Index::new(config.volume_blocks, config.entry_bytes),
+        tombstones: BTreeMap::new(),
+        segments: SegmentTable::new(segment_slots(&config)),
+        seals,
+        dead,
+        zones_to_reset: Vec::new(),
+        inflight: InFlight::default(),
+        user: Stream::default(),
+        relocation: Stream::default(),
+        next_sequence: sequence_ceiling,
+        sequence_ceiling,
+        next_segment: segment_ceiling,
+        segment_ceiling,
+        ceilings_to_record: (0, 0),
+        fua_always: writethrough && volatile,
+        volatile,
+        counters: Counters::default(),
+        geometry,
+        config,
+    };
+    // A version that not every member carries, or that lists members not here, is replaced by
+    // one of our own, above any epoch seen.
+    state.membership_dirty = chosen.epoch != newest_epoch
+        || state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
+    state.stop_if_too_few();
+    let superblock = SuperblockLog::new(cursors, record_sequence);
+    Ok(Assembly { state, superblock, verdicts, forced })
+}
+
+type Decisions = (BTreeMap<u64, SealRecord>, BTreeSet<u64>);
+
+fn decisions<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Decisions {
+    let mut seals: BTreeMap<u64, SealRecord> = BTreeMap::new();
+    let mut dead = BTreeSet::new();
+    for record in records {
+        match &record.body {
+            RecordBody::Seal(seal) => {
+                seals.insert(seal.segment, seal.clone());
+            }
+            RecordBody::Dead(segments) => dead.extend(segments.iter().copied()),
+            RecordBody::State | RecordBody::SnapshotEnd { .. } => {}
+        }
+    }
+    (seals, dead)
+}
+
+fn members(
+    chosen: &SuperblockRecord,
+    drives: &[Option<Drive>],
+    slots: &[Option<usize>],
+) -> Vec<Member> {
+    let entries = chosen.members.iter().zip(slots);
+    let members = entries.map(|(entry, at)| {
+        let device: Option<Rc<dyn ZonedDevice>> =
+            at.and_then(|at| drives[at].as_ref()).map(|drive| drive.offered.device.clone());
+        let mut member = Member::new(*entry, device);
+        member.seen = Nanos::ZERO;
+        if at.is_none() && entry.state != MemberState::Failed {
+            member.entry.state = MemberState::Failed;
+            member.entry.since_epoch = UNRECORDED;
+            member.failure = Some("was missing when the array was started".to_owned());
+        }
+        member
+    });
+    members.collect()
+}

@@ -1,0 +1,195 @@
+//! Judging a segment that a crash left unfinished: which stripes count.
+//!
+//! Groups are made durable one after the other, so every group before the last one touched is
+//! whole. In the last group each stripe is judged by the chunks that verify. The judgement is
+//! recorded before anything is served, and a recorded judgement is never taken again: a drive
+//! lost later must not change what was read before.
+
+use std::rc::Rc;
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{EntryKind, IndexEntry, SealRecord};
+use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
+use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::recover::segments::FoundSegment;
+use crate::log::scan::{ColumnScan, count_chunks, resolve_group, scan_rows};
+
+/// A block of a stripe that is readable but not fully redundant.
+pub(super) struct WeakBlock {
+    pub(super) place: BlockPlace,
+    pub(super) entry: IndexEntry,
+}
+
+/// What was decided about a segment.
+pub(super) struct Judgement {
+    /// The decision to be recorded, unless it was recorded before.
+    pub(super) new_seal: Option<SealRecord>,
+    pub(super) weak: Vec<WeakBlock>,
+    pub(super) weak_stripes: u64,
+    pub(super) discarded_stripes: u64,
+}
+
+/// Judges one segment and enters what counts of its last span.
+pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
+    let slot = found.slot;
+    let (geometry, known) = {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        (state.geometry, state.seals.get(&segment.id).cloned())
+    };
+    let touched = found.written.iter().flatten().map(|wp| geometry.rows_below(*wp)).max();
+    let rows = known.as_ref().map_or_else(
+        || touched.filter(|rows| *rows > 0).map(|rows| geometry.group_of(Row(rows - 1))),
+        |seal| {
+            (seal.rows < geometry.rows() && !seal.valid.is_empty())
+                .then(|| geometry.group_of(Row(seal.rows)))
+        },
+    );
+    let Some(last) = rows else { return empty(core, slot, known.is_some()) };
+    let span = geometry.span_of(Row(last.start));
+    let span_rows = geometry.rows_of_span(span);
+    begin_span(core, slot, span, &geometry);
+    let scans = scan_rows(core, slot, span_rows.start..last.end).await;
+    let at = (last.start - span_rows.start) as usize;
+    let last_scans: Vec<ColumnScan> = scans.iter().map(|scan| scan[at..].to_vec()).collect();
+    let verdicts = verdicts(core, found, &last, &last_scans, known.as_ref());
+    let mut entries =
+        earlier_groups(core, slot, &geometry, span_rows.start..last.start, &scans).await;
+    let counts: Vec<bool> = verdicts.iter().map(|verdict| *verdict != Verdict::Discarded).collect();
+    let resolved = resolve_group(core, slot, last.clone(), &last_scans, &counts).await;
+    let weak = take_weak(slot, &geometry, &last, resolved, &verdicts, &mut entries);
+    enter(core, slot, &entries);
+    let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count() as u64;
+    Judgement {
+        new_seal: known.is_none().then(|| seal(core, slot, last.start, &verdicts)),
+        weak,
+        weak_stripes: count(Verdict::Weak),
+        discarded_stripes: touched_stripes(&last, &last_scans, &verdicts),
+    }
+}
+
+/// A segment without any row, or one whose seal says that nothing counts.
+fn empty(core: &Core, slot: SegmentSlot, sealed: bool) -> Judgement {
+    let new_seal = (!sealed).then(|| seal(core, slot, 0, &[]));
+    Judgement { new_seal, weak: Vec::new(), weak_stripes: 0, discarded_stripes: 0 }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Complete,
+    Weak,
+    Discarded,
+}
+
+fn verdicts(
+    core: &Core,
+    found: &FoundSegment,
+    last: &std::ops::Range<u32>,
+    scans: &[ColumnScan],
+    known: Option<&SealRecord>,
+) -> Vec<Verdict> {
+    if let Some(seal) = known {
+        let listed = seal.valid.iter().copied().chain(std::iter::repeat(false));
+        let verdict = |valid| if valid { Verdict::Complete } else { Verdict::Discarded };
+        return listed.take(last.len()).map(verdict).collect();
+    }
+    let needed = core.code.data_chunks();
+    let judge = |count: usize| {
+        if count >= needed && count >= found.expected.len() {
+            Verdict::Complete
+        } else if count >= needed {
+            Verdict::Weak
+        } else {
+            Verdict::Discarded
+        }
+    };
+    count_chunks(last, scans).into_iter().map(judge).collect()
+}
+
+/// How many stripes have some chunk but do not count.
+fn touched_stripes(last: &std::ops::Range<u32>, scans: &[ColumnScan], verdicts: &[Verdict]) -> u64 {
+    let counts = count_chunks(last, scans);
+    let discarded = counts.iter().zip(verdicts);
+    discarded.filter(|(count, verdict)| **count > 0 && **verdict == Verdict::Discarded).count()
+        as u64
+}
+
+fn seal(core: &Core, slot: SegmentSlot, rows: u32, verdicts: &[Verdict]) -> SealRecord {
+    let state = core.state.borrow();
+    let segment = &state.segments[slot];
+    SealRecord {
+        segment: segment.id,
+        generation: segment.generation,
+        rows,
+        valid: verdicts.iter().map(|verdict| *verdict == Verdict::Complete).collect(),
+    }
+}
+
+/// Everything before the span is covered by index runs; the span itself by entries in memory.
+fn begin_span(core: &Core, slot: SegmentSlot, span: u32, geometry: &SegmentGeometry) {
+    let mut state = core.state.borrow_mut();
+    let segment = &mut state.segments[slot];
+    segment.indexed_spans = span;
+    segment.first_unindexed = geometry.block_of(Row(geometry.rows_of_span(span).start), 0);
+}
+
+async fn earlier_groups(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    geometry: &SegmentGeometry,
+    rows: std::ops::Range<u32>,
+    scans: &[ColumnScan],
+) -> Vec<Vec<IndexEntry>> {
+    let mut entries = vec![Vec::new(); scans.len()];
+    let mut start = rows.start;
+    while start < rows.end {
+        let group = geometry.group_of(Row(start));
+        let part = (group.start - rows.start) as usize..(group.end - rows.start) as usize;
+        let scans: Vec<ColumnScan> = scans.iter().map(|scan| scan[part.clone()].to_vec()).collect();
+        let all = vec![true; group.len()];
+        let resolved = resolve_group(core, slot, group.clone(), &scans, &all).await;
+        for (all, some) in entries.iter_mut().zip(resolved) {
+            all.extend(some);
+        }
+        start = group.end;
+    }
+    entries
+}
+
+/// Adds the last group's entries, without those of weak stripes, which come back separately.
+fn take_weak(
+    slot: SegmentSlot,
+    geometry: &SegmentGeometry,
+    last: &std::ops::Range<u32>,
+    resolved: Vec<Vec<IndexEntry>>,
+    verdicts: &[Verdict],
+    entries: &mut [Vec<IndexEntry>],
+) -> Vec<WeakBlock> {
+    let first = geometry.block_of(Row(last.start), 0);
+    let mut weak = Vec::new();
+    for (column, blocks) in resolved.into_iter().enumerate() {
+        for (at, mut entry) in (0..).zip(blocks) {
+            if verdicts[usize::from(entry.stripe_in_group)] == Verdict::Weak {
+                let block = ChunkBlock(first.0 + at);
+                let place = BlockPlace { slot, column: Column::of(column), block };
+                if !matches!(entry.kind, EntryKind::Empty | EntryKind::Parity) {
+                    weak.push(WeakBlock { place, entry });
+                }
+                entry.kind = EntryKind::Parity;
+            }
+            entries[column].push(entry);
+        }
+    }
+    weak
+}
+
+fn enter(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) {
+    let mut state = core.state.borrow_mut();
+    let segment = &mut state.segments[slot];
+    for (column, entries) in entries.iter().enumerate() {
+        for (at, entry) in (segment.first_unindexed.0..).zip(entries) {
+            segment.record(Column::of(column), ChunkBlock(at), *entry);
+        }
+    }
+}

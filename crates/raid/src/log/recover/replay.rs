@@ -1,0 +1,242 @@
+//! Building the index: for each block of the volume, the newest version that counts.
+//!
+//! Sequences are needed only while the index is being built, so the volume is worked through in
+//! partitions that bound the memory for them. Of two copies with the same sequence, which are the
+//! same data, one in a sealed segment is preferred, then the one that lets more segments be freed:
+//! the newer of two sealed ones, the older of two leftovers.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::Lba;
+
+use crate::layout::Column;
+use crate::log::collect::span_entries;
+use crate::log::core::Core;
+use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
+use crate::log::geometry::{ChunkBlock, Row};
+use crate::log::index::{BlockPlace, Pba, SegmentSlot};
+use crate::log::read::{pin_all, read_places};
+use crate::log::recover::leftover::WeakBlock;
+use crate::log::segment::Phase;
+use crate::log::state::State;
+
+/// Blocks of the volume whose sequences are held at a time: 256 MiB of them.
+const PARTITION_BLOCKS: u64 = 32 << 20;
+
+/// A block of a weak stripe that is newer than anything that counts.
+pub(super) struct Candidate {
+    pub(super) place: BlockPlace,
+    /// For tombstones: the extents that it hides.
+    pub(super) hides: Vec<TrimExtent>,
+}
+
+/// Orders copies with the same sequence.
+type Rank = (bool, i128);
+
+/// Builds the index and the valid counts; returns what weak stripes have to add, oldest first.
+pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Candidate> {
+    let blocks = core.state.borrow().config.volume_blocks;
+    let slots: Vec<_> = core.state.borrow().segments.iter().map(|(slot, _)| slot).collect();
+    let (weak, weak_tombstones) = with_tombstones(core, weak).await;
+    let mut hides: Vec<Vec<TrimExtent>> = vec![Vec::new(); weak.len()];
+    let mut wanted = vec![false; weak.len()];
+    let mut start = 0;
+    while start < blocks {
+        let end = blocks.min(start + PARTITION_BLOCKS);
+        let mut partition = Partition::new(start, end);
+        for slot in &slots {
+            replay_segment(core, *slot, &mut partition).await;
+        }
+        for (at, block) in weak.iter().enumerate() {
+            match &weak_tombstones[at] {
+                Some(extents) => hides[at].extend(partition.add_weak_trims(extents)),
+                None => wanted[at] |= partition.add_weak(&block.entry),
+            }
+        }
+        start = end;
+    }
+    count_valid(core);
+    let candidates = weak.into_iter().zip(hides).zip(wanted);
+    candidates
+        .filter(|((_, hides), wanted)| *wanted || !hides.is_empty())
+        .map(|((block, hides), _)| Candidate { place: block.place, hides })
+        .collect()
+}
+
+/// Sorts weak blocks by age and reads those that are tombstones.
+async fn with_tombstones(
+    core: &Rc<Core>,
+    mut weak: Vec<WeakBlock>,
+) -> (Vec<WeakBlock>, Vec<Option<Vec<TrimExtent>>>) {
+    weak.sort_by_key(|block| (block.entry.sequence, block.place));
+    let mut tombstones = Vec::with_capacity(weak.len());
+    for block in &weak {
+        tombstones.push(if block.entry.kind == EntryKind::Tombstone {
+            Some(read_tombstone(core, block.place).await)
+        } else {
+            None
+        });
+    }
+    (weak, tombstones)
+}
+
+async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
+    let _pins = pin_all(core, &[place]);
+    let found = read_places(core, &[place]).await.pop().flatten();
+    let state = core.state.borrow();
+    let (array, blocks) = (state.config.array, state.config.volume_blocks);
+    let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
+    decoded.map(|tombstone| tombstone.extents).unwrap_or_default()
+}
+
+/// Enters every block of a segment that lies in the partition; notes the segment's sequences.
+async fn replay_segment(core: &Rc<Core>, slot: SegmentSlot, partition: &mut Partition) {
+    let spans = core.state.borrow().geometry.spans();
+    for span in 0..spans {
+        let entries = span_entries(core, slot, span).await;
+        let tombstones = {
+            let mut state = core.state.borrow_mut();
+            let row = Row(state.geometry.rows_of_span(span).start);
+            let first = state.geometry.block_of(row, 0);
+            enter_entries(&mut state, slot, first, &entries, partition)
+        };
+        for place in tombstones {
+            let extents = read_tombstone(core, place).await;
+            let mut state = core.state.borrow_mut();
+            let pba = state.space.pba(place);
+            state.tombstones.entry(pba).or_insert(0);
+            for extent in extents {
+                for lba in partition.within(&extent) {
+                    partition.add(&mut state, Lba(lba), extent.sequence, pba);
+                }
+            }
+        }
+    }
+}
+
+fn rank(state: &State, pba: Pba) -> Rank {
+    let segment = &state.segments[state.space.place(pba).slot];
+    let sealed = segment.phase == Phase::Sealed;
+    let age = i128::from(segment.id);
+    (sealed, if sealed { age } else { -age })
+}
+
+/// Enters data blocks; returns the places of tombstone blocks.
+fn enter_entries(
+    state: &mut State,
+    slot: SegmentSlot,
+    first: ChunkBlock,
+    entries: &[Vec<IndexEntry>],
+    partition: &mut Partition,
+) -> Vec<BlockPlace> {
+    let mut tombstones = Vec::new();
+    for (column, entries) in entries.iter().enumerate() {
+        for (block, entry) in (first.0..).zip(entries) {
+            let place = BlockPlace { slot, column: Column::of(column), block: ChunkBlock(block) };
+            let counts =
+                matches!(entry.kind, EntryKind::Data | EntryKind::Lost | EntryKind::Tombstone);
+            if counts {
+                let segment = &mut state.segments[slot];
+                segment.min_sequence = segment.min_sequence.min(entry.sequence);
+                state.next_sequence = state.next_sequence.max(entry.sequence + 1);
+            }
+            match entry.kind {
+                EntryKind::Data | EntryKind::Lost => {
+                    let pba = state.space.pba(place);
+                    partition.add(state, entry.lba, entry.sequence, pba);
+                }
+                EntryKind::Tombstone => tombstones.push(place),
+                _ => {}
+            }
+        }
+    }
+    tombstones
+}
+
+/// The part of the index being built.
+struct Partition {
+    start: u64,
+    end: u64,
+    sequences: Vec<u64>,
+}
+
+impl Partition {
+    fn new(start: u64, end: u64) -> Self {
+        Self { start, end, sequences: vec![0; Lba(end - start).index()] }
+    }
+
+    fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
+        if !(self.start..self.end).contains(&lba.0) {
+            return;
+        }
+        let known = &mut self.sequences[Lba(lba.0 - self.start).index()];
+        let equal_but_preferred = sequence == *known
+            && state.index.get(lba).is_none_or(|other| rank(state, pba) > rank(state, other));
+        if sequence > *known || equal_but_preferred {
+            *known = sequence;
+            state.index.set(lba, Some(pba));
+        }
+    }
+
+    fn within(&self, extent: &TrimExtent) -> std::ops::Range<u64> {
+        let end = extent.lba.0 + extent.blocks;
+        extent.lba.0.max(self.start)..end.min(self.end).max(self.start)
+    }
+
+    /// Whether a weak data block is newer than what counts.
+    fn add_weak(&mut self, entry: &IndexEntry) -> bool {
+        if !(self.start..self.end).contains(&entry.lba.0) {
+            return false;
+        }
+        let known = &mut self.sequences[Lba(entry.lba.0 - self.start).index()];
+        let newer = entry.sequence > *known;
+        *known = (*known).max(entry.sequence);
+        newer
+    }
+
+    /// The parts of weak extents that are newer than what counts.
+    fn add_weak_trims(&mut self, extents: &[TrimExtent]) -> Vec<TrimExtent> {
+        let mut hides: Vec<TrimExtent> = Vec::new();
+        for extent in extents {
+            for lba in self.within(extent) {
+                let known = &mut self.sequences[Lba(lba - self.start).index()];
+                // Where nothing was ever written there is nothing to hide.
+                if *known == 0 || extent.sequence <= *known {
+                    continue;
+                }
+                *known = extent.sequence;
+                match hides.last_mut() {
+                    Some(last)
+                        if last.lba.0 + last.blocks == lba && last.sequence == extent.sequence =>
+                    {
+                        last.blocks += 1;
+                    }
+                    _ => hides.push(TrimExtent { lba: Lba(lba), blocks: 1, ..*extent }),
+                }
+            }
+        }
+        hides
+    }
+}
+
+/// Counts what is valid in each segment, and drops tombstones that hide nothing.
+fn count_valid(core: &Core) {
+    let mut state = core.state.borrow_mut();
+    for lba in 0..state.config.volume_blocks {
+        let Some(pba) = state.index.get(Lba(lba)) else { continue };
+        if let Some(count) = state.tombstones.get_mut(&pba) {
+            *count += 1;
+        } else {
+            let slot = state.space.place(pba).slot;
+            state.segments[slot].valid += 1;
+        }
+    }
+    state.tombstones.retain(|_, count| *count > 0);
+    let used: Vec<_> = state.tombstones.keys().copied().collect();
+    for pba in used {
+        let slot = state.space.place(pba).slot;
+        state.segments[slot].valid += 1;
+    }
+    let step = crate::log::open::sequence_step(&state);
+    state.ceilings_to_record.0 = state.next_sequence + step;
+}

@@ -1,0 +1,270 @@
+//! Which zones form which segments, from their headers.
+//!
+//! A zone is destroyed only if a record says that its segment is dead, if nothing but a header
+//! can be in it, or if it is the incomplete copy of a column under rebuild. A zone that nobody
+//! accounts for is left alone and counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use zoneweave_zoned::{
+    BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
+};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{IndexBlock, Oob, Place, SegmentHeader};
+use crate::log::index::SegmentSlot;
+use crate::log::recover::assemble::OpenError;
+use crate::log::segment::{ColumnZone, Phase, Segment};
+use crate::log::state::State;
+
+/// A segment found, and how far each of its zones is written.
+pub(super) struct FoundSegment {
+    pub(super) slot: SegmentSlot,
+    /// Write pointers by column; `None` where the column is missing.
+    pub(super) written: Vec<Option<ZoneOffset>>,
+    /// Columns the segment was made with whose members are in service: each should have a chunk
+    /// of every stripe.
+    pub(super) expected: Vec<Column>,
+    pub(super) leftover: bool,
+}
+
+struct Claim {
+    info: ZoneInfo,
+    header: Option<SegmentHeader>,
+}
+
+type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
+
+/// Zones by what is to become of them.
+#[derive(Default)]
+struct Sorted {
+    claims: Claims,
+    unclaimed: Vec<(Column, ZoneInfo)>,
+}
+
+/// Finds every segment and enters it into the state; fills the pools with the empty zones.
+pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError> {
+    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    let mut sorted = Sorted::default();
+    let mut to_reset = Vec::new();
+    for column in columns {
+        if core.device(column).is_some() {
+            sort_zones(core, column, &mut sorted).await?;
+        }
+    }
+    adopt_headerless(&mut sorted);
+    for (column, info) in sorted.unclaimed {
+        // Chunks start behind the header: a zone with one block holds nothing.
+        if info.write_pointer.0 <= 1 && info.state.is_active() {
+            to_reset.push((column, info));
+        } else {
+            core.state.borrow_mut().members[column.index()].orphan_zones += 1;
+        }
+    }
+    let mut found = Vec::new();
+    let mut still_dead = BTreeSet::new();
+    for (id, columns) in sorted.claims {
+        if core.state.borrow().dead.contains(&id) {
+            still_dead.insert(id);
+            to_reset.extend(columns.into_iter().flat_map(|(column, claims)| {
+                claims.into_iter().map(move |claim| (column, claim.info))
+            }));
+            continue;
+        }
+        let (segment, extra) = enter(core, columns).await?;
+        found.extend(segment);
+        to_reset.extend(extra);
+    }
+    let mut state = core.state.borrow_mut();
+    state.dead = still_dead;
+    let alive: BTreeSet<u64> = state.segments.iter().map(|(_, segment)| segment.id).collect();
+    state.seals.retain(|id, _| alive.contains(id));
+    state.zones_to_reset =
+        to_reset.into_iter().map(|(column, info)| (column, info.zone, info.resets)).collect();
+    raise_counters(&mut state);
+    Ok(found)
+}
+
+/// Whatever ceiling records say, no number seen on media is given out again.
+fn raise_counters(state: &mut State) {
+    let seen = state.segments.iter();
+    let seen = seen.fold((0, 0), |(id, generation): (u64, u64), (_, segment)| {
+        (id.max(segment.id), generation.max(segment.generation))
+    });
+    state.next_segment = state.next_segment.max(seen.0 + 1);
+    state.next_sequence = state.next_sequence.max(seen.1 + 1);
+    let step = crate::log::open::sequence_step(state);
+    state.ceilings_to_record =
+        (state.next_sequence + step, state.next_segment + crate::log::open::SEGMENT_STEP);
+}
+
+async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Result<(), OpenError> {
+    let Some(device) = core.device(column) else { return Ok(()) };
+    let zones = match device.report().await {
+        Ok(zones) => zones,
+        Err(status) => {
+            core.state.borrow_mut().fail_member(column, &status.to_string());
+            return core.state.borrow().stopped.map_or(Ok(()), |why| Err(OpenError::Stopped(why)));
+        }
+    };
+    let superblocks = core.superblock.zones(column).unwrap_or_default();
+    for info in zones {
+        let in_use = superblocks.contains(&info.zone);
+        if in_use || matches!(info.state, ZoneState::Offline) {
+            continue;
+        }
+        if info.state == ZoneState::Empty {
+            core.state.borrow_mut().members[column.index()].pool.add(info.zone, info.resets);
+            continue;
+        }
+        let header = if info.write_pointer.0 > 0 {
+            read_header(core, column, info.zone).await
+        } else {
+            None
+        };
+        match header {
+            Some(header) => {
+                let columns = sorted.claims.entry(header.segment).or_default();
+                let claim = Claim { info, header: Some(header) };
+                columns.entry(column).or_default().push(claim);
+            }
+            None => sorted.unclaimed.push((column, info)),
+        }
+    }
+    Ok(())
+}
+
+/// The header of a zone, if it is intact and describes a segment of this array.
+pub(in crate::log) async fn read_header(
+    core: &Rc<Core>,
+    column: Column,
+    zone: ZoneId,
+) -> Option<SegmentHeader> {
+    let payload = core.read_zone(column, ZoneAddress::new(zone, 0), BlockCount(1)).await.ok()?;
+    let state = core.state.borrow();
+    let block = payload.block(0);
+    let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Header)?;
+    let header = SegmentHeader::decode(&block, state.config.array).ok()?;
+    let ours = oob.column == column
+        && oob.generation == header.generation
+        && header.geometry == state.geometry
+        && header.zone(column) == Some(zone);
+    ours.then_some(header)
+}
+
+/// Gives zones without a valid header to the segment whose other headers list them.
+fn adopt_headerless(sorted: &mut Sorted) {
+    let Sorted { claims, unclaimed } = sorted;
+    unclaimed.retain(|(column, info)| {
+        let listing = claims.values_mut().find(|columns| {
+            let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
+            headers.any(|header| header.zone(*column) == Some(info.zone))
+        });
+        let Some(columns) = listing.filter(|columns| !columns.contains_key(column)) else {
+            return true;
+        };
+        columns.entry(*column).or_default().push(Claim { info: *info, header: None });
+        false
+    });
+}
+
+type Entered = (Option<FoundSegment>, Vec<(Column, ZoneInfo)>);
+
+/// Enters one segment. Zones that are incomplete copies of a column under rebuild come back.
+async fn enter(
+    core: &Rc<Core>,
+    columns: BTreeMap<Column, Vec<Claim>>,
+) -> Result<Entered, OpenError> {
+    let headers = columns.values().flatten().filter_map(|claim| claim.header.clone());
+    let Some(base) = headers.min_by_key(|header| header.epoch) else {
+        return Ok((None, Vec::new()));
+    };
+    let end = base.geometry.end();
+    let mut zones: Vec<Option<ColumnZone>> = vec![None; base.zones.len()];
+    let mut written: Vec<Option<ZoneOffset>> = vec![None; base.zones.len()];
+    let mut extra = Vec::new();
+    for (column, claims) in columns {
+        for claim in claims {
+            let native = base.zone(column) == Some(claim.info.zone);
+            let complete = claim.info.write_pointer >= end
+                && (native || is_complete_copy(core, &base, column, claim.info.zone).await);
+            if (native || complete) && (zones[column.index()].is_none() || complete) {
+                zones[column.index()] =
+                    Some(ColumnZone { zone: claim.info.zone, resets: claim.info.resets });
+                written[column.index()] = Some(claim.info.write_pointer);
+            } else {
+                extra.push((column, claim.info));
+            }
+        }
+    }
+    let mut state = core.state.borrow_mut();
+    let expected = expected_columns(&state, &base, &zones);
+    let complete = |column: &Column| written[column.index()].is_some_and(|wp| wp >= end);
+    let leftover = !expected.iter().all(complete);
+    let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
+    let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
+    let mut segment = Segment::new(&base, zones.clone(), phase);
+    if !leftover {
+        segment.indexed_spans = base.geometry.spans();
+        segment.first_unindexed = crate::log::geometry::ChunkBlock(base.geometry.column_blocks());
+    }
+    state.segments.insert(slot, segment);
+    for (member, zone) in state.members.iter_mut().zip(&zones) {
+        member.active_zones += u32::from(leftover && zone.is_some());
+    }
+    Ok((Some(FoundSegment { slot, written, expected, leftover }), extra))
+}
+
+/// The columns that should have a chunk of every stripe: those the segment was made with or that
+/// were rebuilt since, as far as their members are in service.
+fn expected_columns(
+    state: &State,
+    base: &SegmentHeader,
+    zones: &[Option<ColumnZone>],
+) -> Vec<Column> {
+    let made_with = |column: &Column| {
+        let member = &state.members[column.index()];
+        let same_drive = base.epoch >= member.entry.since_epoch
+            || member.entry.state == crate::log::format::MemberState::Online;
+        base.zone(*column).is_some() && member.writable().is_some() && same_drive
+    };
+    let scheme = state.scheme();
+    scheme.iter().filter(|c| zones[c.index()].is_some() || made_with(c)).collect()
+}
+
+/// Whether a rebuilt column is whole: its last index block is the last thing written to it.
+async fn is_complete_copy(
+    core: &Rc<Core>,
+    base: &SegmentHeader,
+    column: Column,
+    zone: ZoneId,
+) -> bool {
+    let last = ZoneAddress::new(zone, base.geometry.end().0 - 1);
+    let Ok(payload) = core.read_zone(column, last, BlockCount(1)).await else { return false };
+    let state = core.state.borrow();
+    let block = payload.block(0);
+    let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Index);
+    let index = IndexBlock::decode(&block, state.config.array);
+    let ours = |index: &IndexBlock| index.generation == base.generation;
+    oob.is_some_and(|oob| oob.generation == base.generation) && index.as_ref().is_ok_and(ours)
+}
+
+/// Resets what [`find`] found to be of no use any more, and makes that durable.
+pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
+    let zones = std::mem::take(&mut core.state.borrow_mut().zones_to_reset);
+    let mut all_reset = true;
+    for (column, zone, resets) in zones {
+        if core.reset_zone(column, zone).await.is_ok() {
+            core.state.borrow_mut().members[column.index()].pool.add(zone, resets + 1);
+        } else {
+            all_reset = false;
+        }
+    }
+    core.flush_members().await?;
+    if all_reset {
+        core.state.borrow_mut().dead.clear();
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Requests of users: admission, sequences, and what they wait for.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
+
+use crate::log::core::Core;
+use crate::log::format::{ContentKind, TrimExtent, data_checksum};
+use crate::log::open;
+use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
+
+/// The most blocks a trim covers in one extent: what is done without letting others run.
+const TRIM_STEP: u64 = 1 << 18;
+
+/// Sequences that must be left when a request is admitted: more than requests are admitted at a
+/// time.
+const SEQUENCE_MARGIN: u64 = 1 << 18;
+
+/// Checks that a range lies within the volume.
+///
+/// # Errors
+/// If it does not.
+pub(super) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<(), BlockError> {
+    let capacity = core.state.borrow().config.volume_blocks;
+    match lba.0.checked_add(blocks) {
+        Some(end) if end <= capacity => Ok(()),
+        _ => Err(BlockError::OutOfRange { lba, blocks, capacity }),
+    }
+}
+
+/// Checks that the volume takes writes, and sees to it that there are sequences to give out.
+async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
+    let scarce = {
+        let state = core.state.borrow();
+        state.next_sequence + SEQUENCE_MARGIN > state.sequence_ceiling
+    };
+    if scarce {
+        open::raise_ceilings(core).await;
+    }
+    if core.closing.get() {
+        return Err(BlockError::ShuttingDown);
+    }
+    match core.state.borrow().stopped {
+        Some(reason) => Err(BlockError::ReadOnly { reason }),
+        None => Ok(()),
+    }
+}
+
+/// Writes blocks; done when they are as durable as promised.
+///
+/// # Errors
+/// If the range is wrong or the volume takes no writes.
+pub(super) async fn write(
+    core: &Rc<Core>,
+    lba: Lba,
+    data: Vec<Bytes>,
+    fua: bool,
+) -> Result<(), BlockError> {
+    let blocks: u64 = data.iter().map(|piece| (piece.len() / BLOCK_BYTES) as u64).sum();
+    check_range(core, lba, blocks)?;
+    if blocks == 0 {
+        return Ok(());
+    }
+    let _admitted = core.admission.acquire_many(blocks).await;
+    check_writable(core).await?;
+    let range = lba.0..lba.0 + blocks;
+    while core.state.borrow().inflight.write_must_wait(&range) {
+        core.changed.wait().await;
+    }
+    let (ticket, done) = Ticket::new(blocks);
+    {
+        let mut state = core.state.borrow_mut();
+        state.inflight.begin_write(range);
+        let sequence = state.take_sequence();
+        state.user.fua += u64::from(fua);
+        let seed = state.seed;
+        let pieces = data.iter().flat_map(|piece| {
+            (0..piece.len()).step_by(BLOCK_BYTES).map(move |at| piece.slice(at..at + BLOCK_BYTES))
+        });
+        for (at, block) in (0..).zip(pieces) {
+            let lba = lba.plus(at);
+            state.user.queue.push_back(PendingBlock::Data(PendingData {
+                lba,
+                sequence,
+                kind: ContentKind::Data,
+                data_checksum: data_checksum(seed, lba, sequence, &block),
+                data: block,
+                origin: Origin::User,
+                ticket: ticket.clone(),
+            }));
+        }
+    }
+    core.changed.open();
+    let result = done.await.unwrap_or(Err(BlockError::ShuttingDown));
+    core.state.borrow_mut().user.fua -= u64::from(fua);
+    result
+}
+
+/// Makes a range read as zeros, durable as a write would be.
+///
+/// # Errors
+/// If the range is wrong or the volume takes no writes.
+pub(super) async fn trim(
+    core: &Rc<Core>,
+    lba: Lba,
+    blocks: u64,
+    fua: bool,
+) -> Result<(), BlockError> {
+    check_range(core, lba, blocks)?;
+    let end = lba.0 + blocks;
+    let mut start = lba.0;
+    while start < end {
+        let length = TRIM_STEP.min(end - start);
+        let _admitted = core.admission.acquire().await;
+        check_writable(core).await?;
+        trim_extent(core, Lba(start), length, fua).await?;
+        start += length;
+    }
+    Ok(())
+}
+
+async fn trim_extent(core: &Rc<Core>, lba: Lba, blocks: u64, fua: bool) -> Result<(), BlockError> {
+    let (trim, sequence) = {
+        let mut state = core.state.borrow_mut();
+        let trim = state.inflight.begin_trim(lba.0..lba.0 + blocks);
+        (trim, state.take_sequence())
+    };
+    while core.state.borrow().inflight.trim_must_wait(trim) {
+        core.changed.wait().await;
+    }
+    let result = write_tombstone(core, TrimExtent { lba, blocks, sequence }, fua).await;
+    core.state.borrow_mut().inflight.end_trim(trim);
+    core.changed.open();
+    result
+}
+
+async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Result<(), BlockError> {
+    let done = {
+        let mut state = core.state.borrow_mut();
+        let holds_data = |lba| state.data_place(Lba(lba)).is_some();
+        if !(extent.lba.0..extent.lba.0 + extent.blocks).any(holds_data) {
+            // Nothing to hide: whatever made the range read as zeros goes on doing so.
+            drop(state);
+            return if fua { flush(core).await } else { Ok(()) };
+        }
+        let (ticket, done) = Ticket::new(1);
+        state.user.fua += u64::from(fua);
+        state.user.push_trim(PendingTrim { extent, origin: Origin::User, ticket });
+        done
+    };
+    core.changed.open();
+    let result = done.await.unwrap_or(Err(BlockError::ShuttingDown));
+    core.state.borrow_mut().user.fua -= u64::from(fua);
+    result
+}
+
+/// Makes every request answered so far durable.
+///
+/// # Errors
+/// If too few members are left.
+pub(super) async fn flush(core: &Rc<Core>) -> Result<(), BlockError> {
+    core.flush_members().await.map_err(|reason| BlockError::ReadOnly { reason })
+}

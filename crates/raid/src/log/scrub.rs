@@ -1,0 +1,332 @@
+//! Scrubbing: reading and verifying everything that counts, and renewing what is damaged.
+//!
+//! Blocks of a zone cannot be overwritten, so damage is healed by moving: a segment with any
+//! damaged block (data, parity, header or index run) is evacuated and its zones reset; damaged
+//! superblock records are replaced by a snapshot in the other superblock zone. Open segments are
+//! closed first, so that they are looked at like all others. The scrub ends when nothing damaged
+//! is left.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use serde::Serialize;
+use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{CODED_BYTES, EntryKind, Oob};
+use crate::log::geometry::Row;
+use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index_run;
+use crate::log::read::Pin;
+use crate::log::reconstruct::verify;
+use crate::log::recover::assemble::read_records;
+use crate::log::recover::read_header;
+use crate::log::scan::load_span;
+use crate::log::segment::Phase;
+use crate::log::status::Progress;
+
+/// What a scrub found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ScrubReport {
+    /// Segments read.
+    pub segments: u64,
+    /// Blocks read and verified.
+    pub blocks: u64,
+    /// Blocks that were damaged or unreadable.
+    pub damaged: u64,
+    /// Stripes whose parity did not match although every block verified.
+    pub parity_mismatches: u64,
+    /// Blocks lost for good.
+    pub unrepairable: u64,
+}
+
+/// Scrubs the volume while it is in use.
+///
+/// # Errors
+/// If the volume stops.
+pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> {
+    let _admin = core.admin.acquire().await;
+    let lost_before = unrepairable(core);
+    let mut report = ScrubReport::default();
+    scrub_superblocks(core, &mut report).await?;
+    let slots: Vec<_> = {
+        let mut state = core.state.borrow_mut();
+        let open: Vec<_> = [state.user.open, state.relocation.open].into_iter().flatten().collect();
+        for slot in &open {
+            // Held until it was looked at.
+            state.segments[*slot].busy = true;
+            state.abandon(*slot);
+        }
+        state.segments.iter().map(|(slot, _)| slot).collect()
+    };
+    let mut progress = Progress { done: 0, total: slots.len() as u64 };
+    for slot in slots {
+        core.scrub_progress.set(Some(progress));
+        scrub_slot(core, slot, &mut report).await;
+        progress.done += 1;
+    }
+    core.scrub_progress.set(None);
+    core.changed.open();
+    while core.state.borrow().segments.iter().any(|(_, s)| s.damaged && s.phase != Phase::Dead) {
+        if let Some(reason) = core.state.borrow().stopped {
+            return Err(reason);
+        }
+        core.changed.wait().await;
+    }
+    report.unrepairable = unrepairable(core) - lost_before;
+    core.state.borrow().stopped.map_or(Ok(report), Err)
+}
+
+fn unrepairable(core: &Core) -> u64 {
+    core.state.borrow().members.iter().map(|member| member.errors.unrepairable).sum()
+}
+
+async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<(), &'static str> {
+    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    let mut damaged = 0;
+    for column in columns {
+        let (Some(device), Some(zones)) = (core.device(column), core.superblock.zones(column))
+        else {
+            continue;
+        };
+        let Ok(found) = read_records(&*device).await else { continue };
+        let broken = found.damaged.iter().filter(|(at, _)| zones.contains(&at.zone)).count() as u64;
+        // A zone whose records are all gone is not recognised as one of ours any more.
+        let unrecognised = zones.iter().filter(|zone| {
+            let written = found.zones[zone.index()].write_pointer.0 > 0;
+            written && !found.records.iter().any(|(at, _)| at == *zone)
+        });
+        let gone: u64 =
+            unrecognised.map(|zone| u64::from(found.zones[zone.index()].write_pointer.0)).sum();
+        report.blocks += found.records.len() as u64;
+        damaged += broken + gone;
+        core.state.borrow_mut().members[column.index()].errors.checksum += broken + gone;
+        core.state.borrow_mut().members[column.index()].errors.repaired += broken + gone;
+    }
+    report.damaged += damaged;
+    if damaged > 0 {
+        // Once to leave the damaged zone, which resets it; the other one is fresh then.
+        core.superblock.commit_snapshot(core).await?;
+    }
+    Ok(())
+}
+
+/// Scrubs the segment in a slot, if there still is one that holds still.
+async fn scrub_slot(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) {
+    while core.state.borrow().segments.get(slot).is_some_and(|segment| segment.in_flight > 0) {
+        core.changed.wait().await;
+    }
+    let ours = {
+        let mut state = core.state.borrow_mut();
+        let Some(segment) = state.segments.get_mut(slot) else { return };
+        let settled = matches!(segment.phase, Phase::Sealed | Phase::Leftover);
+        let held = segment.busy && segment.phase == Phase::Leftover;
+        if !settled || (segment.busy && !held) {
+            // It is being reclaimed or rebuilt, which reads and verifies it as well, or it was
+            // opened since the scrub began.
+            return;
+        }
+        segment.busy = true;
+        true
+    };
+    assert!(ours, "held by this scrub");
+    let pin = Pin::new(core, slot);
+    let damaged = scrub_segment(core, slot, report).await;
+    drop(pin);
+    let mut state = core.state.borrow_mut();
+    let segment = &mut state.segments[slot];
+    segment.busy = false;
+    segment.damaged |= damaged;
+    drop(state);
+    core.changed.open();
+}
+
+async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) -> bool {
+    report.segments += 1;
+    let before = report.damaged + report.parity_mismatches;
+    scrub_headers(core, slot, report).await;
+    let (geometry, indexed) = {
+        let state = core.state.borrow();
+        (state.geometry, state.segments[slot].indexed_spans)
+    };
+    for span in 0..indexed {
+        scrub_index_runs(core, slot, span, report).await;
+    }
+    let rows = if indexed < geometry.spans() {
+        let state = core.state.borrow();
+        let longest = state.segments[slot].entries.iter().map(Vec::len).max().unwrap_or(0);
+        let first = geometry.rows_of_span(indexed).start;
+        first + u32::try_from(longest).unwrap_or(0) / geometry.chunk_blocks()
+    } else {
+        geometry.rows()
+    };
+    let mut row = 0;
+    while row < rows {
+        let group = geometry.group_of(Row(row));
+        scrub_group(core, slot, group.clone(), report).await;
+        row = group.end;
+    }
+    report.damaged + report.parity_mismatches > before
+}
+
+fn note_damage(core: &Core, column: Column, count: u64, report: &mut ScrubReport) {
+    if count > 0 {
+        report.damaged += count;
+        let mut state = core.state.borrow_mut();
+        let errors = &mut state.members[column.index()].errors;
+        errors.checksum += count;
+        errors.repaired += count;
+    }
+}
+
+async fn scrub_headers(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) {
+    let zones = core.state.borrow().segments[slot].zones.clone();
+    for (column, zone) in zones.into_iter().enumerate() {
+        let column = Column::of(column);
+        let Some(zone) = zone else { continue };
+        report.blocks += 1;
+        let intact = read_header(core, column, zone.zone).await.is_some();
+        note_damage(core, column, u64::from(!intact), report);
+    }
+}
+
+async fn scrub_index_runs(core: &Rc<Core>, slot: SegmentSlot, span: u32, report: &mut ScrubReport) {
+    let (columns, copies, blocks) = {
+        let state = core.state.borrow();
+        let present = state.segments[slot].column_map();
+        let columns: Vec<_> =
+            state.scheme().iter().filter(|column| present >> column.index() & 1 == 1).collect();
+        (columns, state.geometry.index_copies(), state.geometry.index_blocks(span))
+    };
+    for column in columns {
+        for copy in 0..copies {
+            report.blocks += u64::from(blocks);
+            let damaged = index_run::damaged_blocks(core, slot, span, column, copy).await;
+            note_damage(core, column, damaged, report);
+        }
+    }
+}
+
+/// Verifies every written chunk block of a group, and the parity of its stripes.
+async fn scrub_group(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    rows: Range<u32>,
+    report: &mut ScrubReport,
+) {
+    let (geometry, scheme) = {
+        let state = core.state.borrow();
+        (state.geometry, state.scheme())
+    };
+    let span = geometry.span_of(Row(rows.start));
+    let indexed = span < core.state.borrow().segments[slot].indexed_spans;
+    let entries = if indexed {
+        load_span(core, slot, span).await
+    } else {
+        core.state.borrow().segments[slot].entries.clone()
+    };
+    let span_first = geometry.block_of(Row(geometry.rows_of_span(span).start), 0).0;
+    // By stripe, block within the chunk and role: what verified.
+    let chunk = geometry.chunk_blocks() as usize;
+    let mut found: Vec<Vec<Option<(Payload, usize, Oob)>>> =
+        vec![vec![None; scheme.columns()]; rows.len() * chunk];
+    let mut counted = vec![false; rows.len() * chunk];
+    for column in scheme.iter() {
+        let payloads = read_rows(core, slot, column, rows.clone()).await;
+        let Some(payloads) = payloads else { continue };
+        let mut damaged = 0;
+        for (row, payload) in rows.clone().zip(payloads) {
+            for within in 0..geometry.chunk_blocks() {
+                let block = geometry.block_of(Row(row), within);
+                let listed = entries[column.index()].get((block.0 - span_first) as usize);
+                let Some(entry) = listed.filter(|entry| entry.kind != EntryKind::Empty) else {
+                    continue;
+                };
+                report.blocks += 1;
+                let place = BlockPlace { slot, column, block };
+                let at = usize::from(entry.stripe_in_group) * chunk + within as usize;
+                counted[at] = true;
+                let verified = payload.as_ref().and_then(|payload| {
+                    let within = within as usize;
+                    let (data, oob) = (payload.block(within), payload.block_oob(within));
+                    let state = core.state.borrow();
+                    let oob = verify(&state, place, column, &data, &oob)?;
+                    let stripe = rows.start + u32::from(entry.stripe_in_group);
+                    (oob.stripe == stripe).then_some((payload.clone(), within, oob))
+                });
+                match verified {
+                    Some(verified) => {
+                        let role = verified.2.role.index();
+                        found[at][role] = Some(verified);
+                    }
+                    None => damaged += 1,
+                }
+            }
+        }
+        note_damage(core, column, damaged, report);
+    }
+    for blocks in found.iter().zip(counted).filter(|(_, counted)| *counted).map(|(b, _)| b) {
+        report.parity_mismatches += u64::from(!parity_matches(core, blocks));
+    }
+}
+
+/// The payload of each row's chunk; `None` inside where a chunk cannot be read.
+async fn read_rows(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    column: Column,
+    rows: Range<u32>,
+) -> Option<Vec<Option<Payload>>> {
+    let (zone, geometry) = {
+        let state = core.state.borrow();
+        (state.segments[slot].zones[column.index()]?.zone, state.geometry)
+    };
+    let chunk = BlockCount(geometry.chunk_blocks());
+    let count = BlockCount(u32::try_from(rows.len()).expect("a group's rows") * chunk.0);
+    let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(rows.start)) };
+    if let Ok(whole) = core.read_zone(column, at, count).await {
+        let whole = Rc::new(whole);
+        let rows = (0..rows.len()).map(|row| Some(chunk_of(&whole, row, chunk)));
+        return Some(rows.collect());
+    }
+    let mut payloads = Vec::with_capacity(rows.len());
+    for row in rows {
+        let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(row)) };
+        payloads.push(core.read_zone(column, at, chunk).await.ok());
+    }
+    Some(payloads)
+}
+
+fn chunk_of(whole: &Payload, row: usize, chunk: BlockCount) -> Payload {
+    let first = row * chunk.index();
+    let data = (first..first + chunk.index()).map(|at| whole.block(at)).collect();
+    let oob = whole.oob.slice(first * 64..(first + chunk.index()) * 64);
+    Payload { data, oob }
+}
+
+/// Whether parity computed from the data blocks is the parity stored; true where a data block is
+/// missing, for then there is nothing to compare.
+fn parity_matches(core: &Core, blocks: &[Option<(Payload, usize, Oob)>]) -> bool {
+    let code = &core.code;
+    let (data, parity) = blocks.split_at(code.data_chunks());
+    let bodies: Option<Vec<_>> = data
+        .iter()
+        .map(|block| block.as_ref().map(|(p, at, oob)| (p.block(*at), oob.coded)))
+        .collect();
+    let Some(bodies) = bodies else { return true };
+    let sources: Vec<&[u8]> = bodies.iter().map(|(data, _)| &data[..]).collect();
+    let coded: Vec<&[u8]> = bodies.iter().map(|(_, coded)| &coded[..]).collect();
+    let mut computed: Vec<_> =
+        (0..parity.len()).map(|_| AlignedBuffer::zeroed(BlockCount(1))).collect();
+    let mut identities = vec![[0; CODED_BYTES]; parity.len()];
+    let mut targets: Vec<&mut [u8]> = computed.iter_mut().map(|block| block.as_mut()).collect();
+    code.encode(&sources, &mut targets);
+    let mut targets: Vec<&mut [u8]> = identities.iter_mut().map(|bytes| &mut bytes[..]).collect();
+    code.encode(&coded, &mut targets);
+    parity.iter().zip(computed.iter().zip(&identities)).all(|(stored, (data, identity))| {
+        stored.as_ref().is_none_or(|(payload, at, oob)| {
+            payload.block(*at)[..] == *data.as_ref() && oob.coded == *identity
+        })
+    })
+}

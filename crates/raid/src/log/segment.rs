@@ -1,0 +1,258 @@
+//! Segments in memory: where their zones are, how far they are written, what is valid in them.
+
+use zoneweave_zoned::{ZoneId, ZoneOffset};
+
+use crate::layout::Column;
+use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
+use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
+use crate::log::index::SegmentSlot;
+use crate::log::stripe_table::StripeTable;
+
+/// Where a segment is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Takes stripes.
+    Open,
+    /// Complete: every row written, every index run in place.
+    Sealed,
+    /// Will take no more stripes and never be complete: left over by a crash or a failed write.
+    /// Its live blocks are moved out first.
+    Leftover,
+    /// Nothing in it counts any more; its zones are being reset.
+    Dead,
+}
+
+/// How far an open segment is written.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    /// The next row to be started (of the current group, in order of starting).
+    pub next_row: u32,
+    /// The rows of the current group.
+    pub group: std::ops::Range<u32>,
+}
+
+/// The zone of one column and what is known of its wear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ColumnZone {
+    /// The zone.
+    pub zone: ZoneId,
+    /// Times it was reset before this use.
+    pub resets: u64,
+}
+
+/// One segment.
+pub(super) struct Segment {
+    /// Its number, never used again.
+    pub id: u64,
+    /// What every block of it repeats.
+    pub generation: u64,
+    /// What fills it.
+    pub stream: StreamKind,
+    /// Each column's zone; `None` where the column is missing.
+    pub zones: Vec<Option<ColumnZone>>,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Blocks of it that the index maps, and tombstone blocks still needed.
+    pub valid: u64,
+    /// The oldest sequence of any block in it; `u64::MAX` while it holds none.
+    pub min_sequence: u64,
+    /// Reads under way: its zones are not reset before they end.
+    pub readers: u32,
+    /// Stripes under way.
+    pub in_flight: u32,
+    /// Somebody (collection, rebuild, scrub) works on it; others keep away.
+    pub busy: bool,
+    /// Damage was found: it is moved out as soon as possible.
+    pub damaged: bool,
+    /// Its zones are open or closed, not full: they count against the drives' active limit.
+    pub holds_active_zones: bool,
+    /// How far it is written, while open.
+    pub cursor: Option<Cursor>,
+    /// Stripes of chunks, for tabled segments.
+    pub table: Option<StripeTable>,
+    /// Entries of chunk blocks whose span has no index run on media yet, by column; they start
+    /// at `first_unindexed`.
+    pub entries: Vec<Vec<IndexEntry>>,
+    /// The first chunk block of each column that no index run covers.
+    pub first_unindexed: ChunkBlock,
+    /// Spans whose index run is on media.
+    pub indexed_spans: u32,
+}
+
+impl Segment {
+    /// A segment as its header describes it, with nothing in it.
+    #[must_use]
+    pub(super) fn new(
+        header: &SegmentHeader,
+        zones: Vec<Option<ColumnZone>>,
+        phase: Phase,
+    ) -> Self {
+        let geometry = &header.geometry;
+        let columns = geometry.scheme().columns();
+        assert!(zones.len() == columns, "{} zones for {columns} columns", zones.len());
+        Self {
+            id: header.segment,
+            generation: header.generation,
+            stream: header.stream,
+            zones,
+            phase,
+            valid: 0,
+            min_sequence: u64::MAX,
+            readers: 0,
+            in_flight: 0,
+            busy: false,
+            damaged: false,
+            holds_active_zones: phase != Phase::Sealed,
+            cursor: (phase == Phase::Open)
+                .then(|| Cursor { next_row: 0, group: geometry.group_of(Row(0)) }),
+            table: header.tabled.then(|| StripeTable::new(geometry)),
+            entries: vec![Vec::new(); columns],
+            first_unindexed: ChunkBlock(0),
+            indexed_spans: 0,
+        }
+    }
+
+    /// The columns it has, a bit each.
+    #[must_use]
+    pub(super) fn column_map(&self) -> u64 {
+        let present = self.zones.iter().enumerate().filter(|(_, zone)| zone.is_some());
+        present.fold(0, |map, (column, _)| map | 1 << column)
+    }
+
+    /// Records what a chunk block holds until its span's index run is written.
+    pub(super) fn record(&mut self, column: Column, block: ChunkBlock, entry: IndexEntry) {
+        assert!(block >= self.first_unindexed, "block {} has its index run", block.0);
+        let at = (block.0 - self.first_unindexed.0) as usize;
+        let entries = &mut self.entries[column.index()];
+        if entries.len() <= at {
+            entries.resize(at + 1, IndexEntry::EMPTY);
+        }
+        entries[at] = entry;
+        if matches!(entry.kind, EntryKind::Data | EntryKind::Tombstone | EntryKind::Lost) {
+            self.min_sequence = self.min_sequence.min(entry.sequence);
+        }
+    }
+
+    /// What is recorded of a chunk block not yet covered by an index run.
+    #[must_use]
+    pub(super) fn recorded(&self, column: Column, block: ChunkBlock) -> IndexEntry {
+        let at = (block.0 - self.first_unindexed.0) as usize;
+        self.entries[column.index()].get(at).copied().unwrap_or(IndexEntry::EMPTY)
+    }
+
+    /// The stripe, counted through the segment, of the chunk at a row of a column.
+    #[must_use]
+    pub(super) fn stripe_of(&self, geometry: &SegmentGeometry, column: Column, row: Row) -> u32 {
+        match &self.table {
+            None => row.0,
+            Some(table) => geometry.group_of(row).start + u32::from(table.get(column, row)),
+        }
+    }
+
+    /// The row at which `column` holds its chunk of a stripe, if it is known to hold one.
+    #[must_use]
+    pub(super) fn row_of_stripe(
+        &self,
+        geometry: &SegmentGeometry,
+        column: Column,
+        stripe: u32,
+    ) -> Option<Row> {
+        let Some(table) = &self.table else { return Some(Row(stripe)) };
+        let group = geometry.group_of(Row(stripe));
+        let in_group = u16::try_from(stripe - group.start).expect("at most 65,536 rows a group");
+        let written = |row: &Row| {
+            let block = geometry.block_of(*row, 0);
+            block < self.first_unindexed || self.recorded(column, block).kind != EntryKind::Empty
+        };
+        table.find(column, group, in_group).find(written)
+    }
+
+    /// Forgets the entries of a span whose index run is on media.
+    pub(super) fn span_indexed(&mut self, geometry: &SegmentGeometry, span: u32) {
+        assert!(self.indexed_spans == span, "spans end in order");
+        self.indexed_spans = span + 1;
+        self.first_unindexed = geometry.block_of(Row(geometry.rows_of_span(span).end), 0);
+        self.entries.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Where the zones are written up to when every row below `rows` is.
+    #[must_use]
+    pub(super) fn write_pointer(geometry: &SegmentGeometry, rows: u32) -> ZoneOffset {
+        if rows == geometry.rows() { geometry.end() } else { geometry.offset_of_row(Row(rows)) }
+    }
+}
+
+/// Segments by slot.
+#[derive(Default)]
+pub(super) struct SegmentTable {
+    slots: Vec<Option<Segment>>,
+}
+
+impl SegmentTable {
+    /// A table of `slots` empty slots.
+    #[must_use]
+    pub(super) fn new(slots: u32) -> Self {
+        Self { slots: (0..slots).map(|_| None).collect() }
+    }
+
+    /// An empty slot.
+    #[must_use]
+    pub(super) fn vacant(&self) -> Option<SegmentSlot> {
+        let at = self.slots.iter().position(Option::is_none)?;
+        Some(SegmentSlot(u32::try_from(at).expect("slots were counted in 32 bits")))
+    }
+
+    /// How many slots are empty.
+    #[must_use]
+    pub(super) fn vacancies(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_none()).count()
+    }
+
+    /// Puts a segment into an empty slot.
+    pub(super) fn insert(&mut self, slot: SegmentSlot, segment: Segment) {
+        let before = self.slots[slot.index()].replace(segment);
+        assert!(before.is_none(), "slot {} holds a segment", slot.0);
+    }
+
+    /// Takes a segment out.
+    pub(super) fn remove(&mut self, slot: SegmentSlot) -> Segment {
+        self.slots[slot.index()].take().expect("a segment in the slot")
+    }
+
+    /// The segment in a slot, if there is one.
+    #[must_use]
+    pub(super) fn get(&self, slot: SegmentSlot) -> Option<&Segment> {
+        self.slots.get(slot.index())?.as_ref()
+    }
+
+    /// The segment in a slot, to be changed, if there is one.
+    pub(super) fn get_mut(&mut self, slot: SegmentSlot) -> Option<&mut Segment> {
+        self.slots.get_mut(slot.index())?.as_mut()
+    }
+
+    /// Every segment.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
+        (0..).map(SegmentSlot).zip(&self.slots).filter_map(|(slot, s)| Some((slot, s.as_ref()?)))
+    }
+
+    /// Every segment, to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (SegmentSlot, &mut Segment)> {
+        (0..)
+            .map(SegmentSlot)
+            .zip(&mut self.slots)
+            .filter_map(|(slot, s)| Some((slot, s.as_mut()?)))
+    }
+}
+
+impl std::ops::Index<SegmentSlot> for SegmentTable {
+    type Output = Segment;
+    fn index(&self, slot: SegmentSlot) -> &Segment {
+        self.slots[slot.index()].as_ref().expect("a segment in the slot")
+    }
+}
+
+impl std::ops::IndexMut<SegmentSlot> for SegmentTable {
+    fn index_mut(&mut self, slot: SegmentSlot) -> &mut Segment {
+        self.slots[slot.index()].as_mut().expect("a segment in the slot")
+    }
+}

@@ -1,0 +1,430 @@
+//! Everything the engine knows, and the decisions it takes: plain synchronous code.
+//!
+//! Async code borrows the state, decides, lets go, awaits I/O, borrows again and applies. Nothing
+//! here does I/O or waits.
+//!
+//! Invariants, asserted: an index entry points into a segment that is not dead; a segment's valid
+//! count is the number of index entries that point into it, tombstone blocks counting once; the
+//! sequence given out stays below the ceiling on media.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use zoneweave_zoned::{Lba, ZoneId, ZonedDevice};
+
+use crate::layout::{Column, Scheme};
+use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
+use crate::log::geometry::{Row, SegmentGeometry};
+use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
+use crate::log::inflight::InFlight;
+use crate::log::limits::reserve_for;
+use crate::log::member::Member;
+use crate::log::queue::{PendingBlock, Stream};
+use crate::log::segment::{Phase, Segment, SegmentTable};
+use crate::log::status::Counters;
+
+/// Stripes of one segment that may be under way together under Zone Append.
+const STRIPES_IN_FLIGHT: u32 = 64;
+
+/// Stands for the epoch of a member's change that is not on media yet.
+pub(super) const UNRECORDED: u64 = u64::MAX;
+
+/// Where the superblock's identity of the array stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Epoch {
+    /// Counts changes of membership.
+    pub number: u64,
+    /// Distinguishes two changes with the same count.
+    pub tag: u64,
+    /// Distinguishes histories started apart.
+    pub lineage: u64,
+}
+
+/// The state.
+pub(super) struct State {
+    /// What the array is.
+    pub config: ArrayConfig,
+    /// The start of its checksums.
+    pub seed: Seed,
+    /// The shape of its segments.
+    pub geometry: SegmentGeometry,
+    /// The arithmetic of its addresses.
+    pub space: PbaSpace,
+    /// Its members, by slot.
+    pub members: Vec<Member>,
+    /// The membership's version.
+    pub epoch: Epoch,
+    /// Members failed whose failure is not yet on media: no new segment until it is.
+    pub membership_dirty: bool,
+    /// Whether half of the members are enough to write, on the user's word.
+    pub forced: bool,
+    /// Why writes are refused, if they are.
+    pub stopped: Option<&'static str>,
+    /// Where blocks are.
+    pub index: Index,
+    /// Index entries that point at each tombstone block.
+    pub tombstones: BTreeMap<Pba, u64>,
+    /// The segments.
+    pub segments: SegmentTable,
+    /// Decisions about leftover segments, by segment number.
+    pub seals: BTreeMap<u64, SealRecord>,
+    /// Segments recorded dead whose zones may not all be reset, by segment number.
+    pub dead: BTreeSet<u64>,
+    /// Zones that recovery found to be of no use any more, with their reset counts.
+    pub zones_to_reset: Vec<(Column, ZoneId, u64)>,
+    /// Requests under way.
+    pub inflight: InFlight,
+    /// Blocks waiting for user segments.
+    pub user: Stream,
+    /// Blocks waiting for relocation segments.
+    pub relocation: Stream,
+    /// The next sequence to be given out.
+    pub next_sequence: u64,
+    /// The ceiling on media.
+    pub sequence_ceiling: u64,
+    /// The next segment number.
+    pub next_segment: u64,
+    /// The ceiling on media.
+    pub segment_ceiling: u64,
+    /// The ceilings that the next records carry: what is on media, or about to be.
+    pub ceilings_to_record: (u64, u64),
+    /// Whether each chunk write is made durable by itself.
+    pub fua_always: bool,
+    /// Whether some member may lose completed writes at power loss.
+    pub volatile: bool,
+    /// What happened so far.
+    pub counters: Counters,
+}
+
+/// What a stream's writer does next.
+pub(super) enum Step {
+    /// Nothing, until something changes.
+    Wait,
+    /// Opens a segment.
+    OpenSegment,
+    /// Writes a stripe.
+    Stripe(StripePlan),
+    /// Makes the finished group durable and goes on to the next.
+    EndGroup(SegmentSlot),
+    /// Writes the index run of the finished span.
+    EndSpan(SegmentSlot, u32),
+    /// Fails everything queued: the volume takes no writes.
+    FailQueue(&'static str),
+}
+
+/// A stripe to be written.
+pub(super) struct StripePlan {
+    /// The segment.
+    pub slot: SegmentSlot,
+    /// The stripe, counted through the segment.
+    pub stripe: u32,
+    /// The blocks, in order; what is missing to a stripe is padding.
+    pub blocks: Vec<PendingBlock>,
+    /// Whether it has to be durable when it completes.
+    pub fua: bool,
+}
+
+impl State {
+    /// The erasure code.
+    #[must_use]
+    pub(super) fn scheme(&self) -> Scheme {
+        self.geometry.scheme()
+    }
+
+    /// The stream of a kind.
+    pub(super) fn stream(&mut self, kind: StreamKind) -> &mut Stream {
+        match kind {
+            StreamKind::User => &mut self.user,
+            StreamKind::Relocation => &mut self.relocation,
+        }
+    }
+
+    /// Data blocks of a stripe.
+    #[must_use]
+    pub(super) fn stripe_blocks(&self) -> usize {
+        self.scheme().data() * self.geometry.chunk_blocks() as usize
+    }
+
+    /// Members that take part in new stripes, with their drives.
+    #[must_use]
+    pub(super) fn writable_members(&self) -> Vec<(Column, Rc<dyn ZonedDevice>)> {
+        let members = self.scheme().iter().zip(&self.members);
+        members.filter_map(|(column, member)| Some((column, member.writable()?))).collect()
+    }
+
+    /// How many members hold nothing that counts.
+    #[must_use]
+    pub(super) fn lost_members(&self) -> usize {
+        let lost = |member: &&Member| member.writable().is_none();
+        self.members.iter().filter(lost).count()
+    }
+
+    /// Gives out the next sequence.
+    ///
+    /// # Panics
+    /// If the ceiling on media is reached: opening segments raises it long before.
+    pub(super) fn take_sequence(&mut self) -> u64 {
+        let sequence = self.next_sequence;
+        assert!(sequence < self.sequence_ceiling, "sequence {sequence} reaches its ceiling");
+        self.next_sequence += 1;
+        sequence
+    }
+
+    /// Segments that could be opened now.
+    #[must_use]
+    pub(super) fn free_segments(&self) -> u32 {
+        let zones = self.members.iter().filter(|member| member.writable().is_some());
+        let fewest = zones.map(|member| member.pool.len()).min().unwrap_or(0);
+        let free = fewest.min(self.segments.vacancies());
+        u32::try_from(free).unwrap_or(u32::MAX)
+    }
+
+    /// Decides what the writer of a stream does next.
+    pub(super) fn next_step(&mut self, kind: StreamKind) -> Step {
+        if let Some(reason) = self.stopped {
+            let queued = !self.stream(kind).queue.is_empty();
+            return if queued { Step::FailQueue(reason) } else { Step::Wait };
+        }
+        let Some(slot) = self.stream(kind).open else {
+            let wanted = !self.stream(kind).queue.is_empty() && !self.membership_dirty;
+            let allowed = wanted && self.free_segments() > reserve_for(kind);
+            return if allowed { Step::OpenSegment } else { Step::Wait };
+        };
+        let segment = &self.segments[slot];
+        let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
+        if cursor.next_row == cursor.group.end {
+            return if segment.in_flight > 0 { Step::Wait } else { self.end_of_group(slot) };
+        }
+        let limit = if segment.table.is_some() { STRIPES_IN_FLIGHT } else { 1 };
+        let (in_flight, row) = (segment.in_flight, cursor.next_row);
+        let full = self.stripe_blocks();
+        let waiting = self.stream(kind).queue.len();
+        // A stripe that does not fill is closed at once, but not while others are under way:
+        // what arrives meanwhile may fill it, and closing it would not be any faster.
+        let ready = waiting >= full || (waiting > 0 && in_flight == 0);
+        if in_flight >= limit || !ready {
+            return Step::Wait;
+        }
+        Step::Stripe(self.take_stripe(kind, slot, row))
+    }
+
+    fn end_of_group(&self, slot: SegmentSlot) -> Step {
+        let segment = &self.segments[slot];
+        let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
+        let span = self.geometry.span_of(Row(cursor.group.start));
+        if self.geometry.rows_of_span(span).end == cursor.group.end {
+            Step::EndSpan(slot, span)
+        } else {
+            Step::EndGroup(slot)
+        }
+    }
+
+    fn take_stripe(&mut self, kind: StreamKind, slot: SegmentSlot, row: u32) -> StripePlan {
+        let full = self.stripe_blocks();
+        let always = self.fua_always;
+        let stream = self.stream(kind);
+        let taken = stream.queue.len().min(full);
+        let blocks: Vec<_> = stream.queue.drain(..taken).collect();
+        // While any durable write waits, stripes are durable: cheap, and never too little.
+        let fua = always || stream.fua > 0;
+        let segment = &mut self.segments[slot];
+        segment.in_flight += 1;
+        if let Some(cursor) = &mut segment.cursor {
+            cursor.next_row += 1;
+        }
+        StripePlan { slot, stripe: row, blocks, fua }
+    }
+
+    /// Goes on to the group after the current one; the segment is sealed if there is none.
+    pub(super) fn advance_group(&mut self, slot: SegmentSlot) {
+        let rows = self.geometry.rows();
+        let geometry = self.geometry;
+        let segment = &mut self.segments[slot];
+        let Some(cursor) = &mut segment.cursor else { return };
+        if cursor.group.end < rows {
+            cursor.group = geometry.group_of(Row(cursor.group.end));
+            return;
+        }
+        segment.cursor = None;
+        segment.phase = Phase::Sealed;
+        segment.holds_active_zones = false;
+        let (stream, zones) = (segment.stream, segment.zones.clone());
+        assert!(self.stream(stream).open == Some(slot), "the sealed segment was the open one");
+        self.stream(stream).open = None;
+        for (member, zone) in self.members.iter_mut().zip(zones) {
+            if zone.is_some() {
+                member.active_zones -= 1;
+            }
+        }
+    }
+
+    /// Stops filling a segment: what it holds is moved out.
+    pub(super) fn abandon(&mut self, slot: SegmentSlot) {
+        let segment = &mut self.segments[slot];
+        if segment.phase != Phase::Open {
+            return;
+        }
+        segment.phase = Phase::Leftover;
+        segment.cursor = None;
+        let kind = segment.stream;
+        let stream = self.stream(kind);
+        if stream.open == Some(slot) {
+            stream.open = None;
+        }
+        self.counters.segments_abandoned += 1;
+    }
+
+    /// Takes a member out of service. Returns whether it was in service before.
+    pub(super) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
+        let member = &mut self.members[column.index()];
+        if member.entry.state == MemberState::Failed {
+            return false;
+        }
+        member.entry.state = MemberState::Failed;
+        member.entry.since_epoch = UNRECORDED;
+        member.device = None;
+        member.failure = Some(reason.to_owned());
+        member.pool = crate::log::zone_pool::ZonePool::default();
+        member.active_zones = 0;
+        self.membership_dirty = true;
+        let open: Vec<_> = [self.user.open, self.relocation.open].into_iter().flatten().collect();
+        for slot in open {
+            self.abandon(slot);
+        }
+        for (_, segment) in self.segments.iter_mut() {
+            segment.zones[column.index()] = None;
+        }
+        self.stop_if_too_few();
+        true
+    }
+
+    /// Stops writes where too few members are left for them to be safe.
+    pub(super) fn stop_if_too_few(&mut self) {
+        let lost = self.lost_members();
+        let left = self.scheme().columns() - lost;
+        if lost > self.scheme().parity() {
+            self.stopped = Some("more drives are lost than the redundancy covers");
+        } else if left * 2 <= self.scheme().columns() && !self.forced {
+            self.stopped = Some(
+                "half of the drives are lost: the other half could be in use elsewhere; \
+                 --force goes on with these",
+            );
+        }
+    }
+
+    /// Points a block of the volume somewhere else and keeps the valid counts.
+    pub(super) fn remap(&mut self, lba: Lba, to: Option<Pba>) {
+        let before = self.index.set(lba, to);
+        if let Some(pba) = to {
+            self.count_in(pba);
+        }
+        if let Some(pba) = before {
+            self.count_out(pba);
+        }
+    }
+
+    fn count_in(&mut self, pba: Pba) {
+        if let Some(count) = self.tombstones.get_mut(&pba) {
+            *count += 1;
+            return;
+        }
+        let slot = self.space.place(pba).slot;
+        let segment = &mut self.segments[slot];
+        assert!(segment.phase != Phase::Dead, "mapped into dead segment {}", segment.id);
+        segment.valid += 1;
+    }
+
+    fn count_out(&mut self, pba: Pba) {
+        if let Some(count) = self.tombstones.get_mut(&pba) {
+            *count -= 1;
+            if *count > 0 {
+                return;
+            }
+            self.tombstones.remove(&pba);
+        }
+        let slot = self.space.place(pba).slot;
+        self.segments[slot].valid -= 1;
+    }
+
+    /// Makes a tombstone block known, before entries are pointed at it.
+    pub(super) fn add_tombstone(&mut self, pba: Pba) {
+        let before = self.tombstones.insert(pba, 0);
+        assert!(before.is_none(), "a tombstone block is new");
+        let slot = self.space.place(pba).slot;
+        self.segments[slot].valid += 1;
+    }
+
+    /// Drops a tombstone block that no entry points at, if so.
+    pub(super) fn drop_unused_tombstone(&mut self, pba: Pba) {
+        if self.tombstones.get(&pba) == Some(&0) {
+            self.tombstones.remove(&pba);
+            let slot = self.space.place(pba).slot;
+            self.segments[slot].valid -= 1;
+        }
+    }
+
+    /// Whether a block of the volume holds data: neither unmapped nor trimmed.
+    #[must_use]
+    pub(super) fn data_place(&self, lba: Lba) -> Option<BlockPlace> {
+        let pba = self.index.get(lba)?;
+        (!self.tombstones.contains_key(&pba)).then(|| self.space.place(pba))
+    }
+
+    /// The oldest sequence of any block in a segment other than `except` and the dead.
+    #[must_use]
+    pub(super) fn oldest_sequence(&self, except: SegmentSlot) -> u64 {
+        let others = self.segments.iter();
+        let others = others.filter(|(slot, s)| *slot != except && s.phase != Phase::Dead);
+        others.map(|(_, segment)| segment.min_sequence).min().unwrap_or(u64::MAX)
+    }
+
+    /// The segment whose reclaiming frees most: leftovers and damaged ones first.
+    #[must_use]
+    pub(super) fn victim(&self, low_on_space: bool) -> Option<SegmentSlot> {
+        let candidates = self.segments.iter().filter(|(_, segment)| {
+            !segment.busy
+                && segment.in_flight == 0
+                && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
+        });
+        let evacuate = |segment: &Segment| segment.phase == Phase::Leftover || segment.damaged;
+        let stripe = self.stripe_blocks() as u64;
+        let gains = |segment: &Segment| segment.valid + stripe <= self.geometry.data_blocks();
+        candidates
+            .filter(|(_, segment)| {
+                evacuate(segment) || segment.valid == 0 || (low_on_space && gains(segment))
+            })
+            .min_by_key(|(slot, segment)| {
+                (segment.valid > 0, !evacuate(segment), segment.valid, *slot)
+            })
+            .map(|(slot, _)| slot)
+    }
+
+    /// Checks what must always hold; for tests, after every step. Costs a pass over the index.
+    ///
+    /// # Panics
+    /// If something does not hold.
+    pub(super) fn assert_consistent(&self) {
+        let mut valid: BTreeMap<SegmentSlot, u64> = BTreeMap::new();
+        let mut trimmed: BTreeMap<Pba, u64> = BTreeMap::new();
+        for lba in 0..self.config.volume_blocks {
+            let Some(pba) = self.index.get(Lba(lba)) else { continue };
+            if self.tombstones.contains_key(&pba) {
+                *trimmed.entry(pba).or_default() += 1;
+            } else {
+                *valid.entry(self.space.place(pba).slot).or_default() += 1;
+            }
+        }
+        for pba in self.tombstones.keys() {
+            *valid.entry(self.space.place(*pba).slot).or_default() += 1;
+        }
+        assert!(
+            self.tombstones
+                .iter()
+                .all(|(pba, count)| { trimmed.get(pba).copied().unwrap_or(0) == *count })
+        );
+        for (slot, segment) in self.segments.iter() {
+            let expected = valid.get(&slot).copied().unwrap_or(0);
+            assert!(segment.valid == expected, "segment {} counts wrong", segment.id);
+        }
+    }
+}

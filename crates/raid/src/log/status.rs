@@ -1,0 +1,193 @@
+//! What the volume tells about itself.
+
+use serde::Serialize;
+
+use crate::log::core::Core;
+use crate::log::format::MemberState;
+use crate::log::member::MemberErrors;
+use crate::log::segment::Phase;
+
+/// What happened since the volume was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Blocks written by users.
+    pub user_blocks_written: u64,
+    /// Blocks read by users.
+    pub user_blocks_read: u64,
+    /// Blocks moved to reclaim segments.
+    pub relocated_blocks: u64,
+    /// Data blocks of padding.
+    pub padding_blocks: u64,
+    /// Parity blocks.
+    pub parity_blocks: u64,
+    /// Segments reclaimed.
+    pub segments_reclaimed: u64,
+    /// Segments given up because a write failed.
+    pub segments_abandoned: u64,
+    /// Blocks read through the redundancy.
+    pub degraded_reads: u64,
+}
+
+/// The volume's health in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Every member is online.
+    Healthy,
+    /// Members are missing, or being rebuilt; nothing is lost.
+    Degraded,
+    /// Too many members are missing: no writes, and some reads fail.
+    Failed,
+}
+
+/// One member.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemberStatus {
+    /// Its slot.
+    pub slot: u8,
+    /// Its identity.
+    pub uuid: String,
+    /// `online`, `rebuilding`, `failed` or `missing`.
+    pub state: &'static str,
+    /// Why it failed.
+    pub reason: Option<String>,
+    /// Zones free for new segments.
+    pub free_zones: u64,
+    /// Zones whose contents nobody accounts for.
+    pub orphan_zones: u32,
+    /// What went wrong with it.
+    pub errors: MemberErrors,
+    /// Nanoseconds since it last answered.
+    pub seen_ns_ago: u64,
+}
+
+/// How far a long job is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// Segments done.
+    pub done: u64,
+    /// Segments in all, fixed when the job started.
+    pub total: u64,
+}
+
+/// The volume.
+#[derive(Clone, Debug, Serialize)]
+pub struct VolumeStatus {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub array: String,
+    /// Its scheme, such as `raid5 3+1`.
+    pub scheme: String,
+    /// Its health.
+    pub health: Health,
+    /// Why it is not healthy.
+    pub why: Option<String>,
+    /// What to do about it.
+    pub action: Option<String>,
+    /// The membership's version.
+    pub epoch: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Bytes that hold data of users.
+    pub mapped_bytes: u64,
+    /// Whether acknowledged writes may be lost at power loss before a flush.
+    pub volatile_cache: bool,
+    /// Segments in all.
+    pub segments_total: u32,
+    /// Segments free.
+    pub segments_free: u32,
+    /// Segments waiting to be moved out.
+    pub segments_leftover: u32,
+    /// Blocks written to drives for each block written by users, since the start.
+    pub write_amplification: f64,
+    /// Rebuild progress, while one runs.
+    pub rebuild: Option<Progress>,
+    /// Scrub progress, while one runs.
+    pub scrub: Option<Progress>,
+    /// What happened since the start.
+    pub counters: Counters,
+    /// The members.
+    pub members: Vec<MemberStatus>,
+}
+
+/// Builds the status from the running engine.
+#[must_use]
+pub(super) fn volume_status(core: &Core) -> VolumeStatus {
+    let now = core.handle.now();
+    let state = core.state.borrow();
+    let members = state.members.iter().enumerate().map(|(slot, member)| MemberStatus {
+        slot: u8::try_from(slot).unwrap_or(u8::MAX),
+        uuid: member.entry.uuid.to_string(),
+        state: match (member.entry.state, &member.device) {
+            (MemberState::Online, Some(_)) => "online",
+            (MemberState::Rebuilding, Some(_)) => "rebuilding",
+            (MemberState::Failed, _) => "failed",
+            (_, None) => "missing",
+        },
+        reason: member.failure.clone(),
+        free_zones: member.pool.len() as u64,
+        orphan_zones: member.orphan_zones,
+        errors: member.errors,
+        seen_ns_ago: now.since(member.seen).0,
+    });
+    let members: Vec<_> = members.collect();
+    let (health, why, action) = judge(core, &members);
+    let leftover = state.segments.iter().filter(|(_, s)| s.phase == Phase::Leftover || s.damaged);
+    let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid).sum::<u64>()
+        - state.tombstones.len() as u64;
+    let counters = state.counters;
+    VolumeStatus {
+        name: state.config.name.clone(),
+        array: state.config.array.to_string(),
+        scheme: state.scheme().to_string(),
+        health,
+        why,
+        action,
+        epoch: state.epoch.number,
+        size_bytes: state.config.volume_blocks * 4096,
+        mapped_bytes: mapped * 4096,
+        volatile_cache: state.volatile && !state.fua_always,
+        segments_total: crate::log::limits::segment_slots(&state.config),
+        segments_free: state.free_segments(),
+        segments_leftover: u32::try_from(leftover.count()).unwrap_or(u32::MAX),
+        write_amplification: amplification(&counters),
+        rebuild: core.rebuild_progress.get(),
+        scrub: core.scrub_progress.get(),
+        counters,
+        members,
+    }
+}
+
+fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Option<String>) {
+    let state = core.state.borrow();
+    let bad: Vec<_> = members.iter().filter(|member| member.state != "online").collect();
+    let Some(first) = bad.first() else { return (Health::Healthy, None, None) };
+    let describe = |member: &&MemberStatus| match &member.reason {
+        Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
+        None => format!("slot {} {}", member.slot, member.state),
+    };
+    let why = bad.iter().map(describe).collect::<Vec<_>>().join("; ");
+    if let Some(reason) = state.stopped {
+        let action = "bring back the missing drives and restart; do not create a new array";
+        return (Health::Failed, Some(format!("{reason} ({why})")), Some(action.to_owned()));
+    }
+    let action = if core.rebuild_progress.get().is_some() {
+        "none: a rebuild is running; do not remove another drive".to_owned()
+    } else {
+        format!(
+            "replace the drive: zoneweave array replace DRIVE... --slot {} --with NEWDRIVE",
+            first.slot
+        )
+    };
+    (Health::Degraded, Some(why), Some(action))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn amplification(counters: &Counters) -> f64 {
+    let user = counters.user_blocks_written;
+    if user == 0 {
+        return 1.0;
+    }
+    (user + counters.relocated_blocks + counters.padding_blocks) as f64 / user as f64
+}

@@ -1,0 +1,295 @@
+//! The superblock zones: two per member, written in turn.
+//!
+//! A commit appends one record to every member that is in service. Where a member's zone has no
+//! room, a snapshot of everything that still matters goes to the other zone first; the full zone
+//! is reset only after the commit is durable everywhere, so at every moment some zone of the
+//! member says everything. A member that fails a commit is taken out of service, which is a
+//! commit of its own on the rest; a commit counts when every member still in service has it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_runtime::Semaphore;
+use zoneweave_zoned::{
+    Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+};
+
+use crate::layout::{Column, Role};
+use crate::log::core::Core;
+use crate::log::format::{ArrayUuid, CODED_BYTES, Oob, Place, RecordBody, Seed, SuperblockRecord};
+use crate::log::state::{State, UNRECORDED};
+
+/// Records of a superblock zone: what a start of the array has to read.
+pub(super) const ZONE_RECORDS: u32 = 1024;
+
+/// Where a member's next record goes.
+#[derive(Clone, Debug)]
+pub(super) struct SuperblockCursor {
+    /// The two zones.
+    pub zones: [ZoneId; 2],
+    /// Which of them is being written.
+    pub current: usize,
+    /// The next block in it.
+    pub next: u32,
+    /// Whether the other zone has to be reset before it can be written.
+    pub other_dirty: bool,
+}
+
+/// The superblock zones of every member.
+pub(super) struct SuperblockLog {
+    cursors: RefCell<Vec<Option<SuperblockCursor>>>,
+    record_sequence: RefCell<u64>,
+    /// Commits are made one after the other.
+    lock: Semaphore,
+}
+
+impl SuperblockLog {
+    /// The log as recovery found it; `record_sequence` is above any on media.
+    #[must_use]
+    pub(super) fn new(cursors: Vec<Option<SuperblockCursor>>, record_sequence: u64) -> Self {
+        let record_sequence = RefCell::new(record_sequence);
+        Self { cursors: RefCell::new(cursors), record_sequence, lock: Semaphore::new(1) }
+    }
+
+    /// Gives a slot the zones of its new drive.
+    pub(super) fn set_cursor(&self, column: Column, cursor: SuperblockCursor) {
+        self.cursors.borrow_mut()[column.index()] = Some(cursor);
+    }
+
+    /// The superblock zones of a member.
+    #[must_use]
+    pub(super) fn zones(&self, column: Column) -> Option<[ZoneId; 2]> {
+        self.cursors.borrow()[column.index()].as_ref().map(|cursor| cursor.zones)
+    }
+
+    /// Writes a record to every member in service, durably.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    pub(super) async fn commit(
+        &self,
+        core: &Rc<Core>,
+        body: RecordBody,
+    ) -> Result<(), &'static str> {
+        let _one_at_a_time = self.lock.acquire().await;
+        self.commit_locked(core, &body, false).await
+    }
+
+    /// Writes a snapshot to the other zone of every member, as every start of the array does.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    pub(super) async fn commit_snapshot(&self, core: &Rc<Core>) -> Result<(), &'static str> {
+        let _one_at_a_time = self.lock.acquire().await;
+        self.commit_locked(core, &RecordBody::State, true).await
+    }
+
+    /// Records that members failed: a new epoch, on all that are left.
+    pub(super) async fn record_membership(&self, core: &Rc<Core>) {
+        let _one_at_a_time = self.lock.acquire().await;
+        if core.state.borrow().membership_dirty {
+            // The outcome is in the state, where everybody looks for it.
+            let _stopped = self.commit_locked(core, &RecordBody::State, false).await;
+        }
+        core.changed.open();
+    }
+
+    async fn commit_locked(
+        &self,
+        core: &Rc<Core>,
+        body: &RecordBody,
+        mut switch: bool,
+    ) -> Result<(), &'static str> {
+        loop {
+            let was_dirty = prepare_epoch(&mut core.state.borrow_mut())?;
+            let members = core.state.borrow().writable_members();
+            let writes = members.iter().map(|(column, device)| async {
+                (*column, self.write_member(core, *column, device, body, switch).await)
+            });
+            let results = futures_util::future::join_all(writes).await;
+            let mut all_done = true;
+            let mut switched = Vec::new();
+            for (column, result) in results {
+                match result {
+                    Ok(Some(old)) => switched.push((column, old)),
+                    Ok(None) => {}
+                    Err(status) => {
+                        all_done = false;
+                        core.state.borrow_mut().fail_member(column, &status.to_string());
+                    }
+                }
+            }
+            if !all_done {
+                // Members that have the snapshot keep their old zone until the next switch.
+                switch = false;
+                continue;
+            }
+            self.settle(core, was_dirty);
+            self.reset_old_zones(core, switched).await;
+            return Ok(());
+        }
+    }
+
+    /// A commit is on every member in service: so is the membership it carried.
+    fn settle(&self, core: &Core, carried_change: bool) {
+        let mut state = core.state.borrow_mut();
+        if carried_change {
+            // A member that failed while the record was being written waits for the next one.
+            let unrecorded =
+                state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
+            state.membership_dirty = unrecorded;
+        }
+        drop(state);
+        core.changed.open();
+    }
+
+    async fn reset_old_zones(&self, core: &Rc<Core>, switched: Vec<(Column, ZoneId)>) {
+        let resets = switched.into_iter().map(|(column, zone)| async move {
+            let done = core.reset_zone(column, zone).await.is_ok();
+            if let Some(cursor) = &mut self.cursors.borrow_mut()[column.index()] {
+                cursor.other_dirty = !done;
+            }
+        });
+        futures_util::future::join_all(resets).await;
+    }
+
+    /// Writes one member's records; returns the zone that a switch has left to be reset.
+    async fn write_member(
+        &self,
+        core: &Rc<Core>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        body: &RecordBody,
+        switch: bool,
+    ) -> Result<Option<ZoneId>, Status> {
+        let cursor = self.cursors.borrow()[column.index()].clone();
+        let mut cursor = cursor.ok_or(Status::DeviceGone)?;
+        let capacity = device.geometry().zone_capacity.0.min(ZONE_RECORDS);
+        let room = cursor.next < capacity;
+        let bodies =
+            if room && !switch { vec![body.clone()] } else { snapshot(&core.state.borrow(), body) };
+        let old = (!room || switch).then_some(cursor.zones[cursor.current]);
+        if old.is_some() {
+            cursor.current = 1 - cursor.current;
+            cursor.next = 0;
+            if cursor.other_dirty {
+                device.manage(cursor.zones[cursor.current], ZoneAction::Reset).await?;
+            }
+            // Until the old zone is reset it is the dirty one.
+            cursor.other_dirty = true;
+            assert!(bodies.len() < capacity as usize, "a snapshot of {} records", bodies.len());
+        }
+        let last = bodies.len() - 1;
+        for (at, body) in bodies.into_iter().enumerate() {
+            let record = self.record(core, column, body);
+            let payload = sealed_payload(&record);
+            let at_block = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
+            device.write(at_block, payload, at == last).await?;
+            cursor.next += 1;
+        }
+        self.cursors.borrow_mut()[column.index()] = Some(cursor);
+        Ok(old)
+    }
+
+    fn record(&self, core: &Core, column: Column, body: RecordBody) -> SuperblockRecord {
+        let record_sequence = {
+            let mut next = self.record_sequence.borrow_mut();
+            *next += 1;
+            *next
+        };
+        let state = core.state.borrow();
+        SuperblockRecord {
+            config: state.config.clone(),
+            lineage: state.epoch.lineage,
+            epoch: state.epoch.number,
+            epoch_tag: state.epoch.tag,
+            record_sequence,
+            slot: column,
+            member: state.members[column.index()].entry.uuid,
+            members: state.members.iter().map(|member| member.entry).collect(),
+            sequence_ceiling: state.ceilings_to_record.0,
+            segment_ceiling: state.ceilings_to_record.1,
+            body,
+        }
+    }
+}
+
+/// Starts a new epoch if the membership changed; tells whether it did.
+fn prepare_epoch(state: &mut State) -> Result<bool, &'static str> {
+    if let Some(reason) = state.stopped {
+        return Err(reason);
+    }
+    if state.membership_dirty {
+        state.epoch.number += 1;
+        // The tag tells apart two histories that reach the same epoch; mixing what differs
+        // between them keeps it deterministic.
+        let survivors = state.members.iter().enumerate();
+        let map = survivors
+            .filter(|(_, member)| member.writable().is_some())
+            .fold(0_u64, |map, (column, _)| map | 1 << column);
+        state.epoch.tag = mix(state.epoch.tag ^ map ^ state.next_sequence.rotate_left(32));
+        let epoch = state.epoch.number;
+        for member in &mut state.members {
+            if member.entry.since_epoch == UNRECORDED {
+                member.entry.since_epoch = epoch;
+            }
+        }
+    }
+    Ok(state.membership_dirty)
+}
+
+/// The finaliser of `SplitMix64`: spreads every bit over the word.
+fn mix(mut value: u64) -> u64 {
+    value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+/// Everything that still matters, ending with `last` and the mark that nothing is missing.
+fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
+    let mut bodies: Vec<_> = state.seals.values().cloned().map(RecordBody::Seal).collect();
+    let dead: Vec<_> = state.dead.iter().copied().collect();
+    bodies.extend(dead.chunks(RecordBody::MAX_DEAD).map(|ids| RecordBody::Dead(ids.to_vec())));
+    bodies.push(last.clone());
+    let records = u32::try_from(bodies.len()).expect("a record per leftover segment");
+    bodies.push(RecordBody::SnapshotEnd { records });
+    bodies
+}
+
+/// The block and metadata of a record.
+#[must_use]
+pub(super) fn sealed_payload(record: &SuperblockRecord) -> Payload {
+    let block = record.encode();
+    structured_payload(
+        record.config.array,
+        block,
+        Place::Superblock,
+        record.record_sequence,
+        record.slot,
+    )
+}
+
+/// A structured block with the metadata of its place.
+#[must_use]
+pub(super) fn structured_payload(
+    array: ArrayUuid,
+    block: Bytes,
+    place: Place,
+    generation: u64,
+    column: Column,
+) -> Payload {
+    let oob = Oob {
+        coded: [0; CODED_BYTES],
+        generation,
+        stripe: 0,
+        width: 0,
+        column,
+        role: Role(0),
+        place,
+        columns: 0,
+    };
+    let bytes = oob.encode(Seed::of(array), &block, false);
+    Payload::new(block, Bytes::copy_from_slice(&bytes))
+}

@@ -1,0 +1,223 @@
+//! The volume: what users and administrators call.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use thiserror::Error;
+use zoneweave_zoned::{
+    BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState, Lba, Status,
+    ZonedDevice,
+};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{MemberUuid, StreamKind};
+use crate::log::status::{VolumeStatus, volume_status};
+use crate::log::{collect, read, rebuild, requests, scrub, write};
+
+pub use crate::log::rebuild::ReplaceError;
+pub use crate::log::scrub::ScrubReport;
+
+/// Why an administrative request was refused.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum AdminError {
+    /// No such slot.
+    #[error("slot {slot} does not exist: the array has slots 0 to {}", columns - 1)]
+    NoSuchSlot {
+        /// The slot asked for.
+        slot: usize,
+        /// The number of slots.
+        columns: usize,
+    },
+    /// Failing it would lose data.
+    #[error("failing {slot} would lose data: no further drive can be spared")]
+    WouldLoseData {
+        /// The slot asked for.
+        slot: Column,
+    },
+    /// Too few members.
+    #[error("the volume has stopped: {0}")]
+    Stopped(&'static str),
+}
+
+/// A log-structured RAID volume, running.
+///
+/// Cloning makes another handle to the same volume. Dropping all handles does not stop the
+/// background tasks; [`Volume::close`] does.
+#[derive(Clone)]
+pub struct Volume {
+    core: Rc<Core>,
+}
+
+impl Volume {
+    /// A volume around a recovered engine; starts its background tasks.
+    #[must_use]
+    pub(super) fn start(core: Rc<Core>) -> Self {
+        Self::start_relocation(&core);
+        let user = write::run(core.clone(), StreamKind::User);
+        core.handle.spawn("user writer", user);
+        Self { core }
+    }
+
+    /// Starts what moves blocks, which recovery needs before users are served.
+    pub(super) fn start_relocation(core: &Rc<Core>) {
+        if !core.relocating.replace(true) {
+            let writer = write::run(core.clone(), StreamKind::Relocation);
+            core.handle.spawn("relocation writer", writer);
+            core.handle.spawn("collector", collect::run(core.clone()));
+        }
+    }
+
+    /// What the volume tells about itself.
+    #[must_use]
+    pub fn status(&self) -> VolumeStatus {
+        volume_status(&self.core)
+    }
+
+    /// Takes a member out of service, durably.
+    ///
+    /// # Errors
+    /// If there is no such slot, or data would be lost.
+    pub async fn fail(&self, slot: usize) -> Result<(), AdminError> {
+        let column = self.column(slot)?;
+        {
+            let state = self.core.state.borrow();
+            if state.members[column.index()].writable().is_none() {
+                return Ok(());
+            }
+            if state.lost_members() >= state.scheme().parity() {
+                return Err(AdminError::WouldLoseData { slot: column });
+            }
+        }
+        self.core.fail_member(column, Status::Aborted);
+        self.core.state.borrow_mut().members[column.index()].failure =
+            Some("taken out of service by the administrator".to_owned());
+        self.core.membership_settled().await;
+        self.core.state.borrow().stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
+    }
+
+    /// Puts a new drive into a slot and rebuilds it; done when every segment has its column
+    /// again. Users are served meanwhile.
+    ///
+    /// # Errors
+    /// If the drive does not fit, or fails, or the volume stops.
+    pub async fn replace(
+        &self,
+        slot: usize,
+        device: Rc<dyn ZonedDevice>,
+        uuid: MemberUuid,
+    ) -> Result<(), ReplaceError> {
+        let column = self.column(slot)?;
+        rebuild::replace(&self.core, column, device, uuid).await
+    }
+
+    /// Goes on with a rebuild that a restart interrupted, if there is one.
+    ///
+    /// # Errors
+    /// As [`Volume::replace`].
+    pub async fn resume_rebuild(&self) -> Result<(), ReplaceError> {
+        rebuild::resume(&self.core).await
+    }
+
+    /// Reads and verifies everything, and moves what is damaged.
+    ///
+    /// # Errors
+    /// If the volume stops.
+    pub async fn scrub(&self) -> Result<ScrubReport, AdminError> {
+        scrub::scrub(&self.core).await.map_err(AdminError::Stopped)
+    }
+
+    /// Stops taking requests, waits for those under way, and makes everything durable. Nothing
+    /// depends on this being called.
+    ///
+    /// # Errors
+    /// If the last flush failed.
+    pub async fn close(&self) -> Result<(), BlockError> {
+        while !self.core.state.borrow().inflight.is_empty() {
+            self.core.changed.wait().await;
+        }
+        let flushed = requests::flush(&self.core).await;
+        self.core.closing.set(true);
+        self.core.changed.open();
+        flushed
+    }
+
+    /// Checks the engine's bookkeeping, for tests.
+    ///
+    /// # Panics
+    /// If it is wrong.
+    pub fn assert_consistent(&self) {
+        self.core.state.borrow().assert_consistent();
+    }
+
+    fn column(&self, slot: usize) -> Result<Column, AdminError> {
+        let columns = self.core.state.borrow().scheme().columns();
+        if slot < columns {
+            Ok(Column::of(slot))
+        } else {
+            Err(AdminError::NoSuchSlot { slot, columns })
+        }
+    }
+}
+
+impl BlockDevice for Volume {
+    fn info(&self) -> BlockDeviceInfo {
+        let state = self.core.state.borrow();
+        BlockDeviceInfo {
+            blocks: state.config.volume_blocks,
+            volatile_cache: state.volatile && !state.fua_always,
+            read_only: state.stopped.is_some(),
+        }
+    }
+
+    fn read(&self, lba: Lba, blocks: u32) -> BlockFuture<Vec<Bytes>> {
+        let core = self.core.clone();
+        Box::pin(async move {
+            requests::check_range(&core, lba, blocks.into())?;
+            read::read_range(&core, lba, blocks).await
+        })
+    }
+
+    fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
+        let core = self.core.clone();
+        Box::pin(async move { requests::write(&core, lba, data, fua).await })
+    }
+
+    fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
+        self.trim(lba, blocks, fua)
+    }
+
+    fn trim(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
+        let core = self.core.clone();
+        Box::pin(async move { requests::trim(&core, lba, blocks, fua).await })
+    }
+
+    fn flush(&self) -> BlockFuture<()> {
+        let core = self.core.clone();
+        Box::pin(async move { requests::flush(&core).await })
+    }
+
+    fn extents(&self, lba: Lba, blocks: u64, limit: usize) -> BlockFuture<Vec<Extent>> {
+        let core = self.core.clone();
+        Box::pin(async move {
+            requests::check_range(&core, lba, blocks)?;
+            Ok(extents(&core, lba, blocks, limit))
+        })
+    }
+}
+
+fn extents(core: &Core, lba: Lba, blocks: u64, limit: usize) -> Vec<Extent> {
+    let state = core.state.borrow();
+    let mut extents: Vec<Extent> = Vec::new();
+    for at in 0..blocks {
+        let data = state.data_place(lba.plus(at)).is_some();
+        let here = if data { ExtentState::Data } else { ExtentState::Hole };
+        let room = extents.len() < limit;
+        match extents.last_mut() {
+            Some(last) if last.state == here => last.blocks += 1,
+            _ if room => extents.push(Extent { blocks: 1, state: here }),
+            _ => break,
+        }
+    }
+    extents
+}

@@ -1,0 +1,310 @@
+//! The write path: one task per stream that turns queued blocks into stripes.
+//!
+//! `State::next_step` decides; the task carries out. Stripes run as tasks of their own, bounded
+//! by the state's limit per segment. A stripe takes effect (the index points at it, requests are
+//! answered) only when every column of its segment has its chunk; if any write fails, the segment
+//! is given up and the stripe's blocks go back to the head of the queue with the sequences they
+//! have: there is no blind retry of an append, so nothing can be there twice under one address.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::{BlockError, Status, ZoneAddress, ZonedDevice};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{ContentKind, StreamKind};
+use crate::log::geometry::Row;
+use crate::log::index::{BlockPlace, Pba};
+use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim};
+use crate::log::segment::Phase;
+use crate::log::state::{State, Step, StripePlan};
+use crate::log::stripe::{Chunk, StripeIdentity, build};
+use crate::log::{index_run, open};
+
+/// Runs a stream's writer until the volume closes.
+pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
+    while !core.closing.get() {
+        let step = core.state.borrow_mut().next_step(kind);
+        match step {
+            Step::Wait => core.changed.wait().await,
+            Step::OpenSegment => open::open_segment(&core, kind).await,
+            Step::Stripe(plan) => start_stripe(&core, plan),
+            Step::EndGroup(slot) => end_group(&core, slot).await,
+            Step::EndSpan(slot, span) => {
+                index_run::write(&core, slot, span).await;
+            }
+            Step::FailQueue(reason) => fail_queue(&core, kind, reason),
+        }
+    }
+    fail_queue(&core, kind, "the volume is shutting down");
+}
+
+/// No write enters a group before the one before it is durable.
+async fn end_group(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) {
+    let flush = !core.state.borrow().fua_always;
+    if flush && core.flush_members().await.is_err() {
+        return;
+    }
+    let mut state = core.state.borrow_mut();
+    if state.segments[slot].phase == Phase::Open {
+        state.advance_group(slot);
+    }
+}
+
+fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
+    let queue = std::mem::take(&mut core.state.borrow_mut().stream(kind).queue);
+    for block in queue {
+        answer(core, block, |_, _| {}, &Err(BlockError::ReadOnly { reason }));
+    }
+    core.changed.open();
+}
+
+/// Builds a stripe and submits its chunks in order, so that a drive sees writes of a zone in the
+/// order of their rows.
+fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
+    let (chunks, zones, tabled) = {
+        let state = core.state.borrow();
+        let segment = &state.segments[plan.slot];
+        let group = state.geometry.group_of(Row(plan.stripe));
+        let in_group = u16::try_from(plan.stripe - group.start).expect("a group's rows");
+        let identity = StripeIdentity {
+            array: state.config.array,
+            generation: segment.generation,
+            stripe: plan.stripe,
+            stripe_in_group: in_group,
+            columns: segment.column_map(),
+        };
+        let chunks = build(&core.code, &state.geometry, identity, &plan.blocks);
+        (chunks, segment.zones.clone(), segment.table.is_some())
+    };
+    let mut writes = Vec::new();
+    for chunk in &chunks {
+        let Some(zone) = zones[chunk.column.index()] else { continue };
+        let device = core.device(chunk.column);
+        writes.push((chunk.column, submit_chunk(core, device, chunk, zone.zone, &plan, tabled)));
+    }
+    let inner = core.clone();
+    core.handle.spawn("stripe", async move {
+        let writes = writes.into_iter().map(|(column, write)| async move { (column, write.await) });
+        let results = futures_util::future::join_all(writes).await;
+        finish_stripe(&inner, plan, &chunks, &results);
+        inner.changed.open();
+    });
+}
+
+fn submit_chunk(
+    core: &Core,
+    device: Option<Rc<dyn ZonedDevice>>,
+    chunk: &Chunk,
+    zone: zoneweave_zoned::ZoneId,
+    plan: &StripePlan,
+    tabled: bool,
+) -> impl Future<Output = Result<ZoneAddress, Status>> + 'static {
+    let payload = chunk.payload.clone();
+    let offset = core.state.borrow().geometry.offset_of_row(Row(plan.stripe));
+    let write = device.map(|device| {
+        if tabled {
+            submitted(device.submit(zoneweave_zoned::Command::Append {
+                zone,
+                payload,
+                fua: plan.fua,
+            }))
+        } else {
+            let at = ZoneAddress { zone, offset };
+            submitted(device.submit(zoneweave_zoned::Command::Write { at, payload, fua: plan.fua }))
+        }
+    });
+    async move {
+        match write {
+            Some(write) => write.await,
+            None => Err(Status::DeviceGone),
+        }
+    }
+}
+
+async fn submitted(completion: zoneweave_zoned::Completion) -> Result<ZoneAddress, Status> {
+    match completion.await? {
+        zoneweave_zoned::Reply::Written(at) => Ok(at),
+        _ => Err(Status::InternalError),
+    }
+}
+
+/// Applies a stripe whose chunks are all written, or puts its blocks back.
+fn finish_stripe(
+    core: &Rc<Core>,
+    plan: StripePlan,
+    chunks: &[Chunk],
+    results: &[(Column, Result<ZoneAddress, Status>)],
+) {
+    for (column, result) in results {
+        core.note_write(*column, result.map(|_| ()));
+    }
+    let mut state = core.state.borrow_mut();
+    let rows = locate(&state, &plan, results);
+    state.segments[plan.slot].in_flight -= 1;
+    let Some(rows) = rows else {
+        state.abandon(plan.slot);
+        let kind = state.segments[plan.slot].stream;
+        requeue(&mut state, kind, plan.blocks);
+        return;
+    };
+    record(&mut state, &plan, chunks, &rows);
+    let places = data_places(&state, &plan, &rows);
+    drop(state);
+    let blocks = plan.blocks.len();
+    for (block, place) in plan.blocks.into_iter().zip(places) {
+        answer(core, block, |state, block| apply(state, block, place), &Ok(()));
+    }
+    let mut state = core.state.borrow_mut();
+    let (full, scheme) = (state.stripe_blocks(), state.scheme());
+    state.counters.padding_blocks += (full - blocks) as u64;
+    state.counters.parity_blocks += full as u64 / scheme.data() as u64 * scheme.parity() as u64;
+}
+
+/// The row that each column's chunk went to; `None` if some chunk was not written where it
+/// belongs.
+fn locate(
+    state: &State,
+    plan: &StripePlan,
+    results: &[(Column, Result<ZoneAddress, Status>)],
+) -> Option<Vec<(Column, Row)>> {
+    let segment = &state.segments[plan.slot];
+    let group = state.geometry.group_of(Row(plan.stripe));
+    let mut rows = Vec::with_capacity(results.len());
+    for (column, result) in results {
+        let at = result.ok()?;
+        let row = state.geometry.row_at(at.offset)?;
+        // A member that failed meanwhile has no column any more: its chunk is not missed.
+        let right_zone = segment.zones[column.index()].is_none_or(|zone| zone.zone == at.zone);
+        let free = state.geometry.block_of(row, 0) >= segment.first_unindexed
+            && segment.recorded(*column, state.geometry.block_of(row, 0))
+                == crate::log::format::IndexEntry::EMPTY;
+        if !right_zone || !group.contains(&row.0) || !free {
+            return None;
+        }
+        rows.push((*column, row));
+    }
+    Some(rows)
+}
+
+/// Enters the chunks into the segment's entries and stripe table. Missing columns are entered as
+/// if they had been written in order, so that a rebuild knows what belongs there.
+fn record(state: &mut State, plan: &StripePlan, chunks: &[Chunk], rows: &[(Column, Row)]) {
+    let geometry = state.geometry;
+    let segment = &mut state.segments[plan.slot];
+    for chunk in chunks {
+        let row = rows.iter().find(|(column, _)| *column == chunk.column);
+        let row = row.map_or(Row(plan.stripe), |(_, row)| *row);
+        if let (Some(table), Some(entry)) = (&mut segment.table, chunk.entries.first()) {
+            table.set(chunk.column, row, entry.stripe_in_group);
+        }
+        for (within, entry) in (0..).zip(&chunk.entries) {
+            segment.record(chunk.column, geometry.block_of(row, within), *entry);
+        }
+    }
+}
+
+/// Where each data block of the stripe is, in order.
+fn data_places(state: &State, plan: &StripePlan, rows: &[(Column, Row)]) -> Vec<BlockPlace> {
+    let geometry = &state.geometry;
+    let scheme = geometry.scheme();
+    let roles = (0..scheme.data()).map(|role| crate::layout::Role(u8::try_from(role).unwrap_or(0)));
+    roles
+        .flat_map(|role| {
+            let column = scheme.column_of(role, plan.stripe);
+            let row = rows.iter().find(|(known, _)| *known == column);
+            let row = row.map_or(Row(plan.stripe), |(_, row)| *row);
+            (0..geometry.chunk_blocks()).map(move |within| BlockPlace {
+                slot: plan.slot,
+                column,
+                block: geometry.block_of(row, within),
+            })
+        })
+        .collect()
+}
+
+/// Puts blocks back to the head of a queue, in order.
+fn requeue(state: &mut State, kind: StreamKind, blocks: Vec<PendingBlock>) {
+    let stream = state.stream(kind);
+    for block in blocks.into_iter().rev() {
+        stream.queue.push_front(block);
+    }
+}
+
+/// Lets a block take effect and tells whoever waits.
+fn answer(
+    core: &Core,
+    block: PendingBlock,
+    apply: impl FnOnce(&mut State, &PendingBlock),
+    result: &Result<(), BlockError>,
+) {
+    {
+        let mut state = core.state.borrow_mut();
+        if result.is_ok() {
+            apply(&mut state, &block);
+        } else {
+            count_out_failed(&mut state, &block);
+        }
+    }
+    match block {
+        PendingBlock::Data(pending) => pending.ticket.done(result.clone()),
+        PendingBlock::Tombstone(trims) => {
+            for trim in trims {
+                trim.ticket.done(result.clone());
+            }
+        }
+    }
+}
+
+fn count_out_failed(state: &mut State, block: &PendingBlock) {
+    if let PendingBlock::Data(PendingData { lba, origin: Origin::User, .. }) = block {
+        state.inflight.end_write(*lba, None);
+    }
+}
+
+fn apply(state: &mut State, block: &PendingBlock, place: BlockPlace) {
+    let pba = state.space.pba(place);
+    match block {
+        PendingBlock::Data(pending) => apply_data(state, pending, pba),
+        PendingBlock::Tombstone(trims) => {
+            state.add_tombstone(pba);
+            for trim in trims {
+                apply_trim(state, trim, pba);
+            }
+            state.drop_unused_tombstone(pba);
+        }
+    }
+}
+
+fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
+    assert!(matches!(pending.kind, ContentKind::Data | ContentKind::Lost));
+    let takes_effect = match pending.origin {
+        Origin::User => {
+            state.counters.user_blocks_written += 1;
+            state.inflight.end_write(pending.lba, Some(pending.sequence))
+        }
+        Origin::Relocation { from } => {
+            state.counters.relocated_blocks += 1;
+            state.index.get(pending.lba) == Some(from)
+        }
+    };
+    if takes_effect {
+        state.remap(pending.lba, Some(pba));
+    }
+}
+
+fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
+    let extent = trim.extent;
+    for lba in extent.lba.0..extent.lba.0 + extent.blocks {
+        let lba = zoneweave_zoned::Lba(lba);
+        let before = state.index.get(lba);
+        let takes_effect = match trim.origin {
+            // The trim excludes every other request of its range: it is the newest.
+            Origin::User => before.is_some(),
+            Origin::Relocation { from } => before == Some(from),
+        };
+        if takes_effect {
+            state.remap(lba, Some(pba));
+        }
+    }
+}

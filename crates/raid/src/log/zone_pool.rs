@@ -1,0 +1,29 @@
+//! The free zones of one member.
+
+use std::collections::BTreeSet;
+
+use zoneweave_zoned::ZoneId;
+
+/// Zones ready to be written, least worn first.
+#[derive(Debug, Default)]
+pub(super) struct ZonePool {
+    free: BTreeSet<(u64, ZoneId)>,
+}
+
+impl ZonePool {
+    /// Adds a zone that was reset `resets` times.
+    pub(super) fn add(&mut self, zone: ZoneId, resets: u64) {
+        self.free.insert((resets, zone));
+    }
+
+    /// Takes the least worn zone.
+    pub(super) fn take(&mut self) -> Option<(ZoneId, u64)> {
+        self.free.pop_first().map(|(resets, zone)| (zone, resets))
+    }
+
+    /// How many zones are free.
+    #[must_use]
+    pub(super) fn len(&self) -> usize {
+        self.free.len()
+    }
+}

@@ -1,0 +1,382 @@
+//! A small simulation: workers write, trim, flush and read a volume on emulated drives in virtual
+//! time; the history of each block says what may be read, live and after a crash.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_emulator::{Jitter, RamDrive};
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::{
+    CreateOptions, OfferedDrive, OpenError, OpenOptions, OpenReport, Volume, create, open_array,
+};
+use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
+use zoneweave_zoned::{
+    AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, BlockError, Geometry, Lba,
+};
+
+/// What to simulate.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub data: usize,
+    pub parity: usize,
+    pub zones: u32,
+    pub zone_blocks: u32,
+    pub chunk_blocks: u32,
+    pub group_rows: u32,
+    pub tabled: bool,
+    pub volatile: bool,
+    pub writethrough: Option<bool>,
+}
+
+impl Shape {
+    pub fn small() -> Self {
+        Self {
+            data: 3,
+            parity: 1,
+            zones: 10,
+            zone_blocks: 24,
+            chunk_blocks: 1,
+            group_rows: 4,
+            tabled: true,
+            volatile: false,
+            writethrough: None,
+        }
+    }
+
+    /// A shape drawn from a seed.
+    pub fn random(random: &mut Random) -> Self {
+        let parity = 1 + usize::from(random.per_mille(300));
+        let chunk_blocks = 1 + u32::try_from(random.below(2)).unwrap();
+        Self {
+            data: 2 + usize::try_from(random.below(3)).unwrap(),
+            parity,
+            zones: 6 + u32::try_from(random.below(8)).unwrap(),
+            zone_blocks: 16 * chunk_blocks + u32::try_from(random.below(32)).unwrap(),
+            chunk_blocks,
+            group_rows: [1, 2, 4, 8, 256][usize::try_from(random.below(5)).unwrap()],
+            tabled: random.per_mille(700),
+            volatile: random.per_mille(500),
+            writethrough: [None, Some(true), Some(false)]
+                [usize::try_from(random.below(3)).unwrap()],
+        }
+    }
+
+    pub fn columns(&self) -> usize {
+        self.data + self.parity
+    }
+}
+
+/// The drives of an array.
+pub struct Array {
+    pub shape: Shape,
+    pub drives: Vec<RamDrive>,
+    pub blocks: u64,
+}
+
+pub fn uuid(seed: u64, at: usize) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    Random::new(seed ^ (at as u64) << 40).fill(&mut bytes);
+    bytes
+}
+
+pub fn new_drive(shape: &Shape, random: &mut Random) -> RamDrive {
+    let mut geometry = Geometry::new(shape.zones, BlockCount(shape.zone_blocks));
+    geometry.volatile_cache = shape.volatile;
+    RamDrive::new(geometry, Jitter::new(random.next(), Nanos::from_micros(100))).unwrap()
+}
+
+impl Array {
+    /// Makes an array whose volume is as large as it may be.
+    pub fn create(shape: Shape, random: &mut Random) -> Self {
+        let drives: Vec<_> = (0..shape.columns()).map(|_| new_drive(&shape, random)).collect();
+        let executor = executor();
+        let offered = offer(&drives, &executor.handle(), &[]);
+        let seed = random.next();
+        let options = CreateOptions {
+            name: "test".to_owned(),
+            scheme: Scheme::new(shape.data, shape.parity).unwrap(),
+            volume_blocks: None,
+            chunk_blocks: shape.chunk_blocks,
+            group_rows: shape.group_rows,
+            tabled: shape.tabled,
+            writethrough: shape.writethrough,
+            array: ArrayUuid(uuid(seed, 99)),
+            members: (0..shape.columns()).map(|at| MemberUuid(uuid(seed, at))).collect(),
+            lineage: seed,
+            wipe: false,
+        };
+        let config = executor.run(create(&offered, &options)).unwrap();
+        drop(executor);
+        for drive in &drives {
+            drive.process_kill(random.next());
+        }
+        Self { shape, drives, blocks: config.volume_blocks }
+    }
+
+    /// Whether acknowledged writes survive a power loss without a flush.
+    pub fn writethrough(&self) -> bool {
+        !self.shape.volatile || self.shape.writethrough == Some(true)
+    }
+}
+
+pub fn executor() -> Executor {
+    Executor::new(Rc::new(VirtualTime::new()))
+}
+
+/// Attaches drives to an engine, without those left out.
+pub fn offer(drives: &[RamDrive], handle: &Handle, without: &[usize]) -> Vec<OfferedDrive> {
+    let kept = drives.iter().enumerate().filter(|(at, _)| !without.contains(at));
+    kept.map(|(at, drive)| OfferedDrive {
+        device: drive.attach(handle),
+        label: format!("drive{at}"),
+    })
+    .collect()
+}
+
+pub async fn open(
+    array: &Array,
+    handle: &Handle,
+    without: &[usize],
+) -> Result<(Volume, OpenReport), OpenError> {
+    open_array(handle, offer(&array.drives, handle, without), OpenOptions::default()).await
+}
+
+/// The contents of version `version` of a block: 0 is zeros.
+pub fn contents(lba: u64, version: u64) -> Bytes {
+    let mut buffer = AlignedBuffer::zeroed(BlockCount(1));
+    if version > 0 {
+        Random::new(lba << 32 ^ version).fill(buffer.as_mut());
+        buffer.as_mut()[..8].copy_from_slice(&version.to_le_bytes());
+    }
+    buffer.freeze()
+}
+
+/// The version that a block holds.
+pub fn version_of(lba: u64, data: &[u8]) -> u64 {
+    assert_eq!(data.len(), BLOCK_BYTES);
+    let version = u64::from_le_bytes(data[..8].try_into().unwrap());
+    assert!(contents(lba, version) == data, "block {lba} holds garbage");
+    version
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    version: u64,
+    /// What `version` reads as: itself, or 0 for a trim.
+    reads_as: u64,
+    submitted: u64,
+    /// When it was acknowledged.
+    acked: Option<u64>,
+    /// Whether it must survive a power loss.
+    promised: bool,
+}
+
+/// What was done to every block, in logical time.
+#[derive(Default)]
+pub struct History {
+    clock: u64,
+    versions: u64,
+    blocks: BTreeMap<u64, Vec<Write>>,
+}
+
+impl History {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn submit(&mut self, lba: u64, blocks: u64, trim: bool) -> u64 {
+        let now = self.tick();
+        self.versions += 1;
+        let version = self.versions;
+        for lba in lba..lba + blocks {
+            let reads_as = if trim { 0 } else { version };
+            let write = Write { version, reads_as, submitted: now, acked: None, promised: false };
+            self.blocks.entry(lba).or_insert_with(|| vec![Self::initial()]).push(write);
+        }
+        version
+    }
+
+    fn initial() -> Write {
+        Write { version: 0, reads_as: 0, submitted: 0, acked: Some(0), promised: true }
+    }
+
+    fn acknowledge(&mut self, lba: u64, blocks: u64, version: u64, promised: bool) {
+        let now = self.tick();
+        for lba in lba..lba + blocks {
+            let writes = self.blocks.get_mut(&lba).unwrap();
+            let write = writes.iter_mut().find(|write| write.version == version).unwrap();
+            write.acked = Some(now);
+            write.promised |= promised;
+        }
+    }
+
+    /// A flush that started at `start` promises everything acknowledged before.
+    fn flushed(&mut self, start: u64) {
+        for write in self.blocks.values_mut().flatten() {
+            write.promised |= write.acked.is_some_and(|acked| acked < start);
+        }
+    }
+
+    /// Whether a read of `lba` that started at `start` may return `version`.
+    fn allowed(
+        &self,
+        lba: u64,
+        reads_as: u64,
+        start: u64,
+        counts: impl Fn(&Write) -> bool,
+    ) -> bool {
+        let Some(writes) = self.blocks.get(&lba) else { return reads_as == 0 };
+        // Superseded: acknowledged before a counting write was submitted that itself was
+        // acknowledged before the read began.
+        let superseded = |old: &Write| {
+            writes.iter().any(|new| {
+                counts(new)
+                    && new.acked.is_some_and(|acked| acked < start)
+                    && old.acked.is_some_and(|acked| acked < new.submitted)
+            })
+        };
+        writes.iter().any(|write| write.reads_as == reads_as && !superseded(write))
+    }
+
+    /// After a crash: checks what each block reads as, and forgets everything but that.
+    fn settle(&mut self, found: &[u64], counts_all: bool) {
+        for (lba, reads_as) in (0..).zip(found) {
+            let counts = |write: &Write| counts_all || write.promised;
+            assert!(
+                self.allowed(lba, *reads_as, u64::MAX, counts),
+                "block {lba} reads as version {reads_as}: {:?}",
+                self.blocks.get(&lba)
+            );
+            let kept = Write { version: *reads_as, reads_as: *reads_as, ..Self::initial() };
+            self.blocks.insert(lba, vec![kept]);
+        }
+    }
+}
+
+/// Which requests the workers make.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    pub workers: u64,
+    pub requests: u64,
+    pub trims_per_mille: u64,
+    pub hot_blocks: u64,
+}
+
+pub type SharedHistory = Rc<RefCell<History>>;
+
+/// Runs the workers to their end; every request must succeed.
+pub async fn run_workers(
+    volume: &Volume,
+    array: &Array,
+    handle: &Handle,
+    history: &SharedHistory,
+    workload: Workload,
+    random: &mut Random,
+) {
+    let mut workers = Vec::new();
+    for _ in 0..workload.workers {
+        let worker = Worker {
+            volume: volume.clone(),
+            blocks: array.blocks,
+            writethrough: array.writethrough(),
+            history: history.clone(),
+            workload,
+            random: random.fork(),
+        };
+        workers.push(handle.spawn("worker", worker.run()));
+    }
+    for worker in workers {
+        worker.await;
+    }
+}
+
+struct Worker {
+    volume: Volume,
+    blocks: u64,
+    writethrough: bool,
+    history: SharedHistory,
+    workload: Workload,
+    random: Random,
+}
+
+impl Worker {
+    async fn run(mut self) {
+        for _ in 0..self.workload.requests {
+            let range = self.workload.hot_blocks.min(self.blocks);
+            let lba = self.random.below(range);
+            let blocks = (1 + self.random.below(8)).min(self.blocks - lba);
+            match self.random.below(1000) {
+                0..150 => self.read(lba, blocks).await,
+                150..200 => self.flush().await,
+                at if at < 200 + self.workload.trims_per_mille => {
+                    self.write(lba, blocks, true).await
+                }
+                _ => self.write(lba, blocks, false).await,
+            }
+        }
+    }
+
+    async fn write(&mut self, lba: u64, blocks: u64, trim: bool) {
+        let fua = self.random.per_mille(100);
+        let version = self.history.borrow_mut().submit(lba, blocks, trim);
+        let result = if trim {
+            self.volume.trim(Lba(lba), blocks, fua).await
+        } else {
+            let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
+            self.volume.write(Lba(lba), data, fua).await
+        };
+        result.expect("writes within the contract succeed");
+        let promised = (self.writethrough && !trim) || (self.writethrough && trim) || fua;
+        self.history.borrow_mut().acknowledge(lba, blocks, version, promised);
+    }
+
+    async fn flush(&mut self) {
+        let start = self.history.borrow_mut().tick();
+        self.volume.flush().await.expect("flushes succeed");
+        self.history.borrow_mut().flushed(start);
+    }
+
+    async fn read(&mut self, lba: u64, blocks: u64) {
+        let start = self.history.borrow_mut().tick();
+        let data = self.volume.read(Lba(lba), u32::try_from(blocks).unwrap()).await;
+        let data = data.expect("reads within the contract succeed");
+        for (lba, block) in (lba..).zip(data) {
+            let version = version_of(lba, &block);
+            let history = self.history.borrow();
+            assert!(
+                history.allowed(lba, version, start, |_| true),
+                "block {lba} read as version {version}: {:?}",
+                history.blocks.get(&lba)
+            );
+        }
+    }
+}
+
+/// Reads the whole volume.
+pub async fn read_all(volume: &Volume, blocks: u64) -> Result<Vec<u64>, BlockError> {
+    let mut versions = Vec::new();
+    let mut lba = 0;
+    while lba < blocks {
+        let length = (blocks - lba).min(64);
+        let data = volume.read(Lba(lba), u32::try_from(length).unwrap()).await?;
+        versions.extend((lba..).zip(data).map(|(lba, block)| version_of(lba, &block)));
+        lba += length;
+    }
+    Ok(versions)
+}
+
+/// Checks a recovered volume against the history, and pins what was found.
+pub async fn verify_recovered(
+    volume: &Volume,
+    array: &Array,
+    history: &SharedHistory,
+    power_lost: bool,
+) {
+    let found = read_all(volume, array.blocks).await.expect("everything is readable");
+    history.borrow_mut().settle(&found, !power_lost);
+    volume.assert_consistent();
+}
