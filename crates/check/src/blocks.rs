@@ -54,6 +54,7 @@ pub(crate) enum Place {
     Index = 3,
     Superblock = 4,
     Hole = 5,
+    Filler = 6,
 }
 
 /// What a data block holds.
@@ -123,6 +124,7 @@ impl Oob {
             3 => Place::Index,
             4 => Place::Superblock,
             5 => Place::Hole,
+            6 => Place::Filler,
             _ => return None,
         };
         let coded = fields.bytes(0);

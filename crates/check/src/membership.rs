@@ -11,6 +11,9 @@ use crate::report::{Findings, Location, Problem};
 /// Zones at the start of a drive among which its superblock zones are.
 const ZONES_SCANNED: usize = 4;
 
+/// Records that a zone takes.
+const RECORDS_PER_ZONE: u32 = 1024;
+
 /// Blocks read at a time while records are looked for.
 const SCAN_BLOCKS: u32 = 256;
 
@@ -80,7 +83,7 @@ async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
     let (mut records, mut superblock_zones) = (Vec::new(), Vec::new());
     let zones: Vec<_> = drive.readable_zones().take(ZONES_SCANNED).collect();
     for info in zones {
-        let (zone, written) = (info.zone.0, info.write_pointer.0);
+        let (zone, written) = (info.zone.0, info.write_pointer.0.min(RECORDS_PER_ZONE));
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
         for first in (0..written).step_by(SCAN_BLOCKS as usize) {
             let blocks = drive.read(zone, first, SCAN_BLOCKS.min(written - first)).await;
@@ -148,10 +151,11 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
     };
     let with_majority_present = |epoch: &&Epoch| {
         let Some(table) = newest_of_all(candidates, **epoch) else { return false };
-        let online = candidates.iter().filter(|at| {
-            at.newest(None).is_some_and(|own| table.state_of(own) == Some(MemberState::Online))
+        let in_service = candidates.iter().filter(|at| {
+            let own = at.newest(None).and_then(|own| table.state_of(own));
+            own.is_some_and(|state| state != MemberState::Failed)
         });
-        online.count() * 2 > columns
+        in_service.count() * 2 > columns
     };
     let established = epochs.iter().rev().find(carried);
     let chosen = established.or_else(|| epochs.iter().rev().find(with_majority_present));
@@ -175,10 +179,11 @@ impl Candidate {
 }
 
 impl Record {
-    /// The state this record's table gives to the drive that wrote `own`.
+    /// The state this record's table gives to the drive whose newest record is `own`.
     fn state_of(&self, own: &Self) -> Option<MemberState> {
         let entry = self.members.get(usize::from(own.slot))?;
-        (entry.uuid == own.member).then_some(entry.state)
+        let same_history = own.epoch.lineage == self.epoch.lineage;
+        (entry.uuid == own.member && same_history).then_some(entry.state)
     }
 }
 
