@@ -124,8 +124,9 @@ async fn read_requests(
             }
             Err(RequestError::Rejected(rejection)) => {
                 let budget = budget.acquire_many(REQUEST_BYTES_MIN).await;
-                output.push(vec![session.replies().reject(&rejection)], budget);
+                // Clients do not look for an answer before they have sent everything.
                 input.skip(u64::from(rejection.payload_bytes)).await?;
+                output.push(vec![session.replies().reject(&rejection)], budget);
             }
             Err(RequestError::BadMagic(magic)) => return Err(magic.into()),
         }
