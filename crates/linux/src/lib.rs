@@ -6,6 +6,7 @@
 //! kernel) and `sys` (system calls without a safe wrapper).
 
 mod entropy;
+mod file_drive;
 mod memory_device;
 pub mod nbd_server;
 mod ring;
@@ -13,6 +14,7 @@ mod signals;
 mod sys;
 
 pub use entropy::entropy;
+pub use file_drive::{DriveFailure, FileDrive, FileDriveError, FileDriveInfo};
 pub use memory_device::MemoryDevice;
 pub use ring::{Descriptor, Ring, RingError, RingOptions};
 pub use signals::{Signal, Signals};

@@ -1,0 +1,89 @@
+//! Why a drive file cannot be used, and why a drive was lost.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+use zoneweave_emulator::media_format::FormatError;
+use zoneweave_zoned::ImportError;
+
+/// Why a drive file cannot be made or opened.
+#[derive(Debug, Error)]
+pub enum FileDriveError {
+    /// Something is there already.
+    #[error("{} exists: drives are never overwritten; remove it or choose another path",
+        .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Nothing is there.
+    #[error("{} does not exist: create the drive first, or check the path", .path.display())]
+    NotFound {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process is using the drive.
+    #[error("{} is in use by another process: stop it first", .path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The bytes are not those of a drive.
+    #[error("{}: {error}", .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        error: FormatError,
+    },
+    /// The zone records contradict each other.
+    #[error("{}: {error}", .path.display())]
+    Records {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        error: ImportError,
+    },
+    /// The file system refused.
+    #[error("{}: cannot {action}: {error}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// Why a drive that was open answers no more.
+#[derive(Debug, Error)]
+pub enum DriveFailure {
+    /// Somebody asked for it.
+    #[error("the drive was pulled out")]
+    PulledOut,
+    /// The file has no name any more.
+    #[error("the drive's file was removed")]
+    Removed,
+    /// The file is shorter than the drive.
+    #[error("the drive's file was cut off: it has {found_bytes} bytes of {needed_bytes}")]
+    Truncated {
+        /// Bytes there are.
+        found_bytes: u64,
+        /// Bytes there must be.
+        needed_bytes: u64,
+    },
+    /// The file cannot even be looked at.
+    #[error("the drive's file cannot be examined: {0}")]
+    Unreachable(#[source] io::Error),
+    /// A zone record could not be written.
+    #[error("a zone record could not be written: {0}")]
+    RecordLost(#[source] io::Error),
+    /// Data may not have reached the disk, and the kernel does not say which.
+    #[error("the drive's file could not be synced: {0}")]
+    SyncFailed(#[source] io::Error),
+}

@@ -1,0 +1,152 @@
+//! Drive files: made, opened, locked and checked.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::io::Errno;
+use zoneweave_emulator::media_format::{DriveLayout, HEADER_BYTES, StoredRecord};
+use zoneweave_zoned::{Geometry, ZoneSet};
+
+use super::{DriveFailure, FileDriveError};
+use crate::Descriptor;
+
+/// A process that was killed holds its lock until the kernel has ended its last operations: the
+/// lock is tried for up to a second.
+const LOCK_ATTEMPTS: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// What a drive is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Reading and writing, by this process alone.
+    Exclusive,
+    /// Reading, beside others.
+    ReadOnly,
+}
+
+/// A drive file that was read and makes sense.
+pub(super) struct OpenFile {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    pub(super) access: Access,
+    pub(super) layout: DriveLayout,
+    pub(super) zones: ZoneSet,
+    pub(super) records: Vec<StoredRecord>,
+}
+
+/// Turns what the system says into an error with the path.
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> FileDriveError {
+    let path = path.to_owned();
+    move |error| match error.kind() {
+        io::ErrorKind::AlreadyExists => FileDriveError::Exists { path },
+        io::ErrorKind::NotFound => FileDriveError::NotFound { path },
+        _ => FileDriveError::File { path, action, error },
+    }
+}
+
+pub(super) fn create(
+    path: &Path,
+    geometry: Geometry,
+    uuid: [u8; 16],
+) -> Result<(), FileDriveError> {
+    let geometry = Geometry { volatile_cache: true, ..geometry };
+    let layout = DriveLayout::new(geometry, uuid)
+        .map_err(|error| FileDriveError::Format { path: path.to_owned(), error })?;
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    let file = options.open(path).map_err(failed(path, "create it"))?;
+    format(&file, &layout).and_then(|()| sync_directory(path)).map_err(|error| {
+        // The first error is the one to tell.
+        let _ = fs::remove_file(path);
+        failed(path, "write to it")(error)
+    })
+}
+
+/// The header comes last: a file with a header is whole.
+fn format(file: &File, layout: &DriveLayout) -> io::Result<()> {
+    file.set_len(layout.file_bytes())?;
+    let tables = layout.table(0).start..layout.table(1).end;
+    // Room for records must not run out when the disk is full.
+    match fallocate(file, FallocateFlags::empty(), tables.start, tables.end - tables.start) {
+        Ok(()) | Err(Errno::OPNOTSUPP) => {}
+        Err(error) => return Err(error.into()),
+    }
+    file.write_all_at(&layout.initial_records(), layout.table(0).start)?;
+    file.sync_all()?;
+    file.write_all_at(&layout.header(), 0)?;
+    file.sync_all()
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    File::open(directory)?.sync_all()
+}
+
+pub(super) fn open(path: &Path, access: Access) -> Result<OpenFile, FileDriveError> {
+    let writable = access == Access::Exclusive;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(writable)
+        .open(path)
+        .map_err(failed(path, "open it"))?;
+    if writable {
+        lock(&file, path)?;
+    }
+    let wrong = |error| FileDriveError::Format { path: path.to_owned(), error };
+    let file_bytes = file.metadata().map_err(failed(path, "examine it"))?.len();
+    let header_bytes = file_bytes.min(HEADER_BYTES as u64);
+    let header = read(&file, 0, header_bytes).map_err(failed(path, "read its header"))?;
+    let layout = DriveLayout::parse(&header, file_bytes).map_err(wrong)?;
+    let table = |index| {
+        let range = layout.table(index);
+        read(&file, range.start, range.end - range.start)
+            .map_err(failed(path, "read its zone records"))
+    };
+    let records = layout.decode_records([&table(0)?, &table(1)?]).map_err(wrong)?;
+    let current: Vec<_> = records.iter().map(|stored| stored.record).collect();
+    let geometry = Geometry { volatile_cache: true, ..layout.geometry().clone() };
+    let zones = ZoneSet::import(geometry, &current)
+        .map_err(|error| FileDriveError::Records { path: path.to_owned(), error })?;
+    Ok(OpenFile { file, path: path.to_owned(), access, layout, zones, records })
+}
+
+/// `length` is at most that of a record table, which the layout bounds.
+fn read(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), FileDriveError> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) => thread::sleep(LOCK_PAUSE),
+            Err(error) => return Err(failed(path, "lock it")(error.into())),
+        }
+    }
+    Err(FileDriveError::InUse { path: path.to_owned() })
+}
+
+/// Whether the file of an open drive is still there in full.
+pub(super) fn check(file: &Descriptor, needed_bytes: u64) -> Result<(), DriveFailure> {
+    let status =
+        rustix::fs::fstat(file).map_err(|error| DriveFailure::Unreachable(error.into()))?;
+    if status.st_nlink == 0 {
+        return Err(DriveFailure::Removed);
+    }
+    let found_bytes = u64::try_from(status.st_size).unwrap_or(0);
+    if found_bytes < needed_bytes {
+        return Err(DriveFailure::Truncated { found_bytes, needed_bytes });
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Files that are missing, damaged, in use, or change under an open drive.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+use super::*;
+
+fn open_error(bench: &Bench) -> String {
+    let opened = FileDrive::open(&bench.ring, &bench.executor.handle(), &bench.path());
+    let message = opened.err().expect("it must not open").to_string();
+    assert!(message.starts_with(&bench.path().display().to_string()), "{message}");
+    message
+}
+
+fn created(bench: &Bench) -> fs::File {
+    FileDrive::create(&bench.path(), geometry(), UUID).unwrap();
+    OpenOptions::new().read(true).write(true).open(bench.path()).unwrap()
+}
+
+#[test]
+fn existing_files_are_never_overwritten_and_missing_ones_are_named() {
+    let bench = Bench::new();
+    assert!(open_error(&bench).contains("create the drive first"));
+    fs::write(bench.path(), "precious").unwrap();
+    let refused = FileDrive::create(&bench.path(), geometry(), UUID);
+    assert!(matches!(refused, Err(FileDriveError::Exists { .. })));
+    assert_eq!(fs::read(bench.path()).unwrap(), b"precious");
+    assert!(open_error(&bench).contains("cut off"));
+    let impossible = Geometry { zones: 0, ..geometry() };
+    let other = bench.directory.path().join("other");
+    let refused = FileDrive::create(&other, impossible, UUID);
+    assert!(matches!(refused, Err(FileDriveError::Format { .. })));
+    assert!(!other.exists());
+}
+
+#[test]
+fn every_flipped_header_byte_is_noticed() {
+    let bench = Bench::new();
+    let file = created(&bench);
+    for at in (0..64).chain([1000, 4095]) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+        open_error(&bench);
+        file.write_all_at(&byte, at).unwrap();
+    }
+    drop(bench.open());
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_refused() {
+    let bench = Bench::new();
+    let file = created(&bench);
+    let length = file.metadata().unwrap().len();
+    for length in [length - 1, 5000, 4096, 100, 0] {
+        file.set_len(length).unwrap();
+        assert!(open_error(&bench).contains("cut off"));
+    }
+}
+
+#[test]
+fn damaged_zone_records_are_named() {
+    let bench = Bench::new();
+    let file = created(&bench);
+    // The record of zone 5, of which a new drive has one copy.
+    file.write_all_at(&[0xff; 8], 4096 + 5 * 64).unwrap();
+    assert!(open_error(&bench).contains("zone 5"));
+}
+
+#[test]
+fn a_drive_in_use_can_be_inspected_but_not_opened() {
+    let bench = Bench::new();
+    let drive = bench.create();
+    assert!(open_error(&bench).contains("in use by another process"));
+    assert_eq!(FileDrive::inspect(&bench.path()).unwrap().zones.len(), 8);
+    bench.run(async {
+        drive.append(ZoneId(0), payload(9, 1), false).await.unwrap();
+        let handle = bench.executor.handle();
+        let reader = FileDrive::open_read_only(&bench.ring, &handle, &bench.path()).unwrap();
+        let at = ZoneAddress::new(ZoneId(0), 0);
+        assert_eq!(reader.read(at, BlockCount(1)).await.unwrap(), payload(9, 1));
+        let refused = reader.append(ZoneId(0), payload(9, 1), false).await;
+        assert_eq!(refused, Err(Status::ZoneReadOnly));
+        assert_eq!(reader.manage(ZoneId(0), ZoneAction::Reset).await, Err(Status::ZoneReadOnly));
+    });
+}
+
+#[test]
+fn removing_the_file_pulls_the_drive_out() {
+    let bench = Bench::new();
+    let drive = bench.create();
+    bench.run(async {
+        drive.append(ZoneId(0), payload(1, 1), false).await.unwrap();
+        fs::remove_file(bench.path()).unwrap();
+        assert_eq!(drive.flush().await, Err(Status::DeviceGone));
+        let at = ZoneAddress::new(ZoneId(0), 0);
+        assert_eq!(drive.read(at, BlockCount(1)).await, Err(Status::DeviceGone));
+        assert_eq!(drive.failure().unwrap().to_string(), "the drive's file was removed");
+    });
+}
+
+#[test]
+fn cutting_the_file_off_is_noticed_within_a_second_or_so() {
+    let bench = Bench::new();
+    let drive = bench.create();
+    bench.run(async {
+        let append = drive.append(ZoneId(0), payload(1, 1), false);
+        append.await.unwrap();
+        OpenOptions::new().write(true).open(bench.path()).unwrap().set_len(8192).unwrap();
+        let handle = bench.executor.handle();
+        handle.sleep(WATCH_PERIOD + Nanos::from_millis(100)).await;
+        let failure = drive.failure().expect("the watch has seen it");
+        assert!(matches!(*failure, DriveFailure::Truncated { found_bytes: 8192, .. }));
+        assert_eq!(drive.append(ZoneId(0), payload(1, 1), false).await, Err(Status::DeviceGone));
+    });
+}
+
+#[test]
+fn a_short_read_of_a_cut_off_file_is_a_lost_drive() {
+    let bench = Bench::new();
+    let drive = bench.create();
+    bench.run(async {
+        drive.append(ZoneId(7), payload(1, 1), false).await.unwrap();
+        OpenOptions::new().write(true).open(bench.path()).unwrap().set_len(8192).unwrap();
+        let at = ZoneAddress::new(ZoneId(7), 0);
+        assert_eq!(drive.read(at, BlockCount(1)).await, Err(Status::DeviceGone));
+    });
+}
+
+#[test]
+fn a_drive_pulled_out_answers_what_is_under_way() {
+    let bench = Bench::new();
+    let drive = bench.create();
+    bench.run(async {
+        let appends: Vec<_> =
+            (0..10).map(|tag| drive.append(ZoneId(0), payload(tag, 1), true)).collect();
+        let reset = drive.manage(ZoneId(0), ZoneAction::Reset);
+        drive.pull_out();
+        for append in appends {
+            assert_eq!(append.await, Err(Status::DeviceGone));
+        }
+        assert_eq!(reset.await, Err(Status::DeviceGone));
+    });
+    drop(drive);
+    bench.settle();
+    drop(bench.open());
+}
