@@ -91,6 +91,7 @@ fn superblock_records_keep_their_bytes() {
         ("superblock-state", RecordBody::State),
         ("superblock-dead", RecordBody::Dead(vec![1, 0x4142_4344_4546_4748, 3])),
         ("superblock-seal", RecordBody::Seal(seal)),
+        ("superblock-snapshot-end", RecordBody::SnapshotEnd { records: 0x5152_5354 }),
     ];
     for (sequence, (name, body)) in (100..).zip(bodies) {
         let record = record(sequence, body);
@@ -181,6 +182,7 @@ fn metadata_of_every_place_keeps_its_bytes() {
         ("oob-index", Place::Index),
         ("oob-superblock", Place::Superblock),
         ("oob-hole", Place::Hole),
+        ("oob-filler", Place::Filler),
     ];
     for (name, place) in places {
         let oob = oob(0, place, [0; 24]);

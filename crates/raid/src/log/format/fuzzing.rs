@@ -72,8 +72,8 @@ pub fn oob(input: &[u8]) {
     }
 }
 
-const PLACES: [Place; 5] =
-    [Place::Header, Place::Chunk, Place::Index, Place::Superblock, Place::Hole];
+const PLACES: [Place; 6] =
+    [Place::Header, Place::Chunk, Place::Index, Place::Superblock, Place::Hole, Place::Filler];
 
 /// Makes a genuine record of the input's fields; it must verify, and any other byte must not.
 fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8]) {
@@ -150,7 +150,8 @@ fn stable<T: Debug + PartialEq>(
 pub fn superblock_seeds() -> Vec<Vec<u8>> {
     let seal = SealRecord { segment: 3, generation: 4, rows: 8, valid: vec![true, false, true] };
     let dead = (0..RecordBody::MAX_DEAD as u64).collect();
-    let bodies = [RecordBody::State, RecordBody::Dead(dead), RecordBody::Seal(seal)];
+    let end = RecordBody::SnapshotEnd { records: 2 };
+    let bodies = [RecordBody::State, RecordBody::Dead(dead), RecordBody::Seal(seal), end];
     bodies.map(|body| record(body).encode().to_vec()).to_vec()
 }
 

@@ -15,7 +15,8 @@ use crate::layout::{Column, MAX_COLUMNS};
 /// Entries of one index block: 16 bytes each after the fixed part.
 pub const ENTRIES_PER_INDEX_BLOCK: u32 = 250;
 
-const LBA_LIMIT: u64 = 1 << 40;
+/// No volume has as many blocks: an entry has 40 bits for an LBA.
+pub(super) const LBA_LIMIT: u64 = 1 << 40;
 
 /// What a chunk block holds, as the index tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

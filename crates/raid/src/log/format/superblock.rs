@@ -12,6 +12,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
+use super::index::LBA_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Column, MAX_COLUMNS, Scheme};
 
@@ -387,8 +388,8 @@ fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError
         return Err(field("layout"));
     }
     let (zones, capacity) = (raw.zones.get(), raw.zone_capacity.get());
-    let raw_blocks = u64::from(zones) * u64::from(capacity) * scheme.data() as u64;
-    if capacity > 1 << 28 || raw.volume_blocks.get() > raw_blocks {
+    let raw_blocks = (u64::from(zones) * u64::from(capacity)).saturating_mul(scheme.data() as u64);
+    if capacity > 1 << 28 || raw.volume_blocks.get() > raw_blocks.min(LBA_LIMIT) {
         return Err(field("volume size"));
     }
     Ok(ArrayConfig {
@@ -478,5 +479,17 @@ mod tests {
         record.config.volume_blocks = 64 * 4096 * 2 + 1;
         let error = FormatError::Field { field: "volume size" };
         assert_eq!(SuperblockRecord::decode(&record.encode()), Err(error));
+    }
+
+    #[test]
+    fn impossible_drive_sizes_are_refused_without_overflow() {
+        let mut record = sample(RecordBody::State);
+        record.config.zones = u32::MAX;
+        record.config.volume_blocks = (1 << 40) + 1;
+        let error = FormatError::Field { field: "volume size" };
+        for capacity in [1 << 28, u32::MAX] {
+            record.config.zone_capacity = BlockCount(capacity);
+            assert_eq!(SuperblockRecord::decode(&record.encode()), Err(error));
+        }
     }
 }
