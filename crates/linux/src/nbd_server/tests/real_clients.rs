@@ -4,15 +4,18 @@ use std::process::Command;
 
 use super::*;
 
-/// Runs a command line if its program is installed, and says so loudly if not.
-fn run(line: &str) {
+/// Runs a command line if its program is installed, and says so loudly if not. Files that the
+/// program leaves behind (fio does) go to `directory`.
+fn run(line: &str, directory: &Path) {
     let program = line.split(' ').next().unwrap_or_default();
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     if !found.unwrap().status.success() {
         eprintln!("SKIPPED, {program} IS NOT INSTALLED: {line}");
         return;
     }
-    let output = Command::new("timeout").args(["60", "sh", "-c", line]).output().unwrap();
+    let mut limited = Command::new("timeout");
+    let limited = limited.args(["60", "sh", "-c", line]).current_dir(directory);
+    let output = limited.output().unwrap();
     assert!(
         output.status.success(),
         "{line}\n{}{}",
@@ -32,9 +35,10 @@ fn with_uri(lines: &'static [&'static str]) {
     serve(device, NbdLimits::default(), move |path| {
         for line in lines {
             let uri = format!("nbd+unix:///?socket={}", path.display());
-            let scratch = path.parent().unwrap().display().to_string();
+            let directory = path.parent().unwrap();
+            let scratch = directory.display().to_string();
             std::fs::write(path.with_file_name("in"), random_bytes(20 << 20)).unwrap();
-            run(&line.replace("URI", &format!("'{uri}'")).replace("DIR", &scratch));
+            run(&line.replace("URI", &format!("'{uri}'")).replace("DIR", &scratch), directory);
         }
     });
 }
