@@ -8,9 +8,10 @@
 //!   the zone's record, with the new write pointer, is too. "In the file" means the page cache:
 //!   killing the process at any point loses nothing that completed, and the write pointer always
 //!   covers a hole-free prefix of what was submitted.
-//! - Flush and FUA are `fdatasync`. Until then the file system may lose or reorder what it holds
-//!   if the machine itself fails, so the drive reports a volatile cache. (A drive of flash loses
-//!   only tails; here a block below the write pointer may read as zeros after a power failure.)
+//! - Reset, finish and offline are durable when they complete, as on flash; flush and FUA are
+//!   `fdatasync`. Until then the file system may lose or reorder what it holds if the machine
+//!   itself fails, so the drive reports a volatile cache. (Flash loses only tails; here a block
+//!   below the write pointer that was not flushed may read as zeros after a power failure.)
 //! - One process at a time writes to a drive, by a lock on the file.
 //!
 //! Fault model: the file may be removed or cut off under us, which pulls the drive out; the file
@@ -20,6 +21,7 @@
 
 mod error;
 mod file;
+mod sync;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -32,7 +34,7 @@ use std::rc::Rc;
 use zoneweave_emulator::{Controller, DriveCounters, Request, Work};
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{
-    Command, Completion, Geometry, Reply, Status, ZoneInfo, ZonedDevice, completion,
+    Command, Completion, Geometry, Reply, Status, ZoneAction, ZoneInfo, ZonedDevice, completion,
 };
 
 use crate::Ring;
@@ -163,9 +165,13 @@ impl FileDrive {
                 let queued = drive.enqueue(zone, Kind::Reset, admitted);
                 self.spawn("drive reset", drive.reset(zone, queued))
             }
-            (Work::ZoneChanged(zone), _) => {
+            (Work::ZoneChanged(zone), command) => {
                 let queued = drive.enqueue(zone, Kind::State, admitted);
-                self.spawn("drive zone change", drive.change(zone, queued))
+                let durable = !matches!(
+                    command,
+                    Command::Manage { action: ZoneAction::Open | ZoneAction::Close, .. }
+                );
+                self.spawn("drive zone change", drive.change(zone, durable, queued))
             }
             (Work::Flush { .. }, _) => self.spawn("drive flush", drive.flush()),
             (Work::Nothing | Work::Write { .. }, _) => {

@@ -1,6 +1,6 @@
 //! The tasks of a drive in a file: one for each command, one for each record being published.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
@@ -9,13 +9,14 @@ use bytes::Bytes;
 use futures_util::future::join;
 use zoneweave_emulator::media_format::DriveLayout;
 use zoneweave_emulator::{Admission, Controller, Request};
-use zoneweave_runtime::{Gate, Handle, Nanos, Sender, oneshot};
+use zoneweave_runtime::{Gate, Handle, Nanos};
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Geometry, Payload, Reply, Status, ZoneAction,
     ZoneAddress, ZoneId, ZoneOffset, ZoneRecord, ZoneSet, zero_blocks,
 };
 
 use super::file::{self, Access, OpenFile};
+use super::sync::Syncs;
 use super::tickets::Tickets;
 use super::zone_queue::{Change, EntryId, Epoch, Kind, Publication, Queued, Ticket, ZoneQueue};
 use super::{DriveFailure, controller};
@@ -26,9 +27,9 @@ const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// An open drive.
 pub(super) struct Drive {
-    ring: Ring,
+    pub(super) ring: Ring,
     pub(super) handle: Handle,
-    file: Descriptor,
+    pub(super) file: Descriptor,
     pub(super) path: PathBuf,
     pub(super) access: Access,
     pub(super) layout: DriveLayout,
@@ -36,8 +37,7 @@ pub(super) struct Drive {
     pub(super) controller: RefCell<Controller>,
     zones: Vec<Zone>,
     tickets: Tickets,
-    syncing: Cell<bool>,
-    sync_waiters: RefCell<Vec<Sender<Result<(), Status>>>>,
+    pub(super) syncs: Syncs,
     failure: RefCell<Option<Rc<DriveFailure>>>,
 }
 
@@ -72,8 +72,7 @@ impl Drive {
             controller,
             zones: opened.records.iter().map(zone).collect(),
             tickets: Tickets::default(),
-            syncing: Cell::new(false),
-            sync_waiters: RefCell::default(),
+            syncs: Syncs::default(),
             failure: RefCell::default(),
         }
     }
@@ -102,7 +101,7 @@ impl Drive {
     }
 
     /// Ends the drive if its file is not there in full; says whether it lives.
-    fn examine(&self) -> bool {
+    pub(super) fn examine(&self) -> bool {
         match file::check(&self.file, self.layout.file_bytes()) {
             Ok(()) => {}
             Err(failure) => self.die(failure),
@@ -259,13 +258,19 @@ impl Drive {
         drop(self.zone(zone).queue.borrow_mut().push(change));
     }
 
+    /// Publishes a change of state; one that cannot be undone is durable when it completes.
     pub(super) async fn change(
         self: Rc<Self>,
         zone: ZoneId,
+        durable: bool,
         queued: Queued,
     ) -> Result<Reply, Status> {
         self.publish(zone);
-        queued.answer.await.unwrap_or(Err(Status::Aborted)).map(|()| Reply::Done)
+        queued.answer.await.unwrap_or(Err(Status::Aborted))?;
+        if durable {
+            self.sync().await?;
+        }
+        Ok(Reply::Done)
     }
 
     pub(super) async fn reset(
@@ -276,7 +281,12 @@ impl Drive {
         self.turn(self.zone(zone), queued.epoch).await;
         self.zone(zone).queue.borrow_mut().finished(queued.id);
         self.publish(zone);
-        let answer = queued.answer.await.unwrap_or(Err(Status::Aborted));
+        let mut answer = queued.answer.await.unwrap_or(Err(Status::Aborted));
+        if answer.is_ok() {
+            // The record has to be durable before the blocks are freed: a file system that
+            // remembered only the hole would show a zone full of zeros after a power failure.
+            answer = self.sync().await;
+        }
         if answer.is_ok() {
             // A file system that cannot free blocks keeps them until they are overwritten; they
             // lie above the write pointer, where nothing is read from the file.
@@ -322,37 +332,6 @@ impl Drive {
             next = queue.next_publication();
             drop(queue);
             self.zone(zone).changed.open();
-        }
-    }
-
-    pub(super) async fn flush(self: Rc<Self>) -> Result<Reply, Status> {
-        self.sync().await.map(|()| Reply::Done)
-    }
-
-    /// Makes everything completed durable. Whoever asks while a sync is running shares the next.
-    async fn sync(self: &Rc<Self>) -> Result<(), Status> {
-        let (sender, receiver) = oneshot();
-        self.sync_waiters.borrow_mut().push(sender);
-        if !self.syncing.replace(true) {
-            self.handle.spawn("drive sync", self.clone().run_syncs());
-        }
-        receiver.await.unwrap_or(Err(Status::Aborted))
-    }
-
-    async fn run_syncs(self: Rc<Self>) {
-        loop {
-            let waiters = self.sync_waiters.take();
-            if waiters.is_empty() {
-                self.syncing.set(false);
-                return;
-            }
-            if let Err(error) = self.ring.sync_data(&self.file).await {
-                self.die(DriveFailure::SyncFailed(error));
-            }
-            let result = if self.examine() { Ok(()) } else { Err(Status::DeviceGone) };
-            for waiter in waiters {
-                waiter.send(result);
-            }
         }
     }
 }

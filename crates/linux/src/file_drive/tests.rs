@@ -11,8 +11,8 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use zoneweave_runtime::{Executor, Nanos};
 use zoneweave_zoned::{
-    AlignedBuffer, BLOCK_BYTES, BlockCount, OOB_BYTES, Payload, ZoneAction, ZoneAddress, ZoneId,
-    ZoneOffset, ZoneState, ZonedDeviceExt,
+    AlignedBuffer, BLOCK_BYTES, BlockCount, OOB_BYTES, Payload, ZoneAddress, ZoneId, ZoneOffset,
+    ZoneState, ZonedDeviceExt,
 };
 
 use super::*;
