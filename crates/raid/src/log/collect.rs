@@ -13,11 +13,11 @@ use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{
-    BlockIdentity, ContentKind, EntryKind, IndexEntry, RecordBody, TombstoneBlock, TrimExtent,
+    BlockIdentity, ContentKind, EntryKind, IndexEntry, RecordBody, StreamKind, TombstoneBlock,
+    TrimExtent,
 };
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
-use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::read::{FoundBlock, Pin, read_places};
 use crate::log::scan::load_span;
@@ -27,15 +27,13 @@ use crate::log::state::State;
 /// Blocks moved at a time.
 const BATCH_BLOCKS: usize = 512;
 
-/// Free segments at which reclaiming starts.
-const LOW_SEGMENTS: u32 = RESERVE_SEGMENTS + 2;
-
 /// Reclaims segments whenever that is needed, until the volume closes.
 pub(super) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let victim = {
             let mut state = core.state.borrow_mut();
-            let low = state.free_segments() <= LOW_SEGMENTS;
+            // One earlier than users would have to wait.
+            let low = state.free_segments() <= state.reserve_for(StreamKind::User) + 1;
             let stopped = state.stopped.is_some() || state.membership_dirty;
             let victim = if stopped { None } else { state.victim(low) };
             if let Some(slot) = victim {

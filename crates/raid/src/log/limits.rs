@@ -1,25 +1,32 @@
 //! Sizes and reserves, derived from the array's shape.
 //!
-//! The volume stays writable at any fill because user writes stop taking segments while
-//! [`RESERVE_SEGMENTS`] are left, and because the volume is smaller than the remaining segments
-//! by more than a stripe each: some segment then always frees more than moving it costs.
+//! The volume stays writable at any fill, and through any number of crashes one after the other:
+//!
+//! * The volume is smaller than the segments that remain beside one open for users and
+//!   [`RESERVE_SEGMENTS`], by more than a stripe each: some segment then always frees more than
+//!   moving it costs.
+//! * User writes take a new segment only if, with an open relocation segment counted in,
+//!   [`RESERVE_SEGMENTS`] stay free. A crash may cost one of them, to hold what recovery writes
+//!   again of stripes that were under way. The other one serves to move blocks; if that is
+//!   interrupted by a crash, what was moved still is where it came from, and the segment is free
+//!   again.
 
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::layout::Scheme;
-use crate::log::format::{ArrayConfig, StreamKind};
+use crate::log::format::ArrayConfig;
 use crate::log::geometry::SegmentGeometry;
 use crate::log::index::PbaSpace;
 
 /// Zones of each member that hold superblock records.
 pub const SUPERBLOCK_ZONES: u32 = 2;
 
-/// Segments that user writes leave free, for relocation to work with.
-pub const RESERVE_SEGMENTS: u32 = 1;
+/// Segments that user writes leave free beside an open relocation segment.
+pub const RESERVE_SEGMENTS: u32 = 2;
 
-/// Segments that may be open at a time: one for users, one for relocation.
-const OPEN_SEGMENTS: u32 = 2;
+/// The segment open for users: it may hold nothing but garbage.
+const USER_SEGMENTS: u32 = 1;
 
 /// Active zones a member must offer: superblock, user, relocation and rebuild, and as many for
 /// what a crash leaves behind.
@@ -88,7 +95,7 @@ pub enum LimitError {
 #[must_use]
 pub fn largest_volume(geometry: &SegmentGeometry, zones: u32) -> u64 {
     let segments = u64::from(zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES));
-    let usable = segments.saturating_sub(u64::from(RESERVE_SEGMENTS + OPEN_SEGMENTS));
+    let usable = segments.saturating_sub(u64::from(RESERVE_SEGMENTS + USER_SEGMENTS));
     let stripe_blocks = geometry.scheme().data() as u64 * u64::from(geometry.chunk_blocks());
     // One stripe of garbage per segment makes progress certain; 5 % make it bearable.
     let slack = (geometry.data_blocks() / 20).max(stripe_blocks);
@@ -134,7 +141,7 @@ pub fn check_array(
     let geometry = SegmentGeometry::new(scheme, zone_capacity, chunk_blocks, group_rows)
         .filter(|_| zone_capacity.0 >= 8)
         .ok_or(LimitError::ZoneTooSmall { capacity: zone_capacity, chunk_blocks })?;
-    let needed = SUPERBLOCK_ZONES + RESERVE_SEGMENTS + OPEN_SEGMENTS + 1;
+    let needed = SUPERBLOCK_ZONES + RESERVE_SEGMENTS + USER_SEGMENTS + 1;
     if zones < needed {
         return Err(LimitError::TooFewZones { zones, needed });
     }
@@ -147,13 +154,4 @@ pub fn check_array(
     }
     let slots = zones.min(MAX_ZONES) - SUPERBLOCK_ZONES;
     Ok((geometry, PbaSpace::new(&geometry).entry_bytes(slots)))
-}
-
-/// How many free segments a stream may go down to.
-#[must_use]
-pub const fn reserve_for(stream: StreamKind) -> u32 {
-    match stream {
-        StreamKind::User => RESERVE_SEGMENTS,
-        StreamKind::Relocation => 0,
-    }
 }

@@ -130,7 +130,7 @@ fn allocate(state: &mut State, kind: StreamKind) -> Option<(SegmentSlot, Segment
     let allowed = state.stopped.is_none()
         && !state.membership_dirty
         && state.stream(kind).open.is_none()
-        && state.free_segments() > crate::log::limits::reserve_for(kind);
+        && state.free_segments() > state.reserve_for(kind);
     if !allowed {
         return None;
     }

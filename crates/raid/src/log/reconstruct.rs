@@ -19,10 +19,6 @@ pub(super) struct Rebuilt {
     pub data: Bytes,
     /// The coded metadata.
     pub coded: [u8; CODED_BYTES],
-    /// The role of its chunk.
-    pub role: Role,
-    /// The stripe, counted through the segment.
-    pub stripe: u32,
 }
 
 /// A block read and verified.
@@ -104,7 +100,7 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuil
         let seed = core.state.borrow().seed;
         BlockIdentity::decode(&identity).filter(|identity| identity.verifies(seed, &data))?;
     }
-    Some(Rebuilt { data, coded: identity, role: plan.role, stripe: plan.stripe })
+    Some(Rebuilt { data, coded: identity })
 }
 
 /// Reads one block of a segment and verifies that it is intact and belongs there.

@@ -1,6 +1,6 @@
 //! Segments in memory: where their zones are, how far they are written, what is valid in them.
 
-use zoneweave_zoned::{ZoneId, ZoneOffset};
+use zoneweave_zoned::ZoneId;
 
 use crate::layout::Column;
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
@@ -160,11 +160,7 @@ impl Segment {
         let Some(table) = &self.table else { return Some(Row(stripe)) };
         let group = geometry.group_of(Row(stripe));
         let in_group = u16::try_from(stripe - group.start).expect("at most 65,536 rows a group");
-        let written = |row: &Row| {
-            let block = geometry.block_of(*row, 0);
-            block < self.first_unindexed || self.recorded(column, block).kind != EntryKind::Empty
-        };
-        table.find(column, group, in_group).find(written)
+        table.find(column, group, in_group)
     }
 
     /// Forgets the entries of a span whose index run is on media.
@@ -173,12 +169,6 @@ impl Segment {
         self.indexed_spans = span + 1;
         self.first_unindexed = geometry.block_of(Row(geometry.rows_of_span(span).end), 0);
         self.entries.iter_mut().for_each(Vec::clear);
-    }
-
-    /// Where the zones are written up to when every row below `rows` is.
-    #[must_use]
-    pub(super) fn write_pointer(geometry: &SegmentGeometry, rows: u32) -> ZoneOffset {
-        if rows == geometry.rows() { geometry.end() } else { geometry.offset_of_row(Row(rows)) }
     }
 }
 

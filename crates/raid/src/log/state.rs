@@ -17,7 +17,7 @@ use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind}
 use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
 use crate::log::inflight::InFlight;
-use crate::log::limits::reserve_for;
+use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::member::Member;
 use crate::log::queue::{PendingBlock, Stream};
 use crate::log::segment::{Phase, Segment, SegmentTable};
@@ -179,6 +179,15 @@ impl State {
         u32::try_from(free).unwrap_or(u32::MAX)
     }
 
+    /// How many free segments a stream has to leave when it takes one.
+    #[must_use]
+    pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {
+        match kind {
+            StreamKind::User => RESERVE_SEGMENTS + u32::from(self.relocation.open.is_none()),
+            StreamKind::Relocation => 0,
+        }
+    }
+
     /// Decides what the writer of a stream does next.
     pub(super) fn next_step(&mut self, kind: StreamKind) -> Step {
         if let Some(reason) = self.stopped {
@@ -187,7 +196,7 @@ impl State {
         }
         let Some(slot) = self.stream(kind).open else {
             let wanted = !self.stream(kind).queue.is_empty() && !self.membership_dirty;
-            let allowed = wanted && self.free_segments() > reserve_for(kind);
+            let allowed = wanted && self.free_segments() > self.reserve_for(kind);
             return if allowed { Step::OpenSegment } else { Step::Wait };
         };
         let segment = &self.segments[slot];

@@ -1,7 +1,10 @@
 //! The compact stripe table: which stripe each chunk of a tabled segment belongs to.
 //!
 //! Under Zone Append a drive decides where in its group a chunk goes. The table holds the stripe's
-//! number within the group, one byte per chunk for groups of up to 256 rows, two beyond.
+//! number within the group, one byte per chunk for groups of up to 256 rows, two beyond, and a bit
+//! that tells whether the chunk is known at all.
+
+use fixedbitset::FixedBitSet;
 
 use crate::layout::Column;
 use crate::log::geometry::{Row, SegmentGeometry};
@@ -10,15 +13,21 @@ use crate::log::geometry::{Row, SegmentGeometry};
 pub(super) struct StripeTable {
     entry_bytes: usize,
     columns: Vec<Vec<u8>>,
+    known: Vec<FixedBitSet>,
 }
 
 impl StripeTable {
-    /// A table of zeros.
+    /// A table that knows no chunk.
     #[must_use]
     pub(super) fn new(geometry: &SegmentGeometry) -> Self {
         let entry_bytes = if geometry.group_rows() <= 256 { 1 } else { 2 };
-        let column = vec![0; geometry.rows() as usize * entry_bytes];
-        Self { entry_bytes, columns: vec![column; geometry.scheme().columns()] }
+        let rows = geometry.rows() as usize;
+        let columns = geometry.scheme().columns();
+        Self {
+            entry_bytes,
+            columns: vec![vec![0; rows * entry_bytes]; columns],
+            known: vec![FixedBitSet::with_capacity(rows); columns],
+        }
     }
 
     /// Records the stripe of a chunk.
@@ -28,6 +37,7 @@ impl StripeTable {
         assert!(self.entry_bytes == 2 || bytes[1] == 0, "stripe {stripe_in_group} of a group");
         self.columns[column.index()][at..at + self.entry_bytes]
             .copy_from_slice(&bytes[..self.entry_bytes]);
+        self.known[column.index()].insert(row.0 as usize);
     }
 
     /// The stripe of a chunk, within its group.
@@ -41,20 +51,19 @@ impl StripeTable {
         }
     }
 
-    /// The rows of a group whose chunk in `column` is recorded as the given stripe's. More than
-    /// one only while the group is being filled: rows not yet written read as stripe 0.
+    /// The row of a group at which `column` holds its chunk of a stripe, if that is known.
+    #[must_use]
     pub(super) fn find(
         &self,
         column: Column,
-        group: std::ops::Range<u32>,
+        mut group: std::ops::Range<u32>,
         stripe_in_group: u16,
-    ) -> impl Iterator<Item = Row> + '_ {
-        group.map(Row).filter(move |row| self.get(column, *row) == stripe_in_group)
-    }
-
-    /// Bytes the table takes.
-    #[must_use]
-    pub(super) fn bytes(&self) -> usize {
-        self.columns.iter().map(Vec::len).sum()
+    ) -> Option<Row> {
+        let known = &self.known[column.index()];
+        group
+            .find(|row| {
+                known.contains(*row as usize) && self.get(column, Row(*row)) == stripe_in_group
+            })
+            .map(Row)
     }
 }

@@ -142,6 +142,39 @@ impl Volume {
         flushed
     }
 
+    /// The engine's bookkeeping in words, for whoever looks for a task that waits for ever.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let state = self.core.state.borrow();
+        let mut text = format!(
+            "free {} stopped {:?} dirty {} queued {}/{} open {:?}/{:?} in flight {}\n",
+            state.free_segments(),
+            state.stopped,
+            state.membership_dirty,
+            state.user.queue.len(),
+            state.relocation.queue.len(),
+            state.user.open,
+            state.relocation.open,
+            !state.inflight.is_empty(),
+        );
+        for (slot, segment) in state.segments.iter() {
+            text += &format!(
+                "slot {} segment {} {:?} {:?} valid {} readers {} stripes {} busy {} damaged {} {:?}\n",
+                slot.0,
+                segment.id,
+                segment.stream,
+                segment.phase,
+                segment.valid,
+                segment.readers,
+                segment.in_flight,
+                segment.busy,
+                segment.damaged,
+                segment.cursor,
+            );
+        }
+        text
+    }
+
     /// Checks the engine's bookkeeping, for tests.
     ///
     /// # Panics
