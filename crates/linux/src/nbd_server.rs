@@ -42,8 +42,7 @@ use zoneweave_runtime::{Gate, Handle, JoinHandle, Nanos, Semaphore};
 use zoneweave_zoned::{BlockDevice, ByteDevice};
 
 use crate::{Descriptor, Ring};
-use endpoint::Listener;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError, Listener};
 
 /// How long accepting rests after the kernel refused it, usually for lack of descriptors.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
@@ -160,7 +159,7 @@ impl NbdServer {
             requests: Cell::new(0),
             misbehaved: Cell::new(0),
         });
-        let listeners: Vec<_> = endpoints.iter().map(endpoint::listen).collect::<Result<_, _>>()?;
+        let listeners: Vec<_> = endpoints.iter().map(Listener::start).collect::<Result<_, _>>()?;
         let endpoints = listeners.iter().map(|listener| listener.endpoint.clone()).collect();
         let listen = |listener| handle.spawn("NBD listener", shared.clone().listen(listener));
         let listeners = listeners.into_iter().map(listen).collect();

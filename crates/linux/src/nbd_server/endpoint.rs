@@ -81,13 +81,14 @@ pub enum EndpointError {
 }
 
 /// A listening socket; dropping it removes the file of a unix socket.
-pub(super) struct Listener {
+///
+/// For any server on the ring: a control socket is guarded as an NBD socket is.
+pub struct Listener {
     pub(super) endpoint: Endpoint,
     pub(super) socket: Descriptor,
 }
 
-/// Starts to listen.
-pub(super) fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
+fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
     let failed = |error: io::Error| EndpointError::Listen { endpoint: endpoint.clone(), error };
     match endpoint {
         Endpoint::Tcp(address) => {
@@ -154,8 +155,25 @@ fn listen_unix(address: &SocketAddrUnix) -> Result<OwnedFd, Errno> {
 }
 
 impl Listener {
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// [`EndpointError`] tells why the address cannot be listened at.
+    pub fn start(endpoint: &Endpoint) -> Result<Self, EndpointError> {
+        listen(endpoint)
+    }
+
+    /// The socket to accept from.
+    #[must_use]
+    pub fn socket(&self) -> &Descriptor {
+        &self.socket
+    }
+
     /// Checks who connected and makes the socket fit for short replies.
-    pub(super) fn prepare(&self, socket: &OwnedFd) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the peer of a unix socket is another user, or is gone already.
+    pub fn prepare(&self, socket: &OwnedFd) -> io::Result<()> {
         match self.endpoint {
             Endpoint::Tcp(_) => sockopt::set_tcp_nodelay(socket, true)?,
             Endpoint::Unix(_) => {

@@ -41,7 +41,8 @@ mod zone_pool;
 pub use create::{CreateError, CreateOptions, create};
 pub use member::MemberErrors;
 pub use recover::{
-    DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, open as open_array,
+    DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
+    open as open_array, survey,
 };
-pub use status::{Counters, Health, MemberStatus, Progress, VolumeStatus};
+pub use status::{Counters, Health, MemberStatus, Progress, SegmentStatus, VolumeStatus};
 pub use volume::{AdminError, ReplaceError, ScrubReport, Volume};

@@ -70,6 +70,21 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// One segment: a zone of each member.
+#[derive(Clone, Debug, Serialize)]
+pub struct SegmentStatus {
+    /// Its number.
+    pub segment: u64,
+    /// `open`, `sealed`, `leftover` (waiting to be moved out) or `dead` (waiting to be reset).
+    pub phase: &'static str,
+    /// The zone of each slot; `None` where the slot has no part in it.
+    pub zones: Vec<Option<u32>>,
+    /// Blocks in it that are needed.
+    pub valid_blocks: u64,
+    /// Data blocks it has room for.
+    pub data_blocks: u64,
+}
+
 /// The volume.
 #[derive(Clone, Debug, Serialize)]
 pub struct VolumeStatus {
@@ -157,6 +172,25 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         counters,
         members,
     }
+}
+
+/// Every segment, in no particular order.
+#[must_use]
+pub(super) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
+    let state = core.state.borrow();
+    let status = |segment: &crate::log::segment::Segment| SegmentStatus {
+        segment: segment.id,
+        phase: match segment.phase {
+            Phase::Open => "open",
+            Phase::Sealed => "sealed",
+            Phase::Leftover => "leftover",
+            Phase::Dead => "dead",
+        },
+        zones: segment.zones.iter().map(|zone| zone.map(|zone| zone.zone.0)).collect(),
+        valid_blocks: segment.valid,
+        data_blocks: state.geometry.data_blocks(),
+    };
+    state.segments.iter().map(|(_, segment)| status(segment)).collect()
 }
 
 fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Option<String>) {

@@ -12,7 +12,7 @@ use zoneweave_zoned::{
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
-use crate::log::status::{VolumeStatus, volume_status};
+use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::{collect, read, rebuild, requests, scrub, write};
 
 pub use crate::log::rebuild::ReplaceError;
@@ -72,6 +72,12 @@ impl Volume {
     #[must_use]
     pub fn status(&self) -> VolumeStatus {
         volume_status(&self.core)
+    }
+
+    /// Where the volume's data is: which zones belong together and how much in them is needed.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentStatus> {
+        segment_statuses(&self.core)
     }
 
     /// Takes a member out of service, durably.

@@ -257,7 +257,9 @@ impl Oob {
         (genuine && same_data).then_some(self)
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    /// The record's fields without verifying any: for looking at damaged media.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
         let place = match raw.place {
             1 => Place::Header,

@@ -248,6 +248,46 @@ pub(super) async fn assemble(
     offered: Vec<OfferedDrive>,
     options: OpenOptions,
 ) -> Result<Assembly, OpenError> {
+    let (drives, mut verdicts) = look(offered).await;
+    let newest = newest_records(&drives);
+    let (chosen, forced) = choose(&newest, options)?;
+    let chosen = chosen.clone();
+    let members = place_members(&chosen, &drives, &mut verdicts)?;
+    finish(chosen, &drives, members, verdicts, forced.then_some(options.lineage))
+}
+
+/// What drives are to each other, found without writing to them or starting anything.
+#[derive(Debug)]
+pub struct Survey {
+    /// What each drive is, in the order offered.
+    pub drives: Vec<DriveVerdict>,
+    /// The record whose membership counts; `None` if no drive carries one.
+    pub membership: Option<SuperblockRecord>,
+    /// Why the array would not start from these drives; `None` if it would.
+    pub refusal: Option<OpenError>,
+}
+
+/// Finds out which array the drives are, and whether it would start.
+pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
+    let (drives, mut verdicts) = look(offered).await;
+    let newest = newest_records(&drives);
+    let refusal = choose(&newest, OpenOptions::default()).err();
+    // Where the array would not start, the membership it would have with force still tells most.
+    let forced = OpenOptions { force: true, lineage: 0 };
+    let Ok((chosen, _)) = choose(&newest, forced) else {
+        return Survey { drives: verdicts, membership: None, refusal };
+    };
+    let chosen = chosen.clone();
+    let placed = place_members(&chosen, &drives, &mut verdicts);
+    let refusal = refusal.or_else(|| match placed {
+        Err(error) => Some(error),
+        Ok(slots) => finish(chosen.clone(), &drives, slots, verdicts.clone(), None).err(),
+    });
+    Survey { drives: verdicts, membership: Some(chosen), refusal }
+}
+
+/// Reads every drive's records and says what each is by itself.
+async fn look(offered: Vec<OfferedDrive>) -> (Vec<Option<Drive>>, Vec<DriveVerdict>) {
     let mut drives = Vec::new();
     let mut verdicts = Vec::new();
     for offered in offered {
@@ -270,12 +310,11 @@ pub(super) async fn assemble(
         });
         drives.push(read.ok().map(|records| Drive { offered, records }));
     }
-    let newest: Vec<Option<&SuperblockRecord>> =
-        drives.iter().map(|drive| drive.as_ref().and_then(|d| d.records.newest())).collect();
-    let (chosen, forced) = choose(&newest, options)?;
-    let chosen = chosen.clone();
-    let members = place_members(&chosen, &drives, &mut verdicts)?;
-    finish(chosen, &drives, members, verdicts, forced.then_some(options.lineage))
+    (drives, verdicts)
+}
+
+fn newest_records(drives: &[Option<Drive>]) -> Vec<Option<&SuperblockRecord>> {
+    drives.iter().map(|drive| drive.as_ref().and_then(|d| d.records.newest())).collect()
 }
 
 /// Identifies a version of the membership.

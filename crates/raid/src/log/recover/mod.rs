@@ -32,7 +32,7 @@ use crate::log::volume::Volume;
 use assemble::Assembly;
 use replay::Candidate;
 
-pub use assemble::{DriveRole, DriveVerdict, OpenError};
+pub use assemble::{DriveRole, DriveVerdict, OpenError, Survey, survey};
 pub(in crate::log) use segments::read_header;
 
 /// A drive offered to an array, with what people call it.
