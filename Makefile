@@ -1,0 +1,52 @@
+# What can be done here; the work is in `scripts/`. Settings, with what `make test` takes:
+#   FUZZ_SECONDS=60   seconds per fuzz target
+# `make run` keeps its drives in DATA=./data.
+
+DATA ?= data
+
+.PHONY: help run test lint unit fuzz soak bench demo clean
+
+help:
+	@echo 'make run      build, and serve an array of emulated drives in ./data over NBD'
+	@echo 'make demo     show a drive failing under load and being rebuilt; leaves nothing behind'
+	@echo 'make test     everything that must pass; installs what it needs (Debian)'
+	@echo 'make lint     formatting, clippy, documentation'
+	@echo 'make unit     the tests in the crates, and the laws of the repository'
+	@echo 'make fuzz     every fuzz target for FUZZ_SECONDS (600), with libFuzzer where nightly is'
+	@echo 'make soak     the long form of the crash tests (hours)'
+	@echo 'make bench    measurements of this machine'
+	@echo 'make clean    removes what was built, but not ./data'
+
+run:
+	@scripts/install-packages run
+	cargo build --release --locked -p zoneweave
+	target/release/zoneweave quickstart $(DATA)
+
+demo:
+	@scripts/install-packages run
+	cargo build --release --locked -p zoneweave
+	target/release/zoneweave demo
+
+test:
+	@scripts/install-packages test
+	@scripts/test
+
+lint:
+	@scripts/test format clippy doc
+
+unit:
+	@scripts/test unit
+
+fuzz:
+	@scripts/fuzz
+
+soak:
+	@scripts/install-packages test
+	@scripts/soak
+
+bench:
+	@scripts/bench
+
+clean:
+	cargo clean
+	rm -rf fuzz/target
