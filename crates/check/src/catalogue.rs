@@ -185,8 +185,10 @@ async fn assemble(
     zones: Vec<WrittenZone>,
     findings: &mut Findings,
 ) -> Segment {
-    let headers: Vec<Header> = zones.iter().filter_map(|zone| zone.header.clone()).collect();
-    let header = headers[0].clone();
+    let headers: Vec<&Header> = zones.iter().filter_map(|zone| zone.header.as_ref()).collect();
+    // Headers of rebuilt columns have later epochs.
+    let oldest = headers.iter().min_by_key(|header| header.epoch);
+    let header: Header = (*oldest.expect("zones were grouped by their headers")).clone();
     if id >= membership.segment_ceiling {
         let ceiling = membership.segment_ceiling;
         findings.add(zones[0].location.segment(id), Problem::SegmentAboveCeiling { ceiling });
@@ -194,12 +196,12 @@ async fn assemble(
     let mut columns: Vec<Option<Column>> = vec![None; membership.members.len()];
     for (at, zone) in zones.iter().enumerate() {
         let location = zone.location.segment(id);
-        let replica = Header { zones: header.zones.clone(), ..headers[at].clone() };
-        if replica != header {
+        if !is_replica(headers[at], &header) {
             findings.add(location.offset(0), Problem::HeaderDiffers);
             continue;
         }
-        if is_rebuilt(zone, at, &headers) && !is_complete(membership, zone, &header).await {
+        let native = header.zones[zone.slot] == Some(zone.column.zone);
+        if !native && !is_complete(membership, zone, &header).await {
             findings.add(location, Problem::RebuildUnfinished);
             continue;
         }
@@ -214,11 +216,11 @@ async fn assemble(
     segment
 }
 
-/// Whether no header of another column lists the zone.
-fn is_rebuilt(zone: &WrittenZone, at: usize, headers: &[Header]) -> bool {
-    let mut others = headers.iter().enumerate().filter(|(other, _)| *other != at).peekable();
-    let listed = |header: &Header| header.zones[zone.slot] == Some(zone.column.zone);
-    others.peek().is_some() && !others.any(|(_, header)| listed(header))
+/// Whether a header is the oldest one of its segment, or that of a rebuilt column.
+fn is_replica(header: &Header, oldest: &Header) -> bool {
+    let same_zones = header.epoch != oldest.epoch || header.zones == oldest.zones;
+    let (zones, epoch) = (header.zones.clone(), header.epoch);
+    same_zones && *header == Header { zones, epoch, ..oldest.clone() }
 }
 
 /// Whether a rebuilt column is written to the segment's end.

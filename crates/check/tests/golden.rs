@@ -1,0 +1,38 @@
+//! The checker on the golden array of the engine's tests.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
+#[path = "../../raid/tests/golden/image.rs"]
+mod image;
+
+use std::rc::Rc;
+
+use image::Image;
+use zoneweave_check::{Options, check};
+use zoneweave_runtime::{Executor, VirtualTime};
+use zoneweave_zoned::ZonedDevice;
+
+#[test]
+fn the_golden_array_is_clean_and_holds_what_it_did() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../raid/tests/golden/array.bin");
+    let image = Image::decode(&std::fs::read(file).unwrap());
+    for without in std::iter::once(None).chain((0..image.drives.len()).map(Some)) {
+        let executor = Executor::new(Rc::new(VirtualTime::new()));
+        let handle = executor.handle();
+        let device = |at: usize| -> Option<Rc<dyn ZonedDevice>> {
+            (Some(at) != without).then(|| image.drives[at].attach(&handle))
+        };
+        let devices = (0..image.drives.len()).map(device).collect();
+        let options = Options { every_version: true, ..Options::default() };
+        let checked = executor.run(check(devices, options));
+        assert!(checked.report.clean, "{:#?}", checked.report);
+        let contents = checked.contents.unwrap();
+        assert_eq!(contents.volume_blocks(), image.holds.len() as u64);
+        for (lba, expected) in (0..).zip(&image.holds) {
+            let data = executor.run(contents.read(lba)).unwrap();
+            let word = data.map_or(0, |data| u64::from_le_bytes(data[..8].try_into().unwrap()));
+            let newest = contents.newest(lba);
+            assert_eq!(word, *expected, "LBA {lba} without {without:?}: {newest:?}");
+        }
+    }
+}
