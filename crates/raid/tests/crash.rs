@@ -8,38 +8,10 @@ mod support;
 use std::cell::RefCell;
 
 use support::{
-    Array, Shape, SharedHistory, Workload, executor, open, run_workers, verify_recovered,
+    Array, DumpOnPanic, Shape, SharedHistory, Workload, crash, executor, for_each_seed, open,
+    run_workers, verify_recovered, workload,
 };
-use zoneweave_raid::log::Volume;
 use zoneweave_runtime::Random;
-
-const SEEDS: u64 = 300;
-
-fn seeds() -> Vec<u64> {
-    match std::env::var("ZONEWEAVE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("ZONEWEAVE_SEED is a number")],
-        Err(_) => (0..SEEDS).collect(),
-    }
-}
-
-fn for_each_seed(name: &str, test: impl Fn(u64) + std::panic::RefUnwindSafe) {
-    for seed in seeds() {
-        let result = std::panic::catch_unwind(|| test(seed));
-        assert!(
-            result.is_ok(),
-            "{name} fails: ZONEWEAVE_SEED={seed} cargo test -p zoneweave-raid --test crash {name}"
-        );
-    }
-}
-
-fn workload(random: &mut Random) -> Workload {
-    Workload {
-        workers: 1 + random.below(12),
-        requests: 20 + random.below(60),
-        trims_per_mille: [0, 100, 300][usize::try_from(random.below(3)).unwrap()],
-        hot_blocks: [8, 1000, 100_000][usize::try_from(random.below(3)).unwrap()],
-    }
-}
 
 /// Opens the array, checks it, works on it, and is stopped at a random point, or finishes.
 fn one_life(
@@ -72,35 +44,9 @@ fn one_life(
     });
 }
 
-/// Says where the engine stands when a test fails.
-struct DumpOnPanic<'a>(&'a RefCell<Option<Volume>>);
-
-impl Drop for DumpOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking()
-            && let Ok(volume) = self.0.try_borrow()
-            && let Some(volume) = volume.as_ref()
-        {
-            eprintln!("{}", volume.describe());
-        }
-    }
-}
-
-fn crash(array: &Array, random: &mut Random) -> bool {
-    let power = random.per_mille(600);
-    for drive in &array.drives {
-        if power {
-            drive.power_loss(random.next());
-        } else {
-            drive.process_kill(random.next());
-        }
-    }
-    power
-}
-
 #[test]
 fn promised_writes_survive_crashes() {
-    for_each_seed("promised_writes_survive_crashes", |seed| {
+    for_each_seed("crash", "promised_writes_survive_crashes", |seed| {
         let mut random = Random::new(seed);
         let shape = Shape::random(&mut random);
         let array = Array::create(shape, &mut random);
@@ -122,7 +68,7 @@ fn promised_writes_survive_crashes() {
 
 #[test]
 fn promised_writes_survive_crashes_with_a_lost_member() {
-    for_each_seed("promised_writes_survive_crashes_with_a_lost_member", |seed| {
+    for_each_seed("crash", "promised_writes_survive_crashes_with_a_lost_member", |seed| {
         let mut random = Random::new(seed ^ 0x5EED_0000);
         let shape = Shape::random(&mut random);
         let array = Array::create(shape, &mut random);

@@ -5,6 +5,7 @@
 //! zones are reset; the resets are made durable; only then are the zones used again. A crash
 //! before the record leaves two equal copies, one after it leaves zones that nobody believes.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use crate::log::format::{
 };
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
-use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
+use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::{FoundBlock, Pin, read_places};
 use crate::log::scan::load_span;
 use crate::log::segment::Phase;
@@ -119,24 +120,113 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 /// Moves every live block out of a segment; `false` if writes stopped.
 async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
+    // While more blocks come, stripes wait to be filled: padding them would cost what moving
+    // them is to gain.
+    core.state.borrow_mut().relocation.filling = true;
+    let mut mover = Mover::new(core);
+    let moved = move_listed(core, slot, &mut mover).await;
+    let moved = moved && mover.submit_rest().await;
+    core.state.borrow_mut().relocation.filling = false;
+    core.changed.open();
+    if !(moved && mover.wait_all().await) {
+        return false;
+    }
+    core.state.borrow().segments[slot].valid == 0 || move_unlisted(core, slot).await
+}
+
+async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> bool {
     let spans = core.state.borrow().geometry.spans();
     for span in 0..spans {
         if core.state.borrow().segments[slot].valid == 0 {
-            return true;
+            break;
         }
         let entries = span_entries(core, slot, span).await;
-        let first = first_block(&core.state.borrow(), span);
-        for (column, entries) in entries.iter().enumerate() {
-            let column = Column::of(column);
-            if !move_column(core, slot, column, first, entries).await {
+        let live = {
+            let state = core.state.borrow();
+            live_blocks(&state, slot, first_block(&state, span), &entries)
+        };
+        if !mover.add(live).await {
+            return false;
+        }
+    }
+    true
+}
+
+/// The live blocks of a span, with what the lists say of them.
+fn live_blocks(
+    state: &State,
+    slot: SegmentSlot,
+    first: ChunkBlock,
+    entries: &[Vec<IndexEntry>],
+) -> Vec<(BlockPlace, IndexEntry)> {
+    let columns = entries.iter().enumerate();
+    let listed = columns.flat_map(|(column, entries)| {
+        let column = Column::of(column);
+        let places =
+            (first.0..).map(move |block| BlockPlace { slot, column, block: ChunkBlock(block) });
+        places.zip(entries.iter().copied())
+    });
+    listed.filter(|(place, entry)| is_live(state, *place, entry)).collect()
+}
+
+/// Moves blocks in batches, two at a time, so that reading one overlaps writing the other and
+/// every stripe but the last is full.
+struct Mover {
+    core: Rc<Core>,
+    waiting: Vec<(BlockPlace, IndexEntry)>,
+    batch: usize,
+    under_way: VecDeque<TicketReceiver>,
+}
+
+impl Mover {
+    fn new(core: &Rc<Core>) -> Self {
+        let batch = BATCH_BLOCKS.max(core.state.borrow().stripe_blocks());
+        Self { core: core.clone(), waiting: Vec::new(), batch, under_way: VecDeque::new() }
+    }
+
+    async fn add(&mut self, blocks: Vec<(BlockPlace, IndexEntry)>) -> bool {
+        self.waiting.extend(blocks);
+        while self.waiting.len() >= self.batch {
+            let rest = self.waiting.split_off(self.batch);
+            let batch = std::mem::replace(&mut self.waiting, rest);
+            if !self.submit(batch).await {
                 return false;
             }
         }
+        true
     }
-    if core.state.borrow().segments[slot].valid > 0 {
-        return move_unlisted(core, slot).await;
+
+    async fn submit_rest(&mut self) -> bool {
+        let batch = std::mem::take(&mut self.waiting);
+        self.submit(batch).await
     }
-    true
+
+    /// Queues a batch, then waits for the one before the last: its stripes are full by then.
+    async fn submit(&mut self, batch: Vec<(BlockPlace, IndexEntry)>) -> bool {
+        self.under_way.extend(queue_blocks(&self.core, &batch).await);
+        while self.under_way.len() > 1 {
+            if !self.wait_first().await {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn wait_first(&mut self) -> bool {
+        match self.under_way.pop_front() {
+            Some(moved) => matches!(moved.await, Some(Ok(()))),
+            None => true,
+        }
+    }
+
+    async fn wait_all(&mut self) -> bool {
+        while !self.under_way.is_empty() {
+            if !self.wait_first().await {
+                return false;
+            }
+        }
+        true
+    }
 }
 
 /// The first chunk block of a span.
@@ -166,29 +256,6 @@ pub(super) async fn span_entries(
     }
 }
 
-async fn move_column(
-    core: &Rc<Core>,
-    slot: SegmentSlot,
-    column: Column,
-    first: ChunkBlock,
-    entries: &[IndexEntry],
-) -> bool {
-    for (batch, part) in (0..).zip(entries.chunks(BATCH_BLOCKS)) {
-        let start = first.0 + batch * u32::try_from(BATCH_BLOCKS).expect("512");
-        let live: Vec<_> = {
-            let state = core.state.borrow();
-            let places =
-                (start..).map(|block| BlockPlace { slot, column, block: ChunkBlock(block) });
-            let listed = places.zip(part.iter().copied());
-            listed.filter(|(place, entry)| is_live(&state, *place, entry)).collect()
-        };
-        if !move_places(core, &live).await {
-            return false;
-        }
-    }
-    true
-}
-
 fn is_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {
     let pba = state.space.pba(place);
     match entry.kind {
@@ -209,18 +276,16 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     };
     places.sort_unstable();
     places.dedup();
-    for batch in places.chunks(BATCH_BLOCKS) {
-        let unlisted: Vec<_> = batch.iter().map(|place| (*place, IndexEntry::EMPTY)).collect();
-        if !move_places(core, &unlisted).await {
-            return false;
-        }
-    }
-    true
+    let mut mover = Mover::new(core);
+    let unlisted = places.into_iter().map(|place| (place, IndexEntry::EMPTY));
+    mover.add(unlisted.collect()).await && mover.submit_rest().await && mover.wait_all().await
 }
 
-/// Moves live blocks by place: data, lost blocks and tombstones. Each comes with what the
-/// segment's lists say of it.
-async fn move_places(core: &Rc<Core>, listed: &[(BlockPlace, IndexEntry)]) -> bool {
+/// Reads live blocks (data, lost blocks and tombstones) and queues them to be written elsewhere.
+async fn queue_blocks(
+    core: &Rc<Core>,
+    listed: &[(BlockPlace, IndexEntry)],
+) -> Option<TicketReceiver> {
     let places: Vec<_> = listed.iter().map(|(place, _)| *place).collect();
     let found = read_places(core, &places).await;
     let mut blocks = Vec::new();
@@ -229,27 +294,27 @@ async fn move_places(core: &Rc<Core>, listed: &[(BlockPlace, IndexEntry)]) -> bo
         blocks.extend(pending_of(core, pba, entry.sequence, found));
     }
     if blocks.is_empty() {
-        return true;
+        return None;
     }
     let (ticket, moved) = Ticket::new(blocks.len() as u64);
     {
         let mut state = core.state.borrow_mut();
-        for mut block in blocks {
-            match &mut block {
-                Moving::Data(data) => {
+        for block in blocks {
+            match block {
+                Moving::Data(mut data) => {
                     data.ticket = ticket.clone();
-                    state.relocation.queue.push_back(PendingBlock::Data(data.clone()));
+                    state.relocation.queue.push_back(PendingBlock::Data(data));
                 }
                 Moving::Trim(extent, from) => state.relocation.push_trim(PendingTrim {
-                    extent: *extent,
-                    origin: Origin::Relocation { from: *from },
+                    extent,
+                    origin: Origin::Relocation { from },
                     ticket: ticket.clone(),
                 }),
             }
         }
     }
     core.changed.open();
-    matches!(moved.await, Some(Ok(())))
+    Some(moved)
 }
 
 enum Moving {

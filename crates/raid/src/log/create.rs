@@ -12,8 +12,7 @@ use crate::layout::{Column, Scheme};
 use crate::log::format::{
     ArrayConfig, ArrayUuid, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord,
 };
-use crate::log::geometry::SegmentGeometry;
-use crate::log::limits::{LimitError, check_array, check_drive, largest_volume};
+use crate::log::limits::{LimitError, check_drive, check_shape, check_size, largest_volume};
 use crate::log::recover::OfferedDrive;
 use crate::log::superblock::sealed_payload;
 
@@ -173,17 +172,10 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
     let geometries = || drives.iter().map(|drive| drive.device.geometry());
     let capacity = geometries().map(|g| g.zone_capacity).min().unwrap_or(BlockCount(0));
     let zones = geometries().map(|g| g.zones).min().unwrap_or(0);
-    let shape = SegmentGeometry::new(scheme, capacity, options.chunk_blocks, options.group_rows);
-    let most = shape.map_or(0, |shape| largest_volume(&shape, zones));
-    let volume_blocks = options.volume_blocks.unwrap_or(most);
-    let (_, entry_bytes) = check_array(
-        scheme,
-        capacity,
-        zones,
-        options.chunk_blocks,
-        options.group_rows,
-        volume_blocks,
-    )?;
+    let (shape, entry_bytes) =
+        check_shape(scheme, capacity, zones, options.chunk_blocks, options.group_rows)?;
+    let volume_blocks = options.volume_blocks.unwrap_or_else(|| largest_volume(&shape, zones));
+    check_size(&shape, zones, volume_blocks)?;
     Ok(ArrayConfig {
         array: options.array,
         name: options.name.clone(),

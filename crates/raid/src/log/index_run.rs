@@ -45,6 +45,8 @@ pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
     }
     if !all_written {
         state.abandon(slot);
+        drop(state);
+        core.changed.open();
         return;
     }
     let geometry = state.geometry;
@@ -242,6 +244,35 @@ pub(super) async fn damaged_blocks(
         damaged += u64::from(!intact);
     }
     damaged
+}
+
+/// How many blocks of the filler behind a sealed segment's last index run are damaged, and how
+/// many there are.
+pub(super) async fn damaged_filler(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    column: Column,
+) -> (u64, u64) {
+    let Some(device) = core.device(column) else { return (0, 0) };
+    let (zone, end, seed) = {
+        let state = core.state.borrow();
+        let Some(zone) = state.segments[slot].zones[column.index()] else { return (0, 0) };
+        (zone.zone, state.geometry.end().0, state.seed)
+    };
+    let capacity = device.geometry().zone_capacity.0;
+    if capacity - end > FILLER_BLOCKS.min(device.geometry().max_transfer.0) {
+        return (0, 0);
+    }
+    let mut damaged = 0;
+    for offset in end..capacity {
+        let read = core.read_zone(column, ZoneAddress::new(zone, offset), BlockCount(1)).await;
+        let intact = read.is_ok_and(|payload| {
+            let oob = payload.block_oob(0);
+            Oob::verify_other(seed, &oob, &payload.block(0), Place::Filler).is_some()
+        });
+        damaged += u64::from(!intact);
+    }
+    (damaged, u64::from(capacity - end))
 }
 
 struct Expected {

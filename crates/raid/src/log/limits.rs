@@ -3,7 +3,7 @@
 //! The volume stays writable at any fill, and through any number of crashes one after the other:
 //!
 //! * The volume is smaller than the segments that remain beside one open for users and
-//!   [`RESERVE_SEGMENTS`], by more than a stripe each: some segment then always frees more than
+//!   [`RESERVE_SEGMENTS`], by some stripes each: some segment then always frees more than
 //!   moving it costs.
 //! * User writes take a new segment only if, with an open relocation segment counted in,
 //!   [`RESERVE_SEGMENTS`] stay free. A crash may cost one of them, to hold what recovery writes
@@ -97,8 +97,9 @@ pub fn largest_volume(geometry: &SegmentGeometry, zones: u32) -> u64 {
     let segments = u64::from(zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES));
     let usable = segments.saturating_sub(u64::from(RESERVE_SEGMENTS + USER_SEGMENTS));
     let stripe_blocks = geometry.scheme().data() as u64 * u64::from(geometry.chunk_blocks());
-    // One stripe of garbage per segment makes progress certain; 5 % make it bearable.
-    let slack = (geometry.data_blocks() / 20).max(stripe_blocks);
+    // A stripe of garbage per segment, beside those that moving pads, makes progress certain; 5 %
+    // make it bearable.
+    let slack = (geometry.data_blocks() / 20).max(3 * stripe_blocks);
     usable * geometry.data_blocks().saturating_sub(slack)
 }
 
@@ -126,17 +127,16 @@ pub fn check_drive(drive: &Geometry, chunk_blocks: u32, tabled: bool) -> Result<
     Ok(())
 }
 
-/// Checks a shape and a size; returns the segment shape and the width of index entries.
+/// Checks a shape; returns the segment shape and the width of index entries.
 ///
 /// # Errors
 /// The first thing impossible.
-pub fn check_array(
+pub(super) fn check_shape(
     scheme: Scheme,
     zone_capacity: BlockCount,
     zones: u32,
     chunk_blocks: u32,
     group_rows: u32,
-    volume_blocks: u64,
 ) -> Result<(SegmentGeometry, u8), LimitError> {
     let geometry = SegmentGeometry::new(scheme, zone_capacity, chunk_blocks, group_rows)
         .filter(|_| zone_capacity.0 >= 8)
@@ -145,13 +145,26 @@ pub fn check_array(
     if zones < needed {
         return Err(LimitError::TooFewZones { zones, needed });
     }
-    let most = largest_volume(&geometry, zones);
+    let slots = zones.min(MAX_ZONES) - SUPERBLOCK_ZONES;
+    Ok((geometry, PbaSpace::new(&geometry).entry_bytes(slots)))
+}
+
+/// Checks the size of a volume to be made. One that exists is never refused for its size: it may
+/// come from a release that reserved less.
+///
+/// # Errors
+/// If it is empty or does not fit.
+pub(super) fn check_size(
+    geometry: &SegmentGeometry,
+    zones: u32,
+    volume_blocks: u64,
+) -> Result<(), LimitError> {
+    let most = largest_volume(geometry, zones);
     if volume_blocks == 0 {
         return Err(LimitError::EmptyVolume);
     }
     if volume_blocks > most {
         return Err(LimitError::VolumeTooLarge { asked: volume_blocks, most });
     }
-    let slots = zones.min(MAX_ZONES) - SUPERBLOCK_ZONES;
-    Ok((geometry, PbaSpace::new(&geometry).entry_bytes(slots)))
+    Ok(())
 }

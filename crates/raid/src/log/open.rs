@@ -93,7 +93,10 @@ async fn make_room_for_active_zones(core: &Rc<Core>) {
         }
         let leftovers = state.segments.iter();
         let leftovers = leftovers.filter(|(_, s)| {
-            s.phase == Phase::Leftover && s.holds_active_zones && s.in_flight == 0 && !s.busy
+            // Only where a record says which stripes count: a finished zone does not tell how
+            // far it was written.
+            let sealed = state.seals.contains_key(&s.id);
+            sealed && s.phase == Phase::Leftover && s.holds_active_zones && !s.busy
         });
         leftovers.map(|(slot, _)| slot).collect::<Vec<_>>()
     };

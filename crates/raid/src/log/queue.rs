@@ -112,6 +112,8 @@ pub(super) struct Stream {
     pub queue: VecDeque<PendingBlock>,
     /// How many of them have to be durable when they are acknowledged.
     pub fua: u64,
+    /// Whether more blocks are about to be queued: stripes are not closed before they are full.
+    pub filling: bool,
     /// The segment being filled.
     pub open: Option<SegmentSlot>,
 }

@@ -136,23 +136,26 @@ async fn trim_extent(core: &Rc<Core>, lba: Lba, blocks: u64, fua: bool) -> Resul
 }
 
 async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Result<(), BlockError> {
-    let done = {
+    if !holds_data(core, &extent) {
+        // Nothing to hide: whatever made the range read as zeros goes on doing so.
+        return if fua { flush(core).await } else { Ok(()) };
+    }
+    let (ticket, done) = Ticket::new(1);
+    {
         let mut state = core.state.borrow_mut();
-        let holds_data = |lba| state.data_place(Lba(lba)).is_some();
-        if !(extent.lba.0..extent.lba.0 + extent.blocks).any(holds_data) {
-            // Nothing to hide: whatever made the range read as zeros goes on doing so.
-            drop(state);
-            return if fua { flush(core).await } else { Ok(()) };
-        }
-        let (ticket, done) = Ticket::new(1);
         state.user.fua += u64::from(fua);
         state.user.push_trim(PendingTrim { extent, origin: Origin::User, ticket });
-        done
-    };
+    }
     core.changed.open();
     let result = done.await.unwrap_or(Err(BlockError::ShuttingDown));
     core.state.borrow_mut().user.fua -= u64::from(fua);
     result
+}
+
+fn holds_data(core: &Core, extent: &TrimExtent) -> bool {
+    let state = core.state.borrow();
+    let mut range = extent.lba.0..extent.lba.0 + extent.blocks;
+    range.any(|lba| state.data_place(Lba(lba)).is_some())
 }
 
 /// Makes every request answered so far durable.

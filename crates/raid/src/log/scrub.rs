@@ -153,6 +153,9 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
     for span in 0..indexed {
         scrub_index_runs(core, slot, span, report).await;
     }
+    if core.state.borrow().segments[slot].phase == Phase::Sealed {
+        scrub_filler(core, slot, report).await;
+    }
     let rows = if indexed < geometry.spans() {
         let state = core.state.borrow();
         let longest = state.segments[slot].entries.iter().map(Vec::len).max().unwrap_or(0);
@@ -188,6 +191,15 @@ async fn scrub_headers(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
         report.blocks += 1;
         let intact = read_header(core, column, zone.zone).await.is_some();
         note_damage(core, column, u64::from(!intact), report);
+    }
+}
+
+async fn scrub_filler(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) {
+    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    for column in columns {
+        let (damaged, blocks) = index_run::damaged_filler(core, slot, column).await;
+        report.blocks += blocks;
+        note_damage(core, column, damaged, report);
     }
 }
 

@@ -207,10 +207,11 @@ impl State {
         let limit = if segment.table.is_some() { STRIPES_IN_FLIGHT } else { 1 };
         let (in_flight, row) = (segment.in_flight, cursor.next_row);
         let full = self.stripe_blocks();
-        let waiting = self.stream(kind).queue.len();
+        let stream = self.stream(kind);
+        let (waiting, filling) = (stream.queue.len(), stream.filling);
         // A stripe that does not fill is closed at once, but not while others are under way:
         // what arrives meanwhile may fill it, and closing it would not be any faster.
-        let ready = waiting >= full || (waiting > 0 && in_flight == 0);
+        let ready = waiting >= full || (waiting > 0 && in_flight == 0 && !filling);
         if in_flight >= limit || !ready {
             return Step::Wait;
         }

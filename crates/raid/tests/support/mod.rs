@@ -1,6 +1,13 @@
 //! A small simulation: workers write, trim, flush and read a volume on emulated drives in virtual
 //! time; the history of each block says what may be read, live and after a crash.
 
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "test support; each test file uses its part"
+)]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -330,7 +337,7 @@ impl Worker {
             self.volume.write(Lba(lba), data, fua).await
         };
         result.expect("writes within the contract succeed");
-        let promised = (self.writethrough && !trim) || (self.writethrough && trim) || fua;
+        let promised = self.writethrough || fua;
         self.history.borrow_mut().acknowledge(lba, blocks, version, promised);
     }
 
@@ -379,4 +386,91 @@ pub async fn verify_recovered(
     let found = read_all(volume, array.blocks).await.expect("everything is readable");
     history.borrow_mut().settle(&found, !power_lost);
     volume.assert_consistent();
+}
+
+/// Seeds that the tests run by default.
+const SEEDS: u64 = 150;
+
+fn seeds() -> Vec<u64> {
+    match std::env::var("ZONEWEAVE_SEED") {
+        Ok(seed) => vec![seed.parse().expect("ZONEWEAVE_SEED is a number")],
+        Err(_) => {
+            let count = std::env::var("ZONEWEAVE_SEEDS")
+                .map_or(SEEDS, |count| count.parse().expect("ZONEWEAVE_SEEDS is a number"));
+            (0..count).collect()
+        }
+    }
+}
+
+pub fn for_each_seed(file: &str, name: &str, test: impl Fn(u64) + std::panic::RefUnwindSafe) {
+    for seed in seeds() {
+        let result = std::panic::catch_unwind(|| test(seed));
+        assert!(
+            result.is_ok(),
+            "{name} fails: ZONEWEAVE_SEED={seed} cargo test -p zoneweave-raid --test {file} {name}"
+        );
+    }
+}
+
+pub fn workload(random: &mut Random) -> Workload {
+    Workload {
+        workers: 1 + random.below(12),
+        requests: 20 + random.below(60),
+        trims_per_mille: [0, 100, 300][usize::try_from(random.below(3)).unwrap()],
+        hot_blocks: [8, 1000, 100_000][usize::try_from(random.below(3)).unwrap()],
+    }
+}
+
+/// Stops every drive at once; tells whether the power went, too.
+pub fn crash(array: &Array, random: &mut Random) -> bool {
+    let power = random.per_mille(600);
+    for drive in &array.drives {
+        if power {
+            drive.power_loss(random.next());
+        } else {
+            drive.process_kill(random.next());
+        }
+    }
+    power
+}
+
+/// Says where the engine stands when a test fails.
+pub struct DumpOnPanic<'a>(pub &'a RefCell<Option<Volume>>);
+
+impl Drop for DumpOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(volume) = self.0.try_borrow()
+            && let Some(volume) = volume.as_ref()
+        {
+            eprintln!("{}", volume.describe());
+        }
+    }
+}
+
+/// Runs the offline checker over the drives, without those left out, and compares what it finds
+/// with what the volume returned.
+pub async fn check_offline(array: &Array, handle: &Handle, without: &[usize], found: &[u64]) {
+    let devices = array
+        .drives
+        .iter()
+        .enumerate()
+        .map(|(at, drive)| (!without.contains(&at)).then(|| drive.attach(handle)));
+    let options = zoneweave_check::Options { every_version: true, ..Default::default() };
+    let checked = zoneweave_check::check(devices.collect(), options).await;
+    assert!(checked.report.clean, "{:#?}", checked.report.findings);
+    let contents = checked.contents.expect("the drives are an array");
+    for (lba, version) in (0..).zip(found) {
+        let block = contents.read(lba).await.expect("the checker reads every block");
+        let read = block.map_or(0, |block| version_of(lba, &block));
+        assert_eq!(read, *version, "the checker reads another version of block {lba}");
+    }
+}
+
+/// Kills the process: drives keep what they completed.
+pub fn kill(array: &Array, random: &mut Random) -> bool {
+    for drive in &array.drives {
+        drive.process_kill(random.next());
+    }
+    false
 }

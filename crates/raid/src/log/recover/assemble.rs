@@ -21,7 +21,7 @@ use crate::log::format::{
 };
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
-use crate::log::limits::{LimitError, check_array, segment_slots};
+use crate::log::limits::{LimitError, check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::queue::Stream;
 use crate::log::recover::{OfferedDrive, OpenOptions};
@@ -333,7 +333,14 @@ fn choose<'a>(
     let array = most_common(records.iter().map(|record| record.config.array));
     let array = array.ok_or(OpenError::NoArray)?;
     let ours: Vec<_> = records.into_iter().filter(|r| r.config.array == array).collect();
-    let lineage = most_common(ours.iter().map(|record| record.lineage)).unwrap_or_default();
+    // Among equally many, the lineage that was written to last.
+    let lineage = ours
+        .iter()
+        .max_by_key(|record| {
+            let carriers = ours.iter().filter(|other| other.lineage == record.lineage).count();
+            (carriers, record.epoch, record.record_sequence)
+        })
+        .map_or(0, |record| record.lineage);
     let ours: Vec<_> = ours.into_iter().filter(|r| r.lineage == lineage).collect();
     let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
     for record in &ours {
@@ -440,13 +447,12 @@ fn finish(
     forced: Option<u64>,
 ) -> Result<Assembly, OpenError> {
     let config = chosen.config.clone();
-    let (geometry, _) = check_array(
+    let (geometry, _) = check_shape(
         config.scheme,
         config.zone_capacity,
         config.zones,
         config.chunk_blocks,
         config.group_rows,
-        config.volume_blocks,
     )?;
     let present = slots.iter().flatten().count();
     if present < config.scheme.data() {

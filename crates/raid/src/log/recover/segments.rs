@@ -190,7 +190,7 @@ async fn enter(
             let native = base.zone(column) == Some(claim.info.zone);
             let complete = claim.info.write_pointer >= end
                 && (native || is_complete_copy(core, &base, column, claim.info.zone).await);
-            if (native || complete) && (zones[column.index()].is_none() || complete) {
+            if complete || (native && zones[column.index()].is_none()) {
                 zones[column.index()] =
                     Some(ColumnZone { zone: claim.info.zone, resets: claim.info.resets });
                 written[column.index()] = Some(claim.info.write_pointer);
@@ -202,7 +202,9 @@ async fn enter(
     let mut state = core.state.borrow_mut();
     let expected = expected_columns(&state, &base, &zones);
     let complete = |column: &Column| written[column.index()].is_some_and(|wp| wp >= end);
-    let leftover = !expected.iter().all(complete);
+    // A record that says which stripes count was made because the segment is not whole.
+    let sealed_by_record = state.seals.contains_key(&base.segment);
+    let leftover = sealed_by_record || !expected.iter().all(complete);
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
     let mut segment = Segment::new(&base, zones.clone(), phase);
