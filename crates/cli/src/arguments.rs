@@ -1,0 +1,78 @@
+//! What may be typed.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands::{
+    array, bench, completions, demo, emu, inspect, man, quickstart, serve, zones,
+};
+
+/// RAID volumes over zoned drives.
+#[derive(Parser)]
+#[command(
+    name = "zoneweave",
+    version,
+    about = "Redundant block volumes over zoned (ZNS) drives",
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused for safety, \
+                  5 server unreachable, 6 data lost.\nStart with `zoneweave demo` or \
+                  `zoneweave quickstart DIR`."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Args)]
+pub(crate) struct Globals {
+    /// Print one JSON document instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print results, warnings and errors only
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Print details
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Whether to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Make emulated drives
+    #[command(subcommand)]
+    Emu(emu::Verb),
+    /// Make, look at and look after arrays
+    #[command(subcommand)]
+    Array(array::Verb),
+    /// Serve an array to clients
+    #[command(subcommand)]
+    Serve(serve::Verb),
+    /// Show the zones of drives
+    Zones(zones::Zones),
+    /// Show what is on a drive, byte for byte, also if it is damaged or in use
+    Inspect(inspect::Inspect),
+    /// Measure the engine on drives in memory
+    Bench(bench::Bench),
+    /// Make an array, fail a drive, rebuild it, cut the power, and verify everything
+    Demo(demo::Demo),
+    /// Make four emulated drives and an array in a directory, if needed, and serve it
+    Quickstart(quickstart::Quickstart),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+    /// Print the manual page
+    Man(man::Man),
+}

@@ -1,0 +1,118 @@
+//! `zoneweave array check`: the offline checker, which shares no code with the engine.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use clap::Args;
+use serde::Serialize;
+use zoneweave_check::{Finding, Options, Report, check};
+use zoneweave_linux::FileDriveError;
+use zoneweave_zoned::ZonedDevice;
+
+use crate::error::{CliError, Exit};
+use crate::output::{Output, Tone};
+use crate::session::{Access, Session};
+use crate::start::locate;
+
+#[derive(Args)]
+pub(crate) struct Check {
+    /// The array's drives
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<PathBuf>,
+    /// List so many findings; the others are only counted
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    findings: usize,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    drives: Vec<String>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let located = locate(&session, &request.drives)?;
+    if let (Some(client), Some(record)) = (&located.client, &located.survey.membership) {
+        let name = record.config.name.clone();
+        return Err(CliError::Served { name, socket: client.socket().to_owned() });
+    }
+    // Locked, so that no server starts meanwhile; opening changes nothing.
+    let drives = session.open_some(&request.drives, Access::Exclusive)?;
+    for unopened in &drives.unopened {
+        if matches!(unopened.error, FileDriveError::InUse { .. }) {
+            let path = PathBuf::from(&unopened.label);
+            return Err(FileDriveError::InUse { path }.into());
+        }
+        output.warning(&unopened.error);
+    }
+    let labels: Vec<_> = drives.opened.iter().map(|named| named.label.clone()).collect();
+    let devices =
+        drives.opened.iter().map(|named| Some(named.drive.clone() as Rc<dyn ZonedDevice>));
+    let options = Options { findings_max: request.findings, ..Options::default() };
+    let report = session.executor.run(check(devices.collect(), options)).report;
+    output.result("array-check", &Checked { drives: labels.clone(), report: &report }, |output| {
+        tell(&report, &labels, output);
+    });
+    if report.array.is_none() {
+        return Ok(Exit::NotFound);
+    }
+    Ok(match (report.tally.losses, report.clean) {
+        (0, true) => Exit::Done,
+        (0, false) => Exit::Failed,
+        _ => Exit::DataLost,
+    })
+}
+
+fn tell(report: &Report, labels: &[String], output: &Output) {
+    if let Some(array) = &report.array {
+        output.line(format_args!(
+            "{}  {}+{}  {}",
+            array.name, array.data_chunks, array.parity_chunks, array.uuid
+        ));
+    }
+    for finding in &report.findings {
+        output.line(line(finding, labels));
+    }
+    if report.findings_omitted > 0 {
+        output.line(format_args!("and {} more; see --findings", report.findings_omitted));
+    }
+    let (counts, tally) = (&report.counts, &report.tally);
+    output.line(format_args!(
+        "{} segments, {} stripes, {} chunk blocks verified, {} reconstructed; the volume holds {} \
+         blocks, {} are lost",
+        counts.segments,
+        counts.stripes,
+        counts.verified_blocks,
+        counts.reconstructed_blocks,
+        counts.mapped_blocks,
+        counts.lost_blocks
+    ));
+    let verdict = if report.clean {
+        output.paint(Tone::Good, "clean")
+    } else {
+        let words = format!(
+            "{} damaged (covered by redundancy), {} losses, {} violations",
+            tally.damage, tally.losses, tally.violations
+        );
+        output.paint(Tone::Bad, &words)
+    };
+    let degraded = if report.degraded { ", and the array is degraded" } else { "" };
+    output.line(format_args!("{verdict}{degraded}"));
+}
+
+fn line(finding: &Finding, labels: &[String]) -> String {
+    let place = &finding.location;
+    let drive = place.drive.and_then(|drive| labels.get(drive)).cloned();
+    let parts = [
+        drive,
+        place.zone.map(|zone| format!("zone {zone}")),
+        place.offset.map(|offset| format!("block {offset}")),
+        place.segment.map(|segment| format!("segment {segment}")),
+    ];
+    let place: Vec<_> = parts.into_iter().flatten().collect();
+    let severity = format!("{:?}", finding.severity).to_lowercase();
+    let place = if place.is_empty() { "array".to_owned() } else { place.join(", ") };
+    format!("{severity:<9} {place}: {}", finding.text)
+}

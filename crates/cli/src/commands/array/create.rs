@@ -1,0 +1,284 @@
+//! `zoneweave array create`.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::create::{NAME_BYTES, holds_something, plan};
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
+use zoneweave_raid::log::{CreateOptions, create};
+use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
+
+use crate::error::{CliError, Exit};
+use crate::format::{self, VolumeSize, usage};
+use crate::output::Output;
+use crate::session::{Access, NamedDrive, Session, offer, random_number, random_uuid};
+
+/// Blocks of a chunk, unless another size is chosen.
+pub(crate) const CHUNK_BLOCKS: u32 = 4;
+
+/// Rows of a group, unless another number is chosen: a table entry of one byte each.
+pub(crate) const GROUP_ROWS: u32 = 256;
+
+/// The array to make.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Create {
+    /// What to call it
+    pub name: String,
+    /// The drives; each gets a slot, in this order
+    #[arg(value_name = "DRIVE", required = true)]
+    pub drives: Vec<PathBuf>,
+    /// How drives back each other up
+    #[arg(long, value_enum, default_value_t = Level::Raid5)]
+    pub level: Level,
+    /// Data chunks per stripe, with --level raid
+    #[arg(long, value_name = "K")]
+    pub data: Option<usize>,
+    /// Parity chunks per stripe, with --level raid: how many drives may fail
+    #[arg(long, value_name = "M")]
+    pub parity: Option<usize>,
+    /// The size of the volume, such as 2GiB, or max
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_volume_size)]
+    pub size: VolumeSize,
+    /// How much of a stripe is on one drive
+    #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = format::parse_small_blocks)]
+    pub chunk: u32,
+    /// Stripes that may be written in any order (zone-append)
+    #[arg(long, value_name = "ROWS", default_value_t = GROUP_ROWS)]
+    pub group_rows: u32,
+    /// How chunks are written
+    #[arg(long, value_enum, default_value_t = Mode::ZoneAppend)]
+    pub mode: Mode,
+    /// When a write is acknowledged
+    #[arg(long, value_enum, default_value_t = Durability::Auto)]
+    pub durability: Durability,
+    /// Destroy what the drives hold, without asking
+    #[arg(long)]
+    pub yes_destroy: bool,
+}
+
+/// How drives back each other up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    /// Not at all: any drive that fails takes the volume with it
+    Raid0,
+    /// Every drive holds everything
+    Raid1,
+    /// Mirrored stripes (not available)
+    Raid01,
+    /// One drive for parity (not available)
+    Raid4,
+    /// Any one drive may fail
+    Raid5,
+    /// Any two drives may fail
+    Raid6,
+    /// --data and --parity say it
+    Raid,
+}
+
+/// How chunks are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// Zone Append: many chunks of a zone in flight, the drive chooses their order
+    ZoneAppend,
+    /// Zone Write: chunks of a zone one after the other
+    ZoneWrite,
+}
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Durability {
+    /// Writethrough if no drive has a volatile cache, otherwise writeback
+    Auto,
+    /// When it is durable
+    Writethrough,
+    /// When drives have it, durable after a flush
+    Writeback,
+}
+
+#[derive(Serialize)]
+struct Created {
+    name: String,
+    array: String,
+    scheme: String,
+    size_bytes: u64,
+    chunk_bytes: u64,
+    group_rows: u32,
+    mode: &'static str,
+    drives: Vec<PathBuf>,
+}
+
+pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
+    let config = make(request, output)?;
+    let created = Created {
+        name: config.name.clone(),
+        array: config.array.to_string(),
+        scheme: config.scheme.to_string(),
+        size_bytes: config.volume_blocks * BLOCK_BYTES as u64,
+        chunk_bytes: u64::from(config.chunk_blocks) * BLOCK_BYTES as u64,
+        group_rows: config.group_rows,
+        mode: if config.tabled { "zone-append" } else { "zone-write" },
+        drives: request.drives.clone(),
+    };
+    output.result("array-create", &created, |output| {
+        output.line(format_args!(
+            "{}  {} · {} · {} chunks · {}",
+            created.name,
+            created.scheme,
+            format::bytes(created.size_bytes),
+            format::bytes(created.chunk_bytes),
+            created.array
+        ));
+        output.note(format_args!(
+            "serve it: zoneweave serve nbd {} --socket unix:/tmp/{}.sock",
+            words(&request.drives),
+            created.name
+        ));
+    });
+    Ok(Exit::Done)
+}
+
+fn words(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// Makes the array.
+pub(crate) fn make(request: &Create, output: &Output) -> Result<ArrayConfig, CliError> {
+    check_name(&request.name)?;
+    let scheme = scheme_of(request)?;
+    let session = Session::new()?;
+    let drives = session.open_all(&request.drives, Access::Exclusive)?;
+    let mut members = Vec::new();
+    for _ in &drives {
+        members.push(MemberUuid(random_uuid()?));
+    }
+    let mut options = CreateOptions {
+        name: request.name.clone(),
+        scheme,
+        volume_blocks: match request.size {
+            VolumeSize::Largest => None,
+            VolumeSize::Blocks(blocks) => Some(blocks),
+        },
+        chunk_blocks: request.chunk,
+        group_rows: request.group_rows,
+        tabled: request.mode == Mode::ZoneAppend,
+        writethrough: match request.durability {
+            Durability::Auto => None,
+            Durability::Writethrough => Some(true),
+            Durability::Writeback => Some(false),
+        },
+        array: ArrayUuid(random_uuid()?),
+        members,
+        lineage: random_number()?,
+        wipe: false,
+    };
+    // Everything that can be wrong is, before anybody is asked to give data up for it.
+    plan(&offer(&drives), &options)?;
+    options.wipe = may_destroy(&session, &drives, request, output)?;
+    Ok(session.executor.run(create(&offer(&drives), &options))?)
+}
+
+fn check_name(name: &str) -> Result<(), CliError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let fits = !name.is_empty() && name.len() <= NAME_BYTES;
+    if fits && name.chars().all(plain) && !name.starts_with(['.', '-']) {
+        return Ok(());
+    }
+    Err(usage("name")(format!(
+        "{name:?} cannot be a name: use 1 to {NAME_BYTES} of the characters a-z A-Z 0-9 . _ -, \
+         not starting with . or -"
+    )))
+}
+
+fn scheme_of(request: &Create) -> Result<Scheme, CliError> {
+    let drives = request.drives.len();
+    let general = request.data.is_some() || request.parity.is_some();
+    if general && request.level != Level::Raid {
+        return Err(usage("data")("--data and --parity go with --level raid".to_owned()));
+    }
+    let (data, parity) = match request.level {
+        Level::Raid0 => (drives, 0),
+        Level::Raid1 => (1, at_least(drives, 2, "raid1")? - 1),
+        Level::Raid5 => (at_least(drives, 2, "raid5")? - 1, 1),
+        Level::Raid6 => (at_least(drives, 3, "raid6")? - 2, 2),
+        Level::Raid => match (request.data, request.parity) {
+            (Some(data), Some(parity)) => (data, parity),
+            _ => return Err(usage("level")("raid needs --data K and --parity M".to_owned())),
+        },
+        Level::Raid01 => {
+            let reason = "stripes are protected by codes, not by mirrors; use --level raid1 for two \
+                          drives, or --level raid6";
+            return Err(CliError::NoSuchLevel { level: "raid01", reason });
+        }
+        Level::Raid4 => {
+            let reason = "parity always rotates over the drives; --level raid5 holds as much";
+            return Err(CliError::NoSuchLevel { level: "raid4", reason });
+        }
+    };
+    Scheme::new(data, parity).map_err(|error| usage("level")(error.to_string()))
+}
+
+fn at_least(drives: usize, needed: usize, level: &str) -> Result<usize, CliError> {
+    if drives >= needed {
+        return Ok(drives);
+    }
+    Err(usage("level")(format!("{level} needs at least {needed} drives; {drives} were given")))
+}
+
+/// Whether drives have to be emptied, and the operator agreed to it.
+fn may_destroy(
+    session: &Session,
+    drives: &[NamedDrive],
+    request: &Create,
+    output: &Output,
+) -> Result<bool, CliError> {
+    let mut in_use = Vec::new();
+    for named in drives {
+        if let Some(holds) = session.executor.run(holdings(named))? {
+            in_use.push((named.label.clone(), holds));
+        }
+    }
+    let Some((label, holds)) = in_use.first().cloned() else { return Ok(false) };
+    if request.yes_destroy {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() || output.json() {
+        return Err(CliError::NotEmpty { label, holds });
+    }
+    for (label, holds) in &in_use {
+        output.warning(format_args!("{label} holds {holds}, which will be destroyed"));
+    }
+    confirm(&request.name)?;
+    Ok(true)
+}
+
+/// What a drive holds, in words; `None` if nothing.
+pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<String>, CliError> {
+    let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
+    let records = zoneweave_raid::log::recover::assemble::read_records(&*named.drive)
+        .await
+        .map_err(failed)?;
+    if let Some(record) = records.newest() {
+        let config = &record.config;
+        return Ok(Some(format!("a member of array {} ({})", config.name, config.array)));
+    }
+    let zones = named.drive.report().await.map_err(failed)?;
+    let written = zones.iter().filter(|info| holds_something(info)).count();
+    Ok((written > 0).then(|| format!("{written} written zones")))
+}
+
+/// Lets the operator retype the name.
+fn confirm(name: &str) -> Result<(), CliError> {
+    let failed = |error| CliError::System { action: "ask for confirmation", error };
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "type {name} to go on: ").and_then(|()| stderr.flush()).map_err(failed)?;
+    let mut typed = String::new();
+    io::stdin().lock().read_line(&mut typed).map_err(failed)?;
+    if typed.trim() == name {
+        Ok(())
+    } else {
+        Err(CliError::NotConfirmed { name: name.to_owned() })
+    }
+}

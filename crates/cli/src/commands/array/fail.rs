@@ -1,0 +1,45 @@
+//! `zoneweave array fail`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::status::parse_status;
+use crate::control::Request;
+use crate::error::{CliError, Exit};
+use crate::output::Output;
+use crate::session::Session;
+use crate::start::{locate, start_whole};
+use crate::status::{inactive_status, render};
+
+#[derive(Args)]
+pub(crate) struct Fail {
+    /// The array's drives; one is enough if it is served
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<PathBuf>,
+    /// The slot whose drive is taken out of service
+    #[arg(long, value_name = "I")]
+    slot: usize,
+}
+
+pub(crate) fn run(request: &Fail, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let mut located = locate(&session, &request.drives)?;
+    let status = match located.client.take() {
+        Some(client) => parse_status(client.ask(&Request::Fail { slot: request.slot }, |_| {})?)?,
+        None => {
+            let started =
+                start_whole(&session, &request.drives, &located, Some(request.slot), output)?;
+            let volume = started.volume;
+            session.executor.run(async {
+                volume.fail(request.slot).await?;
+                volume.close().await?;
+                Ok::<_, CliError>(())
+            })?;
+            let located = locate(&session, &request.drives)?;
+            inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)?
+        }
+    };
+    output.result("array-status", &status, |output| render(&status, output));
+    Ok(Exit::Done)
+}

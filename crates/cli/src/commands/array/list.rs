@@ -1,0 +1,173 @@
+//! `zoneweave array list`: what each file is.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use zoneweave_linux::FileDriveError;
+use zoneweave_raid::log::format::SuperblockRecord;
+use zoneweave_raid::log::recover::assemble::read_records;
+use zoneweave_zoned::{Status, ZoneState};
+
+use crate::control::{Client, socket_of};
+use crate::error::{CliError, Exit};
+use crate::format;
+use crate::output::Output;
+use crate::session::{Access, NamedDrive, Session};
+
+#[derive(Args)]
+pub(crate) struct List {
+    /// Drives, or directories of them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    drives: Vec<Listing>,
+}
+
+/// What a file is.
+#[derive(Serialize)]
+struct Listing {
+    path: PathBuf,
+    /// `member`, `blank`, `unknown` (written, but by no array), `no-drive` or `unreadable`.
+    kind: &'static str,
+    array: Option<String>,
+    name: Option<String>,
+    scheme: Option<String>,
+    slot: Option<u8>,
+    /// What its own newest record calls it.
+    state: Option<&'static str>,
+    epoch: Option<u64>,
+    capacity_bytes: Option<u64>,
+    damaged_records: usize,
+    served: bool,
+    problem: Option<String>,
+}
+
+pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let mut drives = Vec::new();
+    let mut missing = None;
+    for path in files(&request.paths)? {
+        match session.open(&path, Access::Look) {
+            Ok(named) => drives.push(session.executor.run(describe(path, &named))),
+            Err(error) => {
+                let gone = matches!(error, FileDriveError::NotFound { .. });
+                drives.push(problem(path, "no-drive", error.to_string()));
+                if gone {
+                    missing = Some(error);
+                }
+            }
+        }
+    }
+    let listed = Listed { drives };
+    output.result("array-list", &listed, |output| tell(&listed, output));
+    Ok(if missing.is_some() { Exit::NotFound } else { Exit::Done })
+}
+
+/// The files named, and those in the directories named, in order.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let failed =
+            |error| CliError::File { path: path.clone(), action: "list the directory", error };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?.path();
+            if entry.is_file() {
+                found.push(entry);
+            }
+        }
+        found.sort();
+        files.extend(found);
+    }
+    Ok(files)
+}
+
+async fn describe(path: PathBuf, named: &NamedDrive) -> Listing {
+    let records = match read_records(&*named.drive).await {
+        Ok(records) => records,
+        Err(status) => return problem(path, "unreadable", describe_status(status)),
+    };
+    use zoneweave_zoned::ZonedDevice;
+    let capacity = named.drive.geometry().capacity_blocks() * zoneweave_zoned::BLOCK_BYTES as u64;
+    let blank = records.zones.iter().all(|info| info.state == ZoneState::Empty);
+    let mut listing = Listing {
+        capacity_bytes: Some(capacity),
+        damaged_records: records.damaged.len(),
+        ..problem(path, if blank { "blank" } else { "unknown" }, String::new())
+    };
+    listing.problem = None;
+    if let Some(record) = records.newest() {
+        member(&mut listing, record);
+    }
+    listing
+}
+
+fn describe_status(status: Status) -> String {
+    format!("the drive does not report its zones: {status}")
+}
+
+fn member(listing: &mut Listing, record: &SuperblockRecord) {
+    use zoneweave_raid::log::format::MemberState;
+    let own = record.members.get(record.slot.index());
+    listing.kind = "member";
+    listing.array = Some(record.config.array.to_string());
+    listing.name = Some(record.config.name.clone());
+    listing.scheme = Some(record.config.scheme.to_string());
+    listing.slot = Some(record.slot.0);
+    listing.state = own.map(|member| match member.state {
+        MemberState::Online => "online",
+        MemberState::Rebuilding => "rebuilding",
+        MemberState::Failed => "failed",
+    });
+    listing.epoch = Some(record.epoch);
+    listing.served = matches!(Client::connect(&socket_of(record.config.array)), Ok(Some(_)));
+}
+
+fn problem(path: PathBuf, kind: &'static str, problem: String) -> Listing {
+    Listing {
+        path,
+        kind,
+        array: None,
+        name: None,
+        scheme: None,
+        slot: None,
+        state: None,
+        epoch: None,
+        capacity_bytes: None,
+        damaged_records: 0,
+        served: false,
+        problem: Some(problem),
+    }
+}
+
+fn tell(listed: &Listed, output: &Output) {
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+    let rows = listed.drives.iter().map(|drive| {
+        vec![
+            drive.path.display().to_string(),
+            drive.kind.to_owned(),
+            text(&drive.name),
+            text(&drive.scheme),
+            text(&drive.slot.map(|slot| slot.to_string())),
+            text(&drive.epoch.map(|epoch| epoch.to_string())),
+            text(&drive.capacity_bytes.map(format::bytes)),
+            drive
+                .problem
+                .clone()
+                .unwrap_or_else(|| if drive.served { "served".to_owned() } else { String::new() }),
+        ]
+    });
+    let headings = ["DRIVE", "KIND", "ARRAY", "LEVEL", ">SLOT", ">EPOCH", ">CAPACITY", ""];
+    for line in format::table(&headings, &rows.collect::<Vec<_>>()) {
+        output.line(line);
+    }
+}

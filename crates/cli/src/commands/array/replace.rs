@@ -1,0 +1,96 @@
+//! `zoneweave array replace`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::create::holdings;
+use super::status::parse_status;
+use crate::control::{Client, Request, replace_in};
+use crate::error::{CliError, Exit};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::session::{Access, Session};
+use crate::start::{Located, absolute, in_slots, locate, run_job, start_whole};
+use crate::status::{ArrayStatus, inactive_status, render};
+
+#[derive(Args)]
+pub(crate) struct Replace {
+    /// The array's drives; one is enough if it is served
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<PathBuf>,
+    /// The slot that gets the new drive
+    #[arg(long, value_name = "I")]
+    slot: usize,
+    /// The new drive
+    #[arg(long, value_name = "NEWDRIVE")]
+    with: PathBuf,
+    /// Destroy what the new drive holds
+    #[arg(long)]
+    yes_destroy: bool,
+}
+
+pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let mut located = locate(&session, &request.drives)?;
+    let status = match located.client.take() {
+        Some(client) => served(request, client, output)?,
+        None => inactive(request, &session, &located, output)?,
+    };
+    output.result("array-status", &status, |output| render(&status, output));
+    Ok(Exit::Done)
+}
+
+fn served(request: &Replace, client: Client, output: &Output) -> Result<ArrayStatus, CliError> {
+    let asked = Request::Replace {
+        slot: request.slot,
+        drive: absolute(&request.with)?,
+        destroy: request.yes_destroy,
+    };
+    let progress = Progress::new(output, "rebuild");
+    parse_status(client.ask(&asked, |job| progress.update(job))?)
+}
+
+fn inactive(
+    request: &Replace,
+    session: &Session,
+    located: &Located,
+    output: &Output,
+) -> Result<ArrayStatus, CliError> {
+    // The new drive may be among those given: the stale one that is used again.
+    let drives: Vec<_> = request
+        .drives
+        .iter()
+        .filter(|path| !crate::control::same_file(path, &request.with))
+        .cloned()
+        .collect();
+    let is_member = located.survey.drives.iter().zip(&located.drives.opened).any(|(at, named)| {
+        matches!(at.role, zoneweave_raid::log::DriveRole::Member { .. })
+            && crate::control::same_file(named.drive.path(), &request.with)
+    });
+    if is_member {
+        return Err(CliError::InService { label: request.with.display().to_string() });
+    }
+    let named = session.open(&request.with, Access::Exclusive)?;
+    if !request.yes_destroy
+        && let Some(holds) = session.executor.run(holdings(&named))?
+    {
+        return Err(CliError::NotEmpty { label: named.label, holds });
+    }
+    let started = start_whole(session, &drives, located, Some(request.slot), output)?;
+    assert!(!in_slots(&started.slots, &request.with), "the new drive is locked by this process");
+    let (volume, slot) = (started.volume.clone(), request.slot);
+    let progress = Progress::new(output, "rebuild");
+    let job = async move {
+        replace_in(&volume, slot, &named).await?;
+        volume.close().await?;
+        Ok::<_, CliError>(())
+    };
+    let how_far = || started.volume.status().rebuild.map(Into::into);
+    run_job(session, job, how_far, &progress)?;
+    drop(progress);
+    let mut paths = drives;
+    paths.push(request.with.clone());
+    let located = locate(session, &paths)?;
+    inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)
+}

@@ -1,0 +1,101 @@
+//! `zoneweave array scrub`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::control::Request;
+use crate::error::{CliError, Exit};
+use crate::format;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::start::{locate, run_job, start_whole};
+
+#[derive(Args)]
+pub(crate) struct Scrub {
+    /// The array's drives; one is enough if it is served
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<PathBuf>,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, Deserialize)]
+struct Scrubbed {
+    segments: u64,
+    blocks: u64,
+    damaged: u64,
+    parity_mismatches: u64,
+    unrepairable: u64,
+}
+
+impl From<zoneweave_raid::log::ScrubReport> for Scrubbed {
+    fn from(report: zoneweave_raid::log::ScrubReport) -> Self {
+        Self {
+            segments: report.segments,
+            blocks: report.blocks,
+            damaged: report.damaged,
+            parity_mismatches: report.parity_mismatches,
+            unrepairable: report.unrepairable,
+        }
+    }
+}
+
+pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let mut located = locate(&session, &request.drives)?;
+    let progress = Progress::new(output, "scrub");
+    let found: Scrubbed = match located.client.take() {
+        Some(client) => {
+            let found = client.ask(&Request::Scrub, |job| progress.update(job))?;
+            serde_json::from_value(found).map_err(|error| CliError::System {
+                action: "read the server's answer",
+                error: error.into(),
+            })?
+        }
+        None => {
+            let started = start_whole(&session, &request.drives, &located, None, output)?;
+            let volume = started.volume.clone();
+            let job = async move {
+                let report = volume.scrub().await?;
+                volume.close().await?;
+                Ok::<_, CliError>(report)
+            };
+            let how_far = || started.volume.status().scrub.map(Into::into);
+            run_job(&session, job, how_far, &progress)?.into()
+        }
+    };
+    drop(progress);
+    output.result("array-scrub", &found, |output| tell(&found, output));
+    Ok(match (found.unrepairable, found.parity_mismatches) {
+        (0, 0) => Exit::Done,
+        (0, _) => Exit::Failed,
+        _ => Exit::DataLost,
+    })
+}
+
+fn tell(found: &Scrubbed, output: &Output) {
+    output.line(format_args!(
+        "read and verified {} in {} segments",
+        format::bytes(found.blocks * zoneweave_zoned::BLOCK_BYTES as u64),
+        found.segments
+    ));
+    if found.damaged == 0 && found.parity_mismatches == 0 {
+        output.line("no damage");
+        return;
+    }
+    output.line(format_args!(
+        "{} blocks were damaged: {} repaired, {} lost",
+        found.damaged,
+        found.damaged.saturating_sub(found.unrepairable),
+        found.unrepairable
+    ));
+    if found.parity_mismatches > 0 {
+        output.line(format_args!(
+            "{} stripes verify but contradict their parity: that is a fault of the software; \
+             keep the drives as they are and report it",
+            found.parity_mismatches
+        ));
+    }
+}

@@ -1,0 +1,189 @@
+//! `zoneweave bench`: the engine on drives in memory, beside what memory itself does.
+//!
+//! The drives complete at once and are copied to and from, so that the figures are the engine's
+//! own cost. What they are to be compared with is measured in the same run: copying cold memory,
+//! XOR and CRC-32C.
+
+mod memory;
+mod volume;
+
+use std::fs;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::{CliError, Exit};
+use crate::format;
+use crate::output::{Output, Tone};
+use memory::{MemoryRates, measure_memory};
+use volume::{Bench as VolumeBench, Measure};
+
+/// Request sizes, in blocks.
+const SIZES: [u32; 3] = [1, 4, 16];
+
+/// Requests in flight.
+const DEPTHS: [u32; 3] = [1, 32, 64];
+
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// How long each measurement takes; there are 18, repeated --runs times
+    #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = parse_seconds)]
+    seconds: f64,
+    /// How often everything is measured; the median is reported
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    runs: u32,
+    /// The memory that cold copies run over
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = format::parse_blocks)]
+    region: u64,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    if (0.001..=3600.0).contains(&seconds) {
+        return Ok(seconds);
+    }
+    Err(format!("{text:?} is not between 0.001 and 3600"))
+}
+
+#[derive(Serialize)]
+struct Report {
+    program: String,
+    machine: Machine,
+    configuration: volume::Configuration,
+    seconds_per_measurement: f64,
+    runs: u32,
+    memory: MemoryRates,
+    results: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Machine {
+    processor: String,
+    cores: usize,
+    kernel: String,
+}
+
+/// The median of the runs.
+#[derive(Serialize)]
+struct Line {
+    operation: &'static str,
+    request_bytes: u64,
+    depth: u32,
+    bytes_per_second: f64,
+    requests_per_second: f64,
+    latency_p50_ns: u64,
+    latency_p99_ns: u64,
+    /// Throughput against copying cold memory.
+    of_cold_memcpy: f64,
+}
+
+pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
+    output.note("measuring memory");
+    let memory = measure_memory(request.region, request.runs);
+    let bench = VolumeBench::new()?;
+    output.note("filling the volume");
+    bench.fill()?;
+    let mut results = Vec::new();
+    for write in [true, false] {
+        for blocks in SIZES {
+            for depth in DEPTHS {
+                let mut runs = Vec::new();
+                for _ in 0..request.runs {
+                    runs.push(bench.measure(write, blocks, depth, request.seconds)?);
+                }
+                let line = line(write, blocks, depth, median(runs), &memory);
+                output.detail(format_args!("{} {} x {depth}", line.operation, line.request_bytes));
+                results.push(line);
+            }
+        }
+    }
+    let report = Report {
+        program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),
+        machine: machine(),
+        configuration: bench.configuration(),
+        seconds_per_measurement: request.seconds,
+        runs: request.runs,
+        memory,
+        results,
+    };
+    output.result("bench", &report, |output| tell(&report, output));
+    Ok(Exit::Done)
+}
+
+fn median(mut runs: Vec<Measure>) -> Measure {
+    runs.sort_by(|a, b| a.blocks_per_second.total_cmp(&b.blocks_per_second));
+    runs.swap_remove(runs.len() / 2)
+}
+
+fn line(write: bool, blocks: u32, depth: u32, measure: Measure, memory: &MemoryRates) -> Line {
+    let bytes_per_second = measure.blocks_per_second * 4096.0;
+    Line {
+        operation: if write { "write" } else { "read" },
+        request_bytes: u64::from(blocks) * 4096,
+        depth,
+        bytes_per_second,
+        requests_per_second: measure.blocks_per_second / f64::from(blocks),
+        latency_p50_ns: measure.latency_p50_ns,
+        latency_p99_ns: measure.latency_p99_ns,
+        of_cold_memcpy: bytes_per_second / memory.cold_memcpy_bytes_per_second,
+    }
+}
+
+fn machine() -> Machine {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    Machine {
+        processor: model.map_or("unknown", |(_, name)| name).to_owned(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+    }
+}
+
+fn tell(report: &Report, output: &Output) {
+    let (machine, memory) = (&report.machine, &report.memory);
+    output.line(format_args!(
+        "{} on {} ({} cores), Linux {}",
+        report.program, machine.processor, machine.cores, machine.kernel
+    ));
+    output.line(&report.configuration);
+    output.line(format_args!(
+        "median of {} runs of {} s, one thread",
+        report.runs, report.seconds_per_measurement
+    ));
+    output.line(format_args!(
+        "memory, random 4 KiB blocks of {}: copy {}, XOR 3+1 {}, CRC-32C {}",
+        format::bytes(memory.region_bytes),
+        rate(memory.cold_memcpy_bytes_per_second),
+        rate(memory.xor_bytes_per_second),
+        rate(memory.crc32c_bytes_per_second)
+    ));
+    output.line("");
+    let rows = report.results.iter().map(|line| {
+        vec![
+            line.operation.to_owned(),
+            format::bytes(line.request_bytes),
+            line.depth.to_string(),
+            rate(line.bytes_per_second),
+            format!("{:.0}", line.requests_per_second),
+            microseconds(line.latency_p50_ns),
+            microseconds(line.latency_p99_ns),
+            format!("{:.0} %", line.of_cold_memcpy * 100.0),
+        ]
+    });
+    let headings =
+        ["RANDOM", ">SIZE", ">DEPTH", ">RATE", ">REQUESTS/S", ">P50 us", ">P99 us", ">OF MEMCPY"];
+    for (number, text) in format::table(&headings, &rows.collect::<Vec<_>>()).iter().enumerate() {
+        let text = if number == 0 { output.paint(Tone::Faint, text) } else { text.clone() };
+        output.line(text);
+    }
+}
+
+fn rate(bytes_per_second: f64) -> String {
+    format!("{:.2} GiB/s", bytes_per_second / f64::from(1 << 30))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a latency for people")]
+fn microseconds(nanoseconds: u64) -> String {
+    format!("{:.1}", nanoseconds as f64 / 1000.0)
+}

@@ -1,0 +1,22 @@
+//! `zoneweave completions`: a script that makes a shell complete commands.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::arguments::Arguments;
+use crate::error::{CliError, Exit};
+use crate::output::Output;
+
+#[derive(Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+pub(crate) fn run(completions: &Completions, output: &Output) -> Result<Exit, CliError> {
+    let mut script = Vec::new();
+    clap_complete::generate(completions.shell, &mut Arguments::command(), "zoneweave", &mut script);
+    output.raw(&script);
+    Ok(Exit::Done)
+}

@@ -1,0 +1,335 @@
+//! `zoneweave inspect`: what is on a drive, decoded as far as it decodes.
+//!
+//! It only reads, takes no lock, and works on damaged drives and beside a running server. Bytes
+//! on media are hostile: decoding goes through the engine's own checked decoders.
+
+mod block;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use zoneweave_linux::FileDrive;
+use zoneweave_raid::log::format::{ArrayUuid, RecordBody, SuperblockRecord};
+use zoneweave_raid::log::recover::assemble::{DriveRecords, read_records};
+use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
+
+use super::emu::uuid_text;
+use super::zones::state_word;
+use crate::error::{CliError, Exit};
+use crate::format;
+use crate::output::{Output, Tone};
+use crate::session::{Access, NamedDrive, Session};
+use block::{BlockView, hexdump};
+
+/// Blocks of a zone that are listed, unless more are asked for.
+const LISTED_BLOCKS: u32 = 64;
+
+#[derive(Args)]
+pub(crate) struct Inspect {
+    /// The drive
+    #[arg(value_name = "DRIVE")]
+    drive: PathBuf,
+    /// Show the blocks of this zone
+    #[arg(long, value_name = "Z")]
+    zone: Option<u32>,
+    /// Show this block of the zone in full
+    #[arg(long, value_name = "O", requires = "zone")]
+    offset: Option<u32>,
+    /// Show at most so many blocks of the zone
+    #[arg(long, value_name = "N", default_value_t = LISTED_BLOCKS, requires = "zone")]
+    blocks: u32,
+}
+
+#[derive(Serialize)]
+struct DriveView {
+    path: PathBuf,
+    uuid: String,
+    zones: u32,
+    zone_capacity_bytes: u64,
+    max_active_zones: Option<u32>,
+    superblock: Vec<RecordView>,
+    damaged_records: Vec<DamagedView>,
+    zone_list: Vec<ZoneView>,
+}
+
+#[derive(Serialize)]
+struct RecordView {
+    zone: u32,
+    array: String,
+    name: String,
+    scheme: String,
+    lineage: String,
+    epoch: u64,
+    record_sequence: u64,
+    slot: u8,
+    members: Vec<String>,
+    sequence_ceiling: u64,
+    segment_ceiling: u64,
+    says: String,
+}
+
+#[derive(Serialize)]
+struct DamagedView {
+    zone: u32,
+    offset: u32,
+    problem: String,
+}
+
+#[derive(Serialize)]
+struct ZoneView {
+    zone: u32,
+    state: &'static str,
+    written_blocks: u32,
+    resets: u64,
+    /// What its first block is.
+    first: String,
+}
+
+#[derive(Serialize)]
+struct ZoneBlocks {
+    path: PathBuf,
+    zone: u32,
+    state: &'static str,
+    written_blocks: u32,
+    blocks: Vec<BlockView>,
+}
+
+pub(crate) fn run(request: &Inspect, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let named = session.open(&request.drive, Access::Look)?;
+    let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
+    let records = session.executor.run(read_records(&*named.drive)).map_err(failed)?;
+    let array = records.newest().map(|record| record.config.array);
+    match request.zone {
+        None => {
+            let view = session.executor.run(view_drive(request, &named, &records));
+            output.result("inspect-drive", &view, |output| tell_drive(&view, output));
+        }
+        Some(zone) => {
+            let info = zone_info(&records, zone)?;
+            let blocks = session.executor.run(view_zone(request, &named, info, array))?;
+            output.result("inspect-zone", &blocks, |output| tell_zone(&blocks, output));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn zone_info(records: &DriveRecords, zone: u32) -> Result<ZoneInfo, CliError> {
+    records.zones.get(zone as usize).copied().ok_or_else(|| CliError::OutOfRange {
+        what: format!("zone {zone}"),
+        range: format!("the drive has zones 0 to {}", records.zones.len().saturating_sub(1)),
+    })
+}
+
+async fn view_drive(request: &Inspect, named: &NamedDrive, records: &DriveRecords) -> DriveView {
+    use zoneweave_zoned::ZonedDevice;
+    let geometry = named.drive.geometry();
+    let array = records.newest().map(|record| record.config.array);
+    let mut zone_list = Vec::new();
+    for info in &records.zones {
+        let first = if info.write_pointer.0 == 0 {
+            String::new()
+        } else {
+            view_block(&named.drive, ZoneAddress::new(info.zone, 0), array, false).await.summary
+        };
+        zone_list.push(ZoneView {
+            zone: info.zone.0,
+            state: state_word(info.state),
+            written_blocks: info.write_pointer.0,
+            resets: info.resets,
+            first,
+        });
+    }
+    DriveView {
+        path: request.drive.clone(),
+        uuid: uuid_text(&named.drive.uuid()),
+        zones: geometry.zones,
+        zone_capacity_bytes: geometry.zone_capacity.data_bytes() as u64,
+        max_active_zones: geometry.max_active,
+        superblock: records
+            .records
+            .iter()
+            .map(|(zone, record)| view_record(*zone, record))
+            .collect(),
+        damaged_records: records
+            .damaged
+            .iter()
+            .map(|(at, error)| DamagedView {
+                zone: at.zone.0,
+                offset: at.offset.0,
+                problem: error.to_string(),
+            })
+            .collect(),
+        zone_list,
+    }
+}
+
+fn view_record(zone: ZoneId, record: &SuperblockRecord) -> RecordView {
+    let config = &record.config;
+    let members = record.members.iter();
+    let member = |member: &zoneweave_raid::log::format::MemberEntry| {
+        let state = format!("{:?}", member.state).to_lowercase();
+        format!("{} {state} since epoch {}", member.uuid, member.since_epoch)
+    };
+    RecordView {
+        zone: zone.0,
+        array: config.array.to_string(),
+        name: config.name.clone(),
+        scheme: config.scheme.to_string(),
+        lineage: format!("{:016x}", record.lineage),
+        epoch: record.epoch,
+        record_sequence: record.record_sequence,
+        slot: record.slot.0,
+        members: members.map(member).collect(),
+        sequence_ceiling: record.sequence_ceiling,
+        segment_ceiling: record.segment_ceiling,
+        says: body_words(&record.body),
+    }
+}
+
+/// What a record says beyond the state every record repeats.
+pub(super) fn body_words(body: &RecordBody) -> String {
+    match body {
+        RecordBody::State => "state".to_owned(),
+        RecordBody::Dead(segments) => format!("{} segments are dead", segments.len()),
+        RecordBody::Seal(seal) => {
+            let valid = seal.valid.iter().filter(|valid| **valid).count();
+            format!(
+                "segment {} is sealed: rows below {}, and {valid} of the {} after them, count",
+                seal.segment,
+                seal.rows,
+                seal.valid.len()
+            )
+        }
+        RecordBody::SnapshotEnd { records } => format!("end of a snapshot of {records} records"),
+    }
+}
+
+async fn view_block(
+    drive: &FileDrive,
+    at: ZoneAddress,
+    array: Option<ArrayUuid>,
+    dump: bool,
+) -> BlockView {
+    match drive.read(at, BlockCount(1)).await {
+        Ok(payload) => {
+            let (data, oob) = (payload.block(0), payload.block_oob(0));
+            let mut view = BlockView::decode(at.offset.0, &data, &oob, array);
+            if dump {
+                view.dump = hexdump(&data, &oob);
+            }
+            view
+        }
+        Err(status) => BlockView::unreadable(at.offset.0, status),
+    }
+}
+
+async fn view_zone(
+    request: &Inspect,
+    named: &NamedDrive,
+    info: ZoneInfo,
+    array: Option<ArrayUuid>,
+) -> Result<ZoneBlocks, CliError> {
+    let offsets = match request.offset {
+        Some(offset) if offset >= info.capacity.0 => {
+            return Err(CliError::OutOfRange {
+                what: format!("block {offset} of zone {}", info.zone.0),
+                range: format!("the zone has blocks 0 to {}", info.capacity.0.saturating_sub(1)),
+            });
+        }
+        Some(offset) => offset..offset + 1,
+        None => 0..info.write_pointer.0.min(request.blocks),
+    };
+    let mut blocks = Vec::new();
+    for offset in offsets {
+        let at = ZoneAddress::new(info.zone, offset);
+        blocks.push(view_block(&named.drive, at, array, request.offset.is_some()).await);
+    }
+    Ok(ZoneBlocks {
+        path: request.drive.clone(),
+        zone: info.zone.0,
+        state: state_word(info.state),
+        written_blocks: info.write_pointer.0,
+        blocks,
+    })
+}
+
+fn tell_drive(view: &DriveView, output: &Output) {
+    output.line(format_args!(
+        "{}  {}  {} zones of {}",
+        output.paint(Tone::Strong, &view.path.display().to_string()),
+        view.uuid,
+        view.zones,
+        format::bytes(view.zone_capacity_bytes)
+    ));
+    if view.superblock.is_empty() {
+        output.line("no superblock record: the drive is in no array, or its records are damaged");
+    }
+    for record in &view.superblock {
+        output.line(format_args!(
+            "  record {}  zone {}  {} {} slot {} epoch {}  {}",
+            record.record_sequence,
+            record.zone,
+            record.name,
+            record.scheme,
+            record.slot,
+            record.epoch,
+            record.says
+        ));
+    }
+    if let Some(last) = view.superblock.iter().max_by_key(|record| record.record_sequence) {
+        output.line(format_args!("  array {}  lineage {}", last.array, last.lineage));
+        for (slot, member) in last.members.iter().enumerate() {
+            output.line(format_args!("  slot {slot}  {member}"));
+        }
+    }
+    for damaged in &view.damaged_records {
+        let text = format!(
+            "  damaged record: zone {} block {}: {}",
+            damaged.zone, damaged.offset, damaged.problem
+        );
+        output.line(output.paint(Tone::Bad, &text));
+    }
+    let rows: Vec<_> = view
+        .zone_list
+        .iter()
+        .filter(|zone| zone.state != "empty")
+        .map(|zone| {
+            vec![
+                zone.zone.to_string(),
+                zone.state.to_owned(),
+                zone.written_blocks.to_string(),
+                zone.resets.to_string(),
+                zone.first.clone(),
+            ]
+        })
+        .collect();
+    for line in format::table(&[">ZONE", "STATE", ">BLOCKS", ">RESETS", "BEGINS WITH"], &rows) {
+        output.line(line);
+    }
+    output.line(format_args!("{} empty zones", view.zone_list.len() - rows.len()));
+}
+
+fn tell_zone(zone: &ZoneBlocks, output: &Output) {
+    output.line(format_args!(
+        "zone {}  {}  {} blocks written",
+        zone.zone, zone.state, zone.written_blocks
+    ));
+    for block in &zone.blocks {
+        output.line(format_args!("{:>7}  {}", block.offset, block.summary));
+        if let Some(oob) = &block.oob {
+            output.line(format_args!("         {oob}"));
+        }
+        for detail in &block.details {
+            output.line(format_args!("         {detail}"));
+        }
+        for line in &block.dump {
+            output.line(format_args!("  {line}"));
+        }
+    }
+    let shown = u32::try_from(zone.blocks.len()).unwrap_or(u32::MAX);
+    if shown < zone.written_blocks && shown != 1 {
+        output.line(format_args!("and {} more; see --blocks", zone.written_blocks - shown));
+    }
+}

@@ -1,0 +1,249 @@
+//! One block and its metadata, decoded.
+
+use serde::Serialize;
+use zoneweave_raid::log::format::{
+    ArrayUuid, BlockType, Envelope, FormatError, IndexBlock, Oob, Place, Seed, SegmentHeader,
+    SuperblockRecord, TombstoneBlock,
+};
+use zoneweave_zoned::Status;
+
+use super::body_words;
+
+/// Bytes of a line of a dump.
+const DUMP_LINE: usize = 16;
+
+/// What a block is, in words.
+#[derive(Debug, Serialize)]
+pub(super) struct BlockView {
+    pub offset: u32,
+    pub summary: String,
+    pub details: Vec<String>,
+    /// What the metadata beside the block says, and whether that is true.
+    pub oob: Option<String>,
+    pub dump: Vec<String>,
+}
+
+impl BlockView {
+    /// A block that the drive did not give.
+    pub(super) fn unreadable(offset: u32, status: Status) -> Self {
+        let summary = format!("cannot be read: {status}");
+        Self { offset, summary, details: Vec::new(), oob: None, dump: Vec::new() }
+    }
+
+    /// A block as it is on the drive; `array` is the one the drive belongs to, if it is known.
+    pub(super) fn decode(offset: u32, data: &[u8], oob: &[u8], array: Option<ArrayUuid>) -> Self {
+        let (summary, details) = decode_block(data, array);
+        let oob = decode_oob(data, oob, array);
+        Self { offset, summary, details, oob, dump: Vec::new() }
+    }
+}
+
+fn decode_block(data: &[u8], array: Option<ArrayUuid>) -> (String, Vec<String>) {
+    let wrong = |what: &str, error: FormatError| (format!("{what}: {error}"), Vec::new());
+    let found = match Envelope::open(data, BlockType::Superblock) {
+        Ok((found, _)) => {
+            let described = match SuperblockRecord::decode(data) {
+                Ok(record) => describe_record(&record),
+                Err(error) => wrong("damaged superblock record", error),
+            };
+            return of_array(described, found, array);
+        }
+        Err(FormatError::BadMagic) => return (plain(data), Vec::new()),
+        Err(FormatError::Type { found }) => found,
+        Err(error) => return wrong("damaged block", error),
+    };
+    // The checksum holds, so the block names its own array.
+    let owner = owner_of(data);
+    let described = match found {
+        2 => match SegmentHeader::decode(data, owner) {
+            Ok(header) => describe_header(&header),
+            Err(error) => wrong("segment header", error),
+        },
+        3 => match IndexBlock::decode(data, owner) {
+            Ok(index) => describe_index(&index),
+            Err(error) => wrong("index block", error),
+        },
+        4 => match TombstoneBlock::decode(data, owner, u64::MAX) {
+            Ok(tombstones) => describe_tombstones(&tombstones),
+            Err(error) => wrong("tombstone block", error),
+        },
+        other => (format!("a block of unknown type {other}"), Vec::new()),
+    };
+    of_array(described, owner, array)
+}
+
+/// Notes where a block is another array's.
+fn of_array(
+    mut described: (String, Vec<String>),
+    owner: ArrayUuid,
+    expected: Option<ArrayUuid>,
+) -> (String, Vec<String>) {
+    if expected.is_some_and(|expected| expected != owner) {
+        described.1.push(format!("of another array: {owner}"));
+    }
+    described
+}
+
+fn owner_of(data: &[u8]) -> ArrayUuid {
+    let bytes = data.get(32..48).and_then(|bytes| bytes.first_chunk());
+    ArrayUuid(bytes.copied().unwrap_or_default())
+}
+
+fn plain(data: &[u8]) -> String {
+    if data.iter().all(|byte| *byte == 0) { "zeros".to_owned() } else { "data".to_owned() }
+}
+
+fn describe_record(record: &SuperblockRecord) -> (String, Vec<String>) {
+    let summary = format!(
+        "superblock record {}: {} {} slot {} epoch {}",
+        record.record_sequence,
+        record.config.name,
+        record.config.scheme,
+        record.slot.0,
+        record.epoch
+    );
+    (summary, vec![body_words(&record.body)])
+}
+
+fn describe_header(header: &SegmentHeader) -> (String, Vec<String>) {
+    let geometry = &header.geometry;
+    let summary = format!(
+        "header of segment {} generation {}: {} {} rows of {} blocks, {}",
+        header.segment,
+        header.generation,
+        geometry.scheme(),
+        geometry.rows(),
+        geometry.chunk_blocks(),
+        if header.tabled { "tabled" } else { "aligned" },
+    );
+    let zones: Vec<_> = header
+        .zones
+        .iter()
+        .map(|zone| zone.map_or("-".to_owned(), |zone| zone.0.to_string()))
+        .collect();
+    let stream = format!("{:?}", header.stream).to_lowercase();
+    let details = vec![format!(
+        "zones {} · made in epoch {} · filled by the {stream} stream",
+        zones.join(" "),
+        header.epoch,
+    )];
+    (summary, details)
+}
+
+fn describe_index(index: &IndexBlock) -> (String, Vec<String>) {
+    let summary = format!(
+        "index of segment {} generation {}: span {}, column {}, {} entries from block {}",
+        index.segment,
+        index.generation,
+        index.span,
+        index.column.0,
+        index.entries.len(),
+        index.first
+    );
+    (summary, Vec::new())
+}
+
+fn describe_tombstones(block: &TombstoneBlock) -> (String, Vec<String>) {
+    let extents = block.extents.iter().map(|extent| {
+        format!("{} + {} blocks, sequence {}", extent.lba, extent.blocks, extent.sequence)
+    });
+    (format!("{} trimmed extents", block.extents.len()), extents.collect())
+}
+
+/// What the metadata says; whether it verifies can be told where the array is known.
+fn decode_oob(data: &[u8], bytes: &[u8], array: Option<ArrayUuid>) -> Option<String> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return None;
+    }
+    let Some(oob) = Oob::parse(bytes) else {
+        return Some("metadata: not ours, or damaged".to_owned());
+    };
+    let mut text = format!(
+        "metadata: {} generation {} column {}",
+        format!("{:?}", oob.place).to_lowercase(),
+        oob.generation,
+        oob.column.0
+    );
+    if oob.place == Place::Chunk {
+        text.push_str(&format!(" stripe {} role {} of {}", oob.stripe, oob.role.0, oob.width));
+        if let Some(identity) = oob.identity() {
+            let kind = format!("{:?}", identity.kind).to_lowercase();
+            text.push_str(&format!(" {kind} {} sequence {}", identity.lba, identity.sequence));
+        }
+    }
+    if let Some(array) = array {
+        text.push_str(if verifies(Seed::of(array), &oob, bytes, data) {
+            " (verified)"
+        } else {
+            " (DAMAGED: it does not verify)"
+        });
+    }
+    Some(text)
+}
+
+/// Whether data and metadata are what was written. Whether a chunk's role is data or parity
+/// decides how its checksum is made; without its header both are tried.
+fn verifies(seed: Seed, oob: &Oob, bytes: &[u8], data: &[u8]) -> bool {
+    if oob.place != Place::Chunk {
+        return Oob::verify_other(seed, bytes, data, oob.place).is_some();
+    }
+    let role = oob.role.index();
+    [role + 1, role].iter().any(|chunks| Oob::verify_chunk(seed, bytes, data, *chunks).is_some())
+}
+
+/// The bytes, with what repeats left out.
+pub(super) fn hexdump(data: &[u8], oob: &[u8]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut skipping = false;
+    for (at, bytes) in data.chunks(DUMP_LINE).enumerate() {
+        let same = at > 0 && data.chunks(DUMP_LINE).nth(at - 1) == Some(bytes);
+        match (same, skipping) {
+            (false, _) => lines.push(dump_line(at * DUMP_LINE, bytes)),
+            (true, false) => lines.push("*".to_owned()),
+            (true, true) => {}
+        }
+        skipping = same;
+    }
+    lines.push("metadata".to_owned());
+    lines.extend(oob.chunks(DUMP_LINE).enumerate().map(|(at, b)| dump_line(at * DUMP_LINE, b)));
+    lines
+}
+
+fn dump_line(at: usize, bytes: &[u8]) -> String {
+    let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let shown = |byte: &u8| if (0x20..0x7F).contains(byte) { char::from(*byte) } else { '.' };
+    let text: String = bytes.iter().map(shown).collect();
+    format!("{at:04x}  {:<47}  {text}", hex.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pseudo-random bytes, with every structure's magic number put before some of them.
+    #[test]
+    fn hostile_bytes_are_described_not_feared() {
+        let mut random = zoneweave_runtime::Random::new(1);
+        for round in 0..2000 {
+            let (mut data, mut oob) = ([0; 4096], [0; 64]);
+            random.fill(&mut data);
+            random.fill(&mut oob);
+            oob[39] = u8::try_from(round % 9).unwrap();
+            oob[37] %= 40;
+            if round % 2 == 0 {
+                let body = usize::try_from(random.below(4049)).unwrap();
+                let kinds = [
+                    BlockType::Superblock,
+                    BlockType::SegmentHeader,
+                    BlockType::Index,
+                    BlockType::Tombstone,
+                ];
+                Envelope::seal(&mut data, kinds[round / 2 % 4], ArrayUuid([3; 16]), body);
+            }
+            let view = BlockView::decode(0, &data, &oob, Some(ArrayUuid([3; 16])));
+            assert!(!view.summary.is_empty());
+            assert!(!hexdump(&data, &oob).is_empty());
+        }
+        assert_eq!(BlockView::decode(0, &[], &[], None).summary, "zeros");
+    }
+}

@@ -1,0 +1,54 @@
+//! `zoneweave man`: manual pages, made from the same source as the help.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+
+use crate::arguments::Arguments;
+use crate::error::{CliError, Exit};
+use crate::output::Output;
+
+#[derive(Args)]
+pub(crate) struct Man {
+    /// Write the pages of every verb into this directory instead of printing the main one
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+pub(crate) fn run(man: &Man, output: &Output) -> Result<Exit, CliError> {
+    let mut command = Arguments::command();
+    command.build();
+    match &man.directory {
+        None => output.raw(&page(&command, "zoneweave")?),
+        Some(directory) => {
+            fs::create_dir_all(directory).map_err(failed(directory, "make the directory"))?;
+            write_pages(&command, "zoneweave", directory)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn write_pages(command: &Command, name: &str, directory: &Path) -> Result<(), CliError> {
+    let path = directory.join(format!("{name}.1"));
+    fs::write(&path, page(command, name)?).map_err(failed(&path, "write the page"))?;
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+        write_pages(verb, &format!("{name}-{}", verb.get_name()), directory)?;
+    }
+    Ok(())
+}
+
+fn page(command: &Command, name: &str) -> Result<Vec<u8>, CliError> {
+    // clap keeps names for the whole run; there are some thirty of them.
+    let name: &'static str = name.to_owned().leak();
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone().name(name))
+        .render(&mut text)
+        .map_err(|error| CliError::System { action: "render the manual page", error })?;
+    Ok(text)
+}
+
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> CliError {
+    let path = path.to_owned();
+    move |error| CliError::File { path, action, error }
+}

@@ -1,0 +1,32 @@
+//! One file per verb.
+
+pub(crate) mod array;
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod emu;
+pub(crate) mod inspect;
+pub(crate) mod man;
+pub(crate) mod quickstart;
+pub(crate) mod serve;
+pub(crate) mod zones;
+
+use crate::arguments::Verb;
+use crate::error::{CliError, Exit};
+use crate::output::Output;
+
+/// Does what was asked for.
+pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
+    match verb {
+        Verb::Emu(verb) => emu::run(verb, output),
+        Verb::Array(verb) => array::run(verb, output),
+        Verb::Serve(verb) => serve::run(verb, output),
+        Verb::Zones(zones) => zones::run(&zones, output),
+        Verb::Inspect(inspect) => inspect::run(&inspect, output),
+        Verb::Bench(bench) => bench::run(&bench, output),
+        Verb::Demo(demo) => demo::run(&demo, output),
+        Verb::Quickstart(quickstart) => quickstart::run(quickstart, output),
+        Verb::Completions(completions) => completions::run(&completions, output),
+        Verb::Man(man) => man::run(&man, output),
+    }
+}

@@ -1,0 +1,112 @@
+//! `zoneweave quickstart`: from nothing to a served array in one command, and back to it in the
+//! next.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::array::create::{self, Durability, Level, Mode};
+use super::emu::{self, Preset, create_quietly, drive_paths};
+use super::serve::{Nbd, serve};
+use crate::error::{CliError, Exit};
+use crate::format::{self, VolumeSize};
+use crate::output::Output;
+use crate::session::{Access, Session, offer};
+
+#[derive(Args)]
+pub(crate) struct Quickstart {
+    /// Where the drives and the socket are
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The array's name
+    #[arg(long, default_value = "vol0")]
+    name: String,
+    /// How many drives to make
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
+    drives: u32,
+    /// Zones of each drive
+    #[arg(long, value_name = "Z", default_value_t = 64)]
+    zones: u32,
+    /// What a zone holds
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = format::parse_small_blocks)]
+    zone_capacity: u32,
+    /// How drives back each other up
+    #[arg(long, value_enum, default_value_t = Level::Raid5)]
+    level: Level,
+}
+
+pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError> {
+    let drives = drive_paths(&request.directory, request.drives);
+    if drives.iter().all(|path| path.symlink_metadata().is_err()) {
+        make_drives(&request, output)?;
+    }
+    if is_blank(&drives)? {
+        make_array(&request, &drives, output)?;
+    }
+    let socket = request.directory.join(format!("{}.sock", request.name));
+    let serving = Nbd {
+        drives: drives.clone(),
+        socket: vec![format!("unix:{}", socket.display())],
+        export: None,
+        force: false,
+    };
+    serve(&serving, &hints(&drives, &socket.display().to_string(), &request.name), output)
+}
+
+fn make_drives(request: &Quickstart, output: &Output) -> Result<(), CliError> {
+    let create = emu::Create {
+        directory: request.directory.clone(),
+        drives: request.drives,
+        zones: request.zones,
+        zone_capacity: request.zone_capacity,
+        preset: Preset::Instant,
+    };
+    let made = create_quietly(&create)?;
+    output.note(format_args!(
+        "made {} emulated drives in {}",
+        made.len(),
+        request.directory.display()
+    ));
+    Ok(())
+}
+
+/// Whether no drive holds anything yet.
+fn is_blank(drives: &[PathBuf]) -> Result<bool, CliError> {
+    let session = Session::new()?;
+    let opened = session.open_some(drives, Access::Look)?;
+    let found = session.executor.run(zoneweave_raid::log::survey(offer(&opened.opened)));
+    Ok(found.drives.iter().all(|verdict| verdict.role == zoneweave_raid::log::DriveRole::Blank))
+}
+
+fn make_array(request: &Quickstart, drives: &[PathBuf], output: &Output) -> Result<(), CliError> {
+    let create = create::Create {
+        name: request.name.clone(),
+        drives: drives.to_vec(),
+        level: request.level,
+        data: None,
+        parity: None,
+        size: VolumeSize::Largest,
+        chunk: create::CHUNK_BLOCKS,
+        group_rows: create::GROUP_ROWS,
+        mode: Mode::ZoneAppend,
+        durability: Durability::Auto,
+        yes_destroy: false,
+    };
+    let config = create::make(&create, output)?;
+    output.note(format_args!("made array {} ({})", config.name, config.scheme));
+    Ok(())
+}
+
+fn hints(drives: &[PathBuf], socket: &str, name: &str) -> Vec<String> {
+    let first = drives.first().map(|path| path.display().to_string()).unwrap_or_default();
+    let socket = std::path::absolute(socket).map_or(socket.to_owned(), |p| p.display().to_string());
+    vec![
+        "try, in another terminal:".to_owned(),
+        format!("  zoneweave array status {first}"),
+        format!(
+            "  qemu-io -f raw -c 'write -P 0xa5 0 1M' -c 'read -P 0xa5 0 1M' \
+             'nbd+unix:///{name}?socket={socket}'"
+        ),
+        format!("  zoneweave array fail {first} --slot 1"),
+    ]
+}

@@ -1,0 +1,206 @@
+//! `zoneweave serve`: an array for clients, until SIGTERM or SIGINT.
+
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use zoneweave_linux::Signals;
+use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+
+use crate::control::{ControlServer, Service};
+use crate::error::{CliError, Exit};
+use crate::format::usage;
+use crate::output::Output;
+use crate::session::Session;
+use crate::start::{Started, start};
+use crate::status::{ArrayStatus, render};
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Serve an array over NBD
+    Nbd(Nbd),
+}
+
+/// What to serve, and where.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Nbd {
+    /// The array's drives, in any order
+    #[arg(value_name = "DRIVE", required = true)]
+    pub drives: Vec<PathBuf>,
+    /// Where clients connect: unix:PATH, or tcp:HOST:PORT of this machine; may be repeated
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub socket: Vec<String>,
+    /// The name clients ask for; the array's name otherwise
+    #[arg(long, value_name = "NAME")]
+    pub export: Option<String>,
+    /// Start with half of the drives or fewer; the others become strangers
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Printed when clients can connect.
+#[derive(Serialize)]
+struct Serving<'a> {
+    uris: &'a [String],
+    status: &'a ArrayStatus,
+}
+
+pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
+    let Verb::Nbd(request) = verb;
+    serve(&request, &[], output)
+}
+
+/// Serves until a signal; prints `hints` when clients can connect.
+pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<Exit, CliError> {
+    let endpoints =
+        request.socket.iter().map(|address| endpoint(address)).collect::<Result<Vec<_>, _>>()?;
+    let session = Session::new()?;
+    // Before anything can start a thread, which would take signals the old way.
+    let signals = Signals::new(&session.ring)
+        .map_err(|error| CliError::System { action: "receive signals", error })?;
+    let started = start(&session, &request.drives, request.force, output)?;
+    let (service, control) = put_in_service(&session, started, request, &endpoints)?;
+    let status = session.executor.run(service.status());
+    announce(&status, hints, output);
+    let resumed = service.clone();
+    let resume = session.handle.spawn("resume rebuild", async move { resumed.resume().await });
+    session.executor.run(async {
+        let signal = {
+            let mut waiting = std::pin::pin!(signals.next());
+            let mut resume = Some(resume);
+            std::future::poll_fn(|context| {
+                if let Some(message) = poll_once(&mut resume, context)
+                    && let Some(message) = message
+                {
+                    output.note(message);
+                }
+                waiting.as_mut().poll(context)
+            })
+            .await
+        };
+        signal.map_err(|error| CliError::System { action: "wait for a signal", error })
+    })?;
+    output.note("stopping: finishing the requests under way");
+    control.close();
+    session.executor.run(async {
+        if let Some(server) = service.release() {
+            server.shutdown().await;
+        }
+        service.volume().close().await
+    })?;
+    output.note("stopped; everything acknowledged is on the drives");
+    Ok(Exit::Done)
+}
+
+/// The output of a task, once.
+fn poll_once<T>(
+    task: &mut Option<zoneweave_runtime::JoinHandle<T>>,
+    context: &mut std::task::Context<'_>,
+) -> Option<T> {
+    let running = task.as_mut()?;
+    match std::pin::Pin::new(running).poll(context) {
+        std::task::Poll::Ready(output) => {
+            *task = None;
+            Some(output)
+        }
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// Starts the front ends and the control socket.
+fn put_in_service(
+    session: &Session,
+    started: Started,
+    request: &Nbd,
+    endpoints: &[Endpoint],
+) -> Result<(Rc<Service>, ControlServer), CliError> {
+    let Started { volume, config, slots, others, .. } = started;
+    let array = config.array;
+    let name = request.export.clone().unwrap_or_else(|| config.name.clone());
+    let export = NbdExport {
+        name: name.clone(),
+        description: format!("{} {}", config.name, config.scheme),
+        device: Rc::new(volume.clone()),
+    };
+    let (ring, handle) = (&session.ring, &session.handle);
+    let service = Rc::new(Service::new(ring, handle, config, volume, slots, others));
+    // First, because it tells whether another server has this array.
+    let control = ControlServer::start(ring, handle, array, service.clone())?;
+    let server = NbdServer::start(ring, handle, vec![export], endpoints, NbdLimits::default())?;
+    let uris = server.endpoints().iter().map(|endpoint| uri(endpoint, &name)).collect();
+    service.adopt(server, uris);
+    Ok((service, control))
+}
+
+/// Where a client finds the export.
+fn uri(endpoint: &Endpoint, name: &str) -> String {
+    match endpoint {
+        Endpoint::Unix(path) => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            format!("nbd+unix:///{}?socket={}", escaped(name), path.display())
+        }
+        Endpoint::Tcp(address) => format!("nbd://{address}/{}", escaped(name)),
+    }
+}
+
+/// Percent-encodes what has a meaning in a URI.
+fn escaped(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escape = |byte: u8| {
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    name.bytes().map(escape).collect()
+}
+
+/// The address in words such as `unix:/run/vol0.sock` or `tcp:127.0.0.1:10809`.
+fn endpoint(address: &str) -> Result<Endpoint, CliError> {
+    if let Some(path) = address.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+        return Ok(Endpoint::Unix(PathBuf::from(path)));
+    }
+    let wrong = |problem: String| usage("socket")(problem);
+    let Some(place) = address.strip_prefix("tcp:") else {
+        let problem = format!("{address:?} must be unix:PATH or tcp:HOST:PORT");
+        return Err(wrong(problem));
+    };
+    let mut found = place
+        .to_socket_addrs()
+        .map_err(|error| wrong(format!("{place:?} is no HOST:PORT: {error}")))?;
+    found.next().map(Endpoint::Tcp).ok_or_else(|| wrong(format!("{place:?} has no address")))
+}
+
+fn announce(status: &ArrayStatus, hints: &[String], output: &Output) {
+    let uris = status.server.as_ref().map(|server| server.exports.clone()).unwrap_or_default();
+    output.result("serving", &Serving { uris: &uris, status }, |output| {
+        render(status, output);
+        output.line("");
+        for hint in hints {
+            output.line(hint);
+        }
+        for uri in &uris {
+            output.line(format_args!("nbdinfo '{uri}'"));
+        }
+    });
+    output.note("ready; stop with Ctrl-C");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_say_what_they_are() {
+        assert_eq!(endpoint("unix:/a b").unwrap(), Endpoint::Unix("/a b".into()));
+        assert!(matches!(endpoint("tcp:127.0.0.1:0"), Ok(Endpoint::Tcp(_))));
+        for wrong in ["/a/b", "unix:", "tcp:nowhere", "tcp:", "udp:1:2"] {
+            assert_eq!(endpoint(wrong).unwrap_err().exit(), Exit::Usage, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        let at = Endpoint::Tcp("127.0.0.1:10809".parse().unwrap());
+        assert_eq!(uri(&at, "a b/ö"), "nbd://127.0.0.1:10809/a%20b%2F%C3%B6");
+    }
+}

@@ -1,0 +1,205 @@
+//! `zoneweave zones`: the zone map, one sign a zone.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use zoneweave_linux::{FileDrive, FileDriveInfo};
+use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
+
+use crate::control::Request;
+use crate::error::{CliError, Exit};
+use crate::output::{Output, Tone};
+use crate::session::Session;
+use crate::start::locate;
+
+/// Signs a line, so that a map fits a terminal.
+const LINE_ZONES: usize = 64;
+
+/// From nothing to everything.
+const RAMP: [char; 6] = ['·', '░', '▒', '▓', '█', '█'];
+
+#[derive(Args)]
+pub(crate) struct Zones {
+    /// The drives
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<PathBuf>,
+    /// What the signs show
+    #[arg(long, value_enum, default_value_t = By::State)]
+    by: By,
+}
+
+/// What a sign shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Empty, open, closed, full, read-only or offline
+    State,
+    /// How much of what is in the zone is needed; asks the running server
+    Valid,
+    /// How often the zone was reset, against the most worn one
+    Wear,
+}
+
+#[derive(Serialize)]
+struct Map {
+    by: &'static str,
+    drives: Vec<DriveMap>,
+}
+
+#[derive(Serialize)]
+struct DriveMap {
+    path: PathBuf,
+    zones: Vec<Zone>,
+}
+
+#[derive(Serialize)]
+struct Zone {
+    zone: u32,
+    state: &'static str,
+    written_bytes: u64,
+    capacity_bytes: u64,
+    resets: u64,
+    /// The part of its segment that is needed, from 0 to 1, where a server knows it.
+    valid: Option<f64>,
+}
+
+/// The part of a segment's description that is used here.
+#[derive(Deserialize)]
+struct Segment {
+    zones: Vec<Option<u32>>,
+    valid_blocks: u64,
+    data_blocks: u64,
+}
+
+pub(crate) fn run(request: &Zones, output: &Output) -> Result<Exit, CliError> {
+    let valid = match request.by {
+        By::Valid => Some(valid_by_drive(&request.drives)?),
+        By::State | By::Wear => None,
+    };
+    let mut drives = Vec::new();
+    for path in &request.drives {
+        let info = FileDrive::inspect(path)?;
+        let parts = valid.as_ref().and_then(|valid| valid.get(path));
+        drives.push(describe(path.clone(), &info, parts));
+    }
+    let by = match request.by {
+        By::State => "state",
+        By::Valid => "valid",
+        By::Wear => "wear",
+    };
+    let map = Map { by, drives };
+    output.result("zones", &map, |output| tell(&map, request.by, output));
+    Ok(Exit::Done)
+}
+
+type Parts = BTreeMap<u32, f64>;
+
+/// How much of each zone is needed, from the server.
+fn valid_by_drive(paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, Parts>, CliError> {
+    use zoneweave_raid::log::DriveRole;
+    let session = Session::new()?;
+    let located = locate(&session, paths)?;
+    let what = "how much of each zone is needed";
+    let client = located.client.ok_or(CliError::NotServed { what })?;
+    let answer = client.ask(&Request::Segments, |_| {})?;
+    let segments: Vec<Segment> = serde_json::from_value(answer).map_err(|error| {
+        CliError::System { action: "read the server's answer", error: error.into() }
+    })?;
+    let mut all = BTreeMap::new();
+    for (verdict, named) in located.survey.drives.iter().zip(&located.drives.opened) {
+        let DriveRole::Member { slot, .. } = verdict.role else { continue };
+        let parts = segments.iter().filter_map(|segment| {
+            let zone = (*segment.zones.get(slot.index())?)?;
+            #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+            let part = segment.valid_blocks as f64 / segment.data_blocks.max(1) as f64;
+            Some((zone, part.min(1.0)))
+        });
+        all.insert(named.drive.path().to_owned(), parts.collect());
+    }
+    Ok(all)
+}
+
+fn describe(path: PathBuf, info: &FileDriveInfo, valid: Option<&Parts>) -> DriveMap {
+    let zone = |zone: &ZoneInfo| Zone {
+        zone: zone.zone.0,
+        state: state_word(zone.state),
+        written_bytes: u64::from(zone.write_pointer.0) * BLOCK_BYTES as u64,
+        capacity_bytes: u64::from(zone.capacity.0) * BLOCK_BYTES as u64,
+        resets: zone.resets,
+        valid: valid.map(|parts| parts.get(&zone.zone.0).copied().unwrap_or(0.0)),
+    };
+    DriveMap { path, zones: info.zones.iter().map(zone).collect() }
+}
+
+/// A zone's state, in a word.
+pub(crate) const fn state_word(state: ZoneState) -> &'static str {
+    match state {
+        ZoneState::Empty => "empty",
+        ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen => "open",
+        ZoneState::Closed => "closed",
+        ZoneState::Full => "full",
+        ZoneState::ReadOnly => "read-only",
+        ZoneState::Offline => "offline",
+    }
+}
+
+fn tell(map: &Map, by: By, output: &Output) {
+    for drive in &map.drives {
+        let heading = drive.path.display().to_string();
+        output.line(output.paint(Tone::Strong, &heading));
+        let most = drive.zones.iter().map(|zone| zone.resets).max().unwrap_or(0);
+        let signs: Vec<_> = drive.zones.iter().map(|zone| sign(zone, by, most)).collect();
+        for (line, signs) in signs.chunks(LINE_ZONES).enumerate() {
+            let text: String = signs.iter().collect();
+            output.line(format_args!("{:>7}  {text}", line * LINE_ZONES));
+        }
+    }
+    output.line(output.paint(Tone::Faint, &legend(map, by)));
+}
+
+fn sign(zone: &Zone, by: By, most: u64) -> char {
+    match (by, zone.state) {
+        (_, "read-only") => 'R',
+        (_, "offline") => 'X',
+        (By::State, "empty") => '·',
+        (By::State, "open") => '▒',
+        (By::State, "closed") => '▓',
+        (By::State, _) => '█',
+        (By::Valid, _) => zone.valid.map_or('·', ramp),
+        #[expect(clippy::cast_precision_loss, reason = "one of six signs")]
+        (By::Wear, _) => ramp(zone.resets as f64 / most.max(1) as f64),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part between 0 and 1 makes an index between 0 and 5"
+)]
+fn ramp(part: f64) -> char {
+    if part <= 0.0 { RAMP[0] } else { RAMP[1 + (part.min(1.0) * 3.999) as usize] }
+}
+
+fn legend(map: &Map, by: By) -> String {
+    match by {
+        By::State => "· empty  ▒ open  ▓ closed  █ full  R read-only  X offline".to_owned(),
+        By::Valid => "needed: · nothing  ░ up to 25 %  ▒ 50 %  ▓ 75 %  █ 100 %".to_owned(),
+        By::Wear => {
+            let resets = map.drives.iter().flat_map(|drive| drive.zones.iter().map(|z| z.resets));
+            let most = resets.max().unwrap_or(0);
+            format!("resets: · none  █ the most of its drive (at most {most})")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_become_signs() {
+        let shown: String = [0.0, 0.01, 0.3, 0.6, 0.9, 1.0].map(ramp).iter().collect();
+        assert_eq!(shown, "·░▒▓██");
+    }
+}

@@ -1,0 +1,56 @@
+//! Where control sockets are.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use zoneweave_raid::log::format::ArrayUuid;
+
+use crate::error::CliError;
+
+/// The control socket of an array, whether there is one or not.
+pub(crate) fn socket_of(array: ArrayUuid) -> PathBuf {
+    directory().join(format!("{array}.sock"))
+}
+
+/// `$ZONEWEAVE_RUNTIME_DIR`; else `/run/zoneweave` for root; else below `$XDG_RUNTIME_DIR`; else
+/// a directory of the user's own among the temporary files.
+fn directory() -> PathBuf {
+    let variable =
+        |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(chosen) = variable("ZONEWEAVE_RUNTIME_DIR") {
+        return chosen;
+    }
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return PathBuf::from("/run/zoneweave");
+    }
+    match variable("XDG_RUNTIME_DIR") {
+        Some(runtime) => runtime.join("zoneweave"),
+        None => std::env::temp_dir().join(format!("zoneweave-{}", user.as_raw())),
+    }
+}
+
+/// Makes the directory of a socket, and makes sure that only this user can enter it.
+pub(super) fn prepare(socket: &Path) -> Result<(), CliError> {
+    let directory = socket.parent().unwrap_or(Path::new("."));
+    let failed =
+        |error| CliError::File { path: directory.to_owned(), action: "make the directory", error };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    // A link or a directory that somebody else made first would let them listen in our place.
+    let found = fs::symlink_metadata(directory).map_err(failed)?;
+    let problem = if !found.is_dir() {
+        "is no directory; set ZONEWEAVE_RUNTIME_DIR to one".to_owned()
+    } else if found.uid() != rustix::process::geteuid().as_raw() {
+        format!(
+            "belongs to user {}; set ZONEWEAVE_RUNTIME_DIR to a directory of yours",
+            found.uid()
+        )
+    } else if found.permissions().mode() & 0o077 != 0 {
+        let mode = found.permissions().mode() & 0o777;
+        format!("is open to others (mode {mode:o}); run chmod 700 on it")
+    } else {
+        return Ok(());
+    };
+    Err(CliError::RuntimeDirectory { path: directory.to_owned(), problem })
+}

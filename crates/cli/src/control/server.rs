@@ -1,0 +1,202 @@
+//! The answering side: connections as tasks on the ring that also runs the drives.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use zoneweave_linux::nbd_server::{Endpoint, Listener};
+use zoneweave_linux::{Descriptor, Ring};
+use zoneweave_raid::log::format::ArrayUuid;
+use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
+use zoneweave_zoned::{AlignedBuffer, BlockCount};
+
+use super::service::Service;
+use super::{REQUEST_BYTES, Request, Response, directory, socket_of};
+use crate::error::{CliError, Exit};
+use crate::progress::Job;
+
+/// Clients answered at once; more wait in the kernel.
+const CONNECTIONS: u64 = 16;
+
+/// How long a client may take to send its request.
+const REQUEST_TIME: Nanos = Nanos::from_secs(10);
+
+/// How long a client may take to take an answer.
+const RESPONSE_TIME: Nanos = Nanos::from_secs(10);
+
+/// How often clients are told how far a job is.
+const PROGRESS_PERIOD: Nanos = Nanos::from_millis(200);
+
+/// How long accepting rests after the kernel refused it.
+const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
+
+/// A listening control socket; it is removed with this.
+pub(crate) struct ControlServer {
+    closing: Gate,
+}
+
+impl ControlServer {
+    /// Listens for requests about an array.
+    ///
+    /// # Errors
+    /// If the socket cannot be made, for example because another server has it.
+    pub(crate) fn start(
+        ring: &Ring,
+        handle: &Handle,
+        array: ArrayUuid,
+        service: Rc<Service>,
+    ) -> Result<Self, CliError> {
+        let socket = socket_of(array);
+        directory::prepare(&socket)?;
+        let listener = Listener::start(&Endpoint::Unix(socket))?;
+        let closing = Gate::new();
+        let connections = Connections {
+            ring: ring.clone(),
+            handle: handle.clone(),
+            service,
+            places: Semaphore::new(CONNECTIONS),
+        };
+        let closed = closing.clone();
+        handle.spawn("control listener", async move {
+            until(closed.wait(), connections.listen(listener)).await;
+        });
+        Ok(Self { closing })
+    }
+
+    /// Stops listening and removes the socket.
+    pub(crate) fn close(&self) {
+        self.closing.open();
+    }
+}
+
+struct Connections {
+    ring: Ring,
+    handle: Handle,
+    service: Rc<Service>,
+    places: Semaphore,
+}
+
+impl Connections {
+    async fn listen(self, listener: Listener) {
+        loop {
+            let place = self.places.acquire().await;
+            let accepted = self.ring.accept(listener.socket()).await;
+            let admitted = accepted.and_then(|socket| {
+                listener.prepare(&socket)?;
+                Ok(socket)
+            });
+            match admitted {
+                Ok(socket) => {
+                    let connection = Connection::new(&self, socket);
+                    self.handle.spawn("control connection", async move {
+                        // A client that went away hears of nothing; what it asked for goes on.
+                        let _ = connection.run().await;
+                        drop(place);
+                    });
+                }
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(_) => self.handle.sleep(ACCEPT_PAUSE).await,
+            }
+        }
+    }
+}
+
+struct Connection {
+    ring: Ring,
+    handle: Handle,
+    service: Rc<Service>,
+    socket: Descriptor,
+}
+
+impl Connection {
+    fn new(connections: &Connections, socket: OwnedFd) -> Self {
+        Self {
+            ring: connections.ring.clone(),
+            handle: connections.handle.clone(),
+            service: connections.service.clone(),
+            socket: Rc::new(socket),
+        }
+    }
+
+    async fn run(self) -> io::Result<()> {
+        let received = until(self.handle.sleep(REQUEST_TIME), self.receive()).await;
+        let Some(line) = received.transpose()?.flatten() else { return Ok(()) };
+        let request: Request = match serde_json::from_slice(&line) {
+            Ok(request) => request,
+            Err(error) => {
+                let message = format!("the request is not understood: {error}");
+                return self.send(&Response::Failed { exit: Exit::Usage.code(), message }).await;
+            }
+        };
+        // The work is a task of its own: it goes on if the client goes away.
+        let service = self.service.clone();
+        let rebuild = matches!(request, Request::Replace { .. });
+        let mut work = pin!(
+            self.handle.spawn("control request", async move { service.answer(request).await })
+        );
+        let outcome = loop {
+            match until(self.handle.sleep(PROGRESS_PERIOD), work.as_mut()).await {
+                Some(outcome) => break outcome,
+                None => {
+                    let job = self.service.progress(rebuild).unwrap_or(Job { done: 0, total: 1 });
+                    self.send(&Response::Progress { job }).await?;
+                }
+            }
+        };
+        self.send(&match outcome {
+            Ok(result) => Response::Done { result },
+            Err(error) => {
+                Response::Failed { exit: error.exit().code(), message: error.to_string() }
+            }
+        })
+        .await
+    }
+
+    /// The first line; `None` if there is none or it is too long.
+    async fn receive(&self) -> io::Result<Option<Vec<u8>>> {
+        let blocks = u32::try_from(REQUEST_BYTES / zoneweave_zoned::BLOCK_BYTES).unwrap_or(1);
+        let mut buffer = AlignedBuffer::zeroed(BlockCount(blocks));
+        let mut filled = 0;
+        while filled < REQUEST_BYTES {
+            let (returned, count) =
+                self.ring.receive(&self.socket, buffer, filled..REQUEST_BYTES).await?;
+            buffer = returned;
+            if count == 0 {
+                return Ok(None);
+            }
+            filled += count;
+            let received = &buffer.as_ref()[..filled];
+            if let Some(end) = received.iter().position(|byte| *byte == b'\n') {
+                return Ok(Some(received[..end].to_vec()));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn send(&self, response: &Response) -> io::Result<()> {
+        let mut line = serde_json::to_vec(response)?;
+        line.push(b'\n');
+        let sending = self.ring.send_all(&self.socket, vec![Bytes::from(line)]);
+        let sent = until(self.handle.sleep(RESPONSE_TIME), sending).await;
+        sent.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// The output of `work`, or `None` if `end` comes first.
+async fn until<T>(end: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    let (mut end, mut work) = (pin!(end), pin!(work));
+    std::future::poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => end.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+/// Reports an outcome as an error for clients.
+pub(super) fn remote_result<T: serde::Serialize>(value: &T) -> Result<serde_json::Value, CliError> {
+    serde_json::to_value(value)
+        .map_err(|error| CliError::System { action: "describe the result", error: error.into() })
+}

@@ -1,0 +1,196 @@
+//! What a server can be asked, whoever asks.
+
+use std::cell::{OnceCell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+
+use serde_json::Value;
+use zoneweave_linux::nbd_server::{NbdServer, NbdStatus};
+use zoneweave_linux::{FileDrive, Ring};
+use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
+use zoneweave_raid::log::{Health, Volume};
+use zoneweave_runtime::{Handle, Nanos};
+use zoneweave_zoned::ZonedDeviceExt;
+
+use super::Request;
+use super::server::remote_result;
+use crate::commands::array::create::holdings;
+use crate::error::CliError;
+use crate::progress::Job;
+use crate::session::{NamedDrive, random_uuid};
+use crate::status::served::{FrontEnds, SlotDrive};
+use crate::status::{ArrayStatus, OtherDrive, served_status};
+
+/// A volume in service, with its drives and front ends.
+pub(crate) struct Service {
+    ring: Ring,
+    handle: Handle,
+    started: Nanos,
+    config: ArrayConfig,
+    volume: Volume,
+    slots: RefCell<Vec<Option<NamedDrive>>>,
+    others: Vec<OtherDrive>,
+    nbd: RefCell<Option<NbdServer>>,
+    exports: OnceCell<Vec<String>>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        ring: &Ring,
+        handle: &Handle,
+        config: ArrayConfig,
+        volume: Volume,
+        slots: Vec<Option<NamedDrive>>,
+        others: Vec<OtherDrive>,
+    ) -> Self {
+        Self {
+            ring: ring.clone(),
+            handle: handle.clone(),
+            started: handle.now(),
+            config,
+            volume,
+            slots: RefCell::new(slots),
+            others,
+            nbd: RefCell::default(),
+            exports: OnceCell::new(),
+        }
+    }
+
+    /// The volume.
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// Takes care of the NBD server, under whose URIs clients find the volume.
+    pub(crate) fn adopt(&self, server: NbdServer, exports: Vec<String>) {
+        self.nbd.replace(Some(server));
+        // Once only: exports do not change while the server runs.
+        let _ = self.exports.set(exports);
+    }
+
+    /// Gives the NBD server up, for its shutdown.
+    pub(crate) fn release(&self) -> Option<NbdServer> {
+        self.nbd.take()
+    }
+
+    /// How far the rebuild, or else the scrub, is.
+    pub(crate) fn progress(&self, rebuild: bool) -> Option<Job> {
+        let status = self.volume.status();
+        let job = if rebuild { status.rebuild } else { status.scrub };
+        job.map(Into::into)
+    }
+
+    /// Does what a request asks.
+    pub(super) async fn answer(&self, request: Request) -> Result<Value, CliError> {
+        match request {
+            Request::Status => remote_result(&self.status().await),
+            Request::Segments => remote_result(&self.volume.segments()),
+            Request::Fail { slot } => {
+                self.volume.fail(slot).await?;
+                remote_result(&self.status().await)
+            }
+            Request::Replace { slot, drive, destroy } => {
+                self.replace(slot, &drive, destroy).await?;
+                remote_result(&self.status().await)
+            }
+            Request::Scrub => remote_result(&self.volume.scrub().await?),
+        }
+    }
+
+    /// The array's status.
+    pub(crate) async fn status(&self) -> ArrayStatus {
+        let members = self.slots.borrow().clone();
+        let mut slots = Vec::new();
+        for member in members {
+            let Some(NamedDrive { label, drive }) = member else {
+                slots.push(None);
+                continue;
+            };
+            let zones = drive.report().await.ok();
+            slots.push(Some(SlotDrive { label, drive, zones }));
+        }
+        let front_ends = FrontEnds {
+            uptime_ns: self.handle.now().since(self.started).0,
+            exports: self.exports.get().cloned().unwrap_or_default(),
+            nbd: self.nbd.borrow().as_ref().map_or(NbdStatus::default(), NbdServer::status),
+        };
+        served_status(&self.config, self.volume.status(), &slots, self.others.clone(), front_ends)
+    }
+
+    async fn replace(&self, slot: usize, path: &Path, destroy: bool) -> Result<(), CliError> {
+        let label = path.display().to_string();
+        let in_service = self.slots.borrow().iter().enumerate().any(|(at, named)| {
+            named.as_ref().is_some_and(|named| same_file(named.drive.path(), path)) && {
+                let members = self.volume.status().members;
+                members
+                    .get(at)
+                    .is_some_and(|member| matches!(member.state, "online" | "rebuilding"))
+            }
+        });
+        if in_service {
+            return Err(CliError::InService { label });
+        }
+        self.forget(path);
+        let drive = Rc::new(FileDrive::open(&self.ring, &self.handle, path)?);
+        let named = NamedDrive { label, drive };
+        if !destroy && let Some(holds) = holdings(&named).await? {
+            return Err(CliError::NotEmpty { label: named.label, holds });
+        }
+        // Before the rebuild begins, so that its status names the drive.
+        let before = self.set_slot(slot, Some(named.clone()));
+        let replaced = replace_in(&self.volume, slot, &named).await;
+        if replaced.is_err() {
+            self.set_slot(slot, before);
+        }
+        replaced
+    }
+
+    fn set_slot(&self, slot: usize, named: Option<NamedDrive>) -> Option<NamedDrive> {
+        let mut slots = self.slots.borrow_mut();
+        slots.get_mut(slot).and_then(|place| std::mem::replace(place, named))
+    }
+
+    /// Lets go of a failed member's drive, so that it can be opened again.
+    fn forget(&self, path: &Path) {
+        for place in self.slots.borrow_mut().iter_mut() {
+            if place.as_ref().is_some_and(|named| same_file(named.drive.path(), path)) {
+                *place = None;
+            }
+        }
+    }
+
+    /// Goes on with a rebuild that a restart interrupted; what it came to, in words.
+    pub(crate) async fn resume(&self) -> Option<String> {
+        let rebuilding = |service: &Self| {
+            service.volume.status().members.iter().any(|member| member.state == "rebuilding")
+        };
+        if !rebuilding(self) {
+            return None;
+        }
+        Some(match self.volume.resume_rebuild().await {
+            Ok(()) if self.volume.status().health == Health::Healthy => {
+                "the interrupted rebuild is complete; the array is healthy".to_owned()
+            }
+            Ok(()) => "the interrupted rebuild is complete".to_owned(),
+            Err(error) => format!("the interrupted rebuild failed: {error}"),
+        })
+    }
+}
+
+/// Puts a drive into a slot and rebuilds it; what the drive holds is destroyed.
+pub(crate) async fn replace_in(
+    volume: &Volume,
+    slot: usize,
+    named: &NamedDrive,
+) -> Result<(), CliError> {
+    let uuid = MemberUuid(random_uuid()?);
+    Ok(volume.replace(slot, named.drive.clone(), uuid).await?)
+}
+
+/// Whether two paths lead to the same file.
+pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}

@@ -1,0 +1,192 @@
+//! What goes wrong, in words that say what to do, and the exit code that scripts see.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use thiserror::Error;
+use zoneweave_linux::nbd_server::{EndpointError, ServeError};
+use zoneweave_linux::{FileDriveError, RingError};
+use zoneweave_raid::log::{AdminError, CreateError, OpenError, ReplaceError};
+use zoneweave_zoned::{BlockError, Status};
+
+/// How a command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done, or there was nothing to do.
+    Done,
+    /// Failed.
+    Failed,
+    /// The command line makes no sense.
+    Usage,
+    /// A file, drive or array does not exist.
+    NotFound,
+    /// Refused because it could destroy something.
+    Refused,
+    /// A server is running, or should be, and does not answer.
+    Unreachable,
+    /// Data is lost.
+    DataLost,
+    /// `status --check`: degraded, and a rebuild is running.
+    DegradedRebuilding,
+    /// `status --check`: degraded.
+    Degraded,
+    /// `status --check`: too few members.
+    ArrayFailed,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Refused => 4,
+            Self::Unreachable => 5,
+            Self::DataLost => 6,
+            Self::DegradedRebuilding => 10,
+            Self::Degraded => 11,
+            Self::ArrayFailed => 12,
+        }
+    }
+
+    /// The exit of a number that another process sent.
+    pub(crate) const fn of_code(code: u8) -> Self {
+        match code {
+            0 => Self::Done,
+            2 => Self::Usage,
+            3 => Self::NotFound,
+            4 => Self::Refused,
+            5 => Self::Unreachable,
+            6 => Self::DataLost,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a command ended early.
+#[derive(Debug, Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Drive(#[from] FileDriveError),
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Replace(#[from] ReplaceError),
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    #[error("the volume failed: {0}")]
+    Block(#[from] BlockError),
+    #[error("{label} failed: {status}")]
+    DriveFailed { label: String, status: Status },
+    #[error("{}: cannot {action}: {error}", path.display())]
+    File { path: PathBuf, action: &'static str, error: io::Error },
+    #[error("cannot {action}: {error}")]
+    System { action: &'static str, error: io::Error },
+    #[error("--{option}: {problem}")]
+    Usage { option: &'static str, problem: String },
+    #[error("{level} is not available: {reason}")]
+    NoSuchLevel { level: &'static str, reason: &'static str },
+    #[error("none of the drives could be opened: {first}")]
+    NoDrives { first: FileDriveError },
+    #[error("none of these drives belongs to an array; `zoneweave array create` makes one")]
+    NoArray,
+    #[error(
+        "{label} holds {holds}: it would be destroyed; check that this is the drive you mean, then \
+         repeat with --yes-destroy"
+    )]
+    NotEmpty { label: String, holds: String },
+    #[error("nothing was changed: the name typed was not {name}")]
+    NotConfirmed { name: String },
+    #[error("{label} is in service in this array: choose a drive that is not")]
+    InService { label: String },
+    #[error(
+        "{label} is in use by another process, but no server answers at {}: if it was started \
+         with another ZONEWEAVE_RUNTIME_DIR or by another user, use the same here; otherwise stop \
+         what uses the drive", socket.display()
+    )]
+    NoServer { label: String, socket: PathBuf },
+    #[error("the server at {} does not answer as it should: {problem}", socket.display())]
+    ServerBroken { socket: PathBuf, problem: String },
+    #[error(
+        "this array is not being served, and only a running server knows {what}: start \
+         `zoneweave serve nbd`"
+    )]
+    NotServed { what: &'static str },
+    #[error("{message}")]
+    Remote { exit: Exit, message: String },
+    #[error(
+        "array {name} is being served (its server answers at {}): the checker reads raw media; stop the \
+         server first", socket.display()
+    )]
+    Served { name: String, socket: PathBuf },
+    #[error(
+        "slot {slot} of array {name} is missing: changing the array without it would put it out \
+         of service for good; give its drive too, or, if it is gone, replace it with `zoneweave \
+         array replace DRIVE... --slot {slot} --with NEWDRIVE`"
+    )]
+    Incomplete { name: String, slot: u8 },
+    #[error("{}: {problem}", path.display())]
+    RuntimeDirectory { path: PathBuf, problem: String },
+    #[error("{what} does not exist: {range}")]
+    OutOfRange { what: String, range: String },
+    #[error("step {step} of the demonstration found something wrong: {problem}")]
+    Demonstration { step: usize, problem: String },
+}
+
+impl CliError {
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Drive(error) | Self::NoDrives { first: error } => drive_exit(error),
+            Self::Open(OpenError::NoArray) | Self::NoArray | Self::OutOfRange { .. } => {
+                Exit::NotFound
+            }
+            Self::Open(OpenError::NoQuorum { .. } | OpenError::Duplicate { .. })
+            | Self::Create(CreateError::NotEmpty { .. })
+            | Self::Admin(AdminError::WouldLoseData { .. })
+            | Self::Replace(ReplaceError::Admin(AdminError::WouldLoseData { .. }))
+            | Self::NotEmpty { .. }
+            | Self::NotConfirmed { .. }
+            | Self::InService { .. }
+            | Self::Incomplete { .. }
+            | Self::Served { .. } => Exit::Refused,
+            Self::Create(CreateError::WrongCount { .. } | CreateError::NameTooLong { .. })
+            | Self::Create(CreateError::GroupRows { .. })
+            | Self::Usage { .. }
+            | Self::NoSuchLevel { .. } => Exit::Usage,
+            Self::Admin(AdminError::NoSuchSlot { .. })
+            | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,
+            Self::NoServer { .. } | Self::ServerBroken { .. } | Self::NotServed { .. } => {
+                Exit::Unreachable
+            }
+            Self::Block(BlockError::Unrecoverable { .. }) => Exit::DataLost,
+            Self::Remote { exit, .. } => *exit,
+            Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,
+            _ => Exit::Failed,
+        }
+    }
+}
+
+fn drive_exit(error: &FileDriveError) -> Exit {
+    match error {
+        FileDriveError::NotFound { .. } => Exit::NotFound,
+        FileDriveError::Exists { .. } | FileDriveError::InUse { .. } => Exit::Refused,
+        _ => Exit::Failed,
+    }
+}

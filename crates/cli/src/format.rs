@@ -1,0 +1,146 @@
+//! Sizes and times as people write and read them, and tables.
+
+use crate::error::CliError;
+
+const UNITS: [(&str, u64); 4] =
+    [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+
+/// A number of bytes as people write it: `4096`, `16K`, `1MiB`, `2GiB`. All units are binary.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 =
+        number.parse().map_err(|_| format!("{text:?} is no size: write for example 16MiB"))?;
+    let unit = unit.trim().to_ascii_uppercase();
+    let scale = match unit.as_str() {
+        "" | "B" => 1,
+        "K" | "KIB" => 1 << 10,
+        "M" | "MIB" => 1 << 20,
+        "G" | "GIB" => 1 << 30,
+        "T" | "TIB" => 1 << 40,
+        _ => return Err(format!("{text:?}: the unit must be KiB, MiB, GiB or TiB")),
+    };
+    number.checked_mul(scale).ok_or_else(|| format!("{text:?} is too large"))
+}
+
+/// A size in 4 KiB blocks.
+pub(crate) fn parse_blocks(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text)?;
+    if bytes == 0 || !bytes.is_multiple_of(4096) {
+        return Err(format!("{text:?} must be a multiple of the block size, 4KiB"));
+    }
+    Ok(bytes / 4096)
+}
+
+/// As [`parse_blocks`], for sizes that fit a zone.
+pub(crate) fn parse_small_blocks(text: &str) -> Result<u32, String> {
+    u32::try_from(parse_blocks(text)?).map_err(|_| format!("{text:?} is too large"))
+}
+
+/// The size of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VolumeSize {
+    /// As large as the drives allow.
+    Largest,
+    /// So many blocks.
+    Blocks(u64),
+}
+
+/// `max`, or a size.
+pub(crate) fn parse_volume_size(text: &str) -> Result<VolumeSize, String> {
+    if text.eq_ignore_ascii_case("max") {
+        return Ok(VolumeSize::Largest);
+    }
+    parse_blocks(text).map(VolumeSize::Blocks)
+}
+
+/// Bytes for people, to three digits.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub(crate) fn bytes(count: u64) -> String {
+    let unit = UNITS.iter().rev().find(|(_, size)| count >= *size);
+    let Some((name, size)) = unit else { return format!("{count} B") };
+    let value = count as f64 / *size as f64;
+    let digits = match value {
+        v if count.is_multiple_of(*size) || v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {name}")
+}
+
+/// A span of time for people.
+pub(crate) fn span(nanoseconds: u64) -> String {
+    let seconds = nanoseconds / 1_000_000_000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {:02}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {minutes:02}m"),
+        _ => format!("{days}d {hours:02}:{minutes:02}"),
+    }
+}
+
+/// Rows under headings, as wide as needed. Columns whose heading starts with `>` are set flush
+/// right.
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+    let right: Vec<bool> = headings.iter().map(|heading| heading.starts_with('>')).collect();
+    let headings: Vec<String> =
+        headings.iter().map(|heading| heading.trim_start_matches('>').to_owned()).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().chain([&headings]).map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..headings.len()).map(width).collect();
+    let render = |row: &Vec<String>| {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = widths[column];
+            if right[column] { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    std::iter::once(&headings).chain(rows).map(render).collect()
+}
+
+/// Turns a complaint about an argument into an error.
+pub(crate) fn usage(option: &'static str) -> impl FnOnce(String) -> CliError {
+    move |problem| CliError::Usage { option, problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("16k"), Ok(16 << 10));
+        assert_eq!(parse_bytes("1 MiB"), Ok(1 << 20));
+        assert_eq!(parse_bytes("3T"), Ok(3 << 40));
+        for wrong in ["", "MiB", "-1", "1.5G", "10MB", "99999999999T"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_blocks("4095").is_err() && parse_blocks("0").is_err());
+        assert_eq!(parse_volume_size("MAX"), Ok(VolumeSize::Largest));
+    }
+
+    #[test]
+    fn sizes_are_shown_to_three_digits() {
+        let shown = [0, 4096, 1 << 20, 1_600_000_000, 123 << 30, 5 << 39].map(bytes);
+        assert_eq!(shown, ["0 B", "4 KiB", "1 MiB", "1.49 GiB", "123 GiB", "2.50 TiB"]);
+    }
+
+    #[test]
+    fn times_are_shown_in_the_units_that_matter() {
+        let second = 1_000_000_000;
+        let shown = [4, 64, 3700, 90_000].map(|seconds| span(seconds * second));
+        assert_eq!(shown, ["4s", "1m 04s", "1h 01m", "1d 01:00"]);
+    }
+
+    #[test]
+    fn tables_align() {
+        let rows =
+            vec![vec!["a".to_owned(), "1".to_owned()], vec!["bcd".to_owned(), "22".to_owned()]];
+        assert_eq!(table(&["X", ">N"], &rows), ["X     N", "a     1", "bcd  22"]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Progress of long work: a bar on a terminal, a line every 10 % elsewhere.
+
+use std::cell::Cell;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+
+use crate::output::Output;
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// Segments done.
+    pub done: u64,
+    /// Segments in all.
+    pub total: u64,
+}
+
+impl From<zoneweave_raid::log::Progress> for Job {
+    fn from(progress: zoneweave_raid::log::Progress) -> Self {
+        Self { done: progress.done, total: progress.total }
+    }
+}
+
+impl Job {
+    /// Whole percents.
+    pub(crate) fn percent(self) -> u64 {
+        self.done.saturating_mul(100).checked_div(self.total).unwrap_or(100)
+    }
+}
+
+/// Shows one job.
+pub(crate) struct Progress<'a> {
+    output: &'a Output,
+    what: &'static str,
+    bar: Option<ProgressBar>,
+    tenths_told: Cell<u64>,
+}
+
+impl<'a> Progress<'a> {
+    /// Starts to show a job, called for example "rebuild".
+    pub(crate) fn new(output: &'a Output, what: &'static str) -> Self {
+        let bar = ProgressBar::new(0);
+        // Hidden where stderr is no terminal.
+        let bar = (!bar.is_hidden() && !output.quiet())
+            .then(|| bar.with_style(style()).with_message(what));
+        Self { output, what, bar, tenths_told: Cell::new(0) }
+    }
+
+    /// The job went on.
+    pub(crate) fn update(&self, job: Job) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(job.total);
+            bar.set_position(job.done);
+            return;
+        }
+        let tenths = job.percent() / 10;
+        if tenths > self.tenths_told.replace(tenths) {
+            self.output.note(format_args!(
+                "{} {} % ({} of {} segments)",
+                self.what,
+                tenths * 10,
+                job.done,
+                job.total
+            ));
+        }
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{msg}  {bar:30} {percent} %  {pos}/{len} segments  {eta} left")
+        .expect("a fixed template")
+}

@@ -1,0 +1,117 @@
+//! The ring, the executor and drives on them.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use zoneweave_linux::{FileDrive, FileDriveError, Ring};
+use zoneweave_raid::log::OfferedDrive;
+use zoneweave_runtime::{Executor, Handle};
+
+use crate::error::CliError;
+
+/// One thread's engine room.
+pub(crate) struct Session {
+    // Before the ring, so that tasks are dropped while their operations still have one.
+    pub executor: Executor,
+    pub handle: Handle,
+    pub ring: Ring,
+}
+
+/// What drives are opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// To use them; nobody else may meanwhile.
+    Exclusive,
+    /// To look at them, also while a server uses them. Nothing is changed.
+    Look,
+}
+
+/// A drive and what people call it.
+#[derive(Clone)]
+pub(crate) struct NamedDrive {
+    pub label: String,
+    pub drive: Rc<FileDrive>,
+}
+
+/// A drive that could not be opened.
+pub(crate) struct Unopened {
+    pub label: String,
+    pub error: FileDriveError,
+}
+
+/// What opening drives brought.
+#[derive(Default)]
+pub(crate) struct Drives {
+    pub opened: Vec<NamedDrive>,
+    pub unopened: Vec<Unopened>,
+}
+
+impl Session {
+    pub(crate) fn new() -> Result<Self, CliError> {
+        let ring = Ring::new()?;
+        let executor = Executor::new(Rc::new(ring.clone()));
+        let handle = executor.handle();
+        Ok(Self { executor, handle, ring })
+    }
+
+    pub(crate) fn open(&self, path: &Path, access: Access) -> Result<NamedDrive, FileDriveError> {
+        let drive = match access {
+            Access::Exclusive => FileDrive::open(&self.ring, &self.handle, path),
+            Access::Look => FileDrive::open_read_only(&self.ring, &self.handle, path),
+        };
+        Ok(NamedDrive { label: path.display().to_string(), drive: Rc::new(drive?) })
+    }
+
+    /// Opens what can be opened.
+    ///
+    /// # Errors
+    /// If that is none.
+    pub(crate) fn open_some(&self, paths: &[PathBuf], access: Access) -> Result<Drives, CliError> {
+        let mut drives = Drives::default();
+        for path in paths {
+            match self.open(path, access) {
+                Ok(drive) => drives.opened.push(drive),
+                Err(error) => {
+                    drives.unopened.push(Unopened { label: path.display().to_string(), error });
+                }
+            }
+        }
+        if drives.opened.is_empty() && !drives.unopened.is_empty() {
+            return Err(CliError::NoDrives { first: drives.unopened.swap_remove(0).error });
+        }
+        Ok(drives)
+    }
+
+    /// Opens every drive.
+    ///
+    /// # Errors
+    /// If one cannot be opened.
+    pub(crate) fn open_all(
+        &self,
+        paths: &[PathBuf],
+        access: Access,
+    ) -> Result<Vec<NamedDrive>, CliError> {
+        paths.iter().map(|path| Ok(self.open(path, access)?)).collect()
+    }
+}
+
+/// Drives as the engine takes them.
+pub(crate) fn offer(drives: &[NamedDrive]) -> Vec<OfferedDrive> {
+    let offered = |named: &NamedDrive| OfferedDrive {
+        device: named.drive.clone(),
+        label: named.label.clone(),
+    };
+    drives.iter().map(offered).collect()
+}
+
+/// 16 random bytes.
+pub(crate) fn random_uuid() -> Result<[u8; 16], CliError> {
+    zoneweave_linux::entropy()
+        .map_err(|error| CliError::System { action: "draw random numbers", error })
+}
+
+/// A random number.
+pub(crate) fn random_number() -> Result<u64, CliError> {
+    let bytes = random_uuid()?;
+    Ok(bytes.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}

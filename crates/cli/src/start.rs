@@ -1,0 +1,193 @@
+//! Finding the server of an array, and starting an array in this process.
+
+use std::path::{Path, PathBuf};
+
+use zoneweave_linux::FileDriveError;
+use zoneweave_raid::log::format::{ArrayConfig, MemberState};
+use zoneweave_raid::log::{DriveRole, OpenOptions, OpenReport, Survey, Volume, open_array, survey};
+use zoneweave_runtime::Nanos;
+
+use crate::control::{Client, same_file, socket_of};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::progress::{Job, Progress};
+use crate::session::{Access, Drives, NamedDrive, Session, offer, random_number};
+use crate::status::{OtherDrive, describe_drives};
+
+/// How often a job in this process is asked how far it is.
+const PROGRESS_PERIOD: Nanos = Nanos::from_millis(100);
+
+/// What drives are, and the server that uses them, if one does.
+pub(crate) struct Located {
+    pub drives: Drives,
+    pub survey: Survey,
+    pub client: Option<Client>,
+    /// Where the server is or would be; `None` if the drives are no array.
+    pub socket: Option<PathBuf>,
+}
+
+/// Looks at drives without changing anything, and for the server of their array.
+pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
+    let drives = session.open_some(paths, Access::Look)?;
+    let survey = session.executor.run(survey(offer(&drives.opened)));
+    let socket = survey.membership.as_ref().map(|record| socket_of(record.config.array));
+    let client = match &socket {
+        Some(socket) => Client::connect(socket)?,
+        None => None,
+    };
+    Ok(Located { drives, survey, client, socket })
+}
+
+/// An array running in this process.
+pub(crate) struct Started {
+    pub volume: Volume,
+    pub config: ArrayConfig,
+    /// The drives by slot.
+    pub slots: Vec<Option<NamedDrive>>,
+    /// The drives given that are no members.
+    pub others: Vec<OtherDrive>,
+}
+
+/// Starts an array. Drives that cannot be opened are left out.
+///
+/// # Errors
+/// If it cannot be started, or its drives are in use.
+pub(crate) fn start(
+    session: &Session,
+    paths: &[PathBuf],
+    force: bool,
+    output: &Output,
+) -> Result<Started, CliError> {
+    let drives = session.open_some(paths, Access::Exclusive)?;
+    let in_use = drives.unopened.iter().position(|un| is_in_use(&un.error));
+    if let Some(at) = in_use {
+        let mut unopened = drives.unopened;
+        return Err(unopened.swap_remove(at).error.into());
+    }
+    let offered = offer(&drives.opened);
+    let looked = session.executor.run(survey(offered.clone()));
+    let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
+    tell_others(&describe_drives(&drives, &looked.drives), output);
+    let options = OpenOptions { force, lineage: random_number()? };
+    let (volume, report) = session.executor.run(open_array(&session.handle, offered, options))?;
+    let mut slots = vec![None; membership.members.len()];
+    for (verdict, named) in report.drives.iter().zip(&drives.opened) {
+        if let DriveRole::Member { slot, .. } = verdict.role {
+            slots[slot.index()] = Some(named.clone());
+        }
+        if verdict.damaged_records > 0 {
+            output.warning(format_args!(
+                "{}: {} superblock records are damaged; `zoneweave array scrub` renews them",
+                verdict.label, verdict.damaged_records
+            ));
+        }
+    }
+    let others = describe_drives(&drives, &report.drives);
+    tell_recovery(&report, output);
+    Ok(Started { volume, config: membership.config, slots, others })
+}
+
+fn is_in_use(error: &FileDriveError) -> bool {
+    matches!(error, FileDriveError::InUse { .. })
+}
+
+fn tell_others(others: &[OtherDrive], output: &Output) {
+    for other in others {
+        output.warning(format_args!("{}: {}: {}", other.drive, other.role, other.detail));
+    }
+}
+
+fn tell_recovery(report: &OpenReport, output: &Output) {
+    if report.leftover_segments > 0 {
+        output.note(format_args!(
+            "recovered after an interruption: {} of {} segments were unfinished, {} stripes \
+             written again, {} never acknowledged ones discarded",
+            report.leftover_segments,
+            report.segments,
+            report.rescued_stripes,
+            report.discarded_stripes
+        ));
+    }
+}
+
+/// Starts an array to change it and end: every member must be here, other than one that is meant
+/// to be missing, because a start without a member puts it out of service.
+pub(crate) fn start_whole(
+    session: &Session,
+    paths: &[PathBuf],
+    located: &Located,
+    but: Option<usize>,
+    output: &Output,
+) -> Result<Started, CliError> {
+    let (Some(membership), Some(socket)) = (&located.survey.membership, &located.socket) else {
+        return Err(CliError::NoArray);
+    };
+    let present = |slot: usize| {
+        located.survey.drives.iter().any(|verdict| {
+            matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot)
+        })
+    };
+    let missing = membership.members.iter().enumerate().find(|(slot, member)| {
+        member.state != MemberState::Failed && !present(*slot) && Some(*slot) != but
+    });
+    if let Some((slot, _)) = missing {
+        let slot = u8::try_from(slot).unwrap_or(u8::MAX);
+        return Err(CliError::Incomplete { name: membership.config.name.clone(), slot });
+    }
+    start(session, paths, false, output).map_err(|error| match error {
+        // Somebody has the drives and is not the server that was looked for.
+        CliError::Drive(FileDriveError::InUse { path })
+        | CliError::NoDrives { first: FileDriveError::InUse { path } } => {
+            CliError::NoServer { label: path.display().to_string(), socket: socket.clone() }
+        }
+        other => other,
+    })
+}
+
+/// Runs a job on a volume in this process and shows how far it is.
+pub(crate) fn run_job<T>(
+    session: &Session,
+    job: impl Future<Output = T> + 'static,
+    how_far: impl Fn() -> Option<Job>,
+    progress: &Progress<'_>,
+) -> T
+where
+    T: 'static,
+{
+    let work = session.handle.spawn("job", job);
+    session.executor.run(async {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let mut pause = std::pin::pin!(session.handle.sleep(PROGRESS_PERIOD));
+            let next = std::future::poll_fn(|context| {
+                use std::task::Poll;
+                match work.as_mut().poll(context) {
+                    Poll::Ready(result) => Poll::Ready(Some(result)),
+                    Poll::Pending => pause.as_mut().poll(context).map(|()| None),
+                }
+            });
+            match next.await {
+                Some(result) => return result,
+                None => {
+                    if let Some(job) = how_far() {
+                        progress.update(job);
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// An absolute path for a server, which may have another working directory.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+    std::path::absolute(path).map_err(|error| CliError::File {
+        path: path.to_owned(),
+        action: "find its place",
+        error,
+    })
+}
+
+/// Whether a path is one of the drives in service.
+pub(crate) fn in_slots(slots: &[Option<NamedDrive>], path: &Path) -> bool {
+    slots.iter().flatten().any(|named| same_file(named.drive.path(), path))
+}

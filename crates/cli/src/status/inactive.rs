@@ -1,0 +1,148 @@
+//! The status of an array that is not served: what its superblocks say. Nothing is started or
+//! changed.
+
+use zoneweave_raid::log::format::{MemberState, SuperblockRecord};
+use zoneweave_raid::log::{DriveRole, DriveVerdict, Survey};
+use zoneweave_zoned::BLOCK_BYTES;
+
+use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ZoneCounts};
+use crate::session::{Drives, NamedDrive};
+
+/// The status of the array that the drives are; `None` if they are none.
+pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayStatus> {
+    let record = survey.membership.as_ref()?;
+    let config = &record.config;
+    let members: Vec<_> = (0..record.members.len())
+        .map(|slot| member(slot, record, survey, &drives.opened))
+        .collect();
+    let (health, why, action) = judge(record, survey, &members);
+    Some(ArrayStatus {
+        name: config.name.clone(),
+        array: config.array.to_string(),
+        scheme: config.scheme.to_string(),
+        health,
+        why,
+        action,
+        epoch: record.epoch,
+        size_bytes: config.volume_blocks * BLOCK_BYTES as u64,
+        chunk_bytes: u64::from(config.chunk_blocks) * BLOCK_BYTES as u64,
+        group_rows: config.group_rows,
+        mode: mode_word(config.tabled).to_owned(),
+        server: None,
+        members,
+        others: describe_drives(drives, &survey.drives),
+    })
+}
+
+/// How chunks are written, in a word.
+pub(super) fn mode_word(tabled: bool) -> &'static str {
+    if tabled { "zone-append" } else { "zone-write" }
+}
+
+fn member(
+    slot: usize,
+    record: &SuperblockRecord,
+    survey: &Survey,
+    opened: &[NamedDrive],
+) -> MemberStatus {
+    let entry = &record.members[slot];
+    let holds_slot = |verdict: &DriveVerdict| matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot);
+    let place = survey.drives.iter().position(holds_slot);
+    let drive = place.map(|at| &opened[at]);
+    let state = match (entry.state, drive) {
+        (MemberState::Online, Some(_)) => "online",
+        (MemberState::Rebuilding, Some(_)) => "rebuilding",
+        (MemberState::Failed, _) => "failed",
+        (_, None) => "missing",
+    };
+    let damaged = place.map_or(0, |at| survey.drives[at].damaged_records);
+    let zones = drive.and_then(|named| {
+        let info = zoneweave_linux::FileDrive::inspect(named.drive.path()).ok()?;
+        Some(info.zones)
+    });
+    MemberStatus {
+        slot: u8::try_from(slot).unwrap_or(u8::MAX),
+        uuid: entry.uuid.to_string(),
+        drive: drive.map(|named| named.label.clone()),
+        state: state.to_owned(),
+        reason: (damaged > 0).then(|| format!("{damaged} damaged superblock records")),
+        resets_max: zones.as_ref().map(|zones| zones.iter().map(|z| z.resets).max().unwrap_or(0)),
+        zones: zones.map(|zones| ZoneCounts::of(&zones)),
+        io: None,
+    }
+}
+
+fn judge(
+    record: &SuperblockRecord,
+    survey: &Survey,
+    members: &[MemberStatus],
+) -> (Health, Option<String>, Option<String>) {
+    let bad: Vec<_> = members.iter().filter(|member| member.state != "online").collect();
+    let described: Vec<_> =
+        bad.iter().map(|member| format!("slot {} {}", member.slot, member.state)).collect();
+    if let Some(refusal) = &survey.refusal {
+        let why = if described.is_empty() { None } else { Some(described.join(", ")) };
+        return (
+            Health::Failed,
+            why.or(Some("it would not start".to_owned())),
+            Some(refusal.to_string()),
+        );
+    }
+    let Some(first) = bad.first() else { return (Health::Healthy, None, None) };
+    let lost = bad.iter().filter(|member| member.state != "rebuilding").count();
+    let action = if bad.iter().all(|member| member.state == "rebuilding") {
+        "serve the array: its rebuild goes on by itself".to_owned()
+    } else if lost >= record.config.scheme.parity() {
+        format!(
+            "bring slot {} back or replace it before another drive fails: zoneweave array replace \
+             DRIVE... --slot {0} --with NEWDRIVE",
+            first.slot
+        )
+    } else {
+        format!(
+            "replace it: zoneweave array replace DRIVE... --slot {} --with NEWDRIVE",
+            first.slot
+        )
+    };
+    (Health::Degraded, Some(described.join(", ")), Some(action))
+}
+
+/// Every drive that is no member, in words.
+pub(crate) fn describe_drives(drives: &Drives, verdicts: &[DriveVerdict]) -> Vec<OtherDrive> {
+    let mut others: Vec<_> = verdicts.iter().filter_map(other).collect();
+    others.extend(drives.unopened.iter().map(|unopened| OtherDrive {
+        drive: unopened.label.clone(),
+        role: "unopened".to_owned(),
+        detail: unopened.error.to_string(),
+    }));
+    others
+}
+
+fn other(verdict: &DriveVerdict) -> Option<OtherDrive> {
+    let detail = match &verdict.role {
+        DriveRole::Member { .. } => return None,
+        DriveRole::Stale { slot } => format!(
+            "was {slot} of this array and missed writes; to use it again: zoneweave array replace \
+             DRIVE... --slot {} --with {} --yes-destroy",
+            slot.0, verdict.label
+        ),
+        DriveRole::Foreign { array } => format!("belongs to another array, {array}"),
+        DriveRole::Unknown => "holds data, but no array's superblock".to_owned(),
+        DriveRole::Blank => "holds nothing".to_owned(),
+        DriveRole::Unreadable(status) => format!("cannot be read: {status}"),
+    };
+    let role = role_word(&verdict.role).to_owned();
+    Some(OtherDrive { drive: verdict.label.clone(), role, detail })
+}
+
+/// What a drive is, in a word.
+const fn role_word(role: &DriveRole) -> &'static str {
+    match role {
+        DriveRole::Member { .. } => "member",
+        DriveRole::Stale { .. } => "stale",
+        DriveRole::Foreign { .. } => "foreign",
+        DriveRole::Unknown => "unknown",
+        DriveRole::Blank => "blank",
+        DriveRole::Unreadable(_) => "unreadable",
+    }
+}

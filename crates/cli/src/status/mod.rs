@@ -1,0 +1,169 @@
+//! What an array is and how it is: one description, whether a server tells it or the superblocks.
+
+mod inactive;
+mod render;
+pub(crate) mod served;
+
+use serde::{Deserialize, Serialize};
+use zoneweave_zoned::{ZoneInfo, ZoneState};
+
+use crate::error::Exit;
+use crate::progress::Job;
+
+pub(crate) use inactive::{describe_drives, inactive_status};
+pub(crate) use render::render;
+pub(crate) use served::served_status;
+
+/// How an array is, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Health {
+    /// Every member is online.
+    Healthy,
+    /// Members are missing or being rebuilt; nothing is lost.
+    Degraded,
+    /// Too many members are missing, or it is not certain that nobody else has the rest.
+    Failed,
+}
+
+impl Health {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Healthy => "HEALTHY",
+            Self::Degraded => "DEGRADED",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+/// An array.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ArrayStatus {
+    pub name: String,
+    pub array: String,
+    pub scheme: String,
+    pub health: Health,
+    pub why: Option<String>,
+    pub action: Option<String>,
+    pub epoch: u64,
+    pub size_bytes: u64,
+    pub chunk_bytes: u64,
+    pub group_rows: u32,
+    pub mode: String,
+    /// What only a running server knows.
+    pub server: Option<ServerStatus>,
+    pub members: Vec<MemberStatus>,
+    /// Drives that were given or offered and are no members.
+    pub others: Vec<OtherDrive>,
+}
+
+/// What only a running server knows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ServerStatus {
+    pub uptime_ns: u64,
+    pub exports: Vec<String>,
+    pub clients: u64,
+    pub requests: u64,
+    pub mapped_bytes: u64,
+    pub volatile_cache: bool,
+    pub segments_total: u32,
+    pub segments_free: u32,
+    pub segments_leftover: u32,
+    pub write_amplification: f64,
+    pub rebuild: Option<Job>,
+    pub scrub: Option<Job>,
+    pub counters: Counters,
+}
+
+/// What happened since the server was started.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    pub user_blocks_written: u64,
+    pub user_blocks_read: u64,
+    pub relocated_blocks: u64,
+    pub padding_blocks: u64,
+    pub parity_blocks: u64,
+    pub segments_reclaimed: u64,
+    pub segments_abandoned: u64,
+    pub degraded_reads: u64,
+}
+
+/// A slot of the array.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct MemberStatus {
+    pub slot: u8,
+    pub uuid: String,
+    /// The file, where it is known.
+    pub drive: Option<String>,
+    /// `online`, `rebuilding`, `failed` or `missing`.
+    pub state: String,
+    pub reason: Option<String>,
+    pub zones: Option<ZoneCounts>,
+    /// The most often reset zone.
+    pub resets_max: Option<u64>,
+    pub io: Option<MemberIo>,
+}
+
+/// What a running server counted for a member.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct MemberIo {
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub read_errors: u64,
+    pub write_errors: u64,
+    pub checksum_errors: u64,
+    pub repaired_blocks: u64,
+    pub unrepairable_blocks: u64,
+    pub seen_ns_ago: u64,
+}
+
+/// Zones by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ZoneCounts {
+    pub full: u32,
+    /// Open or closed.
+    pub active: u32,
+    pub empty: u32,
+    pub read_only: u32,
+    pub offline: u32,
+}
+
+/// A drive that is no member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OtherDrive {
+    pub drive: String,
+    /// `stale`, `foreign`, `unknown`, `blank`, `unreadable` or `unopened`.
+    pub role: String,
+    pub detail: String,
+}
+
+impl ZoneCounts {
+    pub(crate) fn of(zones: &[ZoneInfo]) -> Self {
+        let mut counts = Self::default();
+        for info in zones {
+            *match info.state {
+                ZoneState::Empty => &mut counts.empty,
+                ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen | ZoneState::Closed => {
+                    &mut counts.active
+                }
+                ZoneState::Full => &mut counts.full,
+                ZoneState::ReadOnly => &mut counts.read_only,
+                ZoneState::Offline => &mut counts.offline,
+            } += 1;
+        }
+        counts
+    }
+}
+
+impl ArrayStatus {
+    /// What `--check` tells scripts.
+    pub(crate) fn check(&self) -> Exit {
+        let rebuilding = self.server.as_ref().is_some_and(|server| server.rebuild.is_some());
+        match self.health {
+            Health::Healthy => Exit::Done,
+            Health::Degraded if rebuilding => Exit::DegradedRebuilding,
+            Health::Degraded => Exit::Degraded,
+            Health::Failed => Exit::ArrayFailed,
+        }
+    }
+}

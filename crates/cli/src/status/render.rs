@@ -1,0 +1,149 @@
+//! The status for people: state, reason, action; then the members; then the numbers.
+
+use super::{ArrayStatus, Health, MemberStatus, ServerStatus};
+use crate::format::{bytes, span, table};
+use crate::output::{Output, Tone};
+use crate::progress::Job;
+
+/// Prints the status.
+pub(crate) fn render(status: &ArrayStatus, output: &Output) {
+    headline(status, output);
+    if let Some(why) = &status.why {
+        output.line(format_args!("  why     {why}"));
+    }
+    if let Some(action) = &status.action {
+        output.line(format_args!("  action  {action}"));
+    }
+    output.line("");
+    members(status, output);
+    for other in &status.others {
+        output.line(format_args!("  {}  {}: {}", other.drive, other.role, other.detail));
+    }
+    if let Some(server) = &status.server {
+        output.line("");
+        numbers(status, server, output);
+    }
+}
+
+fn headline(status: &ArrayStatus, output: &Output) {
+    let tone = match status.health {
+        Health::Healthy => Tone::Good,
+        Health::Degraded => Tone::Warning,
+        Health::Failed => Tone::Bad,
+    };
+    let served = match &status.server {
+        Some(server) => format!("up {}", span(server.uptime_ns)),
+        None => "not served".to_owned(),
+    };
+    output.line(format_args!(
+        "{}  {}  {} · {} chunks · {} · block volume {} · {served}",
+        output.paint(Tone::Strong, &status.name),
+        output.paint(tone, status.health.word()),
+        status.scheme,
+        bytes(status.chunk_bytes),
+        status.mode,
+        bytes(status.size_bytes),
+    ));
+}
+
+fn members(status: &ArrayStatus, output: &Output) {
+    let served = status.server.is_some();
+    let mut headings = vec!["SLOT", "DRIVE", "STATE", "ZONES full/active/empty", ">RESETS"];
+    if served {
+        headings.extend([">READ", ">WRITTEN", "ERR r/w/csum", ">SEEN"]);
+    }
+    let rows: Vec<_> = status.members.iter().map(|member| row(member, served)).collect();
+    for (number, line) in table(&headings, &rows).iter().enumerate() {
+        let tone = match number.checked_sub(1).map(|at| status.members[at].state.as_str()) {
+            None => Tone::Faint,
+            Some("online") => Tone::Good,
+            Some("rebuilding") => Tone::Warning,
+            Some(_) => Tone::Bad,
+        };
+        output.line(format_args!("  {}", output.paint(tone, line)));
+    }
+    for member in status.members.iter().filter(|member| member.state == "online") {
+        if let Some(reason) = &member.reason {
+            output.line(format_args!("  slot {}: {reason}", member.slot));
+        }
+    }
+}
+
+fn row(member: &MemberStatus, served: bool) -> Vec<String> {
+    let unknown = || "-".to_owned();
+    let zones = member.zones.map_or_else(unknown, |zones| {
+        let rest = match (zones.read_only, zones.offline) {
+            (0, 0) => String::new(),
+            (read_only, offline) => format!(" +{read_only}R +{offline}X"),
+        };
+        format!("{}/{}/{}{rest}", zones.full, zones.active, zones.empty)
+    });
+    let mut row = vec![
+        member.slot.to_string(),
+        member.drive.clone().unwrap_or_else(unknown),
+        member.state.clone(),
+        zones,
+        member.resets_max.map_or_else(unknown, |resets| resets.to_string()),
+    ];
+    match member.io.filter(|_| served && member.drive.is_some()) {
+        Some(io) => row.extend([
+            bytes(io.read_bytes),
+            bytes(io.written_bytes),
+            format!("{}/{}/{}", io.read_errors, io.write_errors, io.checksum_errors),
+            span(io.seen_ns_ago),
+        ]),
+        None if served => row.extend((0..4).map(|_| unknown())),
+        None => {}
+    }
+    row
+}
+
+fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
+    for (name, job) in [("rebuild", server.rebuild), ("scrub", server.scrub)] {
+        if let Some(job) = job {
+            output.line(format_args!("  {name:<9} {}", bar(job)));
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
+    let used = server.mapped_bytes as f64 * 100.0 / (status.size_bytes.max(1)) as f64;
+    output.line(format_args!(
+        "  space     {used:.1} % used · {} of {} segments free · write amplification {:.2}{}",
+        server.segments_free,
+        server.segments_total,
+        server.write_amplification,
+        match server.segments_leftover {
+            0 => String::new(),
+            some => format!(" · {some} segments left over by a crash"),
+        }
+    ));
+    let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
+    let lost: u64 = members_io(status).map(|io| io.unrepairable_blocks).sum();
+    if repaired + lost > 0 {
+        output.line(format_args!("  damage    {repaired} blocks repaired, {lost} lost"));
+    }
+    let cache =
+        if server.volatile_cache { "writeback (flush makes durable)" } else { "writethrough" };
+    output.line(format_args!("  writes    {cache}"));
+    output.line(format_args!(
+        "  exports   {} ({} clients, {} requests)",
+        server.exports.join(" · "),
+        server.clients,
+        server.requests
+    ));
+}
+
+fn members_io(status: &ArrayStatus) -> impl Iterator<Item = super::MemberIo> {
+    status.members.iter().filter_map(|member| member.io)
+}
+
+fn bar(job: Job) -> String {
+    let filled = usize::try_from(job.percent() / 5).unwrap_or(20).min(20);
+    format!(
+        "{}{} {} %  {}/{} segments",
+        "█".repeat(filled),
+        "░".repeat(20 - filled),
+        job.percent(),
+        job.done,
+        job.total
+    )
+}

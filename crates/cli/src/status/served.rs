@@ -1,0 +1,115 @@
+//! The status of an array that this process serves.
+
+use std::rc::Rc;
+
+use zoneweave_linux::FileDrive;
+use zoneweave_linux::nbd_server::NbdStatus;
+use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_raid::log::{self, VolumeStatus};
+use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
+
+use super::inactive::mode_word;
+use super::{
+    ArrayStatus, Counters, Health, MemberIo, MemberStatus, OtherDrive, ServerStatus, ZoneCounts,
+};
+
+/// A member's drive, what it is called, and its zones as it reports them now.
+pub(crate) struct SlotDrive {
+    pub label: String,
+    pub drive: Rc<FileDrive>,
+    pub zones: Option<Vec<ZoneInfo>>,
+}
+
+/// What the front ends know.
+pub(crate) struct FrontEnds {
+    pub uptime_ns: u64,
+    pub exports: Vec<String>,
+    pub nbd: NbdStatus,
+}
+
+/// The status of a running volume.
+pub(crate) fn served_status(
+    config: &ArrayConfig,
+    volume: VolumeStatus,
+    slots: &[Option<SlotDrive>],
+    others: Vec<OtherDrive>,
+    front_ends: FrontEnds,
+) -> ArrayStatus {
+    let members = volume.members.iter();
+    let members = members.map(|member| {
+        let slot = slots.get(usize::from(member.slot)).and_then(Option::as_ref);
+        served_member(member, slot)
+    });
+    ArrayStatus {
+        members: members.collect(),
+        name: volume.name,
+        array: volume.array,
+        scheme: volume.scheme,
+        health: match volume.health {
+            log::Health::Healthy => Health::Healthy,
+            log::Health::Degraded => Health::Degraded,
+            log::Health::Failed => Health::Failed,
+        },
+        why: volume.why,
+        action: volume.action,
+        epoch: volume.epoch,
+        size_bytes: volume.size_bytes,
+        chunk_bytes: u64::from(config.chunk_blocks) * BLOCK_BYTES as u64,
+        group_rows: config.group_rows,
+        mode: mode_word(config.tabled).to_owned(),
+        server: Some(ServerStatus {
+            uptime_ns: front_ends.uptime_ns,
+            exports: front_ends.exports,
+            clients: front_ends.nbd.connections as u64,
+            requests: front_ends.nbd.requests,
+            mapped_bytes: volume.mapped_bytes,
+            volatile_cache: volume.volatile_cache,
+            segments_total: volume.segments_total,
+            segments_free: volume.segments_free,
+            segments_leftover: volume.segments_leftover,
+            write_amplification: volume.write_amplification,
+            rebuild: volume.rebuild.map(Into::into),
+            scrub: volume.scrub.map(Into::into),
+            counters: counters(&volume.counters),
+        }),
+        others,
+    }
+}
+
+fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {
+    let zones = slot.and_then(|slot| slot.zones.as_ref());
+    let counted = slot.map(|slot| slot.drive.counters()).unwrap_or_default();
+    let failure = slot.and_then(|slot| slot.drive.failure()).map(|failure| failure.to_string());
+    MemberStatus {
+        slot: member.slot,
+        uuid: member.uuid.clone(),
+        drive: slot.map(|slot| slot.label.clone()),
+        state: member.state.to_owned(),
+        reason: failure.or_else(|| member.reason.clone()),
+        resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),
+        zones: zones.map(|zones| ZoneCounts::of(zones)),
+        io: Some(MemberIo {
+            read_bytes: counted.read_bytes(),
+            written_bytes: counted.written_bytes(),
+            read_errors: member.errors.read,
+            write_errors: member.errors.write,
+            checksum_errors: member.errors.checksum,
+            repaired_blocks: member.errors.repaired,
+            unrepairable_blocks: member.errors.unrepairable,
+            seen_ns_ago: member.seen_ns_ago,
+        }),
+    }
+}
+
+fn counters(counters: &log::Counters) -> Counters {
+    Counters {
+        user_blocks_written: counters.user_blocks_written,
+        user_blocks_read: counters.user_blocks_read,
+        relocated_blocks: counters.relocated_blocks,
+        padding_blocks: counters.padding_blocks,
+        parity_blocks: counters.parity_blocks,
+        segments_reclaimed: counters.segments_reclaimed,
+        segments_abandoned: counters.segments_abandoned,
+        degraded_reads: counters.degraded_reads,
+    }
+}
