@@ -167,7 +167,7 @@ impl CliError {
             | Self::Incomplete { .. }
             | Self::Served { .. } => Exit::Refused,
             Self::Create(CreateError::WrongCount { .. } | CreateError::NameTooLong { .. })
-            | Self::Create(CreateError::GroupRows { .. })
+            | Self::Create(CreateError::GroupRows { .. } | CreateError::Limit(_))
             | Self::Usage { .. }
             | Self::NoSuchLevel { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })

@@ -67,6 +67,15 @@ impl<'a> Progress<'a> {
     }
 }
 
+impl Progress<'_> {
+    /// The job is done, however quickly.
+    pub(crate) fn finish(self) {
+        if self.bar.is_none() && self.tenths_told.get() < 10 {
+            self.output.note(format_args!("{} 100 %", self.what));
+        }
+    }
+}
+
 impl Drop for Progress<'_> {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {

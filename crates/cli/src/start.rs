@@ -98,15 +98,16 @@ fn tell_others(others: &[OtherDrive], output: &Output) {
 }
 
 fn tell_recovery(report: &OpenReport, output: &Output) {
-    if report.leftover_segments > 0 {
-        output.note(format_args!(
-            "recovered after an interruption: {} of {} segments were unfinished, {} stripes \
-             written again, {} never acknowledged ones discarded",
-            report.leftover_segments,
-            report.segments,
-            report.rescued_stripes,
-            report.discarded_stripes
-        ));
+    let text = format!(
+        "{} of {} segments were not complete; {} stripes written again, {} that were never \
+         acknowledged discarded",
+        report.leftover_segments, report.segments, report.rescued_stripes, report.discarded_stripes
+    );
+    // An orderly stop leaves incomplete segments too: only stripes tell of an interruption.
+    if report.rescued_stripes + report.discarded_stripes > 0 {
+        output.note(format_args!("recovered after an interruption: {text}"));
+    } else {
+        output.detail(text);
     }
 }
 

@@ -3,17 +3,23 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{RESPONSE_BYTES, Request, Response};
+use super::{PROTOCOL_VERSION, RESPONSE_BYTES, Request, Response};
 use crate::error::{CliError, Exit};
 use crate::progress::Job;
 
 /// How long a server may say nothing; while it works it tells how far it is several times a
 /// second.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
+
+/// The socket of a server that was killed accepts connections, and drops them, until the kernel
+/// has ended the server's last operations: connecting is tried for up to a second.
+const CONNECT_ATTEMPTS: u32 = 50;
+const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A connection to a server.
 pub(crate) struct Client {
@@ -27,17 +33,47 @@ impl Client {
     /// # Errors
     /// If there is one and it cannot be reached.
     pub(crate) fn connect(socket: &Path) -> Result<Option<Self>, CliError> {
-        use io::ErrorKind::{ConnectionRefused, NotFound};
-        let stream = match UnixStream::connect(socket) {
-            Ok(stream) => stream,
-            // No socket, or one that a dead server left.
-            Err(error) if matches!(error.kind(), NotFound | ConnectionRefused) => return Ok(None),
-            Err(error) => return Err(broken(socket, error.to_string())),
+        use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
+        for _ in 0..CONNECT_ATTEMPTS {
+            let failed = match Self::greet(socket) {
+                Ok(client) => return client.map(Some),
+                Err(error) => error,
+            };
+            match failed.kind() {
+                // No socket, or one that a dead server left.
+                NotFound | ConnectionRefused => return Ok(None),
+                ConnectionReset | BrokenPipe => thread::sleep(CONNECT_PAUSE),
+                _ => return Err(broken(socket, failed.to_string())),
+            }
+        }
+        Err(broken(socket, "it drops every connection".to_owned()))
+    }
+
+    /// Connects and waits for the server's greeting. The outer error is the system's, the inner
+    /// one is about what the server said.
+    fn greet(socket: &Path) -> io::Result<Result<Self, CliError>> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(SILENCE_LIMIT))?;
+        stream.set_write_timeout(Some(SILENCE_LIMIT))?;
+        let mut client = Self { socket: socket.to_owned(), stream: BufReader::new(stream) };
+        let Some(line) = client.line()? else {
+            return Err(io::ErrorKind::ConnectionReset.into());
         };
-        let limit = Some(SILENCE_LIMIT);
-        let limited = stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit));
-        limited.map_err(|error| broken(socket, error.to_string()))?;
-        Ok(Some(Self { socket: socket.to_owned(), stream: BufReader::new(stream) }))
+        Ok(match serde_json::from_str(&line) {
+            Ok(Response::Hello { version: PROTOCOL_VERSION }) => Ok(client),
+            Ok(Response::Hello { version }) => Err(client.broken(&format_args!(
+                "it speaks version {version}, this program {PROTOCOL_VERSION}; use its release"
+            ))),
+            Ok(_) => Err(client.broken(&"it does not greet")),
+            Err(error) => Err(client.broken(&error)),
+        })
+    }
+
+    /// The next line; `None` at the end of the stream.
+    fn line(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        let count = (&mut self.stream).take(RESPONSE_BYTES).read_line(&mut line)?;
+        Ok((count > 0).then_some(line))
     }
 
     /// The socket.
@@ -58,12 +94,12 @@ impl Client {
         line.push(b'\n');
         self.stream.get_mut().write_all(&line).map_err(|error| self.broken(&error))?;
         loop {
-            let mut line = String::new();
-            let count = (&mut self.stream).take(RESPONSE_BYTES).read_line(&mut line);
-            if count.map_err(|error| self.broken(&error))? == 0 {
+            let received = self.line().map_err(|error| self.broken(&error))?;
+            let Some(line) = received else {
                 return Err(self.broken(&"it closed the connection; see its messages"));
-            }
+            };
             match serde_json::from_str(&line).map_err(|error| self.broken(&error))? {
+                Response::Hello { .. } => {}
                 Response::Progress { job } => progress(job),
                 Response::Done { result } => return Ok(result),
                 Response::Failed { exit, message } => {

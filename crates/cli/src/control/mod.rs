@@ -2,7 +2,7 @@
 //!
 //! The socket is named by the array's UUID, which the client reads from the superblock of any
 //! drive, so that nobody has to say where the server is. A client sends one request and reads
-//! answers until the last: any number of `progress`, then `done` or `failed`.
+//! answers until the last: `hello`, any number of `progress`, then `done` or `failed`.
 //!
 //! Fault model: only the server's own user and root get past the socket (its directory, its mode
 //! and the peer's credentials say who that is); what they send is bounded all the same.
@@ -56,10 +56,18 @@ pub(crate) enum Request {
     Scrub,
 }
 
+/// The version of requests and answers.
+pub(crate) const PROTOCOL_VERSION: u32 = 1;
+
 /// What the server answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(crate) enum Response {
+    /// Sent to every client first: somebody is there.
+    Hello {
+        /// [`PROTOCOL_VERSION`] of the server.
+        version: u32,
+    },
     /// The work goes on.
     Progress {
         /// How far it is.

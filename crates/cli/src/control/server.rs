@@ -14,7 +14,7 @@ use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
 use zoneweave_zoned::{AlignedBuffer, BlockCount};
 
 use super::service::Service;
-use super::{REQUEST_BYTES, Request, Response, directory, socket_of};
+use super::{PROTOCOL_VERSION, REQUEST_BYTES, Request, Response, directory, socket_of};
 use crate::error::{CliError, Exit};
 use crate::progress::Job;
 
@@ -122,6 +122,7 @@ impl Connection {
     }
 
     async fn run(self) -> io::Result<()> {
+        self.send(&Response::Hello { version: PROTOCOL_VERSION }).await?;
         let received = until(self.handle.sleep(REQUEST_TIME), self.receive()).await;
         let Some(line) = received.transpose()?.flatten() else { return Ok(()) };
         let request: Request = match serde_json::from_slice(&line) {

@@ -48,7 +48,9 @@ fn served(request: &Replace, client: Client, output: &Output) -> Result<ArraySta
         destroy: request.yes_destroy,
     };
     let progress = Progress::new(output, "rebuild");
-    parse_status(client.ask(&asked, |job| progress.update(job))?)
+    let status = parse_status(client.ask(&asked, |job| progress.update(job))?);
+    progress.finish();
+    status
 }
 
 fn inactive(
@@ -88,7 +90,7 @@ fn inactive(
     };
     let how_far = || started.volume.status().rebuild.map(Into::into);
     run_job(session, job, how_far, &progress)?;
-    drop(progress);
+    progress.finish();
     let mut paths = drives;
     paths.push(request.with.clone());
     let located = locate(session, &paths)?;

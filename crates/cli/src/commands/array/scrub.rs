@@ -66,7 +66,7 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
             run_job(&session, job, how_far, &progress)?.into()
         }
     };
-    drop(progress);
+    progress.finish();
     output.result("array-scrub", &found, |output| tell(&found, output));
     Ok(match (found.unrepairable, found.parity_mismatches) {
         (0, 0) => Exit::Done,

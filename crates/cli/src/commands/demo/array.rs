@@ -16,7 +16,7 @@ use super::model::{Model, contents};
 use crate::format::bytes;
 
 /// Zones of a drive, and blocks of a zone: small, so that zones are reclaimed all the time.
-const ZONES: u32 = 40;
+const ZONES: u32 = 24;
 const ZONE_BLOCKS: u32 = 256;
 
 /// Requests in flight.

@@ -1,0 +1,233 @@
+//! The real binary in a directory of its own, and a minimal NBD client.
+
+#![allow(dead_code, reason = "every test file uses its own part of this")]
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory for drives, sockets and the runtime directory.
+pub(crate) struct Place {
+    directory: TempDir,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// Asserts the exit code.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+
+    /// Asserts that the error says something.
+    #[track_caller]
+    pub(crate) fn complains(self, of: &str) -> Self {
+        assert!(self.stderr.contains(of), "{of:?} is not in {self:#?}");
+        self
+    }
+
+    /// Asserts that the result says something.
+    #[track_caller]
+    pub(crate) fn says(self, what: &str) -> Self {
+        assert!(self.stdout.contains(what), "{what:?} is not in {self:#?}");
+        self
+    }
+
+    /// The one document on stdout.
+    #[track_caller]
+    pub(crate) fn document(&self, kind: &str) -> Value {
+        let document: Value = serde_json::from_str(&self.stdout).unwrap();
+        assert_eq!(document["version"], 1);
+        assert_eq!(document["kind"], kind, "{document}");
+        document
+    }
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The command, run in the directory: relative paths mean what is in it.
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zoneweave"));
+        command
+            .args(words.split_whitespace())
+            .current_dir(self.directory.path())
+            .env("ZONEWEAVE_RUNTIME_DIR", self.path("run"))
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, words: &str) -> Ended {
+        let output = self.command(words).output().unwrap();
+        Ended {
+            code: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Six small drives, `d/drive0` to `d/drive5`.
+    pub(crate) fn with_drives() -> Self {
+        let place = Self::new();
+        place.run("emu create d --drives 6 --zones 16 --zone-capacity 256KiB").exits(0);
+        place
+    }
+
+    /// An array `vol0` of the first four.
+    pub(crate) fn with_array() -> Self {
+        let place = Self::with_drives();
+        place.run(&format!("array create vol0 {MEMBERS} --size max --chunk 4KiB")).exits(0);
+        place
+    }
+
+    /// Serves drives at `s.sock`; returns when clients can connect.
+    pub(crate) fn serve(&self, drives: &str) -> Server {
+        let mut child = self
+            .command(&format!("serve nbd {drives} --socket unix:s.sock"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut announced = String::new();
+        while !announced.contains("nbdinfo '") {
+            let read = stdout.read_line(&mut announced).unwrap();
+            if read == 0 {
+                let mut stderr = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+                panic!("the server ended: {announced}{stderr}");
+            }
+        }
+        Server { child, _stdout: stdout, announced, socket: self.path("s.sock") }
+    }
+}
+
+/// The drives of the array.
+pub(crate) const MEMBERS: &str = "d/drive0 d/drive1 d/drive2 d/drive3";
+
+/// A running server; it is killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Kept open, so that the server can print.
+    _stdout: BufReader<ChildStdout>,
+    pub(crate) announced: String,
+    socket: PathBuf,
+}
+
+impl Server {
+    pub(crate) fn client(&self) -> Nbd {
+        Nbd::connect(&self.socket, "vol0")
+    }
+
+    /// Asks the server to stop; returns what it wrote to stderr.
+    pub(crate) fn stop(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let mut stderr = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{stderr}");
+        stderr
+    }
+
+    /// Kills the server as a crash would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An NBD client that knows fixed newstyle negotiation and simple replies.
+pub(crate) struct Nbd {
+    stream: UnixStream,
+    pub(crate) size_bytes: u64,
+}
+
+impl Nbd {
+    fn connect(socket: &Path, name: &str) -> Self {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+        stream.write_all(&3_u32.to_be_bytes()).unwrap();
+        let length = u32::try_from(name.len()).unwrap();
+        let option = [&b"IHAVEOPT"[..], &1_u32.to_be_bytes(), &length.to_be_bytes()].concat();
+        stream.write_all(&[&option, name.as_bytes()].concat()).unwrap();
+        let mut export = [0; 10];
+        stream.read_exact(&mut export).unwrap();
+        let size_bytes = u64::from_be_bytes(*export.first_chunk().unwrap());
+        Self { stream, size_bytes }
+    }
+
+    fn request(&mut self, command: u16, offset: u64, length: usize, data: &[u8]) {
+        let length = u32::try_from(length).unwrap();
+        let head = [
+            &0x2560_9513_u32.to_be_bytes()[..],
+            &0_u16.to_be_bytes(),
+            &command.to_be_bytes(),
+            &7_u64.to_be_bytes(),
+            &offset.to_be_bytes(),
+            &length.to_be_bytes(),
+        ];
+        self.stream.write_all(&[&head.concat(), data].concat()).unwrap();
+        let mut reply = [0; 16];
+        self.stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..4], 0x6744_6698_u32.to_be_bytes());
+        assert_eq!(reply[4..8], [0; 4], "the request failed");
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
+        self.request(1, offset, data.len(), data);
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.request(3, 0, 0, &[]);
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, length: usize) -> Vec<u8> {
+        self.request(0, offset, length, &[]);
+        let mut data = vec![0; length];
+        self.stream.read_exact(&mut data).unwrap();
+        data
+    }
+}
+
+/// Data that differs from place to place.
+pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..length).map(|_| next()).collect()
+}

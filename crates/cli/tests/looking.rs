@@ -1,0 +1,133 @@
+//! Looking at drives that are not served: what each of them is, whatever was done to it.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+use common::{MEMBERS, Place, pattern};
+
+/// An array with some data, stopped.
+fn with_data() -> Place {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    let mut client = server.client();
+    client.write(0, &pattern(1, 1 << 20));
+    client.flush();
+    drop(client);
+    server.stop();
+    place
+}
+
+#[test]
+fn status_without_a_server_changes_nothing() {
+    let place = with_data();
+    let before = fs::read(place.path("d/drive0")).unwrap();
+    let status = place.run(&format!("--json array status {MEMBERS} --check")).exits(0);
+    let status = status.document("array-status");
+    assert_eq!(status["server"], serde_json::Value::Null);
+    assert_eq!(status["members"][3]["drive"], "d/drive3");
+    place.run("array status d/drive0 --check").exits(12).says("FAILED");
+    assert_eq!(fs::read(place.path("d/drive0")).unwrap(), before);
+}
+
+#[test]
+fn the_order_of_drives_does_not_matter() {
+    let place = with_data();
+    let status =
+        place.run("--json array status d/drive3 d/drive1 d/drive0 d/drive2 --check").exits(0);
+    assert_eq!(status.document("array-status")["members"][0]["drive"], "d/drive0");
+}
+
+#[test]
+fn missing_drives_are_named_and_counted() {
+    let place = with_data();
+    let status = place.run("array status d/drive0 d/drive1 d/drive2 --check").exits(11);
+    status.says("slot 3 missing").says("replace");
+    let status = place.run("array status d/drive0 d/drive1 d/drive2 gone --check").exits(11);
+    status.says("gone does not exist");
+    let status = place.run("array status d/drive0 d/drive1 --check").exits(12);
+    status.says("has 2 of 4 drives and needs 3");
+    place.run("array status gone").exits(3).complains("does not exist");
+}
+
+#[test]
+fn blank_foreign_and_broken_drives_each_have_their_message() {
+    let place = with_data();
+    place.run("array create other d/drive4 d/drive5 --size max").exits(0);
+    let cut = OpenOptions::new().write(true).open(place.path("d/drive3")).unwrap();
+    cut.set_len(100_000).unwrap();
+    fs::write(place.path("text"), "x".repeat(10_000)).unwrap();
+    place.run("emu create e --drives 1 --zones 16 --zone-capacity 256KiB").exits(0);
+    let line = "array status d/drive0 d/drive1 d/drive2 d/drive3 d/drive4 e/drive0 text --check";
+    let status = place.run(line).exits(11);
+    let status = status.says("d/drive4  foreign: belongs to another array");
+    let status = status.says("e/drive0  blank: holds nothing").says("cut off");
+    status.says("text  unopened: text: the file does not begin with the mark of a drive");
+    let list = place.run("--json array list d e text").exits(0).document("array-list");
+    let kinds: Vec<_> =
+        list["drives"].as_array().unwrap().iter().map(|drive| drive["kind"].clone()).collect();
+    let expected =
+        ["member", "member", "member", "no-drive", "member", "member", "blank", "no-drive"];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn a_copy_of_a_drive_is_noticed() {
+    let place = with_data();
+    fs::copy(place.path("d/drive1"), place.path("copy")).unwrap();
+    let status = place.run(&format!("array status {MEMBERS} copy --check")).exits(12);
+    status.says("the same member: one is a copy");
+    let socket = "--socket unix:s.sock";
+    place.run(&format!("serve nbd {MEMBERS} copy {socket}")).exits(4).complains("one is a copy");
+}
+
+#[test]
+fn inspection_shows_records_headers_blocks_and_damage() {
+    let place = with_data();
+    place.run("inspect d/drive0").exits(0).says("vol0 raid5 3+1 slot 0").says("header of segment");
+    place.run("inspect d/drive0 --zone 2").exits(0).says("header of segment").says("(verified)");
+    place.run("inspect d/drive0 --zone 2 --offset 1").exits(0).says("metadata\n").says("LBA");
+    place.run("inspect d/drive0 --zone 99").exits(3).complains("zones 0 to 15");
+    place.run("inspect d/drive0 --zone 2 --offset 9999").exits(3).complains("blocks 0 to 63");
+    place.run("inspect d/drive0 --offset 1").exits(2);
+    let drive = OpenOptions::new().read(true).write(true).open(place.path("d/drive0")).unwrap();
+    let mut bytes = fs::read(place.path("d/drive0")).unwrap();
+    // Damages the middle of every structured block and of every page of data that there is.
+    let blocks = bytes.chunks_mut(4096).enumerate().skip(16);
+    for (at, block) in blocks.filter(|(_, block)| block.iter().any(|byte| *byte != 0)) {
+        block[100] ^= 0xFF;
+        drive.write_at(block, at as u64 * 4096).unwrap();
+    }
+    let zone = place.run("--json inspect d/drive0 --zone 2").exits(0).document("inspect-zone");
+    let text = zone.to_string();
+    assert!(text.contains("damaged") || text.contains("DAMAGED") || text.contains("mismatch"));
+    place.run("inspect d/drive0").exits(0);
+    place.run("inspect d/drive5").exits(0).says("no superblock record");
+    place.run("inspect gone").exits(3);
+}
+
+#[test]
+fn the_checker_tells_clean_damaged_and_lost_apart() {
+    let place = with_data();
+    place.run(&format!("array check {MEMBERS}")).exits(0).says("clean");
+    place.run("array check d/drive0 d/drive1 d/drive2").exits(0).says("degraded");
+    let check = place.run("--json array check d/drive0 d/drive1 d/drive2").exits(0);
+    assert_eq!(check.document("array-check")["degraded"], true);
+    place.run("array check d/drive0 d/drive1").exits(6);
+    place.run("array check d/drive4").exits(3);
+}
+
+#[test]
+fn zone_maps_have_a_sign_for_every_zone() {
+    let place = with_data();
+    place.run("zones d/drive0 d/drive4").exits(0).says("█").says("      0  ················");
+    place.run("zones d/drive0 --by wear").exits(0).says("resets:");
+    place.run("zones d/drive0 --by valid").exits(5).complains("not being served");
+    let map = place.run("--json zones d/drive0").exits(0).document("zones");
+    assert_eq!(map["drives"][0]["zones"].as_array().unwrap().len(), 16);
+    assert_eq!(map["drives"][0]["zones"][15]["state"], "empty");
+    place.run("zones gone").exits(3);
+}

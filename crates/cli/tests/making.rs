@@ -1,0 +1,93 @@
+//! Making drives and arrays: what is refused, why, and with which exit code.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
+mod common;
+
+use std::fs;
+
+use common::{MEMBERS, Place};
+
+#[test]
+fn drives_are_sparse_files_and_never_overwritten() {
+    let place = Place::new();
+    let made = place.run("--json emu create d --drives 3 --zones 8 --zone-capacity 1MiB").exits(0);
+    let made = made.document("emu-create");
+    assert_eq!(made["capacity_bytes"], 8 << 20);
+    assert_eq!(made["drives"][2]["path"], "d/drive2");
+    let before = fs::read(place.path("d/drive0")).unwrap();
+    place.run("emu create d --drives 1").exits(4).complains("never overwritten");
+    assert_eq!(fs::read(place.path("d/drive0")).unwrap(), before);
+    fs::create_dir(place.path("e")).unwrap();
+    fs::write(place.path("e/drive1"), "precious").unwrap();
+    place.run("emu create e --drives 2").exits(4).complains("e/drive1 exists");
+    assert!(!place.path("e/drive0").exists(), "nothing is made if something is in the way");
+}
+
+#[test]
+fn unknown_words_are_wrong_usage() {
+    let place = Place::new();
+    place.run("emu create d --preset zn540").exits(2).complains("possible values: instant");
+    place.run("emu create d --zone-capacity 5000").exits(2).complains("multiple of the block size");
+    place.run("emu create d --drives 0").exits(2);
+    place.run("emu create d --zones 0").exits(1).complains("at least one zone");
+    place.run("array fial d").exits(2).complains("fail");
+    place.run("").exits(2);
+    place.run("array create vol0 --size max").exits(2).complains("DRIVE");
+}
+
+#[test]
+fn every_level_makes_the_scheme_it_names() {
+    for (level, drives, scheme) in [
+        ("raid0", 2, "raid0 2+0"),
+        ("raid1", 2, "1+1"),
+        ("raid5", 4, "raid5 3+1"),
+        ("raid6", 6, "raid6 4+2"),
+        ("raid --data 3 --parity 3", 6, "raid 3+3"),
+    ] {
+        let place = Place::with_drives();
+        let drives: Vec<_> = (0..drives).map(|number| format!("d/drive{number}")).collect();
+        let line = format!("--json array create v {} --level {level} --size max", drives.join(" "));
+        let made = place.run(&line).exits(0).document("array-create");
+        assert!(made["scheme"].as_str().unwrap().ends_with(scheme), "{made}");
+        let status = place.run(&format!("--json array status {}", drives.join(" "))).exits(0);
+        assert_eq!(status.document("array-status")["health"], "healthy");
+    }
+}
+
+#[test]
+fn impossible_arrays_are_refused_before_anything_is_touched() {
+    let place = Place::with_drives();
+    let create = |rest: &str| place.run(&format!("array create {rest}"));
+    create(&format!("v {MEMBERS} --level raid4 --size max"))
+        .exits(2)
+        .complains("parity always rotates");
+    create(&format!("v {MEMBERS} --level raid01 --size max")).exits(2).complains("raid1");
+    create(&format!("v {MEMBERS} --level raid --size max")).exits(2).complains("--data K");
+    create(&format!("v {MEMBERS} --data 2 --parity 2 --size max"))
+        .exits(2)
+        .complains("--level raid");
+    create(&format!("v {MEMBERS} --level raid --data 9 --parity 1 --size max"))
+        .exits(2)
+        .complains("needs 10 drives");
+    create("v d/drive0 --size max").exits(2).complains("at least 2 drives");
+    create(&format!("v {MEMBERS} --size 1TiB")).exits(2).complains("does not fit");
+    create(&format!("v {MEMBERS} --size 1000")).exits(2).complains("block size");
+    create(&format!("a/b {MEMBERS} --size max")).exits(2).complains("cannot be a name");
+    create("v d/drive0 d/drive1 d/drive9 --size max").exits(3).complains("d/drive9 does not exist");
+    create("v d/drive0 d/drive1 d/drive0 --size max").exits(4).complains("in use");
+    let status = place.run(&format!("array status {MEMBERS}"));
+    status.exits(3).complains("none of these drives belongs to an array");
+}
+
+#[test]
+fn drives_that_hold_something_are_destroyed_on_request_only() {
+    let place = Place::with_array();
+    let before = fs::read(place.path("d/drive2")).unwrap();
+    let again = "array create other d/drive2 d/drive4 d/drive5 --size max";
+    place.run(again).exits(4).complains("d/drive2 holds a member of array vol0");
+    assert_eq!(fs::read(place.path("d/drive2")).unwrap(), before);
+    place.run(&format!("--json {again}")).exits(4).document("error");
+    place.run(&format!("{again} --yes-destroy")).exits(0);
+    place.run("array status d/drive2 d/drive4 d/drive5 --check").exits(0).says("other  HEALTHY");
+}

@@ -1,0 +1,62 @@
+//! Verbs that need no drives, and what holds for all verbs.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
+mod common;
+
+use common::Place;
+
+#[test]
+fn the_demonstration_finds_no_difference_and_repeats_itself() {
+    let place = Place::new();
+    let demo = place.run("demo --seed 7 --json").exits(0);
+    let steps = demo.document("demo");
+    assert_eq!(steps["steps"].as_array().unwrap().len(), 7);
+    assert_eq!(demo.stdout, place.run("demo --seed 7 --json").exits(0).stdout);
+}
+
+#[test]
+fn a_benchmark_reports_configuration_memory_and_results() {
+    let place = Place::new();
+    let bench = place.run("bench --seconds 0.002 --runs 1 --region 16MiB --json -q").exits(0);
+    let bench = bench.document("bench");
+    assert_eq!(bench["results"].as_array().unwrap().len(), 18);
+    assert!(bench["memory"]["cold_memcpy_bytes_per_second"].as_f64().unwrap() > 0.0);
+    assert!(bench["machine"]["kernel"].as_str().unwrap().contains('.'));
+    place.run("bench --seconds never").exits(2).complains("no number");
+}
+
+#[test]
+fn help_pages_and_completions_name_every_verb() {
+    let place = Place::new();
+    let help = place.run("--help").exits(0);
+    let verbs = ["emu", "array", "serve", "zones", "inspect", "bench", "demo", "quickstart"];
+    for verb in verbs {
+        assert!(help.stdout.contains(verb), "{verb}");
+    }
+    place.run("man").exits(0).says("zoneweave").says("Exit codes");
+    place.run("man --directory pages").exits(0);
+    assert!(place.path("pages/zoneweave-array-replace.1").exists());
+    for shell in ["bash", "zsh", "fish"] {
+        place.run(&format!("completions {shell}")).exits(0).says("quickstart");
+    }
+    place.run("--version").exits(0).says("zoneweave ");
+}
+
+#[test]
+fn colours_are_used_when_asked_for_only() {
+    let place = Place::with_array();
+    let status = "array status d/drive0 d/drive1 d/drive2 d/drive3";
+    assert!(!place.run(status).stdout.contains('\x1b'));
+    place.run(&format!("{status} --color always")).says("\x1b[32mHEALTHY");
+    assert!(!place.run(&format!("{status} --color always --json")).stdout.contains('\x1b'));
+}
+
+#[test]
+fn errors_are_documents_too() {
+    let place = Place::new();
+    let error = place.run("array status gone --json").exits(3);
+    let error = error.document("error");
+    assert_eq!(error["exit_code"], 3);
+    assert!(error["error"].as_str().unwrap().contains("does not exist"));
+}

@@ -1,0 +1,172 @@
+//! Serving an array: what clients wrote is there whatever happens to drives and servers.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use common::{MEMBERS, Place, pattern};
+
+#[test]
+fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    assert!(
+        server.announced.contains("nbdinfo 'nbd+unix:///vol0?socket=/"),
+        "{}",
+        server.announced
+    );
+    let mut client = server.client();
+    let data = pattern(7, 3 << 20);
+    client.write(0, &data);
+    client.flush();
+    place.run("array status d/drive2 --check").exits(0).says("HEALTHY").says("write amplification");
+    let failed = place.run("--json array fail d/drive0 --slot 1").exits(0);
+    assert_eq!(failed.document("array-status")["members"][1]["state"], "failed");
+    place.run("array fail d/drive0 --slot 1").exits(0);
+    place.run("array fail d/drive0 --slot 2").exits(4).complains("lose data");
+    place.run("array fail d/drive0 --slot 9").exits(3).complains("slots 0 to 3");
+    place.run("array status d/drive0 --check").exits(11).says("DEGRADED").says("--slot 1");
+    assert_eq!(client.read(0, data.len()), data);
+    let replace = "array replace d/drive0 --slot 1 --with";
+    place.run(&format!("{replace} d/drive3 --yes-destroy")).exits(4).complains("in service");
+    place.run(&format!("{replace} d/drive1")).exits(4).complains("--yes-destroy");
+    place.run(&format!("{replace} gone")).exits(3).complains("does not exist");
+    place.run(&format!("{replace} d/drive4")).exits(0).says("HEALTHY");
+    place.run("array status d/drive4 --check").exits(0).says("d/drive4");
+    assert_eq!(client.read(0, data.len()), data);
+    let scrub = place.run("--json array scrub d/drive0").exits(0).document("array-scrub");
+    assert_eq!((&scrub["damaged"], &scrub["unrepairable"]), (&0.into(), &0.into()));
+    place.run("zones d/drive4 --by valid").exits(0).says("needed:");
+    drop(client);
+    assert!(server.stop().contains("everything acknowledged is on the drives"));
+    place.run("array check d/drive0 d/drive4 d/drive2 d/drive3").exits(0).says("clean");
+    let status = place.run("array status d/drive0 d/drive1 d/drive2 d/drive3 d/drive4").exits(0);
+    status.says("d/drive1  stale: was slot 1").says("HEALTHY");
+}
+
+#[test]
+fn what_is_served_is_protected_from_other_commands() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    place.run(&format!("array check {MEMBERS}")).exits(4).complains("being served");
+    place.run(&format!("serve nbd {MEMBERS} --socket unix:t.sock")).exits(4).complains("in use");
+    place.run(&format!("array create x {MEMBERS} --size max --yes-destroy")).exits(4);
+    place.run("array list d").exits(0).says("served");
+    place.run("inspect d/drive0").exits(0).says("vol0");
+    // With another runtime directory the server cannot be found, and nothing is forced.
+    let elsewhere = place
+        .command(&format!("array scrub {MEMBERS}"))
+        .env("ZONEWEAVE_RUNTIME_DIR", place.path("other"))
+        .output()
+        .unwrap();
+    assert_eq!(elsewhere.status.code(), Some(5));
+    let mode = |name: &str| fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("run"), 0o700);
+    let socket = fs::read_dir(place.path("run")).unwrap().next().unwrap().unwrap();
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    server.stop();
+    assert!(fs::read_dir(place.path("run")).unwrap().next().is_none(), "sockets are removed");
+}
+
+#[test]
+fn a_killed_server_loses_nothing_flushed() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    let mut client = server.client();
+    let data = pattern(3, 1 << 20);
+    client.write(4096, &data);
+    client.flush();
+    server.kill();
+    // The socket of the dead server is in the way of nothing.
+    place.run(&format!("array status {MEMBERS} --check")).exits(0).says("not served");
+    let server = place.serve("d/drive3 d/drive2 d/drive1 d/drive0");
+    assert_eq!(server.client().read(4096, data.len()), data);
+    server.stop();
+    place.run(&format!("array check {MEMBERS}")).exits(0);
+}
+
+#[test]
+fn an_array_starts_without_a_drive_and_says_so() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    let data = pattern(5, 1 << 20);
+    let mut client = server.client();
+    client.write(0, &data);
+    client.flush();
+    drop(client);
+    server.stop();
+    let server = place.serve("d/drive0 gone d/drive2 d/drive3 d/drive5");
+    assert!(server.announced.contains("DEGRADED"), "{}", server.announced);
+    assert_eq!(server.client().read(0, data.len()), data);
+    let stderr = server.stop();
+    assert!(
+        stderr.contains("gone does not exist") && stderr.contains("d/drive5: blank"),
+        "{stderr}"
+    );
+    let serve = |drives: &str| place.run(&format!("serve nbd {drives} --socket unix:s.sock"));
+    serve("d/drive0 d/drive2").exits(1).complains("has 2 of 4 drives and needs 3");
+    serve("d/drive4 d/drive5").exits(3).complains("none of these drives");
+    serve("gone").exits(3);
+    place.run("serve nbd d/drive0 --socket nowhere").exits(2).complains("unix:PATH");
+    place
+        .run(&format!("serve nbd {MEMBERS} --socket tcp:192.0.2.1:1"))
+        .exits(1)
+        .complains("without encryption");
+}
+
+#[test]
+fn everything_can_be_done_without_a_server_too() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    let data = pattern(11, 2 << 20);
+    let mut client = server.client();
+    client.write(0, &data);
+    client.flush();
+    drop(client);
+    server.stop();
+    let scrub = place.run("array scrub d/drive0 d/drive1 d/drive2").exits(4);
+    scrub.complains("slot 3 of array vol0 is missing");
+    place.run(&format!("array scrub {MEMBERS}")).exits(0).says("no damage");
+    place.run(&format!("array fail {MEMBERS} --slot 2")).exits(0).says("slot 2 failed");
+    let replace = format!("array replace {MEMBERS} --slot 2 --with");
+    place.run(&format!("{replace} d/drive2")).exits(4).complains("--yes-destroy");
+    place.run(&format!("{replace} d/drive0 --yes-destroy")).exits(4).complains("in service");
+    let done = place.run(&format!("{replace} d/drive5")).exits(0).says("HEALTHY");
+    assert!(done.stderr.contains("rebuild 100 %"), "{done:?}");
+    let members = "d/drive0 d/drive1 d/drive5 d/drive3";
+    place.run(&format!("array check {members}")).exits(0).says("clean");
+    let server = place.serve(members);
+    assert_eq!(server.client().read(0, data.len()), data);
+}
+
+#[test]
+fn quickstart_makes_what_is_missing_and_keeps_what_is_there() {
+    let place = Place::new();
+    let start = || {
+        use std::io::{BufRead, BufReader};
+        let mut child = place
+            .command("quickstart data --zones 12 --zone-capacity 256KiB --json")
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut text = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        while !text.ends_with("\n}\n") {
+            assert!(stdout.read_line(&mut text).unwrap() > 0, "{text}");
+        }
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&child),
+            rustix::process::Signal::INT,
+        )
+        .unwrap();
+        assert!(child.wait().unwrap().success());
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let (first, second) = (start(), start());
+    assert_eq!(first["kind"], "serving");
+    assert_eq!(first["status"]["array"], second["status"]["array"]);
+    assert_eq!(second["status"]["health"], "healthy");
+}
