@@ -1,7 +1,5 @@
 //! Making drives and arrays: what is refused, why, and with which exit code.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
-
 mod common;
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! Verbs that need no drives, and what holds for all verbs.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
-
 mod common;
 
 use common::Place;

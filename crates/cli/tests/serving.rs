@@ -1,7 +1,5 @@
 //! Serving an array: what clients wrote is there whatever happens to drives and servers.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
-
 mod common;
 
 use std::fs;
