@@ -1,7 +1,5 @@
 //! Looking at drives that are not served: what each of them is, whatever was done to it.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
-
 mod common;
 
 use std::fs::{self, OpenOptions};
