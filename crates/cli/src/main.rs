@@ -21,6 +21,7 @@ mod progress;
 mod session;
 mod start;
 mod status;
+mod wait;
 
 use std::process::ExitCode;
 

@@ -123,6 +123,11 @@ impl Output {
         }
     }
 
+    /// Something that happened while a server runs.
+    pub(crate) fn news(&self, text: impl Display) {
+        self.complain(text);
+    }
+
     /// Something that people must know.
     pub(crate) fn warning(&self, text: impl Display) {
         self.complain(format_args!("warning: {text}"));

@@ -13,6 +13,7 @@ use crate::output::Output;
 use crate::progress::{Job, Progress};
 use crate::session::{Access, Drives, NamedDrive, Session, offer, random_number};
 use crate::status::{OtherDrive, describe_drives};
+use crate::wait::until;
 
 /// How often a job in this process is asked how far it is.
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(100);
@@ -159,15 +160,8 @@ where
     session.executor.run(async {
         let mut work = std::pin::pin!(work);
         loop {
-            let mut pause = std::pin::pin!(session.handle.sleep(PROGRESS_PERIOD));
-            let next = std::future::poll_fn(|context| {
-                use std::task::Poll;
-                match work.as_mut().poll(context) {
-                    Poll::Ready(result) => Poll::Ready(Some(result)),
-                    Poll::Pending => pause.as_mut().poll(context).map(|()| None),
-                }
-            });
-            match next.await {
+            let pause = session.handle.sleep(PROGRESS_PERIOD);
+            match until(pause, work.as_mut()).await {
                 Some(result) => return result,
                 None => {
                     if let Some(job) = how_far() {

@@ -116,6 +116,19 @@ fn an_array_starts_without_a_drive_and_says_so() {
 }
 
 #[test]
+fn a_drive_that_is_cut_off_is_noticed_though_nobody_uses_it() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    let file = fs::OpenOptions::new().write(true).open(place.path("d/drive2")).unwrap();
+    file.set_len(4096).unwrap();
+    // Each look takes some milliseconds; the server looks once a second.
+    let noticed = (0..2000).any(|_| place.run("array status d/drive0 --check").code == 11);
+    assert!(noticed, "still healthy");
+    place.run("array status d/drive0").says("cut off").says("failed");
+    assert!(server.stop().contains("slot 2 is failed now"));
+}
+
+#[test]
 fn everything_can_be_done_without_a_server_too() {
     let place = Place::with_array();
     let server = place.serve(MEMBERS);

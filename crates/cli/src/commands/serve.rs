@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_linux::Signals;
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_runtime::Nanos;
 
 use crate::control::{ControlServer, Service};
 use crate::error::{CliError, Exit};
@@ -16,6 +17,10 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::start::{Started, start};
 use crate::status::{ArrayStatus, render};
+use crate::wait::until;
+
+/// How often a server looks after itself.
+const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -62,26 +67,15 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
         .map_err(|error| CliError::System { action: "receive signals", error })?;
     let started = start(&session, &request.drives, request.force, output)?;
     let (service, control) = put_in_service(&session, started, request, &endpoints)?;
+    // Before the status is told, which then tells of it.
+    session.handle.spawn("resume rebuild", service.clone().resume());
     let status = session.executor.run(service.status());
     announce(&status, hints, output);
-    let resumed = service.clone();
-    let resume = session.handle.spawn("resume rebuild", async move { resumed.resume().await });
-    session.executor.run(async {
-        let signal = {
-            let mut waiting = std::pin::pin!(signals.next());
-            let mut resume = Some(resume);
-            std::future::poll_fn(|context| {
-                if let Some(message) = poll_once(&mut resume, context)
-                    && let Some(message) = message
-                {
-                    output.note(message);
-                }
-                waiting.as_mut().poll(context)
-            })
-            .await
-        };
-        signal.map_err(|error| CliError::System { action: "wait for a signal", error })
-    })?;
+    let watching = watch(&session, &service, output);
+    if let Some(Err(error)) = session.executor.run(until(watching, signals.next())) {
+        return Err(CliError::System { action: "wait for a signal", error });
+    }
+    tell_news(&service, output);
     output.note("stopping: finishing the requests under way");
     control.close();
     session.executor.run(async {
@@ -94,18 +88,17 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
     Ok(Exit::Done)
 }
 
-/// The output of a task, once.
-fn poll_once<T>(
-    task: &mut Option<zoneweave_runtime::JoinHandle<T>>,
-    context: &mut std::task::Context<'_>,
-) -> Option<T> {
-    let running = task.as_mut()?;
-    match std::pin::Pin::new(running).poll(context) {
-        std::task::Poll::Ready(output) => {
-            *task = None;
-            Some(output)
-        }
-        std::task::Poll::Pending => None,
+/// Looks after the array, and tells what happens to it.
+async fn watch(session: &Session, service: &Rc<Service>, output: &Output) {
+    loop {
+        tell_news(service, output);
+        session.handle.sleep(WATCH_PERIOD).await;
+    }
+}
+
+fn tell_news(service: &Rc<Service>, output: &Output) {
+    for news in service.look_around() {
+        output.news(news);
     }
 }
 

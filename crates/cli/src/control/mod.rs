@@ -11,6 +11,7 @@ mod client;
 mod directory;
 mod server;
 mod service;
+mod watch;
 
 use std::path::PathBuf;
 

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use bytes::Bytes;
 use zoneweave_linux::nbd_server::{Endpoint, Listener};
@@ -17,6 +16,7 @@ use super::service::Service;
 use super::{PROTOCOL_VERSION, REQUEST_BYTES, Request, Response, directory, socket_of};
 use crate::error::{CliError, Exit};
 use crate::progress::Job;
+use crate::wait::until;
 
 /// Clients answered at once; more wait in the kernel.
 const CONNECTIONS: u64 = 16;
@@ -186,17 +186,7 @@ impl Connection {
     }
 }
 
-/// The output of `work`, or `None` if `end` comes first.
-async fn until<T>(end: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
-    let (mut end, mut work) = (pin!(end), pin!(work));
-    std::future::poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => end.as_mut().poll(context).map(|()| None),
-    })
-    .await
-}
-
-/// Reports an outcome as an error for clients.
+/// A result as clients get it.
 pub(super) fn remote_result<T: serde::Serialize>(value: &T) -> Result<serde_json::Value, CliError> {
     serde_json::to_value(value)
         .map_err(|error| CliError::System { action: "describe the result", error: error.into() })

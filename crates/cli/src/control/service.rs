@@ -7,13 +7,14 @@ use std::rc::Rc;
 use serde_json::Value;
 use zoneweave_linux::nbd_server::{NbdServer, NbdStatus};
 use zoneweave_linux::{FileDrive, Ring};
+use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
-use zoneweave_raid::log::{Health, Volume};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::Request;
 use super::server::remote_result;
+use super::watch::{Pace, changes};
 use crate::commands::array::create::holdings;
 use crate::error::CliError;
 use crate::progress::Job;
@@ -32,6 +33,11 @@ pub(crate) struct Service {
     others: Vec<OtherDrive>,
     nbd: RefCell<Option<NbdServer>>,
     exports: OnceCell<Vec<String>>,
+    pace: RefCell<Pace>,
+    /// Each member's state when it was last looked at.
+    states: RefCell<Vec<String>>,
+    /// What people should hear of.
+    news: RefCell<Vec<String>>,
 }
 
 impl Service {
@@ -53,6 +59,9 @@ impl Service {
             others,
             nbd: RefCell::default(),
             exports: OnceCell::new(),
+            pace: RefCell::default(),
+            states: RefCell::default(),
+            news: RefCell::default(),
         }
     }
 
@@ -113,6 +122,7 @@ impl Service {
             uptime_ns: self.handle.now().since(self.started).0,
             exports: self.exports.get().cloned().unwrap_or_default(),
             nbd: self.nbd.borrow().as_ref().map_or(NbdStatus::default(), NbdServer::status),
+            rebuild_left_ns: self.pace.borrow().left_ns(),
         };
         served_status(&self.config, self.volume.status(), &slots, self.others.clone(), front_ends)
     }
@@ -159,21 +169,50 @@ impl Service {
         }
     }
 
-    /// Goes on with a rebuild that a restart interrupted; what it came to, in words.
-    pub(crate) async fn resume(&self) -> Option<String> {
-        let rebuilding = |service: &Self| {
-            service.volume.status().members.iter().any(|member| member.state == "rebuilding")
-        };
-        if !rebuilding(self) {
-            return None;
+    /// Goes on with a rebuild that a restart interrupted.
+    pub(crate) async fn resume(self: Rc<Self>) {
+        if !self.volume.status().members.iter().any(|member| member.state == "rebuilding") {
+            return;
         }
-        Some(match self.volume.resume_rebuild().await {
-            Ok(()) if self.volume.status().health == Health::Healthy => {
-                "the interrupted rebuild is complete; the array is healthy".to_owned()
-            }
+        let text = match self.volume.resume_rebuild().await {
             Ok(()) => "the interrupted rebuild is complete".to_owned(),
             Err(error) => format!("the interrupted rebuild failed: {error}"),
-        })
+        };
+        self.news.borrow_mut().push(text);
+    }
+
+    /// Looks at everything, and returns what people should hear of.
+    pub(crate) fn look_around(self: &Rc<Self>) -> Vec<String> {
+        let status = self.volume.status();
+        self.pace.borrow_mut().sample(self.handle.now(), status.rebuild.map(Into::into));
+        for (slot, member) in status.members.iter().enumerate() {
+            if matches!(member.state, "online" | "rebuilding") && self.is_gone(slot) {
+                self.give_up(slot);
+            }
+        }
+        let mut news = self.news.take();
+        news.extend(changes(&self.states.borrow(), &status.members));
+        let states = status.members.iter().map(|member| member.state.to_owned());
+        self.states.replace(states.collect());
+        news
+    }
+
+    /// Whether a slot's drive answers no more, which nobody notices while nobody uses it.
+    fn is_gone(&self, slot: usize) -> bool {
+        let slots = self.slots.borrow();
+        slots
+            .get(slot)
+            .and_then(Option::as_ref)
+            .is_some_and(|named| named.drive.failure().is_some())
+    }
+
+    /// Takes a lost drive out of service, unless data would be lost: it may come back.
+    fn give_up(self: &Rc<Self>, slot: usize) {
+        let volume = self.volume.clone();
+        self.handle.spawn("lost drive", async move {
+            // Refused where redundancy is used up; the status says why the drive is lost anyway.
+            let _ = volume.fail(slot).await;
+        });
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct ServerStatus {
     pub segments_leftover: u32,
     pub write_amplification: f64,
     pub rebuild: Option<Job>,
+    /// At the pace of the last half minute.
+    pub rebuild_left_ns: Option<u64>,
     pub scrub: Option<Job>,
     pub counters: Counters,
 }

@@ -99,9 +99,11 @@ fn row(member: &MemberStatus, served: bool) -> Vec<String> {
 }
 
 fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
-    for (name, job) in [("rebuild", server.rebuild), ("scrub", server.scrub)] {
+    let left = server.rebuild_left_ns.map(|left| format!("  {} left", span(left)));
+    let jobs = [("rebuild", server.rebuild, left), ("scrub", server.scrub, None)];
+    for (name, job, left) in jobs {
         if let Some(job) = job {
-            output.line(format_args!("  {name:<9} {}", bar(job)));
+            output.line(format_args!("  {name:<9} {}{}", bar(job), left.unwrap_or_default()));
         }
     }
     #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]

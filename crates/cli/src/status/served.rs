@@ -25,6 +25,7 @@ pub(crate) struct FrontEnds {
     pub uptime_ns: u64,
     pub exports: Vec<String>,
     pub nbd: NbdStatus,
+    pub rebuild_left_ns: Option<u64>,
 }
 
 /// The status of a running volume.
@@ -40,8 +41,14 @@ pub(crate) fn served_status(
         let slot = slots.get(usize::from(member.slot)).and_then(Option::as_ref);
         served_member(member, slot)
     });
+    let members: Vec<_> = members.collect();
+    let why = match volume.health {
+        // The drives know better than the volume why they are lost.
+        log::Health::Degraded => Some(reasons(&members)),
+        log::Health::Healthy | log::Health::Failed => volume.why,
+    };
     ArrayStatus {
-        members: members.collect(),
+        members,
         name: volume.name,
         array: volume.array,
         scheme: volume.scheme,
@@ -50,7 +57,7 @@ pub(crate) fn served_status(
             log::Health::Degraded => Health::Degraded,
             log::Health::Failed => Health::Failed,
         },
-        why: volume.why,
+        why,
         action: volume.action,
         epoch: volume.epoch,
         size_bytes: volume.size_bytes,
@@ -69,11 +76,22 @@ pub(crate) fn served_status(
             segments_leftover: volume.segments_leftover,
             write_amplification: volume.write_amplification,
             rebuild: volume.rebuild.map(Into::into),
+            rebuild_left_ns: front_ends.rebuild_left_ns.filter(|_| volume.rebuild.is_some()),
             scrub: volume.scrub.map(Into::into),
             counters: counters(&volume.counters),
         }),
         others,
     }
+}
+
+/// What is wrong with each member that is not online.
+fn reasons(members: &[MemberStatus]) -> String {
+    let bad = members.iter().filter(|member| member.state != "online");
+    let words = bad.map(|member| match &member.reason {
+        Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
+        None => format!("slot {} {}", member.slot, member.state),
+    });
+    words.collect::<Vec<_>>().join("; ")
 }
 
 fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {

@@ -1,0 +1,18 @@
+//! Waiting for one thing while another may end the wait.
+
+use std::pin::pin;
+use std::task::Poll;
+
+/// The output of `work`, or `None` if `end` comes first; `work` is dropped then, unless it is
+/// borrowed.
+pub(crate) async fn until<T>(
+    end: impl Future<Output = ()>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let (mut end, mut work) = (pin!(end), pin!(work));
+    std::future::poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => end.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
