@@ -3,9 +3,12 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use common::{MEMBERS, Place, pattern};
+use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
@@ -153,31 +156,41 @@ fn everything_can_be_done_without_a_server_too() {
     assert_eq!(server.client().read(0, data.len()), data);
 }
 
+/// Runs a quickstart until it serves, and stops it; returns what it announced.
+fn quickstart(place: &Place) -> serde_json::Value {
+    let mut child = place
+        .command("quickstart data --zones 12 --zone-capacity 256KiB --json -q")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let mut text = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    while !text.ends_with("\n}\n") {
+        assert!(stdout.read_line(&mut text).expect("text") > 0, "{text}");
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    assert!(child.wait().expect("it is a child").success());
+    serde_json::from_str(&text).expect("a document")
+}
+
 #[test]
 fn quickstart_makes_what_is_missing_and_keeps_what_is_there() {
     let place = Place::new();
-    let start = || {
-        use std::io::{BufRead, BufReader};
-        let mut child = place
-            .command("quickstart data --zones 12 --zone-capacity 256KiB --json")
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut text = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        while !text.ends_with("\n}\n") {
-            assert!(stdout.read_line(&mut text).unwrap() > 0, "{text}");
-        }
-        rustix::process::kill_process(
-            rustix::process::Pid::from_child(&child),
-            rustix::process::Signal::INT,
-        )
-        .unwrap();
-        assert!(child.wait().unwrap().success());
-        serde_json::from_str::<serde_json::Value>(&text).unwrap()
-    };
-    let (first, second) = (start(), start());
+    let (first, second) = (quickstart(&place), quickstart(&place));
     assert_eq!(first["kind"], "serving");
     assert_eq!(first["status"]["array"], second["status"]["array"]);
     assert_eq!(second["status"]["health"], "healthy");
+}
+
+#[test]
+fn quickstart_finds_a_drive_that_replaced_another() {
+    let place = Place::new();
+    quickstart(&place);
+    fs::remove_file(place.path("data/drive2")).unwrap();
+    place.run("emu create data/spare --drives 1 --zones 12 --zone-capacity 256KiB").exits(0);
+    let members = "data/drive0 data/drive1 data/drive3";
+    place.run(&format!("array replace {members} --slot 2 --with data/spare/drive0")).exits(0);
+    let status = &quickstart(&place)["status"];
+    assert_eq!(status["health"], "healthy");
+    assert_eq!(status["members"][2]["drive"], "data/spare/drive0");
 }

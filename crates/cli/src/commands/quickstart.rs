@@ -1,9 +1,11 @@
 //! `zoneweave quickstart`: from nothing to a served array in one command, and back to it in the
 //! next.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use zoneweave_linux::FileDrive;
 
 use super::array::create::{self, Durability, Level, Mode};
 use super::emu::{self, Preset, create_quietly, drive_paths};
@@ -36,12 +38,13 @@ pub(crate) struct Quickstart {
 }
 
 pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError> {
-    let drives = drive_paths(&request.directory, request.drives);
-    if drives.iter().all(|path| path.symlink_metadata().is_err()) {
+    if find_drives(&request.directory).is_empty() {
         make_drives(&request, output)?;
     }
+    let drives = find_drives(&request.directory);
     if is_blank(&drives)? {
-        make_array(&request, &drives, output)?;
+        let first = drive_paths(&request.directory, request.drives);
+        make_array(&request, &first, output)?;
     }
     let socket = request.directory.join(format!("{}.sock", request.name));
     let serving = Nbd {
@@ -51,6 +54,22 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         force: false,
     };
     serve(&serving, &hints(&drives, &socket.display().to_string(), &request.name), output)
+}
+
+/// Every drive in the directory and the directories in it: a member that was replaced since the
+/// first start may be called anything.
+fn find_drives(directory: &Path) -> Vec<PathBuf> {
+    let entries = |directory: &Path| {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let (directories, mut files): (Vec<_>, Vec<_>) =
+        entries(directory).into_iter().partition(|path| path.is_dir());
+    files.extend(directories.iter().flat_map(|directory| entries(directory)));
+    files.retain(|path| path.is_file() && FileDrive::inspect(path).is_ok());
+    files
 }
 
 fn make_drives(request: &Quickstart, output: &Output) -> Result<(), CliError> {

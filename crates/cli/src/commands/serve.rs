@@ -174,8 +174,8 @@ fn announce(status: &ArrayStatus, hints: &[String], output: &Output) {
         for uri in &uris {
             output.line(format_args!("nbdinfo '{uri}'"));
         }
+        output.line("ready; stop with Ctrl-C");
     });
-    output.note("ready; stop with Ctrl-C");
 }
 
 #[cfg(test)]
