@@ -65,12 +65,13 @@ impl Session {
     /// Opens what can be opened.
     ///
     /// # Errors
-    /// If that is none.
+    /// If that is none, or somebody else is using one: then it is not a matter of doing without.
     pub(crate) fn open_some(&self, paths: &[PathBuf], access: Access) -> Result<Drives, CliError> {
         let mut drives = Drives::default();
         for path in paths {
             match self.open(path, access) {
                 Ok(drive) => drives.opened.push(drive),
+                Err(error @ FileDriveError::InUse { .. }) => return Err(error.into()),
                 Err(error) => {
                     drives.unopened.push(Unopened { label: path.display().to_string(), error });
                 }

@@ -60,11 +60,6 @@ pub(crate) fn start(
     output: &Output,
 ) -> Result<Started, CliError> {
     let drives = session.open_some(paths, Access::Exclusive)?;
-    let in_use = drives.unopened.iter().position(|un| is_in_use(&un.error));
-    if let Some(at) = in_use {
-        let mut unopened = drives.unopened;
-        return Err(unopened.swap_remove(at).error.into());
-    }
     let offered = offer(&drives.opened);
     let looked = session.executor.run(survey(offered.clone()));
     let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
@@ -86,10 +81,6 @@ pub(crate) fn start(
     let others = describe_drives(&drives, &report.drives);
     tell_recovery(&report, output);
     Ok(Started { volume, config: membership.config, slots, others })
-}
-
-fn is_in_use(error: &FileDriveError) -> bool {
-    matches!(error, FileDriveError::InUse { .. })
 }
 
 fn tell_others(others: &[OtherDrive], output: &Output) {

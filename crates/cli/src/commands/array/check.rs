@@ -6,7 +6,6 @@ use std::rc::Rc;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_check::{Finding, Options, Report, check};
-use zoneweave_linux::FileDriveError;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::error::{CliError, Exit};
@@ -41,10 +40,6 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     // Locked, so that no server starts meanwhile; opening changes nothing.
     let drives = session.open_some(&request.drives, Access::Exclusive)?;
     for unopened in &drives.unopened {
-        if matches!(unopened.error, FileDriveError::InUse { .. }) {
-            let path = PathBuf::from(&unopened.label);
-            return Err(FileDriveError::InUse { path }.into());
-        }
         output.warning(&unopened.error);
     }
     let labels: Vec<_> = drives.opened.iter().map(|named| named.label.clone()).collect();
