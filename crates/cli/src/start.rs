@@ -63,7 +63,8 @@ pub(crate) fn start(
     let offered = offer(&drives.opened);
     let looked = session.executor.run(survey(offered.clone()));
     let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
-    tell_others(&describe_drives(&drives, &looked.drives), output);
+    let array = membership.config.array;
+    tell_others(&describe_drives(&drives, &looked.drives, array), output);
     let options = OpenOptions { force, lineage: random_number()? };
     let (volume, report) = session.executor.run(open_array(&session.handle, offered, options))?;
     let mut slots = vec![None; membership.members.len()];
@@ -78,7 +79,7 @@ pub(crate) fn start(
             ));
         }
     }
-    let others = describe_drives(&drives, &report.drives);
+    let others = describe_drives(&drives, &report.drives, array);
     tell_recovery(&report, output);
     Ok(Started { volume, config: membership.config, slots, others })
 }

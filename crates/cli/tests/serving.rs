@@ -3,9 +3,10 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use common::{MEMBERS, Place, pattern};
 use rustix::process::{Pid, Signal, kill_process};
@@ -156,6 +157,51 @@ fn everything_can_be_done_without_a_server_too() {
     assert_eq!(server.client().read(0, data.len()), data);
 }
 
+#[test]
+fn half_of_the_drives_start_by_force_only_and_the_rest_become_strangers() {
+    let place = Place::with_drives();
+    place.run("array create vol0 d/drive0 d/drive1 --level raid1 --size max --chunk 4KiB").exits(0);
+    let server = place.serve("d/drive0 d/drive1");
+    let data = pattern(13, 1 << 20);
+    let mut client = server.client();
+    client.write(0, &data);
+    client.flush();
+    drop(client);
+    server.stop();
+    let refused = place.run("serve nbd d/drive1 --socket unix:s.sock").exits(4);
+    refused.complains("--force");
+    let server = place.serve("d/drive1 --force");
+    assert_eq!(server.client().read(0, data.len()), data);
+    server.stop();
+    let status = place.run("array status d/drive1 d/drive0 --check").exits(12);
+    status.says("left out when this array was started by force");
+    // With a second drive it is whole again, and starts by itself.
+    let server = place.serve("d/drive1 --force");
+    place.run("array replace d/drive1 --slot 0 --with d/drive0 --yes-destroy").exits(0);
+    assert_eq!(server.client().read(0, data.len()), data);
+    server.stop();
+    place.run("array status d/drive1 d/drive0 --check").exits(0);
+}
+
+#[test]
+fn clients_of_this_machine_may_use_tcp_and_another_name() {
+    let place = Place::with_array();
+    let mut child = place
+        .command(&format!("serve nbd {MEMBERS} --socket tcp:127.0.0.1:0 --export disk --json -q"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let document = announced(&mut child);
+    let uri = document["uris"][0].as_str().expect("a URI");
+    let port = uri.strip_prefix("nbd://127.0.0.1:").and_then(|rest| rest.strip_suffix("/disk"));
+    let port: u16 = port.expect("host and name").parse().expect("a port");
+    let mut greeting = [0; 8];
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a listener");
+    stream.read_exact(&mut greeting).expect("a greeting");
+    assert_eq!(&greeting, b"NBDMAGIC");
+    stop(child);
+}
+
 /// Runs a quickstart until it serves, and stops it; returns what it announced.
 fn quickstart(place: &Place) -> serde_json::Value {
     let mut child = place
@@ -163,14 +209,25 @@ fn quickstart(place: &Place) -> serde_json::Value {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary was built");
+    let document = announced(&mut child);
+    stop(child);
+    document
+}
+
+/// The document that a server prints when clients can connect.
+fn announced(child: &mut Child) -> serde_json::Value {
     let mut text = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     while !text.ends_with("\n}\n") {
         assert!(stdout.read_line(&mut text).expect("text") > 0, "{text}");
     }
+    serde_json::from_str(&text).expect("a document")
+}
+
+/// Ends a server as Ctrl-C does.
+fn stop(mut child: Child) {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
     assert!(child.wait().expect("it is a child").success());
-    serde_json::from_str(&text).expect("a document")
 }
 
 #[test]

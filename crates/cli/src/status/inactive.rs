@@ -1,7 +1,7 @@
 //! The status of an array that is not served: what its superblocks say. Nothing is started or
 //! changed.
 
-use zoneweave_raid::log::format::{MemberState, SuperblockRecord};
+use zoneweave_raid::log::format::{ArrayUuid, MemberState, SuperblockRecord};
 use zoneweave_raid::log::{DriveRole, DriveVerdict, Survey};
 use zoneweave_zoned::BLOCK_BYTES;
 
@@ -30,7 +30,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         mode: mode_word(config.tabled).to_owned(),
         server: None,
         members,
-        others: describe_drives(drives, &survey.drives),
+        others: describe_drives(drives, &survey.drives, config.array),
     })
 }
 
@@ -107,9 +107,13 @@ fn judge(
     (Health::Degraded, Some(described.join(", ")), Some(action))
 }
 
-/// Every drive that is no member, in words.
-pub(crate) fn describe_drives(drives: &Drives, verdicts: &[DriveVerdict]) -> Vec<OtherDrive> {
-    let mut others: Vec<_> = verdicts.iter().filter_map(other).collect();
+/// Every drive that is no member of the array, in words.
+pub(crate) fn describe_drives(
+    drives: &Drives,
+    verdicts: &[DriveVerdict],
+    array: ArrayUuid,
+) -> Vec<OtherDrive> {
+    let mut others: Vec<_> = verdicts.iter().filter_map(|verdict| other(verdict, array)).collect();
     others.extend(drives.unopened.iter().map(|unopened| OtherDrive {
         drive: unopened.label.clone(),
         role: "unopened".to_owned(),
@@ -118,13 +122,18 @@ pub(crate) fn describe_drives(drives: &Drives, verdicts: &[DriveVerdict]) -> Vec
     others
 }
 
-fn other(verdict: &DriveVerdict) -> Option<OtherDrive> {
+fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
     let detail = match &verdict.role {
         DriveRole::Member { .. } => return None,
         DriveRole::Stale { slot } => format!(
             "was {slot} of this array and missed writes; to use it again: zoneweave array replace \
              DRIVE... --slot {} --with {} --yes-destroy",
             slot.0, verdict.label
+        ),
+        DriveRole::Foreign { array } if *array == ours => format!(
+            "was left out when this array was started by force: it holds another history; to use \
+             it again: zoneweave array replace DRIVE... --slot I --with {} --yes-destroy",
+            verdict.label
         ),
         DriveRole::Foreign { array } => format!("belongs to another array, {array}"),
         DriveRole::Unknown => "holds data, but no array's superblock".to_owned(),
