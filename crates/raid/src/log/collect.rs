@@ -28,7 +28,8 @@ use crate::log::state::State;
 /// Blocks moved at a time.
 const BATCH_BLOCKS: usize = 512;
 
-/// Reclaims segments whenever that is needed, until the volume closes.
+/// Moves live blocks out of segments whenever that is needed, until the volume closes. What is
+/// empty then is freed by [`sweep`].
 pub(super) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let victim = {
@@ -37,28 +38,58 @@ pub(super) async fn run(core: Rc<Core>) {
             let low = state.free_segments() <= state.reserve_for(StreamKind::User) + 1;
             let stopped = state.stopped.is_some() || state.membership_dirty;
             let victim = if stopped { None } else { state.victim(low) };
-            if let Some(slot) = victim {
-                state.segments[slot].busy = true;
-            }
-            victim
+            hold(&mut state, victim)
         };
         let Some(slot) = victim else {
             core.changed.wait().await;
             continue;
         };
-        if !reclaim(&core, slot).await {
-            if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
-                segment.busy = false;
-            }
-            // Something in the array changed for the worse; what, the state says.
+        evacuate(&core, slot).await;
+        release(&core, slot);
+        // Something in the array may have changed for the worse; what, the state says.
+        core.handle.yield_now().await;
+    }
+}
+
+/// Frees segments with nothing live in them, until the volume closes. A task of its own, so that
+/// it can make room while blocks that are being moved wait for it.
+pub(super) async fn sweep(core: Rc<Core>) {
+    while !core.closing.get() {
+        let empty = {
+            let mut state = core.state.borrow_mut();
+            let stopped = state.stopped.is_some() || state.membership_dirty;
+            let empty = if stopped { None } else { state.empty_segment() };
+            hold(&mut state, empty)
+        };
+        let Some(slot) = empty else {
+            core.changed.wait().await;
+            continue;
+        };
+        if !free(&core, slot).await {
+            release(&core, slot);
             core.handle.yield_now().await;
         }
     }
 }
 
-/// Moves everything live out of a segment and frees it. `false` if the volume stopped meanwhile.
-pub(super) async fn reclaim(core: &Rc<Core>, slot: SegmentSlot) -> bool {
-    if !evacuate(core, slot).await || core.flush_members().await.is_err() {
+fn hold(state: &mut State, slot: Option<SegmentSlot>) -> Option<SegmentSlot> {
+    if let Some(slot) = slot {
+        state.segments[slot].busy = true;
+    }
+    slot
+}
+
+fn release(core: &Core, slot: SegmentSlot) {
+    if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
+        segment.busy = false;
+    }
+    core.changed.open();
+}
+
+/// Frees a segment out of which everything live was moved. `false` if something came back, or
+/// the volume stopped.
+async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    if core.flush_members().await.is_err() {
         return false;
     }
     let id = {
@@ -69,6 +100,7 @@ pub(super) async fn reclaim(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         }
         segment.phase = Phase::Dead;
         let id = segment.id;
+        state.forget_moves(slot);
         state.dead.insert(id);
         id
     };
@@ -98,7 +130,8 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let mut all_reset = true;
     for (column, zone, result) in results {
         let member = &mut state.members[column.index()];
-        if segment.phase == Phase::Dead && member.writable().is_some() {
+        // A member that failed meanwhile, or was replaced, does not have this zone any more.
+        if segment.zones[column.index()] == Some(zone) {
             member.active_zones -= u32::from(segment.holds_active_zones);
             match result {
                 Ok(()) => member.pool.add(zone.zone, zone.resets + 1),

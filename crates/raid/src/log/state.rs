@@ -74,6 +74,8 @@ pub(super) struct State {
     pub zones_to_reset: Vec<(Column, ZoneId, u64)>,
     /// Requests under way.
     pub inflight: InFlight,
+    /// What was moved out of segments that are not dead yet, so that it can be taken back.
+    pub(super) moves: Vec<Move>,
     /// Blocks waiting for user segments.
     pub user: Stream,
     /// Blocks waiting for relocation segments.
@@ -94,6 +96,19 @@ pub(super) struct State {
     pub volatile: bool,
     /// What happened so far.
     pub counters: Counters,
+}
+
+/// Blocks of the volume that point elsewhere since they were moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    /// The first block.
+    pub(super) lba: Lba,
+    /// How many, one after the other.
+    pub(super) blocks: u64,
+    /// Where they pointed, and still could.
+    pub(super) from: Pba,
+    /// Where they point now, unless they changed since.
+    pub(super) to: Pba,
 }
 
 /// What a stream's writer does next.
@@ -282,6 +297,35 @@ impl State {
             stream.open = None;
         }
         self.counters.segments_abandoned += 1;
+        self.take_back(slot);
+    }
+
+    /// Points blocks that were moved into a segment given up to where they came from, which holds
+    /// them still: then nothing has to be moved out of that segment, and it is free at once.
+    /// Otherwise failed writes in a row could use up every free segment.
+    fn take_back(&mut self, slot: SegmentSlot) {
+        let moves = std::mem::take(&mut self.moves);
+        let (back, kept): (Vec<_>, Vec<_>) =
+            moves.into_iter().partition(|moved| self.space.place(moved.to).slot == slot);
+        self.moves = kept;
+        for moved in back {
+            let was_tombstone = self.tombstones.contains_key(&moved.to);
+            for lba in moved.lba.0..moved.lba.0 + moved.blocks {
+                if self.index.get(Lba(lba)) != Some(moved.to) {
+                    continue;
+                }
+                if was_tombstone && !self.tombstones.contains_key(&moved.from) {
+                    self.add_tombstone(moved.from);
+                }
+                self.remap(Lba(lba), Some(moved.from));
+            }
+        }
+    }
+
+    /// Forgets what was moved out of a segment: it is dead, there is no way back.
+    pub(super) fn forget_moves(&mut self, from: SegmentSlot) {
+        let space = self.space;
+        self.moves.retain(|moved| space.place(moved.from).slot != from);
     }
 
     /// Takes a member out of service. Returns whether it was in service before.
@@ -388,7 +432,19 @@ impl State {
         others.map(|(_, segment)| segment.min_sequence).min().unwrap_or(u64::MAX)
     }
 
-    /// The segment whose reclaiming frees most: leftovers and damaged ones first.
+    /// A segment with nothing live in it.
+    #[must_use]
+    pub(super) fn empty_segment(&self) -> Option<SegmentSlot> {
+        let empty = |segment: &Segment| {
+            segment.valid == 0
+                && !segment.busy
+                && segment.in_flight == 0
+                && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
+        };
+        self.segments.iter().find(|(_, segment)| empty(segment)).map(|(slot, _)| slot)
+    }
+
+    /// The segment whose moving frees most: leftovers and damaged ones first.
     #[must_use]
     pub(super) fn victim(&self, low_on_space: bool) -> Option<SegmentSlot> {
         let candidates = self.segments.iter().filter(|(_, segment)| {
@@ -401,11 +457,9 @@ impl State {
         let gains = |segment: &Segment| segment.valid + stripe <= self.geometry.data_blocks();
         candidates
             .filter(|(_, segment)| {
-                evacuate(segment) || segment.valid == 0 || (low_on_space && gains(segment))
+                segment.valid > 0 && (evacuate(segment) || (low_on_space && gains(segment)))
             })
-            .min_by_key(|(slot, segment)| {
-                (segment.valid > 0, !evacuate(segment), segment.valid, *slot)
-            })
+            .min_by_key(|(slot, segment)| (!evacuate(segment), segment.valid, *slot))
             .map(|(slot, _)| slot)
     }
 

@@ -65,6 +65,7 @@ impl Volume {
             let writer = write::run(core.clone(), StreamKind::Relocation);
             core.handle.spawn("relocation writer", writer);
             core.handle.spawn("collector", collect::run(core.clone()));
+            core.handle.spawn("sweeper", collect::sweep(core.clone()));
         }
     }
 
@@ -219,7 +220,9 @@ impl BlockDevice for Volume {
 
     fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
         let core = self.core.clone();
-        Box::pin(async move { requests::write(&core, lba, data, fua).await })
+        // A task of its own: a caller that goes away must not leave a write half admitted.
+        let write = async move { requests::write(&core, lba, data, fua).await };
+        Box::pin(self.core.handle.spawn("write", write))
     }
 
     fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
@@ -228,7 +231,8 @@ impl BlockDevice for Volume {
 
     fn trim(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
         let core = self.core.clone();
-        Box::pin(async move { requests::trim(&core, lba, blocks, fua).await })
+        let trim = async move { requests::trim(&core, lba, blocks, fua).await };
+        Box::pin(self.core.handle.spawn("trim", trim))
     }
 
     fn flush(&self) -> BlockFuture<()> {

@@ -17,7 +17,7 @@ use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, Pba};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim};
 use crate::log::segment::Phase;
-use crate::log::state::{State, Step, StripePlan};
+use crate::log::state::{Move, State, Step, StripePlan};
 use crate::log::stripe::{Chunk, StripeIdentity, build};
 use crate::log::{index_run, open};
 
@@ -140,8 +140,11 @@ fn finish_stripe(
         core.note_write(*column, result.map(|_| ()));
     }
     let mut state = core.state.borrow_mut();
-    let rows = locate(&state, &plan, results);
-    state.segments[plan.slot].in_flight -= 1;
+    let segment = &mut state.segments[plan.slot];
+    segment.in_flight -= 1;
+    // What is moved into a segment that was given up meanwhile would have to be moved again.
+    let given_up = segment.phase != Phase::Open && segment.stream == StreamKind::Relocation;
+    let rows = if given_up { None } else { locate(&state, &plan, results) };
     let Some(rows) = rows else {
         state.abandon(plan.slot);
         let kind = state.segments[plan.slot].stream;
@@ -290,11 +293,17 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
     };
     if takes_effect {
         state.remap(pending.lba, Some(pba));
+        if let Origin::Relocation { from } = pending.origin {
+            state.moves.push(Move { lba: pending.lba, blocks: 1, from, to: pba });
+        }
     }
 }
 
 fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     let extent = trim.extent;
+    if let Origin::Relocation { from } = trim.origin {
+        state.moves.push(Move { lba: extent.lba, blocks: extent.blocks, from, to: pba });
+    }
     for lba in extent.lba.0..extent.lba.0 + extent.blocks {
         let lba = zoneweave_zoned::Lba(lba);
         let before = state.index.get(lba);

@@ -389,7 +389,7 @@ pub async fn verify_recovered(
 }
 
 /// Seeds that the tests run by default.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 100;
 
 fn seeds() -> Vec<u64> {
     match std::env::var("ZONEWEAVE_SEED") {

@@ -483,6 +483,7 @@ fn finish(
         dead,
         zones_to_reset: Vec::new(),
         inflight: InFlight::default(),
+        moves: Vec::new(),
         user: Stream::default(),
         relocation: Stream::default(),
         next_sequence: sequence_ceiling,
