@@ -1,10 +1,12 @@
 # What can be done here; the work is in `scripts/`. Settings, with what `make test` takes:
 #   FUZZ_SECONDS=60   seconds per fuzz target
+#   ROUNDS=20         rounds of kill -9 in the client tests
 # `make run` keeps its drives in DATA=./data.
 
 DATA ?= data
+BINARY = $(or $(CARGO_TARGET_DIR),target)/release/zoneweave
 
-.PHONY: help run test lint unit fuzz soak bench demo clean
+.PHONY: help run test lint unit fuzz clients soak bench demo clean
 
 help:
 	@echo 'make run      build, and serve an array of emulated drives in ./data over NBD'
@@ -12,6 +14,7 @@ help:
 	@echo 'make test     everything that must pass; installs what it needs (Debian)'
 	@echo 'make lint     formatting, clippy, documentation'
 	@echo 'make unit     the tests in the crates, and the laws of the repository'
+	@echo 'make clients  real NBD clients against the release build'
 	@echo 'make fuzz     every fuzz target for FUZZ_SECONDS (600), with libFuzzer where nightly is'
 	@echo 'make soak     the long form of the crash tests (hours)'
 	@echo 'make bench    measurements of this machine'
@@ -20,12 +23,12 @@ help:
 run:
 	@scripts/install-packages run
 	cargo build --release --locked -p zoneweave
-	target/release/zoneweave quickstart $(DATA)
+	$(BINARY) quickstart $(DATA)
 
 demo:
 	@scripts/install-packages run
 	cargo build --release --locked -p zoneweave
-	target/release/zoneweave demo
+	$(BINARY) demo
 
 test:
 	@scripts/install-packages test
@@ -36,6 +39,10 @@ lint:
 
 unit:
 	@scripts/test unit
+
+clients:
+	@scripts/install-packages test
+	@scripts/test release clients
 
 fuzz:
 	@scripts/fuzz

@@ -1,0 +1,173 @@
+"""Drives that do not belong: each gets its own clear message, and nothing is destroyed."""
+
+import os
+import shutil
+
+import media
+from array_under_test import Array, need
+from tagged_load import Load
+
+
+def prepared(workspace, **shape):
+    """An array with known contents, stopped."""
+    need("nbdinfo")
+    array = Array(workspace, zones=24, **shape)
+    array.serve()
+    load = Load(workspace.random, range(0, 1500), salt=1)
+    load.write(array.uri, 600)
+    array.stop()
+    return array, load
+
+
+def still_whole(array, load, where):
+    """Nothing is destroyed: the array starts, holds what it held, and the checker is content."""
+    array.serve()
+    load.verify(array.uri, where)
+    array.stop()
+    array.check()
+
+
+def says(text, *words):
+    missing = [word for word in words if word.lower() not in text.lower()]
+    assert not missing, f"expected {missing} in:\n{text}"
+
+
+def test_refusals_order_does_not_matter(workspace):
+    array, load = prepared(workspace)
+    array.serve(list(reversed(array.drives)))
+    load.verify(array.uri, "reversed")
+    assert array.health() == "healthy"
+    array.stop()
+    array.check(drives=[array.drives[at] for at in (2, 0, 3, 1)])
+
+
+def test_refusals_drive_of_another_array(workspace):
+    array, load = prepared(workspace)
+    other = Array(workspace, name="other", zones=24)
+    mixed = [*array.drives[:3], other.drives[3]]
+    array.serve(mixed)
+    says(array.last_words(), "another array", "drive3")
+    assert array.health() == "degraded"
+    load.verify(array.uri, "with a stranger")
+    array.stop()
+    # The stranger was not touched.
+    other.check()
+    text = array.zoneweave("array", "create", "third", *mixed, "--size", "max", code=4)
+    says(text, "would be destroyed", "--yes-destroy")
+    two_of_each = [*array.drives[:2], *other.drives[2:]]
+    says(array.refused(two_of_each), "drive")
+    other.check()
+    array.check(drives=array.drives[:3], code=(0, 1))
+
+
+def test_refusals_blank_drive_is_not_adopted(workspace):
+    array, load = prepared(workspace)
+    blank = workspace.drives("blank", 1, 24, "1MiB")[0]
+    array.serve([*array.drives[:3], blank])
+    assert array.health() == "degraded"
+    says(array.last_words(), "blank")
+    array.stop()
+    inspected = array.zoneweave("array", "list", blank)
+    says(inspected, "blank")
+    only_blank = workspace.drives("more", 4, 24, "1MiB")
+    says(array.refused(only_blank), "none of these drives", "array create")
+
+
+def test_refusals_stale_drive_is_not_believed(workspace):
+    array, load = prepared(workspace)
+    array.serve(array.drives[:3])
+    load.write(array.uri, 300)
+    array.stop()
+    # The fourth drive missed writes; now it comes back.
+    array.serve()
+    says(array.last_words(), "stale", "drive3")
+    assert array.health() == "degraded", array.status()
+    load.verify(array.uri, "beside a stale drive")
+    # Without consent it is not overwritten; with it, it is rebuilt.
+    refusal = array.zoneweave("array", "replace", *array.drives, "--slot", 3, "--with",
+                              array.drives[3], code=4)
+    says(refusal, "--yes-destroy")
+    array.zoneweave("array", "replace", *array.drives, "--slot", 3, "--with", array.drives[3],
+                    "--yes-destroy")
+    array.stop()
+    still_whole(array, load, "rebuilt")
+
+
+def test_refusals_smaller_drive(workspace):
+    array, load = prepared(workspace)
+    small = workspace.drives("small", 1, 12, "1MiB")[0]
+    text = array.zoneweave("array", "replace", *array.drives, "--slot", 2, "--with", small,
+                           code=(1, 4))
+    says(text, "small")
+    still_whole(array, load, "after the refusal")
+    array.serve()
+    text = array.zoneweave("array", "replace", *array.drives, "--slot", 2, "--with", small,
+                           code=(1, 4))
+    says(text, "small")
+    array.stop()
+    still_whole(array, load, "after the second refusal")
+
+
+def test_refusals_truncated_file(workspace):
+    array, load = prepared(workspace)
+    path = workspace.path(array.drives[1])
+    kept = workspace.path("kept")
+    shutil.copyfile(path, kept)
+    os.truncate(path, os.path.getsize(path) - 4096)
+    array.serve()
+    says(array.last_words(), "cut off", "drive1")
+    assert array.health() == "degraded"
+    load.verify(array.uri, "with a truncated drive")
+    array.stop()
+    # Nobody wrote to it meanwhile other than us: it is stale or whole, never wrong.
+    shutil.copyfile(kept, path)
+    array.serve()
+    load.verify(array.uri, "with the drive restored")
+    array.stop()
+
+
+def test_refusals_not_a_drive(workspace):
+    array, load = prepared(workspace)
+    path = workspace.path("letter.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("x" * 100_000)
+    says(array.zoneweave("array", "list", path), "does not begin with the mark of a drive")
+    array.serve([*array.drives[:3], path])
+    says(array.last_words(), "letter.txt", "mark of a drive")
+    array.stop()
+    says(array.refused([*array.drives[:2], path, "nowhere"]), "drive")
+
+
+def test_refusals_too_few_drives(workspace):
+    array, load = prepared(workspace)
+    text = array.refused(array.drives[:2])
+    says(text, "drive")
+    still_whole(array, load, "after the refusal")
+
+
+def test_refusals_drive_in_use(workspace):
+    array, load = prepared(workspace)
+    array.serve()
+    second = Array.__new__(Array)
+    second.__dict__.update(array.__dict__, server=None, socket=workspace.path("second.sock"))
+    says(second.refused(), "in use")
+    text = array.zoneweave("array", "check", *array.drives, code=4)
+    says(text, "served")
+    load.verify(array.uri, "beside a second server")
+    array.stop()
+    array.check()
+
+
+def test_refusals_flipped_superblock_byte(workspace):
+    array, load = prepared(workspace)
+    drive = media.Drive(workspace.path(array.drives[0]))
+    superblocks = [at for at in drive.written_blocks() if drive.kind(at) == "superblock"]
+    assert superblocks, "the drive has superblock records"
+    drive.flip(superblocks[-1], byte=60)
+    says(array.zoneweave("inspect", array.drives[0]), "damaged record")
+    array.check(code=1)
+    array.serve()
+    load.verify(array.uri, "with a flipped byte")
+    array.zoneweave("array", "scrub", array.drives[0])
+    array.stop()
+    still_whole(array, load, "after the scrub")
