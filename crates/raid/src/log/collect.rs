@@ -208,13 +208,15 @@ struct Mover {
     core: Rc<Core>,
     waiting: Vec<(BlockPlace, IndexEntry)>,
     batch: usize,
+    stripe: usize,
     under_way: VecDeque<TicketReceiver>,
 }
 
 impl Mover {
     fn new(core: &Rc<Core>) -> Self {
-        let batch = BATCH_BLOCKS.max(core.state.borrow().stripe_blocks());
-        Self { core: core.clone(), waiting: Vec::new(), batch, under_way: VecDeque::new() }
+        let stripe = core.state.borrow().stripe_blocks();
+        let batch = BATCH_BLOCKS.max(stripe);
+        Self { core: core.clone(), waiting: Vec::new(), batch, stripe, under_way: VecDeque::new() }
     }
 
     async fn add(&mut self, blocks: Vec<(BlockPlace, IndexEntry)>) -> bool {
@@ -236,13 +238,21 @@ impl Mover {
 
     /// Queues a batch, then waits for the one before the last: its stripes are full by then.
     async fn submit(&mut self, batch: Vec<(BlockPlace, IndexEntry)>) -> bool {
-        self.under_way.extend(queue_blocks(&self.core, &batch).await);
-        while self.under_way.len() > 1 {
-            if !self.wait_first().await {
-                return false;
-            }
+        let queued = queue_blocks(&self.core, &batch).await;
+        // What died meanwhile may leave less than the earlier batch's last stripe needs.
+        let short = queued.as_ref().is_some_and(|(blocks, _)| *blocks < self.stripe);
+        self.under_way.extend(queued.map(|(_, moved)| moved));
+        let filling = self.core.state.borrow().relocation.filling;
+        if short {
+            self.core.state.borrow_mut().relocation.filling = false;
+            self.core.changed.open();
         }
-        true
+        let mut going_on = true;
+        while going_on && self.under_way.len() > 1 {
+            going_on = self.wait_first().await;
+        }
+        self.core.state.borrow_mut().relocation.filling = filling;
+        going_on
     }
 
     async fn wait_first(&mut self) -> bool {
@@ -318,18 +328,19 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 async fn queue_blocks(
     core: &Rc<Core>,
     listed: &[(BlockPlace, IndexEntry)],
-) -> Option<TicketReceiver> {
+) -> Option<(usize, TicketReceiver)> {
     let places: Vec<_> = listed.iter().map(|(place, _)| *place).collect();
     let found = read_places(core, &places).await;
     let mut blocks = Vec::new();
     for ((place, entry), found) in listed.iter().zip(found) {
         let pba = core.state.borrow().space.pba(*place);
-        blocks.extend(pending_of(core, pba, entry.sequence, found));
+        blocks.extend(pending_of(core, pba, entry, found));
     }
     if blocks.is_empty() {
         return None;
     }
-    let (ticket, moved) = Ticket::new(blocks.len() as u64);
+    let count = blocks.len();
+    let (ticket, moved) = Ticket::new(count as u64);
     {
         let mut state = core.state.borrow_mut();
         for block in blocks {
@@ -347,7 +358,7 @@ async fn queue_blocks(
         }
     }
     core.changed.open();
-    Some(moved)
+    Some((count, moved))
 }
 
 enum Moving {
@@ -356,10 +367,15 @@ enum Moving {
 }
 
 /// What has to be written elsewhere for a live block at `pba`.
-fn pending_of(core: &Core, pba: Pba, listed: u64, found: Option<FoundBlock>) -> Vec<Moving> {
+fn pending_of(
+    core: &Core,
+    pba: Pba,
+    listed: &IndexEntry,
+    found: Option<FoundBlock>,
+) -> Vec<Moving> {
     let mut state = core.state.borrow_mut();
     if state.tombstones.contains_key(&pba) {
-        return moved_tombstone(&mut state, pba, listed, found);
+        return moved_tombstone(&mut state, pba, found);
     }
     match found {
         Some(FoundBlock { data, identity })
@@ -373,7 +389,10 @@ fn pending_of(core: &Core, pba: Pba, listed: u64, found: Option<FoundBlock>) -> 
             vec![Moving::Data(pending(identity, data, pba))]
         }
         // Beyond repair: what moves is the knowledge that it is lost.
-        _ => lost_blocks(&mut state, pba, listed),
+        _ if matches!(listed.kind, EntryKind::Data | EntryKind::Lost) => {
+            vec![lost_block(&state, pba, listed.lba, listed.sequence)]
+        }
+        _ => lost_blocks(&mut state, pba),
     }
 }
 
@@ -390,35 +409,32 @@ fn pending(identity: BlockIdentity, data: Bytes, from: Pba) -> PendingData {
     }
 }
 
-/// Marks the blocks of the volume that point at an unreadable block as lost. The mark has the
-/// sequence of what was lost, so that it hides older versions and newer ones hide it. Where even
-/// that is unknown it gets a new one: then an error is certain, an older version impossible.
-fn lost_blocks(state: &mut State, pba: Pba, listed: u64) -> Vec<Moving> {
-    let sequence = if listed > 0 { listed } else { state.take_sequence() };
+/// The mark that a block is lost. It has the sequence of what was lost, so that it hides older
+/// versions and newer ones hide it.
+fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
+    let data = zero_blocks(BlockCount(1));
+    let identity = BlockIdentity::new(state.seed, ContentKind::Lost, lba, sequence, &data);
+    Moving::Data(pending(identity, data, from))
+}
+
+/// Marks the blocks of the volume that point at an unreadable block of which nothing is known.
+/// They get a new sequence: then an error is certain, an older version impossible.
+fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
+    let sequence = state.take_sequence();
     let lbas = (0..state.config.volume_blocks).map(Lba);
     let pointing = lbas.filter(|lba| state.index.get(*lba) == Some(pba));
-    let lost = pointing.map(|lba| {
-        let data = zero_blocks(BlockCount(1));
-        let identity = BlockIdentity::new(state.seed, ContentKind::Lost, lba, sequence, &data);
-        Moving::Data(pending(identity, data, pba))
-    });
-    lost.collect()
+    pointing.map(|lba| lost_block(state, pba, lba, sequence)).collect()
 }
 
 /// The extents of a tombstone block that are still needed, cut to what points at it. Extents
 /// older than every other segment are not: there is nothing left that they could hide.
-fn moved_tombstone(
-    state: &mut State,
-    pba: Pba,
-    listed: u64,
-    found: Option<FoundBlock>,
-) -> Vec<Moving> {
+fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Vec<Moving> {
     let array = state.config.array;
     let blocks = state.config.volume_blocks;
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     let slot = state.space.place(pba).slot;
     let oldest = state.oldest_sequence(slot);
-    let Some(tombstone) = decoded else { return lost_blocks(state, pba, listed) };
+    let Some(tombstone) = decoded else { return lost_blocks(state, pba) };
     let mut moving = Vec::new();
     for extent in tombstone.extents {
         for run in runs_pointing_at(state, extent, pba) {

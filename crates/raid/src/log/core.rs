@@ -43,6 +43,8 @@ pub(super) struct Core {
     pub scrub_progress: Cell<Option<Progress>>,
     /// Whether the relocation tasks run.
     pub relocating: Cell<bool>,
+    /// Whether new writes are refused, because the volume is being closed.
+    pub(super) refusing: Cell<bool>,
     /// Whether the background tasks shall end.
     pub closing: Cell<bool>,
 }
@@ -64,6 +66,7 @@ impl Core {
             rebuild_progress: Cell::new(None),
             scrub_progress: Cell::new(None),
             relocating: Cell::new(false),
+            refusing: Cell::new(false),
             closing: Cell::new(false),
         })
     }
@@ -107,7 +110,6 @@ impl Core {
             let member = &mut state.members[column.index()];
             match result {
                 Ok(()) => {
-                    member.write_failures_in_row = 0;
                     member.seen = self.handle.now();
                     None
                 }

@@ -21,7 +21,9 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
         return;
     }
     make_room_for_active_zones(core).await;
-    let Some((slot, header)) = allocate(&mut core.state.borrow_mut(), kind) else { return };
+    let allocated = allocate(&mut core.state.borrow_mut(), kind);
+    let Some((slot, header)) = allocated else { return };
+    let _held = crate::log::write::Hold::new(core, slot);
     let array = core.state.borrow().config.array;
     let block = header.encode(array);
     let writes = header.zones.iter().enumerate().filter_map(|(column, zone)| {
@@ -101,7 +103,21 @@ async fn make_room_for_active_zones(core: &Rc<Core>) {
         leftovers.map(|(slot, _)| slot).collect::<Vec<_>>()
     };
     for slot in victims {
-        finish_zones(core, slot).await;
+        let unchanged = {
+            let mut state = core.state.borrow_mut();
+            let State { segments, seals, .. } = &mut *state;
+            let segment = segments.get_mut(slot).filter(|segment| {
+                segment.phase == Phase::Leftover && !segment.busy && seals.contains_key(&segment.id)
+            });
+            segment.map(|segment| segment.busy = true)
+        };
+        if unchanged.is_some() {
+            finish_zones(core, slot).await;
+            if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
+                segment.busy = false;
+            }
+            core.changed.open();
+        }
     }
 }
 

@@ -105,6 +105,18 @@ pub(super) enum PendingBlock {
     Tombstone(Vec<PendingTrim>),
 }
 
+impl PendingBlock {
+    /// The oldest sequence in it.
+    pub(super) fn oldest_sequence(&self) -> u64 {
+        match self {
+            Self::Data(pending) => pending.sequence,
+            Self::Tombstone(trims) => {
+                trims.iter().map(|trim| trim.extent.sequence).min().unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
 /// A queue of blocks and the segment they go to.
 #[derive(Default)]
 pub(super) struct Stream {

@@ -100,6 +100,11 @@ pub(super) async fn replace(
     {
         let mut state = core.state.borrow_mut();
         let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
+        if device.geometry().volatile_cache && !state.volatile {
+            // Users were told that there is no cache: it must not show.
+            state.volatile = true;
+            state.fua_always = true;
+        }
         let mut member = Member::new(entry, Some(device));
         member.seen = core.handle.now();
         for info in &zones {

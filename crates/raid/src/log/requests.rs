@@ -38,7 +38,7 @@ async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
     if scarce {
         open::raise_ceilings(core).await;
     }
-    if core.closing.get() {
+    if core.closing.get() || core.refusing.get() {
         return Err(BlockError::ShuttingDown);
     }
     match core.state.borrow().stopped {

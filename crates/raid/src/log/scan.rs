@@ -36,11 +36,14 @@ pub(super) async fn load_span(
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     let reads = columns.iter().map(|column| index_run::read(core, slot, span, *column));
     let found = futures_util::future::join_all(reads).await;
-    let found: Option<Vec<_>> = found.into_iter().collect();
-    let entries = match found {
-        Some(entries) => entries,
-        None => scan_span(core, slot, span).await,
-    };
+    let mut entries = Vec::with_capacity(found.len());
+    if found.iter().any(Option::is_none) {
+        // Only the columns whose every list is damaged are taken from the blocks.
+        let scanned = scan_span(core, slot, span).await;
+        entries.extend(found.into_iter().zip(scanned).map(|(list, scan)| list.unwrap_or(scan)));
+    } else {
+        entries.extend(found.into_iter().flatten());
+    }
     enter_table(core, slot, span, &entries);
     entries
 }

@@ -14,7 +14,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{CODED_BYTES, EntryKind, Oob};
+use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob};
 use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
@@ -24,6 +24,7 @@ use crate::log::recover::assemble::read_records;
 use crate::log::recover::read_header;
 use crate::log::scan::load_span;
 use crate::log::segment::Phase;
+use crate::log::state::State;
 use crate::log::status::Progress;
 
 /// What a scrub found.
@@ -50,20 +51,19 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
     let lost_before = unrepairable(core);
     let mut report = ScrubReport::default();
     scrub_superblocks(core, &mut report).await?;
-    let slots: Vec<_> = {
+    let (closed, slots) = {
         let mut state = core.state.borrow_mut();
-        let open: Vec<_> = [state.user.open, state.relocation.open].into_iter().flatten().collect();
-        for slot in &open {
+        let closed = close_open_segments(&mut state, |_| true);
+        for slot in &closed {
             // Held until it was looked at.
             state.segments[*slot].busy = true;
-            state.abandon(*slot);
         }
-        state.segments.iter().map(|(slot, _)| slot).collect()
+        (closed, state.segments.iter().map(|(slot, _)| slot).collect::<Vec<_>>())
     };
     let mut progress = Progress { done: 0, total: slots.len() as u64 };
     for slot in slots {
         core.scrub_progress.set(Some(progress));
-        scrub_slot(core, slot, &mut report).await;
+        scrub_slot(core, slot, closed.contains(&slot), &mut report).await;
         progress.done += 1;
     }
     core.scrub_progress.set(None);
@@ -72,10 +72,25 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
         if let Some(reason) = core.state.borrow().stopped {
             return Err(reason);
         }
+        close_open_segments(&mut core.state.borrow_mut(), |segment| segment.damaged);
+        core.changed.open();
         core.changed.wait().await;
     }
     report.unrepairable = unrepairable(core) - lost_before;
     core.state.borrow().stopped.map_or(Ok(report), Err)
+}
+
+/// Gives up open segments, so that they hold still; returns which.
+fn close_open_segments(
+    state: &mut State,
+    wanted: impl Fn(&crate::log::segment::Segment) -> bool,
+) -> Vec<SegmentSlot> {
+    let open = [state.user.open, state.relocation.open].into_iter().flatten();
+    let open: Vec<_> = open.filter(|slot| wanted(&state.segments[*slot])).collect();
+    for slot in &open {
+        state.abandon(*slot);
+    }
+    open
 }
 
 fn unrepairable(core: &Core) -> u64 {
@@ -113,24 +128,21 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
 }
 
 /// Scrubs the segment in a slot, if there still is one that holds still.
-async fn scrub_slot(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) {
+async fn scrub_slot(core: &Rc<Core>, slot: SegmentSlot, held: bool, report: &mut ScrubReport) {
     while core.state.borrow().segments.get(slot).is_some_and(|segment| segment.in_flight > 0) {
         core.changed.wait().await;
     }
-    let ours = {
+    {
         let mut state = core.state.borrow_mut();
         let Some(segment) = state.segments.get_mut(slot) else { return };
         let settled = matches!(segment.phase, Phase::Sealed | Phase::Leftover);
-        let held = segment.busy && segment.phase == Phase::Leftover;
         if !settled || (segment.busy && !held) {
             // It is being reclaimed or rebuilt, which reads and verifies it as well, or it was
             // opened since the scrub began.
             return;
         }
         segment.busy = true;
-        true
-    };
-    assert!(ours, "held by this scrub");
+    }
     let pin = Pin::new(core, slot);
     let damaged = scrub_segment(core, slot, report).await;
     drop(pin);
@@ -252,6 +264,9 @@ async fn scrub_group(
             for within in 0..geometry.chunk_blocks() {
                 let block = geometry.block_of(Row(row), within);
                 let listed = entries[column.index()].get((block.0 - span_first) as usize);
+                let in_group =
+                    |entry: &&IndexEntry| usize::from(entry.stripe_in_group) < rows.len();
+                let listed = listed.filter(in_group);
                 let Some(entry) = listed.filter(|entry| entry.kind != EntryKind::Empty) else {
                     continue;
                 };

@@ -170,7 +170,8 @@ impl State {
     /// How many members hold nothing that counts.
     #[must_use]
     pub(super) fn lost_members(&self) -> usize {
-        let lost = |member: &&Member| member.writable().is_none();
+        let lost =
+            |member: &&Member| member.device.is_none() || member.entry.state != MemberState::Online;
         self.members.iter().filter(lost).count()
     }
 
@@ -252,8 +253,11 @@ impl State {
         let blocks: Vec<_> = stream.queue.drain(..taken).collect();
         // While any durable write waits, stripes are durable: cheap, and never too little.
         let fua = always || stream.fua > 0;
+        let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min().unwrap_or(u64::MAX);
         let segment = &mut self.segments[slot];
         segment.in_flight += 1;
+        // Whether or not the stripe comes to count: a crash may find it on media.
+        segment.min_sequence = segment.min_sequence.min(oldest);
         if let Some(cursor) = &mut segment.cursor {
             cursor.next_row += 1;
         }
@@ -325,7 +329,10 @@ impl State {
     /// Forgets what was moved out of a segment: it is dead, there is no way back.
     pub(super) fn forget_moves(&mut self, from: SegmentSlot) {
         let space = self.space;
-        self.moves.retain(|moved| space.place(moved.from).slot != from);
+        // Nor may anything be taken back from the segment that has its slot next.
+        self.moves.retain(|moved| {
+            space.place(moved.from).slot != from && space.place(moved.to).slot != from
+        });
     }
 
     /// Takes a member out of service. Returns whether it was in service before.
@@ -355,7 +362,7 @@ impl State {
     /// Stops writes where too few members are left for them to be safe.
     pub(super) fn stop_if_too_few(&mut self) {
         let lost = self.lost_members();
-        let left = self.scheme().columns() - lost;
+        let left = self.members.iter().filter(|member| member.writable().is_some()).count();
         if lost > self.scheme().parity() {
             self.stopped = Some("more drives are lost than the redundancy covers");
         } else if left * 2 <= self.scheme().columns() && !self.forced {

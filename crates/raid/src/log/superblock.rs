@@ -102,7 +102,8 @@ impl SuperblockLog {
         mut switch: bool,
     ) -> Result<(), &'static str> {
         loop {
-            let was_dirty = prepare_epoch(&mut core.state.borrow_mut())?;
+            let prepared = prepare_epoch(&mut core.state.borrow_mut());
+            let was_dirty = prepared.inspect_err(|_| core.changed.open())?;
             let members = core.state.borrow().writable_members();
             let writes = members.iter().map(|(column, device)| async {
                 (*column, self.write_member(core, *column, device, body, switch).await)
@@ -169,6 +170,9 @@ impl SuperblockLog {
         let room = cursor.next < capacity;
         let bodies =
             if room && !switch { vec![body.clone()] } else { snapshot(&core.state.borrow(), body) };
+        if bodies.len() > capacity as usize {
+            return Err(Status::CapacityExceeded);
+        }
         let old = (!room || switch).then_some(cursor.zones[cursor.current]);
         if old.is_some() {
             cursor.current = 1 - cursor.current;
@@ -178,7 +182,6 @@ impl SuperblockLog {
             }
             // Until the old zone is reset it is the dirty one.
             cursor.other_dirty = true;
-            assert!(bodies.len() < capacity as usize, "a snapshot of {} records", bodies.len());
         }
         let last = bodies.len() - 1;
         for (at, body) in bodies.into_iter().enumerate() {

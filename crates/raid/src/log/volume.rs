@@ -92,7 +92,9 @@ impl Volume {
             if state.members[column.index()].writable().is_none() {
                 return Ok(());
             }
-            if state.lost_members() >= state.scheme().parity() {
+            let online = state.members[column.index()].entry.state
+                == crate::log::format::MemberState::Online;
+            if online && state.lost_members() >= state.scheme().parity() {
                 return Err(AdminError::WouldLoseData { slot: column });
             }
         }
@@ -140,6 +142,7 @@ impl Volume {
     /// # Errors
     /// If the last flush failed.
     pub async fn close(&self) -> Result<(), BlockError> {
+        self.core.refusing.set(true);
         while !self.core.state.borrow().inflight.is_empty() {
             self.core.changed.wait().await;
         }

@@ -41,6 +41,7 @@ pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
 
 /// No write enters a group before the one before it is durable.
 async fn end_group(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) {
+    let _held = Hold::new(core, slot);
     let flush = !core.state.borrow().fua_always;
     if flush && core.flush_members().await.is_err() {
         return;
@@ -137,6 +138,9 @@ fn finish_stripe(
     results: &[(Column, Result<ZoneAddress, Status>)],
 ) {
     for (column, result) in results {
+        if result.is_ok() {
+            core.state.borrow_mut().members[column.index()].write_failures_in_row = 0;
+        }
         core.note_write(*column, result.map(|_| ()));
     }
     let mut state = core.state.borrow_mut();
@@ -315,5 +319,25 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
         if takes_effect {
             state.remap(lba, Some(pba));
         }
+    }
+}
+
+/// Keeps a segment from being reclaimed while its header or an index run is written.
+pub(super) struct Hold {
+    core: Rc<Core>,
+    slot: crate::log::index::SegmentSlot,
+}
+
+impl Hold {
+    pub(super) fn new(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) -> Self {
+        core.state.borrow_mut().segments[slot].in_flight += 1;
+        Self { core: core.clone(), slot }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.core.state.borrow_mut().segments[self.slot].in_flight -= 1;
+        self.core.changed.open();
     }
 }

@@ -246,7 +246,7 @@ pub fn index_seeds() -> Vec<Vec<u8>> {
 pub fn tombstone_seeds() -> Vec<Vec<u8>> {
     let extents = vec![
         TrimExtent { lba: Lba(0), blocks: 1 << 40, sequence: 1 },
-        TrimExtent { lba: Lba(99), blocks: 1, sequence: u64::MAX },
+        TrimExtent { lba: Lba(99), blocks: 1, sequence: (1 << 62) - 1 },
     ];
     vec![TombstoneBlock { extents }.encode(ARRAY).to_vec()]
 }

@@ -8,6 +8,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 
+use super::superblock::NUMBER_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::layout::{Column, MAX_COLUMNS, Scheme};
 use crate::log::geometry::SegmentGeometry;
@@ -121,6 +122,10 @@ impl SegmentHeader {
             2 => StreamKind::Relocation,
             _ => return Err(FormatError::Field { field: "stream" }),
         };
+        let numbers = [raw.segment, raw.generation, raw.epoch];
+        if numbers.iter().any(|number| number.get() >= NUMBER_LIMIT) {
+            return Err(FormatError::Field { field: "segment" });
+        }
         if raw.tabled > 1 || raw.rotation != 0 || raw.inline_metadata != 0 {
             return Err(FormatError::Field { field: "layout" });
         }

@@ -9,6 +9,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 
+use super::superblock::NUMBER_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Column, MAX_COLUMNS};
 
@@ -189,6 +190,9 @@ fn encode_entry(entry: &IndexEntry) -> RawEntry {
 
 fn decode_entry(bytes: &[u8]) -> Result<IndexEntry, FormatError> {
     let raw = RawEntry::ref_from_bytes(bytes).map_err(|_| FormatError::Field { field: "entry" })?;
+    if raw.sequence.get() >= NUMBER_LIMIT {
+        return Err(FormatError::Field { field: "entry sequence" });
+    }
     Ok(IndexEntry {
         sequence: raw.sequence.get(),
         lba: Lba(u64::from(raw.lba_low.get()) | u64::from(raw.lba_high) << 32),

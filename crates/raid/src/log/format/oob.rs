@@ -30,6 +30,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{Lba, OOB_BYTES};
 
 use super::Seed;
+use super::superblock::NUMBER_LIMIT;
 use crate::layout::{Column, Role};
 
 /// How many leading bytes of the record are erasure-coded with the data.
@@ -122,7 +123,7 @@ impl BlockIdentity {
         let coded: Coded = zerocopy::transmute!(*bytes);
         Some(Self {
             lba: Lba(coded.lba.get()),
-            sequence: coded.sequence.get(),
+            sequence: Some(coded.sequence.get()).filter(|sequence| *sequence < NUMBER_LIMIT)?,
             data_checksum: coded.data_checksum.get(),
             kind: ContentKind::of(coded.kind.get())?,
         })

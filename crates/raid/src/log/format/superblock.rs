@@ -16,6 +16,10 @@ use super::index::LBA_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Column, MAX_COLUMNS, Scheme};
 
+/// Sequences, segment numbers, epochs and the like stay below: a number beyond was never given
+/// out, and calculating with it could overflow.
+pub(super) const NUMBER_LIMIT: u64 = 1 << 62;
+
 /// 128 random bits.
 pub type Uuid = [u8; 16];
 
@@ -348,6 +352,10 @@ impl SuperblockRecord {
         let columns = config.scheme.columns();
         if usize::from(raw.slot) >= columns {
             return Err(FormatError::Field { field: "slot" });
+        }
+        let numbers = [raw.sequence_ceiling, raw.segment_ceiling, raw.epoch, raw.record_sequence];
+        if numbers.iter().any(|number| number.get() >= NUMBER_LIMIT) {
+            return Err(FormatError::Field { field: "ceiling" });
         }
         let members = raw.members[..columns].iter().map(decode_member);
         Ok(Self {

@@ -8,6 +8,7 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba};
 
+use super::superblock::NUMBER_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 
 const EXTENT: usize = size_of::<RawExtent>();
@@ -77,7 +78,7 @@ impl TombstoneBlock {
                 .map_err(|_| FormatError::Field { field: "extent" })?;
             let (lba, blocks) = (raw.lba.get(), raw.blocks.get());
             match lba.checked_add(blocks) {
-                Some(end) if end <= volume_blocks => {
+                Some(end) if end <= volume_blocks && raw.sequence.get() < NUMBER_LIMIT => {
                     Ok(TrimExtent { lba: Lba(lba), blocks, sequence: raw.sequence.get() })
                 }
                 _ => Err(FormatError::Field { field: "extent" }),

@@ -69,6 +69,15 @@ pub enum OpenError {
         /// Members in all.
         total: usize,
     },
+    /// Halves of the array were started apart, both with force.
+    #[error(
+        "the drives of array {name} were started apart and hold two histories: offer only those \
+         whose history is to go on"
+    )]
+    TwoHistories {
+        /// The array's name.
+        name: String,
+    },
     /// Two drives say they are the same member.
     #[error("{first} and {second} say they are the same member: one is a copy; leave one out")]
     Duplicate {
@@ -333,14 +342,7 @@ fn choose<'a>(
     let array = most_common(records.iter().map(|record| record.config.array));
     let array = array.ok_or(OpenError::NoArray)?;
     let ours: Vec<_> = records.into_iter().filter(|r| r.config.array == array).collect();
-    // Among equally many, the lineage that was written to last.
-    let lineage = ours
-        .iter()
-        .max_by_key(|record| {
-            let carriers = ours.iter().filter(|other| other.lineage == record.lineage).count();
-            (carriers, record.epoch, record.record_sequence)
-        })
-        .map_or(0, |record| record.lineage);
+    let lineage = choose_lineage(&ours)?;
     let ours: Vec<_> = ours.into_iter().filter(|r| r.lineage == lineage).collect();
     let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
     for record in &ours {
@@ -358,9 +360,21 @@ fn choose<'a>(
         let listed = record.members.iter().filter(|member| member.state != MemberState::Failed);
         listed.filter(|member| ours.iter().any(|own| own.member == member.uuid)).count()
     };
-    let attended = versions.values().rev().find(|carriers| present(carriers[0]) * 2 > total);
-    if let Some(carriers) = attended {
-        return Ok((latest(carriers), false));
+    // A commit counts once every member that its table calls in service has it: a version that
+    // some of those here do not carry never counted, and older ones may be gone back to.
+    let may_have_counted = |record: &SuperblockRecord| {
+        let in_service = |own: &&&SuperblockRecord| {
+            record.members.iter().any(|m| m.uuid == own.member && m.state != MemberState::Failed)
+        };
+        ours.iter().filter(in_service).all(|own| own.epoch >= record.epoch)
+    };
+    for carriers in versions.values().rev() {
+        if present(carriers[0]) * 2 > total {
+            return Ok((latest(carriers), false));
+        }
+        if may_have_counted(carriers[0]) {
+            break;
+        }
     }
     let last = versions.values().next_back().expect("at least one record");
     let record = latest(last);
@@ -372,6 +386,22 @@ fn choose<'a>(
         return Err(too_few(record, present));
     }
     Err(OpenError::NoQuorum { name, present, total })
+}
+
+/// The history that went on: the one with an epoch above all epochs of the others, which a forced
+/// start makes. Two that both went on cannot be told apart here.
+fn choose_lineage(records: &[&SuperblockRecord]) -> Result<u64, OpenError> {
+    let mut epochs: BTreeMap<u64, u64> = BTreeMap::new();
+    for record in records {
+        let epoch = epochs.entry(record.lineage).or_default();
+        *epoch = (*epoch).max(record.epoch);
+    }
+    let last = epochs.values().max().copied().unwrap_or(0);
+    let mut latest = epochs.iter().filter(|(_, epoch)| **epoch == last);
+    match (latest.next(), latest.next()) {
+        (Some((lineage, _)), None) => Ok(*lineage),
+        _ => Err(OpenError::TwoHistories { name: records[0].config.name.clone() }),
+    }
 }
 
 fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
@@ -447,7 +477,7 @@ fn finish(
     forced: Option<u64>,
 ) -> Result<Assembly, OpenError> {
     let config = chosen.config.clone();
-    let (geometry, _) = check_shape(
+    let (geometry, entry_bytes) = check_shape(
         config.scheme,
         config.zone_capacity,
         config.zones,
@@ -476,7 +506,7 @@ fn finish(
         membership_dirty: false,
         forced: forced.is_some(),
         stopped: None,
-        index: Index::new(config.volume_blocks, config.entry_bytes),
+        index: Index::new(config.volume_blocks, config.entry_bytes.max(entry_bytes)),
         tombstones: BTreeMap::new(),
         segments: SegmentTable::new(segment_slots(&config)),
         seals,
@@ -490,7 +520,7 @@ fn finish(
         sequence_ceiling,
         next_segment: segment_ceiling,
         segment_ceiling,
-        ceilings_to_record: (0, 0),
+        ceilings_to_record: (sequence_ceiling, segment_ceiling),
         fua_always: writethrough && volatile,
         volatile,
         counters: Counters::default(),

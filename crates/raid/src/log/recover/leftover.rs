@@ -60,6 +60,12 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let resolved = resolve_group(core, slot, last.clone(), &last_scans, &counts).await;
     let weak = take_weak(slot, &geometry, &last, resolved, &verdicts, &mut entries);
     enter(core, slot, &entries);
+    {
+        let mut state = core.state.borrow_mut();
+        let segment = &mut state.segments[slot];
+        let oldest = weak.iter().map(|block| block.entry.sequence).min().unwrap_or(u64::MAX);
+        segment.min_sequence = segment.min_sequence.min(oldest);
+    }
     let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count() as u64;
     Judgement {
         new_seal: known.is_none().then(|| seal(core, slot, last.start, &verdicts)),

@@ -128,7 +128,15 @@ async fn publish(
     rescue(core, &candidates).await?;
     core.flush_members().await?;
     for seal in seals {
-        core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
+        {
+            let mut state = core.state.borrow_mut();
+            // It may be gone already: then there is nothing left to decide on.
+            let there = state.segments.iter().any(|(_, segment)| segment.id == seal.segment);
+            if !there {
+                continue;
+            }
+            state.seals.insert(seal.segment, seal.clone());
+        }
         core.superblock.commit(core, RecordBody::Seal(seal)).await?;
     }
     let mut state = core.state.borrow_mut();
