@@ -1,5 +1,7 @@
 //! The array of the demonstration, and what is done to it.
 
+use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use zoneweave_check::{Newest, Options, check};
@@ -219,7 +221,7 @@ impl Array {
         self.volume.clone().expect("the array was started")
     }
 
-    fn offer(&self, slots: std::ops::Range<usize>) -> Vec<OfferedDrive> {
+    fn offer(&self, slots: Range<usize>) -> Vec<OfferedDrive> {
         let handle = self.executor.handle();
         let offered = |slot: usize| OfferedDrive {
             device: self.drives[slot].attach(&handle) as Rc<dyn ZonedDevice>,
@@ -319,15 +321,18 @@ async fn write_random(
 ) -> Result<u64, String> {
     let mut random = Random::new(seed);
     let places = Semaphore::new(DEPTH);
-    let failed: Rc<std::cell::RefCell<Option<String>>> = Rc::default();
+    // Requests in flight together do not overlap: clients that let them are promised no order.
+    let busy: Rc<RefCell<Vec<Range<u64>>>> = Rc::default();
+    let failed: Rc<RefCell<Option<String>>> = Rc::default();
     let mut written = 0;
     while written < blocks {
         let place = places.acquire().await;
         if let Some(problem) = failed.take() {
             return Err(problem);
         }
-        let first = random.below(model.blocks());
-        let count = (1 + random.below(REQUEST_BLOCKS)).min(model.blocks() - first);
+        let range = draw_range(&mut random, model.blocks(), &busy.borrow());
+        busy.borrow_mut().push(range.clone());
+        let (first, count) = (range.start, range.end - range.start);
         let trim = random.per_mille(50);
         let version = if trim { 0 } else { model.draw() };
         model.write(first, count, version);
@@ -336,15 +341,27 @@ async fn write_random(
         } else {
             volume.write(Lba(first), vec![contents(version, first, count)], false)
         };
-        let failed = failed.clone();
+        let (failed, busy) = (failed.clone(), busy.clone());
         handle.spawn("demo request", async move {
             if let Err(error) = request.await {
                 failed.replace(Some(error.to_string()));
             }
+            busy.borrow_mut().retain(|other| *other != range);
             drop(place);
         });
         written += count;
     }
     drop(places.acquire_many(DEPTH).await);
     failed.take().map_or(Ok(written), Err)
+}
+
+/// A range of the volume that no request in flight touches.
+fn draw_range(random: &mut Random, blocks: u64, busy: &[Range<u64>]) -> Range<u64> {
+    loop {
+        let first = random.below(blocks);
+        let range = first..blocks.min(first + 1 + random.below(REQUEST_BLOCKS));
+        if busy.iter().all(|other| other.end <= range.start || range.end <= other.start) {
+            return range;
+        }
+    }
 }
