@@ -157,12 +157,26 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
         });
         in_service.count() * 2 > columns
     };
-    let established = epochs.iter().rev().find(carried);
-    let chosen = established.or_else(|| epochs.iter().rev().find(with_majority_present));
-    match chosen {
-        Some(epoch) => Some((*epoch, true)),
-        None => epochs.last().map(|epoch| (*epoch, false)),
+    if let Some(epoch) = epochs.iter().rev().find(carried) {
+        return Some((*epoch, true));
     }
+    // Behind an epoch that may have counted there is no going back.
+    let may_have_counted = |epoch: &Epoch| {
+        let Some(table) = newest_of_all(candidates, *epoch) else { return false };
+        let newest = candidates.iter().filter_map(|at| at.newest(None));
+        let mut in_service = newest
+            .filter(|own| table.state_of(own).is_some_and(|state| state != MemberState::Failed));
+        in_service.all(|own| own.epoch >= *epoch)
+    };
+    for epoch in epochs.iter().rev() {
+        if with_majority_present(&epoch) {
+            return Some((*epoch, true));
+        }
+        if may_have_counted(epoch) {
+            break;
+        }
+    }
+    epochs.last().map(|epoch| (*epoch, false))
 }
 
 fn newest_of_all(candidates: &[Candidate], epoch: Epoch) -> Option<&Record> {

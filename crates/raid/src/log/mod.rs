@@ -4,9 +4,9 @@
 //! stripes are appended to segments (one zone per member), an index in memory tells where each
 //! block is, and segments are reclaimed by moving what is live.
 //!
-//! The write path, in order: [`volume`] and [`requests`] admit a request and give it a sequence;
-//! [`queue`] holds its blocks; [`state`] decides when they become a stripe; [`write`](mod@write) and [`stripe`]
-//! build and write it, in a segment that [`open`] made; [`index`] learns where the blocks are.
+//! The write path, in order: `volume` and `requests` admit a request and give it a sequence;
+//! `queue` holds its blocks; `state` decides when they become a stripe; `write` and `stripe` build
+//! and write it, in a segment that `open` made; `index` learns where the blocks are.
 
 pub mod create;
 pub mod format;

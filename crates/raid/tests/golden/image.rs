@@ -10,6 +10,8 @@
 //!
 //! All integers are little-endian.
 
+#![allow(dead_code, reason = "written by one test, read by several")]
+
 use std::rc::Rc;
 
 use bytes::Bytes;

@@ -17,7 +17,7 @@ use zoneweave_zoned::{
 use crate::layout::Column;
 use crate::log::core::read_split;
 use crate::log::format::{
-    ArrayUuid, FormatError, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
+    ArrayUuid, FormatError, MemberState, Oob, Place, RecordBody, SealRecord, Seed, SuperblockRecord,
 };
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
@@ -209,7 +209,7 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
             continue;
         }
         let blocks = read_blocks(device, info.zone, written).await;
-        let decoded: Vec<_> = blocks.iter().map(|block| SuperblockRecord::decode(block)).collect();
+        let decoded: Vec<_> = blocks.iter().map(|(data, oob)| decode_record(data, oob)).collect();
         if !decoded.iter().any(Result::is_ok) {
             continue;
         }
@@ -225,16 +225,34 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
     Ok(found)
 }
 
-/// Reads blocks, one by one where they cannot be read together; unreadable ones come back empty.
-async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<bytes::Bytes> {
+/// A record, if the metadata beside it says that it is one: users may write blocks that look like
+/// records, but not what is beside them.
+fn decode_record(data: &[u8], oob: &[u8]) -> Result<SuperblockRecord, FormatError> {
+    let record = SuperblockRecord::decode(data)?;
+    let seed = Seed::of(record.config.array);
+    match Oob::verify_other(seed, oob, data, Place::Superblock) {
+        Some(_) => Ok(record),
+        None => Err(FormatError::Checksum),
+    }
+}
+
+/// Reads blocks and what is beside them, one by one where they cannot be read together; unreadable
+/// ones come back empty.
+async fn read_blocks(
+    device: &dyn ZonedDevice,
+    zone: ZoneId,
+    count: u32,
+) -> Vec<(bytes::Bytes, bytes::Bytes)> {
     let whole = read_split(device, ZoneAddress::new(zone, 0), BlockCount(count)).await;
     if let Ok(payload) = whole {
-        return payload.iter_blocks().collect();
+        let pairs = payload.iter_blocks().enumerate();
+        return pairs.map(|(index, block)| (block, payload.block_oob(index))).collect();
     }
     let mut blocks = Vec::with_capacity(count as usize);
     for offset in 0..count {
         let block = device.read(ZoneAddress::new(zone, offset), BlockCount(1)).await;
-        blocks.push(block.map(|payload| payload.block(0)).unwrap_or_default());
+        let pair = block.map(|payload| (payload.block(0), payload.block_oob(0)));
+        blocks.push(pair.unwrap_or_default());
     }
     blocks
 }

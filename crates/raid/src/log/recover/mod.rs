@@ -3,9 +3,9 @@
 //! The steps, each harmless to repeat after a crash inside it:
 //!
 //! 1. [`assemble`]: read superblocks, choose the membership.
-//! 2. [`segments`]: read headers, find out which zones form which segments.
-//! 3. [`leftover`]: for segments that a crash left unfinished, decide which stripes count.
-//! 4. [`replay`]: build the index from index runs and blocks; the newest sequence wins.
+//! 2. `segments`: read headers, find out which zones form which segments.
+//! 3. `leftover`: for segments that a crash left unfinished, decide which stripes count.
+//! 4. `replay`: build the index from index runs and blocks; the newest sequence wins.
 //! 5. Publish: record the membership, move blocks of stripes that are readable but not fully
 //!    redundant, make that durable, record which stripes count. Only then are users served.
 //!

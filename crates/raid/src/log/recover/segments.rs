@@ -41,7 +41,8 @@ type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
 #[derive(Default)]
 struct Sorted {
     claims: Claims,
-    unclaimed: Vec<(Column, ZoneInfo)>,
+    /// Zones without a valid header, with the segment that their last index block names.
+    unclaimed: Vec<(Column, ZoneInfo, Option<u64>)>,
 }
 
 /// Finds every segment and enters it into the state; fills the pools with the empty zones.
@@ -55,7 +56,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         }
     }
     adopt_headerless(&mut sorted);
-    for (column, info) in sorted.unclaimed {
+    for (column, info, _) in sorted.unclaimed {
         // Chunks start behind the header: a zone with one block holds nothing.
         if info.write_pointer.0 <= 1 && info.state.is_active() {
             to_reset.push((column, info));
@@ -130,7 +131,10 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
                 let claim = Claim { info, header: Some(header) };
                 columns.entry(column).or_default().push(claim);
             }
-            None => sorted.unclaimed.push((column, info)),
+            None => {
+                let named = named_by_index(core, column, info).await;
+                sorted.unclaimed.push((column, info, named));
+            }
         }
     }
     Ok(())
@@ -154,17 +158,40 @@ pub(in crate::log) async fn read_header(
     ours.then_some(header)
 }
 
+/// The segment that the last index block of a full zone names.
+async fn named_by_index(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Option<u64> {
+    let end = core.state.borrow().geometry.end();
+    if info.write_pointer < end {
+        return None;
+    }
+    let last = ZoneAddress::new(info.zone, end.0 - 1);
+    let payload = core.read_zone(column, last, BlockCount(1)).await.ok()?;
+    let state = core.state.borrow();
+    let block = payload.block(0);
+    let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Index)?;
+    let index = IndexBlock::decode(&block, state.config.array).ok()?;
+    (oob.column == column && oob.generation == index.generation).then_some(index.segment)
+}
+
 /// Gives zones without a valid header to the segment whose other headers list them.
 fn adopt_headerless(sorted: &mut Sorted) {
     let Sorted { claims, unclaimed } = sorted;
-    unclaimed.retain(|(column, info)| {
+    unclaimed.retain(|(column, info, named)| {
         let listing = claims.values_mut().find(|columns| {
             let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
             headers.any(|header| header.zone(*column) == Some(info.zone))
         });
-        let Some(columns) = listing.filter(|columns| !columns.contains_key(column)) else {
-            return true;
+        // Headers do not list the zone of a column that was rebuilt since; its index runs tell.
+        let columns = match listing {
+            Some(columns) => columns,
+            None => match named.and_then(|segment| claims.get_mut(&segment)) {
+                Some(columns) => columns,
+                None => return true,
+            },
         };
+        if columns.contains_key(column) {
+            return true;
+        }
         columns.entry(*column).or_default().push(Claim { info: *info, header: None });
         false
     });
