@@ -40,3 +40,27 @@ def test_damage_thousand_blocks_of_one_drive(workspace):
 def test_damage_blocks_of_two_drives_raid6(workspace):
     array = Array(workspace, drives=5, level="raid6", zones=48, size="64MiB")
     rot_and_heal(workspace, array, [1, 4], 500)
+
+
+def test_damage_headers_of_a_rebuilt_drive(workspace):
+    """The story: zones of a rebuilt column are listed in their own headers only. With such a header gone
+    the zone belonged to no segment, and no scrub rebuilt the column."""
+    need("nbdinfo")
+    array = Array(workspace, zones=48, size="64MiB")
+    array.serve()
+    load = Load(workspace.random, range(0, 6000), salt=3)
+    load.write(array.uri, 2000)
+    spare = workspace.drives("spare", 1, 48, "1MiB")[0]
+    array.zoneweave("array", "replace", array.drives[0], "--slot", 1, "--with", spare)
+    array.drives[1] = spare
+    array.stop()
+    array.check()
+    drive = media.Drive(workspace.path(spare))
+    headers = [block for block in drive.written_blocks() if drive.kind(block) == "header"]
+    for block in headers[:3]:
+        drive.write(drive.data_at(block), workspace.random.randbytes(4096))
+    array.serve()
+    load.verify(array.uri, "with damaged headers")
+    array.zoneweave("array", "scrub", array.drives[0])
+    array.stop()
+    array.check()

@@ -1,10 +1,11 @@
 """Drives that do not belong: each gets its own clear message, and nothing is destroyed."""
 
 import os
+import pathlib
 import shutil
 
 import media
-from array_under_test import Array, need
+from array_under_test import BLOCK, ROOT, Array, need, run
 from tagged_load import Load
 
 
@@ -171,3 +172,31 @@ def test_refusals_flipped_superblock_byte(workspace):
     array.zoneweave("array", "scrub", array.drives[0])
     array.stop()
     still_whole(array, load, "after the scrub")
+
+
+def test_refusals_user_data_is_never_metadata(workspace):
+    """The story: a file system held a copy of this repository, and with it the golden image of a
+    superblock record. The next start took the file's blocks for records of another array and refused all
+    drives. Only the out-of-band metadata tells what a block is, and users cannot write that."""
+    array, load = prepared(workspace)
+    golden = pathlib.Path(ROOT, "crates", "raid", "tests", "golden")
+    blocks = [path.read_bytes() for path in sorted(golden.iterdir()) if path.stat().st_size == BLOCK]
+    # Those of this array, too: its own records, headers and index blocks, as a user might find them.
+    drive = media.Drive(workspace.path(array.drives[0]))
+    for kind in ["superblock", "header", "index"]:
+        at = [block for block in drive.written_blocks() if drive.kind(block) == kind]
+        blocks += [drive.read(drive.data_at(block), BLOCK) for block in at[:3]]
+    forged = workspace.path("forged.img")
+    array.serve()
+    with open(forged, "wb") as file:
+        for index in range(array.size() // BLOCK):
+            file.write(blocks[index % len(blocks)])
+    run("nbdcopy", "--flush", forged, array.uri)
+    for end in [array.stop, array.kill]:
+        end()
+        array.serve()
+        assert array.health() == "healthy", array.status()
+        run("nbdcopy", array.uri, workspace.path("back.img"))
+        run("cmp", forged, workspace.path("back.img"))
+    array.stop()
+    array.check()
