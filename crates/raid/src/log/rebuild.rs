@@ -310,7 +310,9 @@ async fn rebuild_segment(
     let _pin = Pin::new(core, slot);
     let device = core.device(column).ok_or(Status::DeviceGone)?;
     let result = write_column(core, &device, slot, column, zone).await;
-    core.note_write(column, result);
+    if core.state.borrow().stopped.is_none() {
+        core.note_write(column, result);
+    }
     result
 }
 
@@ -336,6 +338,7 @@ async fn write_column(
         while start < end {
             let count = most.min(end - start);
             let payload = rebuild_blocks(core, slot, column, start..start + count).await;
+            check_sources(core)?;
             let offset = geometry.offset_of(crate::log::geometry::ChunkBlock(start));
             device.write(ZoneAddress { zone, offset }, payload, false).await?;
             start += count;
@@ -345,10 +348,17 @@ async fn write_column(
             let listed = |of: Column| -> &[IndexEntry] { &entries[of.index()] };
             run_of(&state, header.segment, header.generation, span, column, listed)
         };
+        check_sources(core)?;
         write_run(core, column, zone, span, run).await?;
     }
     fill_up(core, column, zone).await?;
     device.flush().await
+}
+
+/// A source that vanished leaves holes in blocks and lists that it will fill when it is back:
+/// nothing made without it may get into a column that counts as whole.
+fn check_sources(core: &Core) -> Result<(), Status> {
+    if core.state.borrow().stopped.is_some() { Err(Status::Aborted) } else { Ok(()) }
 }
 
 fn header_with(

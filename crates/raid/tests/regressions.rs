@@ -1,0 +1,397 @@
+//! Bugs that are not to come back: each test tells the story of one.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use std::cell::RefCell;
+
+use support::{
+    Array, DumpOnPanic, Shape, contents, executor, kill, new_drive, offer, read_all, uuid,
+};
+use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use zoneweave_raid::layout::Column;
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{
+    AdminError, DriveRole, Health, OpenError, OpenOptions, OpenReport, Volume, open_array,
+};
+use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneId};
+
+/// Steps in which any of these lives comes to its end.
+const LIVE_STEPS: u64 = 6_000_000;
+
+/// The blocks of a zone of [`shape`] that hold the last index run.
+const INDEX_RUN: std::ops::Range<u32> = 22..24;
+
+fn shape(data: usize, parity: usize) -> Shape {
+    Shape { data, parity, tabled: false, ..Shape::small() }
+}
+
+/// Starts the array without some drives and runs a test on it, to its end or to a panic; then
+/// the process is killed.
+fn one_life<T>(
+    array: &Array,
+    without: &[usize],
+    options: OpenOptions,
+    test: impl AsyncFnOnce(&Volume, &OpenReport, &Handle) -> T,
+) -> Result<T, OpenError> {
+    let executor = executor();
+    let handle = executor.handle();
+    let running = RefCell::new(None);
+    let dump = DumpOnPanic(&running);
+    let life = async {
+        let drives = offer(&array.drives, &handle, without);
+        let (volume, report) = open_array(&handle, drives, options).await?;
+        *running.borrow_mut() = Some(volume.clone());
+        Ok(test(&volume, &report, &handle).await)
+    };
+    let mut steps = LIVE_STEPS;
+    let ended = executor.run_until(life, || {
+        steps -= 1;
+        steps == 0
+    });
+    let ended = ended.expect("the volume gets somewhere");
+    drop(dump);
+    drop(executor);
+    kill(array, &mut Random::new(1));
+    ended
+}
+
+fn live<T>(array: &Array, test: impl AsyncFnOnce(&Volume, &OpenReport, &Handle) -> T) -> T {
+    one_life(array, &[], OpenOptions::default(), test).expect("the array starts")
+}
+
+/// Tries a start without some drives, which must be refused.
+fn refused(array: &Array, without: &[usize]) -> OpenError {
+    let started =
+        one_life(array, without, OpenOptions::default(), async |_, report, _| roles(report));
+    started.expect_err("the array does not start")
+}
+
+async fn put(volume: &Volume, lba: u64, version: u64) -> Result<(), BlockError> {
+    volume.write(Lba(lba), vec![contents(lba, version)], false).await
+}
+
+/// Writes a version of the first blocks and flushes.
+async fn put_all(volume: &Volume, blocks: u64, version: u64) {
+    for lba in 0..blocks {
+        put(volume, lba, version).await.unwrap();
+    }
+    volume.flush().await.unwrap();
+}
+
+async fn assert_holds(volume: &Volume, blocks: u64, version: u64) {
+    let found = read_all(volume, blocks).await.expect("everything is readable");
+    assert!(found.iter().all(|found| *found == version), "version {version} is {found:?}");
+}
+
+fn roles(report: &OpenReport) -> Vec<DriveRole> {
+    report.drives.iter().map(|drive| drive.role.clone()).collect()
+}
+
+fn member(slot: usize) -> DriveRole {
+    DriveRole::Member { slot: Column::of(slot), rebuilding: false }
+}
+
+/// A drive was evicted, users went on writing, and at the next start a good drive was missing.
+/// The start went back to the membership from before the eviction, for which enough drives were
+/// there: the stale drive was let in, served what was long overwritten, and the good drive was
+/// thrown out. A membership that may have counted is never gone back behind.
+#[test]
+fn an_evicted_member_is_not_let_in_for_a_missing_one() {
+    for (data, parity) in [(2, 1), (3, 1)] {
+        let array = Array::create(shape(data, parity), &mut Random::new(7));
+        let evicted = array.shape.columns() - 1;
+        live(&array, async |volume, _, _| {
+            put_all(volume, 12, 1).await;
+            volume.fail(evicted).await.unwrap();
+            put_all(volume, 12, 2).await;
+            volume.close().await.unwrap();
+        });
+        let error = refused(&array, &[0]);
+        let present = data - 1;
+        assert!(
+            matches!(&error, OpenError::TooFewMembers { present: p, .. } if *p == present),
+            "{error}"
+        );
+        live(&array, async |volume, report, _| {
+            let mut expected: Vec<_> = (0..evicted).map(member).collect();
+            expected.push(DriveRole::Stale { slot: Column::of(evicted) });
+            assert_eq!(roles(report), expected);
+            assert_holds(volume, 12, 2).await;
+        });
+    }
+}
+
+/// An array whose last slot's drive is new, and not in use yet.
+fn full_array_with_a_new_drive(salt: u64) -> Array {
+    let mut random = Random::new(salt);
+    let mut array = Array::create(shape(3, 1), &mut random);
+    live(&array, async |volume, _, _| {
+        put_all(volume, array.blocks, 1).await;
+        volume.close().await.unwrap();
+    });
+    array.drives[3] = new_drive(&array.shape, &mut random);
+    array
+}
+
+/// Starts with slot 3 empty, begins to rebuild it, and runs a test until the process is killed.
+fn while_rebuilding(array: &Array, test: impl AsyncFnOnce(&Volume, &Handle)) {
+    let life = async |volume: &Volume, _: &OpenReport, handle: &Handle| {
+        let device = array.drives[3].attach(handle);
+        let replace = async {
+            let replaced = volume.replace(3, device, MemberUuid(uuid(1, 77))).await;
+            assert_eq!(replaced.is_err(), volume.info().read_only, "{replaced:?}");
+            futures_util::future::pending::<()>().await;
+        };
+        let meanwhile = async {
+            while volume.status().rebuild.is_none() {
+                handle.sleep(Nanos::from_micros(10)).await;
+            }
+            assert_eq!(volume.status().members[3].state, "rebuilding");
+            test(volume, handle).await;
+        };
+        futures_util::future::select(Box::pin(replace), Box::pin(meanwhile)).await;
+    };
+    one_life(array, &[3], OpenOptions::default(), life).expect("the array starts");
+}
+
+/// A member under rebuild counted as redundancy from the moment it was put in: the administrator
+/// could fail one of the drives it was rebuilt from, which lost every block not yet rebuilt.
+/// Until the rebuild has come to its end, the member counts as lost.
+#[test]
+fn a_source_of_a_rebuild_cannot_be_failed() {
+    let array = full_array_with_a_new_drive(14);
+    while_rebuilding(&array, async |volume, handle| {
+        let refusal = Err(AdminError::WouldLoseData { slot: Column::of(0) });
+        assert_eq!(volume.fail(0).await, refusal);
+        assert_eq!(volume.status().health, Health::Degraded);
+        while volume.status().health != Health::Healthy {
+            handle.sleep(Nanos::from_micros(10)).await;
+        }
+    });
+    live(&array, async |volume, report, _| {
+        assert_eq!(roles(report), (0..4).map(member).collect::<Vec<_>>());
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_holds(volume, array.blocks, 1).await;
+    });
+}
+
+/// For the same reason writes went on when a source of a rebuild vanished, and the eviction was
+/// recorded: when the drive came back it was stale, and its data gone. Then the rebuild went on
+/// with what was left, to a column without what the source had listed. Now writes stop, nothing
+/// is recorded, and with the drive back everything is there, whenever the process ended.
+#[test]
+fn writes_stop_when_a_source_of_a_rebuild_vanishes() {
+    for pause in (0..60).map(|at| Nanos::from_micros(at * 100)) {
+        let array = full_array_with_a_new_drive(16);
+        while_rebuilding(&array, async |volume, handle| {
+            array.drives[0].set_gone(true);
+            // Drives are found gone when they are used.
+            while !volume.info().read_only {
+                let _ = put(volume, 0, 1).await;
+                handle.sleep(Nanos::from_micros(10)).await;
+            }
+            assert!(matches!(put(volume, 0, 2).await, Err(BlockError::ReadOnly { .. })));
+            assert_eq!(volume.status().health, Health::Failed);
+            handle.sleep(pause).await;
+        });
+        array.drives[0].set_gone(false);
+        goes_on_rebuilding(&array);
+    }
+}
+
+/// With every drive back, nothing is lost, before and after the rest of the rebuild.
+fn goes_on_rebuilding(array: &Array) {
+    live(array, async |volume, report, _| {
+        assert_eq!(roles(report)[..3], [member(0), member(1), member(2)]);
+        assert_holds(volume, array.blocks, 1).await;
+        volume.resume_rebuild().await.unwrap();
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_holds(volume, array.blocks, 1).await;
+    });
+}
+
+/// A start in the middle of a rebuild, without one of its sources, counted the half-built member
+/// as a whole one, started, and evicted the source. Now it is refused and writes nothing.
+#[test]
+fn a_start_without_a_source_of_a_rebuild_is_refused() {
+    let array = full_array_with_a_new_drive(15);
+    while_rebuilding(&array, async |_, _| {});
+    let error = refused(&array, &[0]);
+    assert!(matches!(&error, OpenError::Stopped(_) | OpenError::TooFewMembers { .. }), "{error}");
+    goes_on_rebuilding(&array);
+}
+
+/// One drive of three was started by force and written to. Later all three were offered, and the
+/// two left behind, being more, won: what had been flushed since the forced start was gone. The
+/// forced history has the higher epoch and goes on; the others are strangers to it. One drive of
+/// three is still no majority: that it goes on alone takes force again, but nobody outvotes it.
+#[test]
+fn a_forced_history_is_not_outvoted_by_those_left_behind() {
+    let array = Array::create(shape(1, 2), &mut Random::new(8));
+    live(&array, async |volume, _, _| {
+        put_all(volume, 9, 1).await;
+        volume.close().await.unwrap();
+    });
+    let no_quorum = |error: &OpenError| {
+        assert!(matches!(error, OpenError::NoQuorum { present: 1, total: 3, .. }), "{error}");
+    };
+    no_quorum(&refused(&array, &[1, 2]));
+    let force = |lineage| OpenOptions { force: true, lineage };
+    let forced = one_life(&array, &[1, 2], force(4242), async |volume, _, _| {
+        put_all(volume, 9, 2).await;
+        volume.close().await.unwrap();
+    });
+    forced.expect("the array starts");
+    no_quorum(&refused(&array, &[]));
+    let again = one_life(&array, &[], force(4243), async |volume, report, _| {
+        assert_eq!(roles(report)[0], member(0));
+        for role in &roles(report)[1..] {
+            assert!(matches!(role, DriveRole::Foreign { .. }), "{role:?}");
+        }
+        assert_holds(volume, 9, 2).await;
+    });
+    again.expect("the array starts");
+}
+
+/// The collector queued listed blocks in batches and waited for a batch's stripes to fill. Where
+/// users overwrote or trimmed most of the later batches, the blocks that were left filled none,
+/// and the collector waited for ever. A batch that is short is written as it is.
+#[test]
+fn reclaiming_ends_though_what_is_listed_dies() {
+    for salt in 0..4 {
+        let zone_blocks = 2100;
+        let shape = Shape { zone_blocks, group_rows: 256, ..Shape::small() };
+        let array = Array::create(shape, &mut Random::new(10 + salt));
+        live(&array, async |volume, _, handle| {
+            let total = 5900;
+            let data = (0..total).map(|lba| contents(lba, 1)).collect();
+            volume.write(Lba(0), data, false).await.unwrap();
+            let trims = trim_most(volume, handle, total, salt);
+            let (scrubbed, ()) = futures_util::future::join(volume.scrub(), trims).await;
+            scrubbed.unwrap();
+            while volume.segments().iter().any(|segment| segment.phase == "leftover") {
+                handle.sleep(Nanos::from_millis(1)).await;
+            }
+            volume.assert_consistent();
+        });
+    }
+}
+
+/// Trims all but a few blocks, once reclaiming has begun.
+async fn trim_most(volume: &Volume, handle: &Handle, total: u64, salt: u64) {
+    while volume.status().counters.relocated_blocks == 0 {
+        handle.sleep(Nanos::from_micros(50)).await;
+    }
+    let kept = |lba: &u64| *lba == total || Random::new(lba * 7919 + salt).per_mille(2 + salt % 20);
+    let mut trims = Vec::new();
+    let mut start = 0;
+    for lba in (0..=total).filter(kept) {
+        if lba > start {
+            trims.push(volume.trim(Lba(start), lba - start, false));
+        }
+        start = lba + 1;
+    }
+    for trimmed in futures_util::future::join_all(trims).await {
+        trimmed.unwrap();
+    }
+}
+
+/// A member vanished while another was slow with its index run. The segment was abandoned, moved
+/// out, reset and its slot used again, all while the run was under way, which then hit a segment
+/// that was not there. Whoever writes a header or an index run holds the segment.
+#[test]
+fn a_segment_is_held_while_its_index_run_is_written() {
+    let array = Array::create(shape(3, 1), &mut Random::new(11));
+    live(&array, async |volume, _, handle| {
+        let run = || Selector::next(CommandKind::Write).in_zone(ZoneId(2)).touching(INDEX_RUN);
+        array.drives[0].inject(run(), FaultAction::Gone);
+        array.drives[1].inject(run(), FaultAction::Slow(Nanos::from_millis(1000)));
+        for at in 0..70 {
+            put(volume, at % 9, at).await.unwrap();
+        }
+        assert_eq!(volume.status().members[0].state, "failed");
+        assert!(volume.status().counters.segments_abandoned > 0);
+        handle.sleep(Nanos::from_millis(3000)).await;
+        for at in 0..200 {
+            put(volume, at % 9, at / 9 + 1).await.unwrap();
+        }
+        put_all(volume, 9, 99).await;
+        assert_holds(volume, 9, 99).await;
+        volume.assert_consistent();
+    });
+}
+
+/// A member took headers and resets but failed every chunk. Each header that it took ended the
+/// row of failures after which a member is evicted, so it never was, and each write was tried in
+/// one new segment after the other. Only a chunk that arrives ends the row.
+#[test]
+fn a_member_that_takes_headers_but_no_chunks_is_evicted() {
+    let array = Array::create(shape(3, 1), &mut Random::new(9));
+    live(&array, async |volume, _, _| {
+        for zone in (2..array.shape.zones).map(ZoneId) {
+            let chunks = Selector::next(CommandKind::Write).touching(1..array.shape.zone_blocks);
+            let fault = FaultAction::Fail(Status::WriteFault);
+            array.drives[2].inject(chunks.in_zone(zone).always(), fault);
+        }
+        put_all(volume, 9, 1).await;
+        assert_eq!(volume.status().members[2].state, "failed");
+        assert_holds(volume, 9, 1).await;
+    });
+}
+
+/// Two members failed within one superblock commit. The commit stopped the array, but woke nobody:
+/// writes and flushes that waited for the membership to settle waited for ever. Whatever stops the
+/// array opens the gate.
+#[test]
+fn a_commit_that_stops_the_array_wakes_everybody() {
+    let array = Array::create(shape(3, 1), &mut Random::new(12));
+    live(&array, async |volume, _, handle| {
+        put_all(volume, 9, 1).await;
+        let records = || Selector::next(CommandKind::Write).in_zone(ZoneId(1));
+        let fail = FaultAction::Fail(Status::WriteFault);
+        array.drives[0].inject(records(), fail);
+        array.drives[1].inject(records().after(1), fail);
+        array.drives[2].inject(records().after(1), FaultAction::Slow(Nanos::from_millis(50)));
+        // It records what is dead, which fails the first member.
+        let _ = volume.scrub().await;
+        while volume.status().members[0].state == "online" {
+            handle.sleep(Nanos::from_micros(20)).await;
+        }
+        let flush = volume.flush();
+        let write = put(volume, 3, 5);
+        let (flushed, written) = futures_util::future::join(flush, write).await;
+        assert!(flushed.is_err(), "a flush that could not be promised is an error");
+        assert!(matches!(written, Err(BlockError::ReadOnly { .. })), "{written:?}");
+        assert_eq!(volume.status().health, Health::Failed);
+    });
+}
+
+/// Users of an array without caches are told that they need not flush. A replacement that had a
+/// cache was never flushed: with the power went what they had been promised. Now each write to
+/// such a member is durable by itself.
+#[test]
+fn a_replacement_with_a_cache_keeps_the_promise() {
+    let mut random = Random::new(13);
+    let mut array = Array::create(shape(3, 1), &mut random);
+    array.drives[3] = new_drive(&Shape { volatile: true, ..array.shape }, &mut random);
+    let life = one_life(&array, &[3], OpenOptions::default(), async |volume, _, handle| {
+        let device = array.drives[3].attach(handle);
+        volume.replace(3, device, MemberUuid(uuid(1, 77))).await.unwrap();
+        assert!(!volume.info().volatile_cache, "the promise stands");
+        for version in 1..=8 {
+            for lba in 0..30 {
+                put(volume, lba, version).await.unwrap();
+            }
+        }
+    });
+    life.expect("the array starts");
+    array.drives.iter().for_each(|drive| drive.power_loss(5));
+    // Without one of the others, what the replacement holds is needed.
+    let without = one_life(&array, &[0], OpenOptions::default(), async |volume, _, _| {
+        assert_holds(volume, 30, 8).await;
+    });
+    without.expect("the array starts");
+}
