@@ -186,10 +186,13 @@ impl Service {
         let status = self.volume.status();
         self.pace.borrow_mut().sample(self.handle.now(), status.rebuild.map(Into::into));
         for (slot, member) in status.members.iter().enumerate() {
-            if matches!(member.state, "online" | "rebuilding") && self.is_gone(slot) {
-                self.give_up(slot);
+            let in_service = matches!(member.state, "online" | "rebuilding");
+            if let Some(failure) = self.failure_of(slot).filter(|_| in_service) {
+                // The slot is one that the status lists.
+                let _lost = self.volume.drive_lost(slot, &failure);
             }
         }
+        let status = self.volume.status();
         let mut news = self.news.take();
         news.extend(changes(&self.states.borrow(), &status.members));
         let states = status.members.iter().map(|member| member.state.to_owned());
@@ -197,22 +200,11 @@ impl Service {
         news
     }
 
-    /// Whether a slot's drive answers no more, which nobody notices while nobody uses it.
-    fn is_gone(&self, slot: usize) -> bool {
+    /// Why a slot's drive answers no more, which nobody notices while nobody uses it.
+    fn failure_of(&self, slot: usize) -> Option<String> {
         let slots = self.slots.borrow();
-        slots
-            .get(slot)
-            .and_then(Option::as_ref)
-            .is_some_and(|named| named.drive.failure().is_some())
-    }
-
-    /// Takes a lost drive out of service, unless data would be lost: it may come back.
-    fn give_up(self: &Rc<Self>, slot: usize) {
-        let volume = self.volume.clone();
-        self.handle.spawn("lost drive", async move {
-            // Refused where redundancy is used up; the status says why the drive is lost anyway.
-            let _ = volume.fail(slot).await;
-        });
+        let named = slots.get(slot).and_then(Option::as_ref)?;
+        named.drive.failure().map(|failure| failure.to_string())
     }
 }
 

@@ -101,9 +101,9 @@ fn failure(encoder: ReplyEncoder, request: &Request, error: &BlockError) -> Byte
             }
             Errno::InputOutput
         }
-        BlockError::ReadOnly { .. } => Errno::NotPermitted,
         BlockError::Device(Status::CapacityExceeded) => Errno::NoSpace,
-        BlockError::Device(_) => Errno::InputOutput,
+        // Not "not permitted": clients take that for a device that never was writable.
+        BlockError::Device(_) | BlockError::ReadOnly { .. } => Errno::InputOutput,
         BlockError::ShuttingDown => Errno::ShuttingDown,
     };
     encoder.fail(request.cookie, errno, &text)

@@ -105,6 +105,21 @@ impl Volume {
         self.core.state.borrow().stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
     }
 
+    /// Takes a member out whose drive will not answer any more, before a request finds out. What
+    /// redundancy is left makes no difference: the drive is lost either way.
+    ///
+    /// # Errors
+    /// If there is no such slot.
+    pub fn drive_lost(&self, slot: usize, reason: &str) -> Result<(), AdminError> {
+        let column = self.column(slot)?;
+        if self.core.state.borrow().members[column.index()].writable().is_some() {
+            self.core.fail_member(column, Status::DeviceGone);
+            let member = &mut self.core.state.borrow_mut().members[column.index()];
+            member.failure = Some(reason.to_owned());
+        }
+        Ok(())
+    }
+
     /// Puts a new drive into a slot and rebuilds it; done when every segment has its column
     /// again. Users are served meanwhile.
     ///

@@ -173,21 +173,24 @@ async fn named_by_index(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Opti
     (oob.column == column && oob.generation == index.generation).then_some(index.segment)
 }
 
-/// Gives zones without a valid header to the segment whose other headers list them.
+/// Gives zones without a valid header to the segment that their last index block names, or to
+/// the newest segment whose other headers list them. Older headers may list a zone of a drive that
+/// was replaced since.
 fn adopt_headerless(sorted: &mut Sorted) {
     let Sorted { claims, unclaimed } = sorted;
     unclaimed.retain(|(column, info, named)| {
-        let listing = claims.values_mut().find(|columns| {
+        let lists = |columns: &BTreeMap<Column, Vec<Claim>>| {
             let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
             headers.any(|header| header.zone(*column) == Some(info.zone))
-        });
-        // Headers do not list the zone of a column that was rebuilt since; its index runs tell.
-        let columns = match listing {
-            Some(columns) => columns,
-            None => match named.and_then(|segment| claims.get_mut(&segment)) {
-                Some(columns) => columns,
-                None => return true,
-            },
+        };
+        let listing = || {
+            let newest_first = claims.iter().rev();
+            let mut lacking = newest_first.filter(|(_, columns)| !columns.contains_key(column));
+            lacking.find(|(_, columns)| lists(columns)).map(|(segment, _)| *segment)
+        };
+        let segment = named.or_else(listing);
+        let Some(columns) = segment.and_then(|segment| claims.get_mut(&segment)) else {
+            return true;
         };
         if columns.contains_key(column) {
             return true;
