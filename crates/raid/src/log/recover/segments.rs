@@ -13,7 +13,7 @@ use zoneweave_zoned::{
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{IndexBlock, Oob, Place, SegmentHeader};
+use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::assemble::OpenError;
 use crate::log::segment::{ColumnZone, Phase, Segment};
@@ -41,7 +41,7 @@ type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
 #[derive(Default)]
 struct Sorted {
     claims: Claims,
-    /// Zones without a valid header, with the segment that their last index block names.
+    /// Zones without a valid header, with the generation that the blocks behind it carry.
     unclaimed: Vec<(Column, ZoneInfo, Option<u64>)>,
 }
 
@@ -132,7 +132,7 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
                 columns.entry(column).or_default().push(claim);
             }
             None => {
-                let named = named_by_index(core, column, info).await;
+                let named = generation_of(core, column, info).await;
                 sorted.unclaimed.push((column, info, named));
             }
         }
@@ -158,22 +158,28 @@ pub(in crate::log) async fn read_header(
     ours.then_some(header)
 }
 
-/// The segment that the last index block of a full zone names.
-async fn named_by_index(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Option<u64> {
-    let end = core.state.borrow().geometry.end();
-    if info.write_pointer < end {
-        return None;
+/// Blocks behind a damaged header that are asked for the segment's generation.
+const WITNESSES: u32 = 32;
+
+/// The generation that the blocks behind a damaged header carry.
+async fn generation_of(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Option<u64> {
+    let witnesses = info.write_pointer.0.saturating_sub(1).min(WITNESSES);
+    for offset in 1..=witnesses {
+        let at = ZoneAddress::new(info.zone, offset);
+        let Ok(payload) = core.read_zone(column, at, BlockCount(1)).await else { continue };
+        let state = core.state.borrow();
+        let (block, oob) = (payload.block(0), payload.block_oob(0));
+        let data = state.scheme().data();
+        let chunk = Oob::verify_chunk(state.seed, &oob, &block, data);
+        let found = chunk.or_else(|| Oob::verify_other(state.seed, &oob, &block, Place::Index));
+        if let Some(oob) = found.filter(|oob| oob.column == column) {
+            return Some(oob.generation);
+        }
     }
-    let last = ZoneAddress::new(info.zone, end.0 - 1);
-    let payload = core.read_zone(column, last, BlockCount(1)).await.ok()?;
-    let state = core.state.borrow();
-    let block = payload.block(0);
-    let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Index)?;
-    let index = IndexBlock::decode(&block, state.config.array).ok()?;
-    (oob.column == column && oob.generation == index.generation).then_some(index.segment)
+    None
 }
 
-/// Gives zones without a valid header to the segment that their last index block names, or to
+/// Gives zones without a valid header to the segment whose generation their blocks carry, or to
 /// the newest segment whose other headers list them. Older headers may list a zone of a drive that
 /// was replaced since.
 fn adopt_headerless(sorted: &mut Sorted) {
@@ -188,7 +194,14 @@ fn adopt_headerless(sorted: &mut Sorted) {
             let mut lacking = newest_first.filter(|(_, columns)| !columns.contains_key(column));
             lacking.find(|(_, columns)| lists(columns)).map(|(segment, _)| *segment)
         };
-        let segment = named.or_else(listing);
+        let of_generation = |generation: u64| {
+            let carries = |claim: &Claim| {
+                claim.header.as_ref().is_some_and(|header| header.generation == generation)
+            };
+            let mut segments = claims.iter();
+            segments.find(|(_, columns)| columns.values().flatten().any(carries)).map(|(id, _)| *id)
+        };
+        let segment = named.and_then(of_generation).or_else(listing);
         let Some(columns) = segment.and_then(|segment| claims.get_mut(&segment)) else {
             return true;
         };
@@ -238,6 +251,11 @@ async fn enter(
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
     let mut segment = Segment::new(&base, zones.clone(), phase);
+    // A member in full service has a column of every segment: one without it has lost it.
+    segment.damaged = state.members.iter().zip(&zones).any(|(member, zone)| {
+        let online = member.entry.state == MemberState::Online && member.device.is_some();
+        online && zone.is_none()
+    });
     if !leftover {
         segment.indexed_spans = base.geometry.spans();
         segment.first_unindexed = crate::log::geometry::ChunkBlock(base.geometry.column_blocks());
@@ -258,8 +276,8 @@ fn expected_columns(
 ) -> Vec<Column> {
     let made_with = |column: &Column| {
         let member = &state.members[column.index()];
-        let same_drive = base.epoch >= member.entry.since_epoch
-            || member.entry.state == crate::log::format::MemberState::Online;
+        let same_drive =
+            base.epoch >= member.entry.since_epoch || member.entry.state == MemberState::Online;
         base.zone(*column).is_some() && member.writable().is_some() && same_drive
     };
     let scheme = state.scheme();
