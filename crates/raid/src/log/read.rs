@@ -167,12 +167,11 @@ async fn read_run(core: &Rc<Core>, run: &Run, places: &[BlockPlace]) -> Vec<Opti
 fn intact(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
     let data = payload.block(at);
     let oob = verify(&core.state.borrow(), place, place.column, &data, &payload.block_oob(at))?;
-    let (stripe, row) = {
+    let stripe = {
         let state = core.state.borrow();
         let (row, _) = state.geometry.row_of(place.block);
-        (state.segments[place.slot].stripe_of(&state.geometry, place.column, row), row)
+        state.segments[place.slot].stripe_of(&state.geometry, place.column, row)
     };
-    let _ = row;
     (oob.stripe == stripe).then_some(())?;
     Some(FoundBlock { data, identity: oob.identity()? })
 }

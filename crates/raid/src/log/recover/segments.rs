@@ -232,7 +232,9 @@ async fn enter(
         for claim in claims {
             let native = base.zone(column) == Some(claim.info.zone);
             let complete = claim.info.write_pointer >= end
-                && (native || is_complete_copy(core, &base, column, claim.info.zone).await);
+                && (native
+                    || is_online(core, column)
+                    || is_complete_copy(core, &base, column, claim.info.zone).await);
             if complete || (native && zones[column.index()].is_none()) {
                 zones[column.index()] =
                     Some(ColumnZone { zone: claim.info.zone, resets: claim.info.resets });
@@ -282,6 +284,12 @@ fn expected_columns(
     };
     let scheme = state.scheme();
     scheme.iter().filter(|c| zones[c.index()].is_some() || made_with(c)).collect()
+}
+
+/// Whether a member's rebuild came to its end, so that each of its columns is known to be whole:
+/// a damaged last index block must not cost the rest of the column.
+fn is_online(core: &Core, column: Column) -> bool {
+    core.state.borrow().members[column.index()].entry.state == MemberState::Online
 }
 
 /// Whether a rebuilt column is whole: its last index block is the last thing written to it.
