@@ -1,0 +1,6 @@
+//! Workloads, measurements and simulated histories of drives and volumes.
+//!
+//! What is here drives the other crates and judges what they do; nothing of it is needed to serve
+//! a volume.
+//!
+//! Everything is deterministic: it runs on the caller's reactor, and takes its choices from seeds.
