@@ -1,0 +1,142 @@
+//! Jobs on block devices: what conventional drives and volumes are measured with.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use zoneweave_runtime::{Handle, Random};
+use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba};
+
+use super::run::{Run, Running, Started, Stream};
+use super::zoned::pattern;
+use super::{Measurement, Pace, WorkloadError};
+
+/// What a job on a block device does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlockOperation {
+    /// Reads at random places.
+    RandomRead,
+    /// Writes at random places.
+    RandomWrite,
+    /// Writes front to back, once: the job ends at the end of the range.
+    SequentialWrite,
+}
+
+/// A job on a block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockJob {
+    /// What it does.
+    pub operation: BlockOperation,
+    /// Size of a request; requests lie at multiples of it.
+    pub request: BlockCount,
+    /// Threads. Sequential ones share the range evenly.
+    pub streams: u32,
+    /// How many blocks from the first on are used.
+    pub blocks: u64,
+    /// How fast and how long.
+    pub pace: Pace,
+}
+
+impl BlockJob {
+    /// Starts the job and lets it run beside whatever else happens.
+    ///
+    /// # Errors
+    /// If the device is too small for it.
+    pub fn start(
+        self,
+        handle: &Handle,
+        device: &Rc<dyn BlockDevice>,
+    ) -> Result<Running, WorkloadError> {
+        let slots = self.blocks / u64::from(self.request.0.max(1));
+        let problems = [
+            (self.request.0 == 0, "a request has at least one block"),
+            (self.blocks > device.info().blocks, "the range is larger than the device"),
+            (slots < u64::from(self.streams), "the range is smaller than a request each stream"),
+            (self.pace.queue_depth == 0 || self.streams == 0, "nothing would be in flight"),
+            (self.pace.host.merging.is_some(), "only writes to zones are merged"),
+        ];
+        if let Some((_, problem)) = problems.iter().find(|(found, _)| *found) {
+            return Err(WorkloadError::Impossible(problem));
+        }
+        let mut random = Random::new(self.pace.seed);
+        let run = Run::new(handle, self.pace.clone(), self.request.data_bytes() as u64);
+        let (source, share) = (pattern(self.request), slots / u64::from(self.streams));
+        let stream = |index: u64| BlockStream {
+            device: device.clone(),
+            operation: self.operation,
+            request: self.request,
+            slots: if self.operation == BlockOperation::SequentialWrite {
+                index * share..(index + 1) * share
+            } else {
+                0..slots
+            },
+            source: source.clone(),
+            random: random.fork(),
+        };
+        let streams = (0..u64::from(self.streams)).map(stream).collect();
+        Ok(run.launch(streams))
+    }
+
+    /// Runs the job to its end.
+    ///
+    /// # Errors
+    /// If the device is too small for it, or fails a request.
+    pub async fn run(
+        self,
+        handle: &Handle,
+        device: &Rc<dyn BlockDevice>,
+    ) -> Result<Measurement, WorkloadError> {
+        self.start(handle, device)?.finish().await
+    }
+}
+
+struct BlockStream {
+    device: Rc<dyn BlockDevice>,
+    operation: BlockOperation,
+    request: BlockCount,
+    /// Requests to choose from, or still to come.
+    slots: std::ops::Range<u64>,
+    source: Bytes,
+    random: Random,
+}
+
+type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BlockError>>>>;
+
+/// A request on its way.
+enum BlockReply {
+    Read(Answer<Vec<Bytes>>),
+    Write(Answer<()>),
+}
+
+impl Stream for BlockStream {
+    type Reply = BlockReply;
+
+    fn start(&mut self, _requests: u32) -> Option<Started<BlockReply>> {
+        let slot = match self.operation {
+            BlockOperation::SequentialWrite => self.slots.next()?,
+            _ => self.random.below(self.slots.end),
+        };
+        let lba = Lba(slot * u64::from(self.request.0));
+        let reply = match self.operation {
+            BlockOperation::RandomRead => BlockReply::Read(self.device.read(lba, self.request.0)),
+            _ => BlockReply::Write(self.device.write(lba, vec![self.source.clone()], false)),
+        };
+        Some(Started { reply, bytes: self.request.data_bytes() as u64 })
+    }
+}
+
+impl Future for BlockReply {
+    type Output = Result<(), WorkloadError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = match &mut *self {
+            Self::Read(answer) => ready!(answer.as_mut().poll(context)).map(drop),
+            Self::Write(answer) => ready!(answer.as_mut().poll(context)),
+        };
+        Poll::Ready(outcome.map_err(WorkloadError::from))
+    }
+}
