@@ -1,0 +1,172 @@
+//! Flash dies and the buses to them: when reads, programs and erases end.
+//!
+//! A die does one thing at a time. Programs and erases ("operations") queue in the order in which
+//! they arrive. Reads go before operations that have not arrived yet; those that find one under way
+//! wait until it is suspended, are served as a batch, and the operation goes on. An operation can be
+//! suspended a limited number of times. Dies of one group share channels, on which the data of reads
+//! is transferred.
+//!
+//! There is no event loop: a read is told its end when it is issued. Reads must be issued in the
+//! order of their arrival; that of operations may lie in the future. What ends in the meantime is
+//! collected with [`Flash::finished`].
+//!
+//! Parts with a plain queue and no suspension are used through [`Flash::occupy`].
+
+mod channel;
+mod die;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use zoneweave_runtime::Random;
+
+use self::channel::Channel;
+use self::die::{Die, Operation};
+use crate::{Picos, Spread};
+
+/// How many dies there are, how they are connected, and how long they take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlashConfig {
+    /// Dies in all.
+    pub dies: u32,
+    /// Channels in all; die *d* is on channel *d* modulo this.
+    pub channels: u32,
+    /// Time to sense a page, by kind of page (lower, middle, upper of three-bit cells).
+    pub sense: Vec<Spread>,
+    /// Time to transfer one block of 4 KiB over a channel.
+    pub transfer: Picos,
+    /// Time to program.
+    pub program: Spread,
+    /// Time to erase.
+    pub erase: Spread,
+    /// From the arrival of a read until the operation under way is suspended for it.
+    pub suspend: Spread,
+    /// Added to an operation each time it is resumed.
+    pub resume: Picos,
+    /// How often one operation can be suspended.
+    pub suspends: u32,
+}
+
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finished {
+    /// When.
+    pub at: Picos,
+    /// What the caller called it.
+    pub tag: u64,
+}
+
+/// Dies, channels, and what they are doing.
+#[derive(Clone, Debug)]
+pub struct Flash {
+    config: FlashConfig,
+    dies: Vec<Die>,
+    channels: Vec<Channel>,
+    finished: BinaryHeap<Reverse<Finished>>,
+    /// No operation ends before this.
+    quiet_until: Picos,
+    random: Random,
+}
+
+impl Flash {
+    /// Idle dies.
+    ///
+    /// # Panics
+    /// If there are no dies, channels or kinds of pages.
+    #[must_use]
+    pub fn new(config: FlashConfig, random: Random) -> Self {
+        assert!(config.dies > 0 && config.channels > 0, "flash has dies and channels");
+        assert!(!config.sense.is_empty(), "flash has pages");
+        let dies = vec![Die::default(); config.dies as usize];
+        let channels = vec![Channel::default(); config.channels as usize];
+        let finished = BinaryHeap::new();
+        Self { config, dies, channels, finished, quiet_until: Picos::ZERO, random }
+    }
+
+    /// What it was made of.
+    #[must_use]
+    pub fn config(&self) -> &FlashConfig {
+        &self.config
+    }
+
+    /// Everything under way is forgotten, as after a power failure.
+    pub fn clear(&mut self) {
+        self.dies.fill(Die::default());
+        self.channels.fill(Channel::default());
+        self.finished.clear();
+        self.quiet_until = Picos::ZERO;
+    }
+
+    /// Reads blocks of one page; returns when they are in the controller. `page` is taken modulo
+    /// the kinds of pages.
+    pub fn read(&mut self, die: u32, page: u32, blocks: u32, arrival: Picos) -> Picos {
+        let Self { config, dies, channels, finished, random, .. } = self;
+        let die_state = &mut dies[die as usize];
+        let start = die_state.admit_read(arrival, config, random, finished);
+        let kind = page as usize % config.sense.len();
+        let sensed = start + config.sense[kind].draw(random);
+        let channel = &mut channels[(die % config.channels) as usize];
+        let end = channel.reserve(arrival, sensed, config.transfer.times(u64::from(blocks)));
+        die_state.read_served(end);
+        self.quiet_until = Picos::ZERO;
+        end
+    }
+
+    /// Queues a program that takes the usual time.
+    pub fn program(&mut self, die: u32, arrival: Picos, tag: u64) {
+        let duration = self.config.program.draw(&mut self.random);
+        self.operate(die, arrival, duration, tag);
+    }
+
+    /// Queues an erase.
+    pub fn erase(&mut self, die: u32, arrival: Picos, tag: u64) {
+        let duration = self.config.erase.draw(&mut self.random);
+        self.operate(die, arrival, duration, tag);
+    }
+
+    /// Queues an operation of any duration.
+    pub fn operate(&mut self, die: u32, arrival: Picos, duration: Picos, tag: u64) {
+        let suspends = self.config.suspends;
+        self.dies[die as usize].push(Operation { arrival, duration, suspends, tag });
+        self.quiet_until = Picos::ZERO;
+    }
+
+    /// Uses a die as a plain queue: the span begins when all before it have ended.
+    pub fn occupy(&mut self, die: u32, arrival: Picos, duration: Picos) -> Picos {
+        self.dies[die as usize].occupy(arrival, duration)
+    }
+
+    /// When the next operation ends, if no more reads are issued.
+    pub fn next_finished(&mut self) -> Option<Picos> {
+        let running = self.dies.iter().filter_map(Die::operation_ends).min();
+        let ended = self.finished.peek().map(|first| first.0.at);
+        let next = running.into_iter().chain(ended).min();
+        self.quiet_until = next.unwrap_or(Picos(u64::MAX));
+        next
+    }
+
+    /// The next operation that has ended by `until`, in order of time.
+    pub fn finished(&mut self, until: Picos) -> Option<Finished> {
+        if until < self.quiet_until {
+            return None;
+        }
+        self.dies.iter_mut().for_each(|die| die.advance(until, &mut self.finished));
+        let ended = self.finished.peek().is_some_and(|first| first.0.at <= until);
+        match ended {
+            true => self.finished.pop().map(|first| first.0),
+            false => {
+                self.next_finished();
+                None
+            }
+        }
+    }
+
+    /// When everything queued on every die will have ended, if nothing else is issued.
+    #[must_use]
+    pub fn drained(&self) -> Picos {
+        self.dies.iter().map(Die::drained).max().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;
