@@ -149,6 +149,12 @@ impl RamDrive {
         self.shared.core.borrow().media.read(at, blocks)
     }
 
+    /// Bytes of memory that the stored blocks take, those shared with buffers and forks included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.shared.core.borrow().media.memory_bytes()
+    }
+
     /// Plans a fault.
     pub fn inject(&self, selector: Selector, action: FaultAction) {
         self.faults(|plan| {

@@ -57,15 +57,31 @@ impl AlignedBuffer {
     /// If the machine is out of memory.
     #[must_use]
     pub fn zeroed(blocks: BlockCount) -> Self {
-        let reused = KEPT.with_borrow_mut(|kept| {
+        if let Some(mut reused) = Self::reused(blocks) {
+            reused.as_mut().fill(0);
+            return reused;
+        }
+        Self::fresh(blocks)
+    }
+
+    /// Memory for `blocks` blocks that holds anything, for those who fill all of it.
+    ///
+    /// # Panics
+    /// If the machine is out of memory.
+    #[must_use]
+    pub fn unfilled(blocks: BlockCount) -> Self {
+        Self::reused(blocks).unwrap_or_else(|| Self::fresh(blocks))
+    }
+
+    fn reused(blocks: BlockCount) -> Option<Self> {
+        KEPT.with_borrow_mut(|kept| {
             let pages = kept.by_length.get_mut(&blocks.index())?.pop()?;
             kept.blocks -= pages.len();
-            Some(pages)
-        });
-        if let Some(mut pages) = reused {
-            pages.as_mut_bytes().fill(0);
-            return Self { pages };
-        }
+            Some(Self { pages })
+        })
+    }
+
+    fn fresh(blocks: BlockCount) -> Self {
         let pages = <[Page]>::new_box_zeroed_with_elems(blocks.index());
         Self { pages: pages.expect("memory for a bounded number of blocks") }
     }

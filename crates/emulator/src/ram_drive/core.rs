@@ -65,7 +65,7 @@ struct InFlight {
 
 impl Core {
     pub(super) fn new(geometry: Geometry, timing: Box<dyn Timing>) -> Result<Self, GeometryError> {
-        let media = Media::new(geometry.zones, geometry.oob);
+        let media = Media::new(&geometry);
         let cache = WriteCache::new(geometry.zones, geometry.volatile_cache);
         Ok(Self {
             controller: Controller::new(geometry)?,
