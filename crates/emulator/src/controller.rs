@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, Geometry, GeometryError, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
-    ZoneOffset, ZoneSet,
+    ZoneOffset, ZoneSet, ZoneState,
 };
 
 use crate::{Damage, DriveCounters, FaultAction, FaultPlan, Request};
+use crate::{Wear, WearError, WearSettings, WornZone};
 
 /// What to do about a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +102,8 @@ pub struct Controller {
     appended: BTreeMap<ZoneId, ZoneOffset>,
     counters: DriveCounters,
     gone: bool,
+    /// Erase counts, where the drive keeps any.
+    wear: Option<Wear>,
 }
 
 impl Controller {
@@ -122,6 +125,7 @@ impl Controller {
             appended: BTreeMap::new(),
             counters: DriveCounters::default(),
             gone: false,
+            wear: None,
         }
     }
 
@@ -156,6 +160,26 @@ impl Controller {
     /// Pulls the drive out, or puts it back.
     pub fn set_gone(&mut self, gone: bool) {
         self.gone = gone;
+    }
+
+    /// Lets the drive count its erases from now on, and wear out if there is a limit.
+    ///
+    /// # Errors
+    /// If the settings do not fit the drive's geometry.
+    pub fn set_wear(&mut self, settings: WearSettings) -> Result<(), WearError> {
+        self.wear = Some(Wear::new(settings, self.zones.geometry())?);
+        Ok(())
+    }
+
+    /// The erase counts, where the drive keeps any.
+    #[must_use]
+    pub fn wear(&self) -> Option<&Wear> {
+        self.wear.as_ref()
+    }
+
+    /// The erase counts, for what happens to drives outside of commands.
+    pub fn wear_mut(&mut self) -> Option<&mut Wear> {
+        self.wear.as_mut()
     }
 
     /// Makes blocks unreadable until their zone is reset.
@@ -232,6 +256,9 @@ impl Controller {
                 Ok(Work::ZoneChanged(zone))
             }
             Request::Manage { zone, action } => {
+                if action == ZoneAction::Reset {
+                    self.erase(zone)?;
+                }
                 self.zones.manage(zone, action)?;
                 if action != ZoneAction::Reset {
                     return Ok(Work::ZoneChanged(zone));
@@ -245,6 +272,23 @@ impl Controller {
                 Ok(Work::Flush { effective: fault != Some(FaultAction::Ineffective) })
             }
         }
+    }
+
+    /// Counts the erases of a reset that is about to happen. A worn zone changes its state instead.
+    fn erase(&mut self, zone: ZoneId) -> Result<(), Status> {
+        let Some(wear) = self.wear.as_mut().filter(|_| zone.0 < self.zones.geometry().zones) else {
+            return Ok(());
+        };
+        let record = self.zones.record(zone);
+        if !record.state.is_active() && record.state != ZoneState::Full {
+            return Ok(());
+        }
+        match wear.reset(zone, record) {
+            Ok(()) => return Ok(()),
+            Err(WornZone::ReadOnly) => self.zones.set_read_only(zone),
+            Err(WornZone::Offline) => self.zones.set_offline(zone),
+        }
+        Err(Status::WriteFault)
     }
 
     fn read(

@@ -19,6 +19,7 @@ mod picos;
 mod ram_drive;
 mod request;
 mod timing;
+mod wear;
 
 pub use controller::{Admission, Controller, Placement, Work};
 pub use counters::DriveCounters;
@@ -28,3 +29,7 @@ pub use picos::{Picos, Spread};
 pub use ram_drive::{PendingCommand, RamDrive};
 pub use request::{CommandKind, Request};
 pub use timing::{Immediate, Jitter, Schedule, Timing};
+pub use wear::{
+    BlockMapping, EraseMode, EraseSpread, Lifetime, Wear, WearError, WearReport, WearSettings,
+    WornZone, ZoneWear, ZoneWearReport,
+};

@@ -23,7 +23,7 @@ use zoneweave_zoned::{
 
 use self::core::Core;
 use crate::{CrashChoices, Damage, DriveCounters, FaultAction, FaultPlan, Request, SeededCrash};
-use crate::{Selector, Timing};
+use crate::{Selector, Timing, WearError, WearReport, WearSettings};
 
 /// A command in flight, as a search through crash states sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +153,22 @@ impl RamDrive {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.shared.core.borrow().media.memory_bytes()
+    }
+
+    /// Lets the drive count its erases from now on, and wear out if there is a limit.
+    ///
+    /// # Errors
+    /// If the settings do not fit the drive's geometry.
+    pub fn set_wear(&self, settings: WearSettings) -> Result<(), WearError> {
+        self.shared.core.borrow_mut().controller.set_wear(settings)
+    }
+
+    /// The erases so far, if the drive counts them.
+    #[must_use]
+    pub fn wear(&self) -> Option<WearReport> {
+        let core = self.shared.core.borrow();
+        let written_blocks = core.controller.counters().written_blocks;
+        core.controller.wear().map(|wear| wear.report(written_blocks))
     }
 
     /// Plans a fault.

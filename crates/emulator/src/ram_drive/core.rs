@@ -335,6 +335,9 @@ impl Core {
         }
         self.media.truncate(zone, kept);
         self.cache.survive(zone, kept);
+        if let Some(wear) = self.controller.wear_mut() {
+            wear.lost(zone, written);
+        }
     }
 
     /// Lets commands that have not taken effect do so, or not.

@@ -4,7 +4,7 @@ use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES, ZoneAction, ZoneState, ZonedDeviceExt};
 
 use super::*;
-use crate::{BlockPart, CommandKind, Immediate, Jitter};
+use crate::{BlockPart, CommandKind, EraseMode, Immediate, Jitter};
 
 const ZONE: ZoneId = ZoneId(2);
 
@@ -309,4 +309,51 @@ fn a_finished_zone_stays_finished_and_may_lose_its_tail() {
         kept.insert(stored(&drive).len());
     }
     assert_eq!(kept.len(), 3);
+}
+
+#[test]
+fn a_zone_wears_out_under_resets() {
+    let drive = blank(true);
+    let settings = WearSettings {
+        endurance_cycles: Some(3),
+        reset: EraseMode::Partial,
+        ..WearSettings::new(6)
+    };
+    drive.set_wear(settings).unwrap();
+    with_drive(&drive, async |device| {
+        for round in 0..3 {
+            device.manage(ZONE, ZoneAction::Reset).await.unwrap();
+            device.write(at(0), filled([round; 15]), true).await.unwrap();
+            device.manage(ZONE, ZoneAction::Reset).await.unwrap();
+        }
+        device.write(at(0), filled([7]), true).await.unwrap();
+        let refused = device.manage(ZONE, ZoneAction::Reset).await;
+        assert_eq!(refused, Err(Status::WriteFault));
+        assert_eq!(tags(&device.read(at(0), BlockCount(1)).await.unwrap()), [7]);
+        let refused = device.write(at(1), filled([8]), false).await;
+        assert_eq!(refused, Err(Status::ZoneReadOnly));
+        device.manage(ZONE, ZoneAction::Offline).await.unwrap();
+        assert_eq!(device.read(at(0), BlockCount(1)).await, Err(Status::ZoneOffline));
+    });
+    let report = drive.wear().unwrap();
+    assert_eq!(report.zones[ZONE.index()].erase_counts, [3, 3, 0, 0, 0, 0]);
+    assert_eq!(report.written_bytes, 46 * 4096);
+}
+
+#[test]
+fn blocks_lost_with_the_power_are_erased_all_the_same() {
+    for seed in 0..20 {
+        let drive = blank(true);
+        let settings = WearSettings { reset: EraseMode::Partial, ..WearSettings::new(60) };
+        drive.set_wear(settings).unwrap();
+        with_drive(&drive, async |device| {
+            device.write(at(0), filled([1]), true).await.unwrap();
+            device.write(at(1), filled([2; 20]), false).await.unwrap();
+        });
+        drive.power_loss(seed);
+        with_drive(&drive, async |device| {
+            device.manage(ZONE, ZoneAction::Reset).await.unwrap();
+        });
+        assert_eq!(drive.wear().unwrap().erase_blocks.total, 21);
+    }
 }
