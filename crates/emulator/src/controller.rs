@@ -41,6 +41,8 @@ pub enum Work {
         written: BlockCount,
         /// What to do to the blocks on their way.
         damage: Option<Damage>,
+        /// What has happened to the first of them where it is stored.
+        rot: Option<Damage>,
     },
     /// Store blocks at the zone's former write pointer.
     Write {
@@ -102,6 +104,8 @@ pub struct Controller {
     appended: BTreeMap<ZoneId, ZoneOffset>,
     counters: DriveCounters,
     gone: bool,
+    /// How many times as long as usual commands take.
+    slowness: u32,
     /// Erase counts, where the drive keeps any.
     wear: Option<Wear>,
 }
@@ -125,6 +129,7 @@ impl Controller {
             appended: BTreeMap::new(),
             counters: DriveCounters::default(),
             gone: false,
+            slowness: 1,
             wear: None,
         }
     }
@@ -160,6 +165,42 @@ impl Controller {
     /// Pulls the drive out, or puts it back.
     pub fn set_gone(&mut self, gone: bool) {
         self.gone = gone;
+    }
+
+    /// How many times as long as usual commands take.
+    #[must_use]
+    pub fn slowness(&self) -> u32 {
+        self.slowness
+    }
+
+    /// Makes the drive that many times slower than usual; 1 is as usual.
+    pub fn set_slowness(&mut self, factor: u32) {
+        self.slowness = factor.max(1);
+    }
+
+    /// Takes over what another drive of the same shape holds. Planned faults and counters stay.
+    ///
+    /// # Panics
+    /// If the shapes differ.
+    pub fn become_copy_of(&mut self, other: &Self) {
+        assert_eq!(self.zones.geometry(), other.zones.geometry(), "a drive keeps its shape");
+        self.zones = other.zones.clone();
+        self.unreadable = other.unreadable.clone();
+        self.appended = other.appended.clone();
+        self.wear = other.wear.clone();
+    }
+
+    /// Another drive of the same shape, fresh from the factory, takes this one's place. Planned
+    /// faults and counters stay.
+    pub fn make_blank(&mut self) {
+        let geometry = self.zones.geometry().clone();
+        self.zones = ZoneSet::new(geometry).expect("the geometry was valid before");
+        self.unreadable.clear();
+        self.appended.clear();
+        if let Some(wear) = &self.wear {
+            let settings = *wear.settings();
+            self.set_wear(settings).expect("the settings were valid before");
+        }
     }
 
     /// Lets the drive count its erases from now on, and wear out if there is a limit.
@@ -217,12 +258,13 @@ impl Controller {
             Some(FaultAction::Partial(BlockCount(0))) => {
                 return Admission::refused(Status::WriteFault);
             }
-            Some(FaultAction::Gone) => {
+            Some(FaultAction::Gone | FaultAction::Torn(BlockCount(0))) => {
                 self.gone = true;
                 return Admission::refused(Status::DeviceGone);
             }
             Some(FaultAction::ReadOnly) => self.wear_out(request.zone(), ZoneSet::set_read_only),
             Some(FaultAction::Offline) => self.wear_out(request.zone(), ZoneSet::set_offline),
+            Some(FaultAction::SlowDrive(factor)) => self.slowness = factor.max(1),
             _ => {}
         }
         let work = match self.execute(request, fault) {
@@ -232,6 +274,10 @@ impl Controller {
         let outcome = match fault {
             Some(FaultAction::FailApplied(status)) => Err(status),
             Some(FaultAction::Partial(_)) => Err(Status::WriteFault),
+            Some(FaultAction::Torn(_)) => {
+                self.gone = true;
+                Err(Status::DeviceGone)
+            }
             _ => Ok(()),
         };
         Admission { work, outcome, delay: Nanos::ZERO }
@@ -305,11 +351,12 @@ impl Controller {
         if self.unreadable.range(at..end).next().is_some() {
             return Err(Status::UnrecoveredRead);
         }
-        let damage = match fault {
-            Some(FaultAction::Garble(damage)) => Some(damage),
-            _ => None,
+        let (damage, rot) = match fault {
+            Some(FaultAction::Garble(damage)) => (Some(damage), None),
+            Some(FaultAction::Rot(damage)) => (None, Some(damage)),
+            _ => (None, None),
         };
-        Ok(Work::Read { at, blocks, written, damage })
+        Ok(Work::Read { at, blocks, written, damage, rot })
     }
 
     fn append(
@@ -358,7 +405,7 @@ impl Admission {
 
 fn taken(blocks: BlockCount, fault: Option<FaultAction>) -> BlockCount {
     match fault {
-        Some(FaultAction::Partial(limit)) => blocks.min(limit),
+        Some(FaultAction::Partial(limit) | FaultAction::Torn(limit)) => blocks.min(limit),
         _ => blocks,
     }
 }

@@ -1,12 +1,19 @@
-//! Planned faults: which command they hit and what they do to it.
+//! Faults: which command they hit and what they do to it.
 //!
 //! A plan is a list. A command is held against it in the order in which faults were added: delays
 //! add up, and of the other faults the first that fires decides; those behind it do not count the
-//! command. A fault sees only commands that its action can affect.
+//! command. A fault sees only commands that its action can affect. Behind the list a plan may have
+//! [faults by seed](SeededFaults), which hit commands that the list spared.
+
+mod damage;
+mod seeded;
+
+pub use damage::{BlockPart, Damage};
+pub use seeded::{FaultClass, FaultProfile, Return, SeededFaults};
 
 use std::ops::Range;
 
-use zoneweave_runtime::{Nanos, Random};
+use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZoneId, ZoneOffset};
 
 use crate::{CommandKind, Request};
@@ -90,14 +97,22 @@ pub enum FaultAction {
     FailApplied(Status),
     /// The command takes that much longer.
     Slow(Nanos),
+    /// The drive takes that many times as long from the next command on; 1 is as usual again.
+    SlowDrive(u32),
     /// The drive answers [`Status::DeviceGone`] from this command on.
     Gone,
+    /// The power fails while that many blocks are written, and the drive answers
+    /// [`Status::DeviceGone`] from this command on. What its cache loses is decided when the
+    /// [power comes back](crate::RamDrive::power_loss).
+    Torn(BlockCount),
     /// The command finds its zone read-only.
     ReadOnly,
     /// The command finds its zone offline.
     Offline,
     /// The read finds its blocks unreadable; they stay so until the zone is reset.
     Unreadable,
+    /// The first block of the read has gone bad where it is stored, and stays so.
+    Rot(Damage),
     /// The write stores, or the read returns, something else.
     Garble(Damage),
     /// The write moves the write pointer and reports success, its blocks stay zeros. The zone
@@ -123,12 +138,15 @@ impl FaultAction {
     const fn affects(self, kind: CommandKind) -> bool {
         use CommandKind::{Append, Flush, Manage, Read, Report, Write};
         match self {
-            Self::Fail(_) | Self::FailApplied(_) | Self::Slow(_) | Self::Gone => true,
+            Self::Fail(_) | Self::FailApplied(_) | Self::Gone => true,
+            Self::Slow(_) | Self::SlowDrive(_) => true,
             Self::ReadOnly | Self::Offline => !matches!(kind, Report | Flush),
-            Self::Unreadable => matches!(kind, Read),
+            Self::Unreadable | Self::Rot(_) => matches!(kind, Read),
             Self::Garble(_) => matches!(kind, Read | Write | Append),
             Self::Lost => matches!(kind, Write | Append | Manage(_)),
-            Self::Misdirect(_) | Self::Partial(_) => matches!(kind, Write | Append),
+            Self::Misdirect(_) | Self::Partial(_) | Self::Torn(_) => {
+                matches!(kind, Write | Append)
+            }
             Self::AppendTwice | Self::RepeatOffset => matches!(kind, Append),
             Self::Ineffective => matches!(kind, Flush),
             Self::Misreport(_) => matches!(kind, Report),
@@ -146,9 +164,10 @@ pub struct Fault {
 }
 
 /// The faults still to come, in order of precedence.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     faults: Vec<Fault>,
+    seeded: Option<SeededFaults>,
 }
 
 /// What the plan says about one command.
@@ -171,16 +190,34 @@ impl FaultPlan {
         &self.faults
     }
 
-    /// Forgets every fault.
+    /// Lets faults happen by a seed from now on, or none any more.
+    pub fn set_seeded(&mut self, seeded: Option<SeededFaults>) {
+        self.seeded = seeded;
+    }
+
+    /// The faults by seed, if there are any.
+    pub fn seeded_mut(&mut self) -> Option<&mut SeededFaults> {
+        self.seeded.as_mut()
+    }
+
+    /// Forgets every fault, those by seed too.
     pub fn clear(&mut self) {
         self.faults.clear();
+        self.seeded = None;
     }
 
     pub(crate) fn fire(&mut self, request: &Request, write_pointer: ZoneOffset) -> Fired {
         let mut fired = Fired::default();
-        if self.faults.is_empty() {
-            return fired;
+        if !self.faults.is_empty() {
+            self.fire_listed(request, write_pointer, &mut fired);
         }
+        if let (Some(seeded), None) = (&mut self.seeded, fired.action) {
+            fired.action = seeded.draw(request, write_pointer);
+        }
+        fired
+    }
+
+    fn fire_listed(&mut self, request: &Request, write_pointer: ZoneOffset, fired: &mut Fired) {
         for Fault { selector, action } in &mut self.faults {
             let slow = matches!(action, FaultAction::Slow(_));
             let heard = action.affects(request.kind()) && selector.matches(request, write_pointer);
@@ -202,59 +239,7 @@ impl FaultPlan {
             }
         }
         self.faults.retain(|fault| fault.selector.times > 0);
-        fired
     }
-}
-
-/// A part of a stored block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockPart {
-    /// The 4,096 bytes.
-    Data,
-    /// The metadata beside them.
-    Oob,
-    /// Both.
-    Both,
-}
-
-/// How blocks go bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damage {
-    /// One bit of each part flips, chosen by the seed.
-    BitFlip {
-        /// What is hit.
-        part: BlockPart,
-        /// Which bit.
-        seed: u64,
-    },
-    /// Random bytes replace the part.
-    Garbage {
-        /// What is hit.
-        part: BlockPart,
-        /// Which bytes.
-        seed: u64,
-    },
-}
-
-impl Damage {
-    /// Damages blocks in place: `data` and `oob` are each one block's or one command's.
-    pub fn apply(&self, data: &mut [u8], oob: &mut [u8]) {
-        let (Self::BitFlip { part, seed } | Self::Garbage { part, seed }) = *self;
-        let mut random = Random::new(seed);
-        let hit = [(data, part != BlockPart::Oob), (oob, part != BlockPart::Data)];
-        for (bytes, _) in hit.into_iter().filter(|(bytes, hit)| *hit && !bytes.is_empty()) {
-            match self {
-                Self::BitFlip { .. } => flip_bit(bytes, &mut random),
-                Self::Garbage { .. } => random.fill(bytes),
-            }
-        }
-    }
-}
-
-fn flip_bit(bytes: &mut [u8], random: &mut Random) {
-    let bit = random.below(bytes.len() as u64 * 8);
-    let byte = usize::try_from(bit / 8).expect("an index into a slice");
-    bytes[byte] ^= 1 << (bit % 8);
 }
 
 /// The blocks of its zone that a command touches.
@@ -306,13 +291,5 @@ mod tests {
         assert_eq!(fired.action, Some(FaultAction::Fail(Status::InternalError)));
         assert_eq!(plan.fire(&Request::Flush, START).action, Some(FaultAction::Gone));
         assert_eq!(plan.pending().len(), 2, "no write came for the lost one");
-    }
-
-    #[test]
-    fn a_bit_flip_changes_one_bit_of_each_part() {
-        let (mut data, mut oob) = (vec![0_u8; 4096], vec![0_u8; 64]);
-        Damage::BitFlip { part: BlockPart::Both, seed: 3 }.apply(&mut data, &mut oob);
-        let ones = |bytes: &[u8]| bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
-        assert_eq!((ones(&data), ones(&oob)), (1, 1));
     }
 }

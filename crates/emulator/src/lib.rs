@@ -24,7 +24,10 @@ mod wear;
 pub use controller::{Admission, Controller, Placement, Work};
 pub use counters::DriveCounters;
 pub use crash::{CrashChoices, SeededCrash};
-pub use fault::{BlockPart, Damage, Fault, FaultAction, FaultPlan, Selector};
+pub use fault::{
+    BlockPart, Damage, Fault, FaultAction, FaultClass, FaultPlan, FaultProfile, Return,
+    SeededFaults, Selector,
+};
 pub use picos::{Picos, Spread};
 pub use ram_drive::{PendingCommand, RamDrive};
 pub use request::{CommandKind, Request};

@@ -209,8 +209,38 @@ impl RamDrive {
         self.shared.core.borrow_mut().controller.zones_mut().set_offline(zone);
     }
 
+    /// The drive takes that many times as long from the next command on; 1 is as usual.
+    pub fn set_slowness(&self, factor: u32) {
+        self.shared.core.borrow_mut().controller.set_slowness(factor);
+    }
+
+    /// Puts the drive back with what it held at the time of a [fork](RamDrive::fork). The devices
+    /// given out before are dead, as after [`RamDrive::attach`].
+    ///
+    /// # Panics
+    /// If `fork` is a drive of another shape, or this one.
+    pub fn come_back_stale(&self, fork: &Self) {
+        let other = fork.shared.core.borrow();
+        let mut core = self.shared.core.borrow_mut();
+        let dropped = core.replace(Some(&*other));
+        core.controller.set_gone(false);
+        drop((core, other));
+        drop(dropped);
+    }
+
+    /// Puts a blank drive of the same shape in this one's place. The devices given out before are
+    /// dead, as after [`RamDrive::attach`].
+    pub fn come_back_blank(&self) {
+        let mut core = self.shared.core.borrow_mut();
+        let dropped = core.replace(None);
+        core.controller.set_gone(false);
+        drop(core);
+        drop(dropped);
+    }
+
     /// Pulls the drive out (`true`) or puts it back with what it held. While it is out, every
-    /// command is answered [`Status::DeviceGone`], those in flight included.
+    /// command is answered [`Status::DeviceGone`], those in flight included. A drive that was lost
+    /// by [`FaultAction::Torn`] has to live through a [power failure](RamDrive::power_loss) first.
     pub fn set_gone(&self, gone: bool) {
         self.shared.core.borrow_mut().controller.set_gone(gone);
     }

@@ -102,7 +102,10 @@ impl Core {
     pub(super) fn plan(&mut self, command: &Command, now: Nanos) -> Planned {
         let request = Request::from(command);
         let zones = self.controller.zones();
-        let Schedule { mut applied, completed } = self.timing.schedule(&request, zones, now);
+        let Schedule { applied, completed } = self.timing.schedule(&request, zones, now);
+        let slowness = u64::from(self.controller.slowness());
+        let slowed = |moment: Nanos| now + Nanos((moment.0 - now.0).saturating_mul(slowness));
+        let (mut applied, completed) = (slowed(applied), slowed(completed));
         let mut behind = false;
         if let Request::Write { at, .. } = request {
             let last = self.last_write.entry(at.zone).or_default();
@@ -201,7 +204,10 @@ impl Core {
 
     fn reply(&mut self, work: Work) -> Reply {
         match work {
-            Work::Read { at, blocks, damage, .. } => {
+            Work::Read { at, blocks, damage, rot, .. } => {
+                if let Some(rot) = rot {
+                    self.corrupt(at, rot);
+                }
                 let payload = self.media.read(at, blocks);
                 Reply::Read(match damage {
                     Some(damage) => self.damaged(&payload, damage),
@@ -351,6 +357,25 @@ impl Core {
                 self.apply(id);
             }
         }
+    }
+
+    /// The drive holds what `other` holds, or nothing, from now on.
+    pub(super) fn replace(&mut self, other: Option<&Self>) -> Vec<Responder> {
+        let dropped = self.abandon();
+        match other {
+            Some(other) => {
+                self.controller.become_copy_of(&other.controller);
+                self.media = other.media.clone();
+                self.cache = other.cache.clone();
+            }
+            None => {
+                let geometry = self.controller.zones().geometry().clone();
+                self.media = Media::new(&geometry);
+                self.cache = WriteCache::new(geometry.zones, geometry.volatile_cache);
+                self.controller.make_blank();
+            }
+        }
+        dropped
     }
 
     pub(super) fn restart(&mut self) {

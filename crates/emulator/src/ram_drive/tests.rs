@@ -6,6 +6,8 @@ use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES, ZoneAction, ZoneState, ZonedDevice
 use super::*;
 use crate::{BlockPart, CommandKind, EraseMode, Immediate, Jitter};
 
+mod faults;
+
 const ZONE: ZoneId = ZoneId(2);
 
 fn geometry(volatile_cache: bool) -> Geometry {

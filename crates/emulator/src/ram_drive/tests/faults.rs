@@ -1,0 +1,92 @@
+//! Faults of whole drives, and those that last.
+
+use super::*;
+
+#[test]
+fn a_torn_write_takes_the_power_with_it() {
+    let mut kept = std::collections::BTreeSet::new();
+    for seed in 0..50 {
+        let drive = blank(true);
+        with_drive(&drive, async |device| {
+            device.append(ZONE, filled([1]), true).await.unwrap();
+            let torn = FaultAction::Torn(BlockCount(2));
+            drive.inject(Selector::next(CommandKind::Append), torn);
+            let answer = device.append(ZONE, filled([2, 3, 4]), false).await;
+            assert_eq!(answer, Err(Status::DeviceGone));
+            assert_eq!(device.flush().await, Err(Status::DeviceGone));
+        });
+        drive.power_loss(seed);
+        drive.set_gone(false);
+        kept.insert(stored(&drive));
+    }
+    assert_eq!(kept.into_iter().collect::<Vec<_>>(), [vec![1], vec![1, 2], vec![1, 2, 3]]);
+}
+
+#[test]
+fn rot_stays_and_garbled_reads_do_not() {
+    let drive = blank(false);
+    let damage = Damage::BitFlip { part: BlockPart::Data, seed: 5 };
+    with_drive(&drive, async |device| {
+        let written = filled([1, 2]);
+        device.write(at(0), written.clone(), false).await.unwrap();
+        for (fault, lasts) in
+            [(FaultAction::Garble(damage), false), (FaultAction::Rot(damage), true)]
+        {
+            drive.inject(Selector::next(CommandKind::Read), fault);
+            let found = device.read(at(0), BlockCount(2)).await.unwrap();
+            assert_ne!(found.data.concat(), written.data.concat());
+            let again = device.read(at(0), BlockCount(2)).await.unwrap();
+            assert_eq!(again.data.concat() != written.data.concat(), lasts);
+            assert_eq!(again.block(1), written.block(1));
+        }
+    });
+}
+
+#[test]
+fn a_slow_drive_takes_a_multiple_of_its_time() {
+    let took = |slowness| {
+        let executor = executor();
+        let drive = RamDrive::new(geometry(false), Jitter::new(3, Nanos(1000))).unwrap();
+        let device = drive.attach(&executor.handle());
+        drive.set_slowness(slowness);
+        let handle = executor.handle();
+        executor.run(async {
+            device.write(at(0), filled([1]), false).await.unwrap();
+            handle.now()
+        })
+    };
+    assert_eq!(took(100).0, took(1).0 * 100);
+    let drive = blank(false);
+    drive.inject(Selector::default(), FaultAction::SlowDrive(30));
+    with_drive(&drive, async |device| device.flush().await.unwrap());
+    assert_eq!(drive.shared.core.borrow().controller.slowness(), 30);
+}
+
+#[test]
+fn drives_come_back_stale_or_blank() {
+    let drive = blank(true);
+    drive.set_wear(WearSettings::new(4)).unwrap();
+    with_drive(&drive, async |device| {
+        device.write(at(0), filled([1]), true).await.unwrap();
+    });
+    let earlier = drive.fork(Immediate);
+    with_drive(&drive, async |device| {
+        device.manage(ZONE, ZoneAction::Reset).await.unwrap();
+        device.write(at(0), filled([2, 3]), true).await.unwrap();
+        drive.set_gone(true);
+        drive.come_back_stale(&earlier);
+        assert_eq!(device.flush().await, Err(Status::DeviceGone), "that device is of the past");
+    });
+    assert_eq!(stored(&drive), [1]);
+    assert_eq!(drive.wear().unwrap().erase_blocks.total, 0);
+    drive.power_loss(1);
+    assert_eq!(stored(&drive), [1]);
+    drive.set_gone(true);
+    drive.come_back_blank();
+    assert_eq!(drive.zone(ZONE).state, ZoneState::Empty);
+    assert_eq!(drive.memory_bytes(), 0);
+    with_drive(&drive, async |device| {
+        device.write(at(0), filled([4]), true).await.unwrap();
+    });
+    assert_eq!(stored(&drive), [4]);
+}
