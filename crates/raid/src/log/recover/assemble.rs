@@ -1,9 +1,7 @@
-//! Choosing the membership: which of the drives offered are the array.
+//! Assembling the array: which of the drives offered are its members, and what their records say.
 //!
-//! The newest record of each drive tells a version of the membership (an epoch). The version that
-//! more than half of all members carry is the array's; where none is (a crash fell between the
-//! writes of one), the newest one whose members are present in a majority. Records of other
-//! arrays, other lineages, and members that the chosen version does not list, count for nothing.
+//! `membership` chooses the version of the membership that counts; drives that it does not list as
+//! members in service count for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -24,6 +22,7 @@ use crate::log::inflight::InFlight;
 use crate::log::limits::{LimitError, check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::queue::Stream;
+use crate::log::recover::membership::{choose, too_few};
 use crate::log::recover::{OfferedDrive, OpenOptions};
 use crate::log::segment::SegmentTable;
 use crate::log::state::{Epoch, State, UNRECORDED};
@@ -342,100 +341,6 @@ async fn look(offered: Vec<OfferedDrive>) -> (Vec<Option<Drive>>, Vec<DriveVerdi
 
 fn newest_records(drives: &[Option<Drive>]) -> Vec<Option<&SuperblockRecord>> {
     drives.iter().map(|drive| drive.as_ref().and_then(|d| d.records.newest())).collect()
-}
-
-/// Identifies a version of the membership.
-type Version = (u64, u64, u64);
-
-fn version(record: &SuperblockRecord) -> Version {
-    (record.epoch, record.epoch_tag, record.lineage)
-}
-
-/// The newest record of the membership's valid version, and whether choosing it took force.
-fn choose<'a>(
-    newest: &[Option<&'a SuperblockRecord>],
-    options: OpenOptions,
-) -> Result<(&'a SuperblockRecord, bool), OpenError> {
-    let records: Vec<_> = newest.iter().copied().flatten().collect();
-    let array = most_common(records.iter().map(|record| record.config.array));
-    let array = array.ok_or(OpenError::NoArray)?;
-    let ours: Vec<_> = records.into_iter().filter(|r| r.config.array == array).collect();
-    let lineage = choose_lineage(&ours)?;
-    let ours: Vec<_> = ours.into_iter().filter(|r| r.lineage == lineage).collect();
-    let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
-    for record in &ours {
-        versions.entry(version(record)).or_default().push(record);
-    }
-    let total = ours[0].config.scheme.columns();
-    let latest = |carriers: &[&'a SuperblockRecord]| {
-        carriers.iter().copied().max_by_key(|record| record.record_sequence).expect("not empty")
-    };
-    let carried = versions.values().rev().find(|carriers| carriers.len() * 2 > total);
-    if let Some(carriers) = carried {
-        return Ok((latest(carriers), false));
-    }
-    let present = |record: &SuperblockRecord| {
-        let listed = record.members.iter().filter(|member| member.state != MemberState::Failed);
-        listed.filter(|member| ours.iter().any(|own| own.member == member.uuid)).count()
-    };
-    // A commit counts once every member that its table calls in service has it: a version that
-    // some of those here do not carry never counted, and older ones may be gone back to.
-    let may_have_counted = |record: &SuperblockRecord| {
-        let in_service = |own: &&&SuperblockRecord| {
-            record.members.iter().any(|m| m.uuid == own.member && m.state != MemberState::Failed)
-        };
-        ours.iter().filter(in_service).all(|own| own.epoch >= record.epoch)
-    };
-    for carriers in versions.values().rev() {
-        if present(carriers[0]) * 2 > total {
-            return Ok((latest(carriers), false));
-        }
-        if may_have_counted(carriers[0]) {
-            break;
-        }
-    }
-    let last = versions.values().next_back().expect("at least one record");
-    let record = latest(last);
-    if options.force {
-        return Ok((record, true));
-    }
-    let (present, name) = (present(record), record.config.name.clone());
-    if present < record.config.scheme.data() {
-        return Err(too_few(record, present));
-    }
-    Err(OpenError::NoQuorum { name, present, total })
-}
-
-/// The history that went on: the one with an epoch above all epochs of the others, which a forced
-/// start makes. Two that both went on cannot be told apart here.
-fn choose_lineage(records: &[&SuperblockRecord]) -> Result<u64, OpenError> {
-    let mut epochs: BTreeMap<u64, u64> = BTreeMap::new();
-    for record in records {
-        let epoch = epochs.entry(record.lineage).or_default();
-        *epoch = (*epoch).max(record.epoch);
-    }
-    let last = epochs.values().max().copied().unwrap_or(0);
-    let mut latest = epochs.iter().filter(|(_, epoch)| **epoch == last);
-    match (latest.next(), latest.next()) {
-        (Some((lineage, _)), None) => Ok(*lineage),
-        _ => Err(OpenError::TwoHistories { name: records[0].config.name.clone() }),
-    }
-}
-
-fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
-    OpenError::TooFewMembers {
-        name: record.config.name.clone(),
-        present,
-        total: record.config.scheme.columns(),
-        needed: record.config.scheme.data(),
-        missing: "see `zoneweave array list` for what each drive is".to_owned(),
-    }
-}
-
-fn most_common<T: Ord + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
-    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
-    items.for_each(|item| *counts.entry(item).or_default() += 1);
-    counts.into_iter().max_by_key(|(_, count)| *count).map(|(item, _)| item)
 }
 
 /// Which offered drive is in which slot.

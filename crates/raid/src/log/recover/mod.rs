@@ -16,6 +16,7 @@
 
 pub mod assemble;
 mod leftover;
+mod membership;
 mod replay;
 mod segments;
 
