@@ -14,16 +14,18 @@ use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{
-    BlockIdentity, ContentKind, EntryKind, IndexEntry, RecordBody, StreamKind, TombstoneBlock,
-    TrimExtent,
+    BlockIdentity, ContentKind, EntryKind, IndexEntry, RecordBody, Seed, StreamKind,
+    TombstoneBlock, TrimExtent, data_checksum,
 };
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::{FoundBlock, Pin, read_places};
 use crate::log::scan::load_span;
-use crate::log::segment::Phase;
+use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
+use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
 
 /// Blocks moved at a time.
 const BATCH_BLOCKS: usize = 512;
@@ -38,6 +40,7 @@ pub(super) async fn run(core: Rc<Core>) {
             let low = state.free_segments() <= state.reserve_for(StreamKind::User) + 1;
             let stopped = state.stopped.is_some() || state.membership_dirty;
             let victim = if stopped { None } else { state.victim(low) };
+            victim.inspect(|slot| mark(why_moved(&state.segments[*slot])));
             hold(&mut state, victim)
         };
         let Some(slot) = victim else {
@@ -48,6 +51,14 @@ pub(super) async fn run(core: Rc<Core>) {
         release(&core, slot);
         // Something in the array may have changed for the worse; what, the state says.
         core.handle.yield_now().await;
+    }
+}
+
+fn why_moved(segment: &Segment) -> Mark {
+    match segment.phase {
+        Phase::Leftover => Mark::LeftoverMoved,
+        _ if segment.damaged => Mark::DamagedMoved,
+        _ => Mark::MovedForRoom,
     }
 }
 
@@ -89,13 +100,15 @@ fn release(core: &Core, slot: SegmentSlot) {
 /// Frees a segment out of which everything live was moved. `false` if something came back, or
 /// the volume stopped.
 async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
-    if core.flush_members().await.is_err() {
+    let flush = !mutant(Mutant::ResetBeforeMovesFlushed);
+    if flush && core.flush_members().await.is_err() {
         return false;
     }
     let id = {
         let mut state = core.state.borrow_mut();
         let segment = &mut state.segments[slot];
         if segment.valid > 0 {
+            mark(Mark::CameBackToLife);
             return false;
         }
         segment.phase = Phase::Dead;
@@ -104,10 +117,13 @@ async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         state.dead.insert(id);
         id
     };
-    if core.superblock.commit(core, RecordBody::Dead(vec![id])).await.is_err() {
+    let record = !mutant(Mutant::DeadNotRecorded);
+    if record && core.superblock.commit(core, RecordBody::Dead(vec![id])).await.is_err() {
         return false;
     }
-    while core.state.borrow().segments[slot].readers > 0 {
+    let wait = !mutant(Mutant::ReadersNotAwaited);
+    while wait && core.state.borrow().segments[slot].readers > 0 {
+        mark(Mark::WaitedForReaders);
         core.changed.wait().await;
     }
     free_zones(core, slot).await
@@ -116,10 +132,22 @@ async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 /// Resets the zones of a dead segment and gives them back.
 async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let zones = core.state.borrow().segments[slot].zones.clone();
+    let early = mutant(Mutant::ZonesReusedBeforeAllReset);
+    if early {
+        let mut state = core.state.borrow_mut();
+        let id = state.segments[slot].id;
+        state.dead.remove(&id);
+    }
     let columns = zones.iter().enumerate();
     let resets = columns.filter_map(|(column, zone)| Some((Column::of(column), (*zone)?)));
     let resets = resets.map(|(column, zone)| async move {
-        (column, zone, core.reset_zone(column, zone.zone).await)
+        let reset = core.reset_zone(column, zone.zone).await;
+        if early && reset.is_ok() {
+            let member = &mut core.state.borrow_mut().members[column.index()];
+            member.pool.add(zone.zone, zone.resets + 1);
+            core.changed.open();
+        }
+        (column, zone, reset)
     });
     let results = futures_util::future::join_all(resets).await;
     if core.flush_members().await.is_err() {
@@ -134,10 +162,16 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         if segment.zones[column.index()] == Some(zone) {
             member.active_zones -= u32::from(segment.holds_active_zones);
             match result {
+                Ok(()) if early => {}
                 Ok(()) => member.pool.add(zone.zone, zone.resets + 1),
                 // The zone keeps the dead segment's blocks: so does the record that says so.
-                Err(_) => all_reset = false,
+                Err(_) => {
+                    mark(Mark::ZoneNotReset);
+                    all_reset = false;
+                }
             }
+        } else {
+            mark(Mark::MemberLostWhileFreeing);
         }
     }
     if all_reset {
@@ -145,6 +179,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     }
     state.seals.remove(&segment.id);
     state.counters.segments_reclaimed += 1;
+    mark(Mark::SegmentFreed);
     drop(state);
     core.changed.open();
     true
@@ -244,6 +279,7 @@ impl Mover {
         self.under_way.extend(queued.map(|(_, moved)| moved));
         let filling = self.core.state.borrow().relocation.filling;
         if short {
+            mark(Mark::ShortBatch);
             self.core.state.borrow_mut().relocation.filling = false;
             self.core.changed.open();
         }
@@ -312,6 +348,7 @@ fn is_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {
 
 /// Moves blocks that the segment's lists did not name but the index does: the lists were damaged.
 async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    mark(Mark::UnlistedSearched);
     let mut places: Vec<_> = {
         let state = core.state.borrow();
         let mapped = (0..state.config.volume_blocks).filter_map(|lba| state.index.get(Lba(lba)));
@@ -339,6 +376,9 @@ async fn queue_blocks(
     if blocks.is_empty() {
         return None;
     }
+    if mutant(Mutant::MovedBlocksShareSequence) {
+        share_sequence(core.state.borrow().seed, &mut blocks);
+    }
     let count = blocks.len();
     let (ticket, moved) = Ticket::new(count as u64);
     {
@@ -359,6 +399,17 @@ async fn queue_blocks(
     }
     core.changed.open();
     Some((count, moved))
+}
+
+/// For [`Mutant::MovedBlocksShareSequence`].
+fn share_sequence(seed: Seed, blocks: &mut [Moving]) {
+    let mut first = None;
+    for block in blocks {
+        if let Moving::Data(data) = block {
+            data.sequence = *first.get_or_insert(data.sequence);
+            data.data_checksum = data_checksum(seed, data.lba, data.sequence, &data.data);
+        }
+    }
 }
 
 enum Moving {
@@ -384,12 +435,20 @@ fn pending_of(
             if identity.lba.0 >= state.config.volume_blocks
                 || state.index.get(identity.lba) != Some(pba)
             {
+                mark(Mark::DiedBeforeMove);
                 return Vec::new();
             }
+            let identity = if mutant(Mutant::MovedBlockGetsNewSequence) {
+                let sequence = state.take_sequence();
+                BlockIdentity::new(state.seed, identity.kind, identity.lba, sequence, &data)
+            } else {
+                identity
+            };
             vec![Moving::Data(pending(identity, data, pba))]
         }
         // Beyond repair: what moves is the knowledge that it is lost.
         _ if matches!(listed.kind, EntryKind::Data | EntryKind::Lost) => {
+            mark(Mark::LostBlockMoved);
             vec![lost_block(&state, pba, listed.lba, listed.sequence)]
         }
         _ => lost_blocks(&mut state, pba),
@@ -420,6 +479,7 @@ fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
 /// Marks the blocks of the volume that point at an unreadable block of which nothing is known.
 /// They get a new sequence: then an error is certain, an older version impossible.
 fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
+    mark(Mark::UnknownBlockLost);
     let sequence = state.take_sequence();
     let lbas = (0..state.config.volume_blocks).map(Lba);
     let pointing = lbas.filter(|lba| state.index.get(*lba) == Some(pba));
@@ -433,16 +493,22 @@ fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Ve
     let blocks = state.config.volume_blocks;
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     let slot = state.space.place(pba).slot;
-    let oldest = state.oldest_sequence(slot);
-    let Some(tombstone) = decoded else { return lost_blocks(state, pba) };
+    let careless = mutant(Mutant::LiveTombstoneDropped);
+    let oldest = if careless { u64::MAX } else { state.oldest_sequence(slot) };
+    let Some(tombstone) = decoded else {
+        mark(Mark::TombstoneLost);
+        return lost_blocks(state, pba);
+    };
     let mut moving = Vec::new();
     for extent in tombstone.extents {
         for run in runs_pointing_at(state, extent, pba) {
             if run.sequence < oldest {
+                mark(Mark::TombstoneDropped);
                 for lba in run.lba.0..run.lba.0 + run.blocks {
                     state.remap(Lba(lba), None);
                 }
             } else {
+                mark(Mark::TombstoneMoved);
                 moving.push(Moving::Trim(run, pba));
             }
         }

@@ -14,6 +14,8 @@ use crate::layout::Column;
 use crate::log::state::State;
 use crate::log::status::Progress;
 use crate::log::superblock::SuperblockLog;
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Blocks of user writes that may be queued or under way: 64 MiB.
 const QUEUED_BLOCKS: u64 = 16 * 1024;
@@ -99,6 +101,7 @@ impl Core {
     fn note_read_failure(self: &Rc<Self>, column: Column, status: Status) {
         self.state.borrow_mut().members[column.index()].errors.read += 1;
         if status.is_fatal() {
+            mark(Mark::EvictedByRead);
             self.fail_member(column, status);
         }
     }
@@ -117,6 +120,8 @@ impl Core {
                     member.errors.write += 1;
                     member.write_failures_in_row += 1;
                     let often = member.write_failures_in_row >= WRITE_FAILURES_TO_FAIL;
+                    mark_if(Mark::EvictedByWrite, || status.is_fatal());
+                    mark_if(Mark::EvictedByFailuresInRow, || often && !status.is_fatal());
                     (status.is_fatal() || often).then_some(status)
                 }
             }
@@ -149,6 +154,7 @@ impl Core {
             (state.writable_members(), state.volatile)
         };
         if volatile {
+            mark(Mark::DrivesFlushed);
             let flushes = members.iter().map(|(column, device)| {
                 let flush = device.flush();
                 async move { self.note_flush(*column, flush.await) }
@@ -161,7 +167,10 @@ impl Core {
     }
 
     fn note_flush(self: &Rc<Self>, column: Column, result: Result<(), Status>) {
-        if let Err(status) = result {
+        if let Err(status) = result
+            && !mutant(Mutant::FailedFlushIgnored)
+        {
+            mark(Mark::EvictedByFlush);
             self.state.borrow_mut().members[column.index()].errors.write += 1;
             self.fail_member(column, status);
         }
@@ -170,6 +179,10 @@ impl Core {
     /// Waits until every change of membership is on media.
     pub(super) async fn membership_settled(&self) {
         while self.state.borrow().membership_dirty && self.state.borrow().stopped.is_none() {
+            if mutant(Mutant::EvictionNotAwaited) {
+                return;
+            }
+            mark(Mark::WaitedForMembership);
             self.changed.wait().await;
         }
     }

@@ -15,6 +15,8 @@ use crate::log::index::SegmentSlot;
 use crate::log::segment::Phase;
 use crate::log::state::State;
 use crate::log::superblock::structured_payload;
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Filler that is cheaper to write than a zone is to finish: finishing pads at the drive's program
 /// bandwidth, after some fixed milliseconds (measured on a ZN540: 2.6 ms even for a full zone).
@@ -25,13 +27,15 @@ const FILLER_BLOCKS: u32 = 256;
 /// could still take.
 pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
     let _held = crate::log::write::Hold::new(core, slot);
-    let flush = !core.state.borrow().fua_always;
+    let flush = !core.state.borrow().fua_always && !mutant(Mutant::IndexRunBeforeFlush);
     if flush && core.flush_members().await.is_err() {
+        mark(Mark::GroupEndStopped);
         return;
     }
     let runs = {
         let state = core.state.borrow();
         if state.segments[slot].phase != Phase::Open {
+            mark(Mark::SpanGivenUp);
             return;
         }
         let zones = state.segments[slot].zones.clone();
@@ -42,9 +46,11 @@ pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
     let all_written = write_runs(core, span, runs).await;
     let mut state = core.state.borrow_mut();
     if state.segments[slot].phase != Phase::Open {
+        mark(Mark::SpanGivenUp);
         return;
     }
     if !all_written {
+        mark(Mark::IndexRunNotWritten);
         state.abandon(slot);
         drop(state);
         core.changed.open();
@@ -106,8 +112,10 @@ pub(super) async fn fill_up(core: &Core, column: Column, zone: ZoneId) -> Result
         return Ok(());
     }
     if left.0 > FILLER_BLOCKS.min(device.geometry().max_transfer.0) {
+        mark(Mark::LargerZoneFinished);
         return device.manage(zone, ZoneAction::Finish).await;
     }
+    mark(Mark::ZoneFilled);
     let array = core.state.borrow().config.array;
     let block = || structured_payload(array, zero_blocks(BlockCount(1)), Place::Filler, 0, column);
     let filler: Vec<_> = (0..left.0).map(|_| block()).collect();
@@ -176,6 +184,7 @@ pub(super) async fn read(
     for copy in 0..copies {
         let holder = Column::of((of.index() + copy as usize) % columns);
         if let Some(entries) = read_copy(core, slot, span, holder, copy).await {
+            mark_if(Mark::ListCopyUsed, || copy > 0);
             return Some(entries);
         }
     }
@@ -297,7 +306,8 @@ fn decode_copy(payload: &Payload, expected: &Expected) -> Option<Vec<IndexEntry>
             && decoded.span == expected.span
             && decoded.column == expected.column
             && decoded.first as usize == entries.len();
-        if !right {
+        if !right && !mutant(Mutant::IndexRunNotMatched) {
+            mark(Mark::ListOfOtherPlace);
             return None;
         }
         entries.extend(decoded.entries);

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use zoneweave_zoned::Lba;
 
+use crate::mutants::{Mutant, mutant};
+
 #[derive(Debug, Default)]
 struct Writes {
     /// How many writes of this block are in flight.
@@ -33,7 +35,8 @@ impl InFlight {
     /// Whether a write of the range has to wait for a trim.
     #[must_use]
     pub(super) fn write_must_wait(&self, range: &Range<u64>) -> bool {
-        self.trims.values().any(|trim| overlap(trim, range))
+        let mut trims = self.trims.values().filter(|_| !mutant(Mutant::TrimDoesNotExclude));
+        trims.any(|trim| overlap(trim, range))
     }
 
     /// Counts the blocks of a write in.
@@ -51,7 +54,9 @@ impl InFlight {
     pub(super) fn end_write(&mut self, lba: Lba, sequence: Option<u64>) -> bool {
         let writes = self.writes.get_mut(&lba).expect("a write in flight");
         writes.count -= 1;
-        let newest = sequence.is_some_and(|sequence| sequence > writes.applied);
+        let newest = sequence.is_some_and(|sequence| {
+            sequence > writes.applied || mutant(Mutant::LastCompletionWins)
+        });
         if let Some(sequence) = sequence.filter(|_| newest) {
             writes.applied = sequence;
         }

@@ -168,3 +168,18 @@ pub(super) fn check_size(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use zoneweave_zoned::OobKind;
+
+    use super::*;
+
+    #[test]
+    fn drives_without_metadata_are_refused() {
+        let mut drive = Geometry::new(16, BlockCount(64));
+        assert_eq!(check_drive(&drive, 1, true), Ok(()));
+        drive.oob = OobKind::None;
+        assert_eq!(check_drive(&drive, 1, true), Err(LimitError::NoMetadata));
+    }
+}

@@ -11,6 +11,8 @@ use crate::log::index::SegmentSlot;
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
 use crate::log::superblock::structured_payload;
+use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
 
 /// Segment numbers reserved on media at a time.
 pub(super) const SEGMENT_STEP: u64 = 64;
@@ -34,7 +36,8 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
             structured_payload(array, block.clone(), Place::Header, header.generation, column);
         Some(async move {
             let Some(device) = device else { return (column, Err(Status::DeviceGone)) };
-            let written = device.write(ZoneAddress::new(zone, 0), payload, true).await;
+            let fua = !mutant(Mutant::HeaderNotDurable);
+            let written = device.write(ZoneAddress::new(zone, 0), payload, fua).await;
             (column, written.map(|_| ()))
         })
     });
@@ -46,6 +49,7 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
     }
     let mut state = core.state.borrow_mut();
     if !all_written {
+        mark(Mark::HeaderNotWritten);
         state.abandon(slot);
     }
     drop(state);
@@ -66,7 +70,9 @@ pub(super) async fn raise_ceilings(core: &Rc<Core>) -> bool {
         state.ceilings_to_record = raised;
         raised
     };
-    let committed = core.superblock.commit(core, RecordBody::State).await.is_ok();
+    mark(Mark::CeilingsRaised);
+    let committed = mutant(Mutant::CeilingNotRecorded)
+        || core.superblock.commit(core, RecordBody::State).await.is_ok();
     if committed {
         let mut state = core.state.borrow_mut();
         state.sequence_ceiling = state.sequence_ceiling.max(raised.0);
@@ -112,6 +118,7 @@ async fn make_room_for_active_zones(core: &Rc<Core>) {
             segment.map(|segment| segment.busy = true)
         };
         if unchanged.is_some() {
+            mark(Mark::LeftoverFinished);
             finish_zones(core, slot).await;
             if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
                 segment.busy = false;
@@ -141,16 +148,19 @@ async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
         if let Some(segment) = state.segments.get_mut(slot) {
             segment.holds_active_zones = false;
         }
+    } else {
+        mark(Mark::LeftoverNotFinished);
     }
 }
 
 /// Takes a slot, a zone of every member, and numbers; `None` if something changed meanwhile.
 fn allocate(state: &mut State, kind: StreamKind) -> Option<(SegmentSlot, SegmentHeader)> {
     let allowed = state.stopped.is_none()
-        && !state.membership_dirty
+        && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
         && state.stream(kind).open.is_none()
         && state.free_segments() > state.reserve_for(kind);
     if !allowed {
+        mark(Mark::OpeningOvertaken);
         return None;
     }
     let slot = state.segments.vacant()?;

@@ -10,9 +10,11 @@ use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, BlockError, Lba, Payload, Status, ZoneAddress, zero_blocks};
 
 use crate::log::core::Core;
-use crate::log::format::{BlockIdentity, ContentKind};
+use crate::log::format::{BlockIdentity, ContentKind, Oob};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::reconstruct::{rebuild_block, verify};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Blocks read from one zone in one command.
 const RUN_BLOCKS: u32 = 32;
@@ -80,8 +82,16 @@ pub(super) async fn read_range(
             continue;
         };
         let block = found.next().expect("one result a place");
-        let block = block
-            .filter(|block| block.identity.kind == ContentKind::Data && block.identity.lba == lba);
+        let lost = |block: &FoundBlock| block.identity.kind == ContentKind::Lost;
+        mark_if(Mark::LostBlockRefused, || block.as_ref().is_some_and(lost));
+        let block = block.filter(|block| {
+            let ours = block.identity.lba == lba || mutant(Mutant::MisdirectedBlockAccepted);
+            block.identity.kind == ContentKind::Data && ours
+        });
+        if block.is_none() && mutant(Mutant::LostBlockReadsAsZeros) {
+            data.push(zero_blocks(BlockCount(1)));
+            continue;
+        }
         data.push(block.ok_or(BlockError::Unrecoverable { lba })?.data);
     }
     Ok(data)
@@ -166,13 +176,20 @@ async fn read_run(core: &Rc<Core>, run: &Run, places: &[BlockPlace]) -> Vec<Opti
 
 fn intact(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
     let data = payload.block(at);
+    if mutant(Mutant::ReadNotVerified) {
+        let identity = Oob::parse(&payload.block_oob(at))?.identity()?;
+        return Some(FoundBlock { data, identity });
+    }
     let oob = verify(&core.state.borrow(), place, place.column, &data, &payload.block_oob(at))?;
     let stripe = {
         let state = core.state.borrow();
         let (row, _) = state.geometry.row_of(place.block);
         state.segments[place.slot].stripe_of(&state.geometry, place.column, row)
     };
-    (oob.stripe == stripe).then_some(())?;
+    if oob.stripe != stripe && !mutant(Mutant::MisdirectedBlockAccepted) {
+        mark(Mark::BlockOfOtherStripe);
+        return None;
+    }
     Some(FoundBlock { data, identity: oob.identity()? })
 }
 
@@ -186,6 +203,12 @@ async fn repair(
     let mut state = core.state.borrow_mut();
     state.counters.degraded_reads += 1;
     let failed_drive = matches!(read, None | Some(Err(Status::DeviceGone)));
+    mark(match (&rebuilt, read) {
+        (None, _) => Mark::BlockBeyondRepair,
+        (Some(_), Some(Ok(_))) => Mark::DamagedBlockRebuilt,
+        (Some(_), _) if failed_drive => Mark::MissingBlockRebuilt,
+        (Some(_), _) => Mark::UnreadableBlockRebuilt,
+    });
     if !failed_drive {
         let errors = &mut state.members[place.column.index()].errors;
         errors.checksum += u64::from(matches!(read, Some(Ok(_))));

@@ -36,6 +36,8 @@ use crate::log::status::Progress;
 use crate::log::stripe::{StripeIdentity, oob_record};
 use crate::log::superblock::{SuperblockCursor, structured_payload};
 use crate::log::volume::AdminError;
+use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
 
 /// Blocks rebuilt together.
 const BATCH_BLOCKS: u32 = 64;
@@ -102,6 +104,7 @@ pub(super) async fn replace(
         let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
         if device.geometry().volatile_cache && !state.volatile {
             // Users were told that there is no cache: it must not show.
+            mark(Mark::ReplacementWithCache);
             state.volatile = true;
             state.fua_always = true;
         }
@@ -146,6 +149,7 @@ pub(super) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
         state.scheme().iter().filter(rebuilding).collect()
     };
     for column in columns {
+        mark(Mark::RebuildResumed);
         rebuild(core, column).await?;
     }
     Ok(())
@@ -160,6 +164,7 @@ fn check(core: &Core, column: Column, device: &dyn ZonedDevice) -> Result<(), Re
     let geometry = device.geometry();
     check_drive(geometry, config.chunk_blocks, config.tabled).map_err(ReplaceError::DoesNotFit)?;
     if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
+        mark(Mark::SmallDriveRefused);
         return Err(ReplaceError::TooSmall {
             zones: geometry.zones,
             capacity: geometry.zone_capacity,
@@ -172,6 +177,7 @@ fn check(core: &Core, column: Column, device: &dyn ZonedDevice) -> Result<(), Re
         return Err(ReplaceError::AlreadyRebuilding { slot: column });
     }
     if member.writable().is_some() && state.lost_members() >= state.scheme().parity() {
+        mark(Mark::ReplaceRefused);
         return Err(AdminError::WouldLoseData { slot: column }.into());
     }
     Ok(())
@@ -180,6 +186,7 @@ fn check(core: &Core, column: Column, device: &dyn ZonedDevice) -> Result<(), Re
 /// Takes the slot's present drive out, if it is in service.
 async fn retire(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
     if core.state.borrow().members[column.index()].writable().is_some() {
+        mark(Mark::WorkingDriveRetired);
         core.fail_member(column, Status::Aborted);
         core.state.borrow_mut().members[column.index()].failure =
             Some("replaced by the administrator".to_owned());
@@ -200,8 +207,10 @@ async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
         let mut state = core.state.borrow_mut();
         let member = &mut state.members[column.index()];
         if member.entry.state != MemberState::Rebuilding {
+            mark(Mark::RebuildGivenUp);
             return Err(ReplaceError::DriveFailed(Status::DeviceGone));
         }
+        mark(Mark::RebuildEnded);
         member.entry.state = MemberState::Online;
         member.entry.since_epoch = UNRECORDED;
         state.membership_dirty = true;
@@ -253,6 +262,7 @@ async fn rebuild_segments(
         };
         let Some((slot, zone)) = next else {
             // What is left is being reclaimed, or waits for a zone that reclaiming frees.
+            mark(Mark::RebuildWaits);
             core.changed.wait().await;
             continue;
         };
@@ -271,7 +281,10 @@ fn check_going_on(core: &Core, column: Column) -> Result<(), ReplaceError> {
     }
     match &state.members[column.index()].device {
         Some(_) => Ok(()),
-        None => Err(ReplaceError::DriveFailed(Status::DeviceGone)),
+        None => {
+            mark(Mark::RebuildGivenUp);
+            Err(ReplaceError::DriveFailed(Status::DeviceGone))
+        }
     }
 }
 
@@ -283,6 +296,7 @@ async fn finish_segment(
     zone: ColumnZone,
     rebuilt: bool,
 ) {
+    mark(if rebuilt { Mark::ColumnRebuilt } else { Mark::ColumnNotRebuilt });
     if !rebuilt && core.reset_zone(column, zone.zone).await.is_ok() {
         let member = &mut core.state.borrow_mut().members[column.index()];
         member.pool.add(zone.zone, zone.resets + 1);
@@ -358,7 +372,11 @@ async fn write_column(
 /// A source that vanished leaves holes in blocks and lists that it will fill when it is back:
 /// nothing made without it may get into a column that counts as whole.
 fn check_sources(core: &Core) -> Result<(), Status> {
-    if core.state.borrow().stopped.is_some() { Err(Status::Aborted) } else { Ok(()) }
+    if core.state.borrow().stopped.is_none() || mutant(Mutant::SourceLossIgnored) {
+        return Ok(());
+    }
+    mark(Mark::SourceVanished);
+    Err(Status::Aborted)
 }
 
 fn header_with(
@@ -436,6 +454,7 @@ fn metadata(
     let record = oob_record(scheme, identity, place.column, role, coded);
     let record = if found { record } else { Oob { place: Place::Hole, ..record } };
     if !found {
+        mark(Mark::HoleWritten);
         state.members[place.column.index()].errors.unrepairable += 1;
     }
     record.encode(seed, block, found && scheme.is_data(role))

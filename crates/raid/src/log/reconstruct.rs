@@ -11,6 +11,8 @@ use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
 use crate::log::geometry::Row;
 use crate::log::index::BlockPlace;
 use crate::log::state::State;
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// A block rebuilt from its stripe.
 #[derive(Clone, Debug)]
@@ -47,6 +49,7 @@ pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<
     let plan = plan(&core.state.borrow(), place)?;
     let needed = core.code.data_chunks();
     if plan.sources.len() < needed {
+        mark(Mark::TooFewSources);
         return None;
     }
     let reads = plan.sources.iter().map(|source| async {
@@ -57,6 +60,7 @@ pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<
     let found = futures_util::future::join_all(reads).await;
     let found: Vec<_> = found.into_iter().flatten().collect();
     if found.len() < needed {
+        mark(Mark::TooFewIntact);
         return None;
     }
     decode(core, &plan, &found)
@@ -89,6 +93,10 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuil
     for (role, verified) in found {
         data[role.index()] = Some(&verified.data);
         coded[role.index()] = Some(&verified.oob.coded);
+    }
+    mark_if(Mark::TwoMissing, || found.len() + 2 <= total);
+    if mutant(Mutant::WrongCoefficients) && found.len() + 2 <= total {
+        data[..core.code.data_chunks()].reverse();
     }
     let mut block = AlignedBuffer::zeroed(BlockCount(1));
     let mut identity = [0; CODED_BYTES];
@@ -127,6 +135,11 @@ pub(super) fn verify(
     oob: &[u8],
 ) -> Option<Oob> {
     let generation = state.segments.get(segment.slot)?.generation;
-    Oob::verify_chunk(state.seed, oob, data, state.scheme().data())
-        .filter(|oob| oob.generation == generation && oob.column == column)
+    let oob = Oob::verify_chunk(state.seed, oob, data, state.scheme().data())?;
+    let current = oob.generation == generation || mutant(Mutant::GenerationNotChecked);
+    if !current || oob.column != column {
+        mark(Mark::StaleBlock);
+        return None;
+    }
+    Some(oob)
 }

@@ -9,6 +9,8 @@ use crate::log::core::Core;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::open;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
+use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
 
 /// The most blocks a trim covers in one extent: what is done without letting others run.
 const TRIM_STEP: u64 = 1 << 18;
@@ -39,6 +41,7 @@ async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
         open::raise_ceilings(core).await;
     }
     if core.closing.get() || core.refusing.get() {
+        mark(Mark::RefusedAtClose);
         return Err(BlockError::ShuttingDown);
     }
     match core.state.borrow().stopped {
@@ -66,6 +69,7 @@ pub(super) async fn write(
     check_writable(core).await?;
     let range = lba.0..lba.0 + blocks;
     while core.state.borrow().inflight.write_must_wait(&range) {
+        mark(Mark::WriteWaitsForTrim);
         core.changed.wait().await;
     }
     let (ticket, done) = Ticket::new(blocks);
@@ -127,6 +131,7 @@ async fn trim_extent(core: &Rc<Core>, lba: Lba, blocks: u64, fua: bool) -> Resul
         (trim, state.take_sequence())
     };
     while core.state.borrow().inflight.trim_must_wait(trim) {
+        mark(Mark::TrimWaits);
         core.changed.wait().await;
     }
     let result = write_tombstone(core, TrimExtent { lba, blocks, sequence }, fua).await;
@@ -138,7 +143,12 @@ async fn trim_extent(core: &Rc<Core>, lba: Lba, blocks: u64, fua: bool) -> Resul
 async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Result<(), BlockError> {
     if !holds_data(core, &extent) {
         // Nothing to hide: whatever made the range read as zeros goes on doing so.
+        mark(Mark::TrimOfNothing);
         return if fua { flush(core).await } else { Ok(()) };
+    }
+    if mutant(Mutant::TrimNotWritten) {
+        forget_range(core, &extent);
+        return Ok(());
     }
     let (ticket, done) = Ticket::new(1);
     {
@@ -152,6 +162,12 @@ async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Resu
     result
 }
 
+/// For [`Mutant::TrimNotWritten`].
+fn forget_range(core: &Core, extent: &TrimExtent) {
+    let range = extent.lba.0..extent.lba.0 + extent.blocks;
+    range.for_each(|lba| core.state.borrow_mut().remap(Lba(lba), None));
+}
+
 fn holds_data(core: &Core, extent: &TrimExtent) -> bool {
     let state = core.state.borrow();
     let mut range = extent.lba.0..extent.lba.0 + extent.blocks;
@@ -163,5 +179,8 @@ fn holds_data(core: &Core, extent: &TrimExtent) -> bool {
 /// # Errors
 /// If too few members are left.
 pub(super) async fn flush(core: &Rc<Core>) -> Result<(), BlockError> {
+    if mutant(Mutant::FlushNotSent) {
+        return Ok(());
+    }
     core.flush_members().await.map_err(|reason| BlockError::ReadOnly { reason })
 }

@@ -13,6 +13,7 @@ use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
 use crate::log::reconstruct::{rebuild_block, verify};
 use crate::log::stripe::{entry_kind, parity_entry};
+use crate::marks::{Mark, mark, mark_if};
 
 /// A chunk whose every block was read and verified.
 #[derive(Clone, Debug)]
@@ -39,6 +40,7 @@ pub(super) async fn load_span(
     let mut entries = Vec::with_capacity(found.len());
     if found.iter().any(Option::is_none) {
         // Only the columns whose every list is damaged are taken from the blocks.
+        mark(Mark::ListsFromBlocks);
         let scanned = scan_span(core, slot, span).await;
         entries.extend(found.into_iter().zip(scanned).map(|(list, scan)| list.unwrap_or(scan)));
     } else {
@@ -147,6 +149,7 @@ async fn scan_part(
         return chunks.collect();
     }
     // Something in the range cannot be read: the rest may be, chunk by chunk.
+    mark(Mark::ScanChunkByChunk);
     let mut scan = Vec::with_capacity(count as usize);
     for row in 0..count {
         let at = ZoneAddress { zone: at.zone, offset: at.offset.plus(BlockCount(row * chunk)) };
@@ -291,11 +294,14 @@ fn assign(
         let stripe = chunk.stripe - group.start;
         if !std::mem::replace(&mut taken[stripe as usize], true) {
             stripes[row] = Some(stripe);
+        } else {
+            mark(Mark::StripeTwice);
         }
     }
     let mut free = (0..group.end - group.start).filter(|stripe| !taken[*stripe as usize]);
     let mut assigned = Vec::with_capacity(stripes.len());
     for (row, stripe) in (group.start..).zip(stripes) {
+        mark_if(Mark::UnreadChunkAssigned, || stripe.is_none());
         let stripe = stripe.or_else(|| free.next()).expect("as many stripes as rows");
         table.set(column, Row(row), u16::try_from(stripe).expect("a group's rows"));
         assigned.push(stripe);
@@ -326,6 +332,11 @@ async fn rebuild_entries(
         let entry = if scheme.is_data(role) {
             let rebuilt = rebuild_block(core, place).await;
             let identity = rebuilt.and_then(|rebuilt| BlockIdentity::decode(&rebuilt.coded));
+            mark(if identity.is_some() {
+                Mark::ChunkEntriesRebuilt
+            } else {
+                Mark::ChunkBeyondRebuild
+            });
             identity.map(|identity| identity_entry(&identity, in_group))
         } else {
             Some(parity_entry(in_group))

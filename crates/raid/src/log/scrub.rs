@@ -26,6 +26,7 @@ use crate::log::scan::load_span;
 use crate::log::segment::Phase;
 use crate::log::state::State;
 use crate::log::status::Progress;
+use crate::marks::{Mark, mark, mark_if};
 
 /// What a scrub found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -88,6 +89,7 @@ fn close_open_segments(
     let open = [state.user.open, state.relocation.open].into_iter().flatten();
     let open: Vec<_> = open.filter(|slot| wanted(&state.segments[*slot])).collect();
     for slot in &open {
+        mark(Mark::ScrubClosedSegment);
         state.abandon(*slot);
     }
     open
@@ -122,6 +124,7 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
     report.damaged += damaged;
     if damaged > 0 {
         // Once to leave the damaged zone, which resets it; the other one is fresh then.
+        mark(Mark::ScrubRenewedRecords);
         core.superblock.commit_snapshot(core).await?;
     }
     Ok(())
@@ -130,6 +133,7 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
 /// Scrubs the segment in a slot, if there still is one that holds still.
 async fn scrub_slot(core: &Rc<Core>, slot: SegmentSlot, held: bool, report: &mut ScrubReport) {
     while core.state.borrow().segments.get(slot).is_some_and(|segment| segment.in_flight > 0) {
+        mark(Mark::ScrubWaited);
         core.changed.wait().await;
     }
     {
@@ -139,6 +143,7 @@ async fn scrub_slot(core: &Rc<Core>, slot: SegmentSlot, held: bool, report: &mut
         if !settled || (segment.busy && !held) {
             // It is being reclaimed or rebuilt, which reads and verifies it as well, or it was
             // opened since the scrub began.
+            mark(Mark::ScrubPassedOver);
             return;
         }
         segment.busy = true;
@@ -187,6 +192,7 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
 
 fn note_damage(core: &Core, column: Column, count: u64, report: &mut ScrubReport) {
     if count > 0 {
+        mark(Mark::ScrubFoundDamage);
         report.damaged += count;
         let mut state = core.state.borrow_mut();
         let errors = &mut state.members[column.index()].errors;
@@ -294,7 +300,9 @@ async fn scrub_group(
         note_damage(core, column, damaged, report);
     }
     for blocks in found.iter().zip(counted).filter(|(_, counted)| *counted).map(|(b, _)| b) {
-        report.parity_mismatches += u64::from(!parity_matches(core, blocks));
+        let matches = parity_matches(core, blocks);
+        mark_if(Mark::ScrubFoundParity, || !matches);
+        report.parity_mismatches += u64::from(!matches);
     }
 }
 
@@ -317,6 +325,7 @@ async fn read_rows(
         let rows = (0..rows.len()).map(|row| Some(chunk_of(&whole, row, chunk)));
         return Some(rows.collect());
     }
+    mark(Mark::ScrubChunkByChunk);
     let mut payloads = Vec::with_capacity(rows.len());
     for row in rows {
         let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(row)) };

@@ -20,8 +20,10 @@ use crate::log::inflight::InFlight;
 use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::member::Member;
 use crate::log::queue::{PendingBlock, Stream};
-use crate::log::segment::{Phase, Segment, SegmentTable};
+use crate::log::segment::{Cursor, Phase, Segment, SegmentTable};
 use crate::log::status::Counters;
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Stripes of one segment that may be under way together under Zone Append.
 const STRIPES_IN_FLIGHT: u32 = 64;
@@ -170,8 +172,11 @@ impl State {
     /// How many members hold nothing that counts.
     #[must_use]
     pub(super) fn lost_members(&self) -> usize {
-        let lost =
-            |member: &&Member| member.device.is_none() || member.entry.state != MemberState::Online;
+        let lost = |member: &&Member| {
+            let rebuilding = member.entry.state != MemberState::Online
+                && !mutant(Mutant::RebuildingMemberCounts);
+            member.device.is_none() || rebuilding
+        };
         self.members.iter().filter(lost).count()
     }
 
@@ -199,6 +204,7 @@ impl State {
     #[must_use]
     pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {
         match kind {
+            StreamKind::User if mutant(Mutant::ReserveIgnored) => 0,
             StreamKind::User => RESERVE_SEGMENTS + u32::from(self.relocation.open.is_none()),
             StreamKind::Relocation => 0,
         }
@@ -211,14 +217,20 @@ impl State {
             return if queued { Step::FailQueue(reason) } else { Step::Wait };
         }
         let Some(slot) = self.stream(kind).open else {
-            let wanted = !self.stream(kind).queue.is_empty() && !self.membership_dirty;
-            let allowed = wanted && self.free_segments() > self.reserve_for(kind);
+            let queued = !self.stream(kind).queue.is_empty();
+            let settled = !self.membership_dirty || mutant(Mutant::EvictionNotAwaited);
+            let room = self.free_segments() > self.reserve_for(kind);
+            mark_if(Mark::SegmentWaitsForMembership, || queued && !settled);
+            mark_if(Mark::UsersWaitForSegment, || queued && settled && !room);
+            let allowed = queued && settled && room;
             return if allowed { Step::OpenSegment } else { Step::Wait };
         };
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         if cursor.next_row == cursor.group.end {
-            return if segment.in_flight > 0 { Step::Wait } else { self.end_of_group(slot) };
+            let early = mutant(Mutant::GroupNotAwaited) && !self.ends_span(cursor);
+            let wait = segment.in_flight > 0 && !early;
+            return if wait { Step::Wait } else { self.end_of_group(slot) };
         }
         let limit = if segment.table.is_some() { STRIPES_IN_FLIGHT } else { 1 };
         let (in_flight, row) = (segment.in_flight, cursor.next_row);
@@ -237,12 +249,16 @@ impl State {
     fn end_of_group(&self, slot: SegmentSlot) -> Step {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
-        let span = self.geometry.span_of(Row(cursor.group.start));
-        if self.geometry.rows_of_span(span).end == cursor.group.end {
-            Step::EndSpan(slot, span)
+        if self.ends_span(cursor) {
+            Step::EndSpan(slot, self.geometry.span_of(Row(cursor.group.start)))
         } else {
             Step::EndGroup(slot)
         }
+    }
+
+    fn ends_span(&self, cursor: &Cursor) -> bool {
+        let span = self.geometry.span_of(Row(cursor.group.start));
+        self.geometry.rows_of_span(span).end == cursor.group.end
     }
 
     fn take_stripe(&mut self, kind: StreamKind, slot: SegmentSlot, row: u32) -> StripePlan {
@@ -250,6 +266,7 @@ impl State {
         let always = self.fua_always;
         let stream = self.stream(kind);
         let taken = stream.queue.len().min(full);
+        mark_if(Mark::StripePadded, || taken < full);
         let blocks: Vec<_> = stream.queue.drain(..taken).collect();
         // While any durable write waits, stripes are durable: cheap, and never too little.
         let fua = always || stream.fua > 0;
@@ -270,6 +287,7 @@ impl State {
         let geometry = self.geometry;
         let segment = &mut self.segments[slot];
         let Some(cursor) = &mut segment.cursor else { return };
+        mark(Mark::GroupEnded);
         if cursor.group.end < rows {
             cursor.group = geometry.group_of(Row(cursor.group.end));
             return;
@@ -293,6 +311,7 @@ impl State {
         if segment.phase != Phase::Open {
             return;
         }
+        mark(Mark::SegmentGivenUp);
         segment.phase = Phase::Leftover;
         segment.cursor = None;
         let kind = segment.stream;
@@ -312,10 +331,12 @@ impl State {
         let (back, kept): (Vec<_>, Vec<_>) =
             moves.into_iter().partition(|moved| self.space.place(moved.to).slot == slot);
         self.moves = kept;
+        mark_if(Mark::MovesTakenBack, || !back.is_empty());
         for moved in back {
             let was_tombstone = self.tombstones.contains_key(&moved.to);
             for lba in moved.lba.0..moved.lba.0 + moved.blocks {
                 if self.index.get(Lba(lba)) != Some(moved.to) {
+                    mark(Mark::NewerNotTakenBack);
                     continue;
                 }
                 if was_tombstone && !self.tombstones.contains_key(&moved.from) {
@@ -349,6 +370,7 @@ impl State {
         member.active_zones = 0;
         self.membership_dirty = true;
         let open: Vec<_> = [self.user.open, self.relocation.open].into_iter().flatten().collect();
+        mark_if(Mark::FailedWithOpenSegment, || !open.is_empty());
         for slot in open {
             self.abandon(slot);
         }
@@ -363,9 +385,11 @@ impl State {
     pub(super) fn stop_if_too_few(&mut self) {
         let lost = self.lost_members();
         let left = self.members.iter().filter(|member| member.writable().is_some()).count();
-        if lost > self.scheme().parity() {
+        if lost > self.scheme().parity() && !mutant(Mutant::WritesNotStopped) {
+            mark(Mark::StoppedBeyondRedundancy);
             self.stopped = Some("more drives are lost than the redundancy covers");
         } else if left * 2 <= self.scheme().columns() && !self.forced {
+            mark(Mark::StoppedWithoutMajority);
             self.stopped = Some(
                 "half of the drives are lost: the other half could be in use elsewhere; \
                  --force goes on with these",
@@ -418,6 +442,7 @@ impl State {
     /// Drops a tombstone block that no entry points at, if so.
     pub(super) fn drop_unused_tombstone(&mut self, pba: Pba) {
         if self.tombstones.get(&pba) == Some(&0) {
+            mark(Mark::TombstoneUnused);
             self.tombstones.remove(&pba);
             let slot = self.space.place(pba).slot;
             self.segments[slot].valid -= 1;

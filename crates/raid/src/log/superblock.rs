@@ -19,6 +19,8 @@ use crate::layout::{Column, Role};
 use crate::log::core::Core;
 use crate::log::format::{ArrayUuid, CODED_BYTES, Oob, Place, RecordBody, Seed, SuperblockRecord};
 use crate::log::state::{State, UNRECORDED};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Records of a superblock zone: what a start of the array has to read.
 pub(super) const ZONE_RECORDS: u32 = 1024;
@@ -122,6 +124,7 @@ impl SuperblockLog {
                 }
             }
             if !all_done {
+                mark(Mark::CommitWithoutMember);
                 // Members that have the snapshot keep their old zone until the next switch.
                 switch = false;
                 continue;
@@ -139,6 +142,7 @@ impl SuperblockLog {
             // A member that failed while the record was being written waits for the next one.
             let unrecorded =
                 state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
+            mark_if(Mark::FailedDuringRecord, || unrecorded);
             state.membership_dirty = unrecorded;
         }
         drop(state);
@@ -148,6 +152,7 @@ impl SuperblockLog {
     async fn reset_old_zones(&self, core: &Rc<Core>, switched: Vec<(Column, ZoneId)>) {
         let resets = switched.into_iter().map(|(column, zone)| async move {
             let done = core.reset_zone(column, zone).await.is_ok();
+            mark_if(Mark::SuperblockZoneNotReset, || !done);
             if let Some(cursor) = &mut self.cursors.borrow_mut()[column.index()] {
                 cursor.other_dirty = !done;
             }
@@ -173,11 +178,16 @@ impl SuperblockLog {
         if bodies.len() > capacity as usize {
             return Err(Status::CapacityExceeded);
         }
+        mark_if(Mark::SuperblockZoneFull, || !room && !switch);
         let old = (!room || switch).then_some(cursor.zones[cursor.current]);
+        if let Some(old) = old.filter(|_| mutant(Mutant::SuperblockZoneResetEarly)) {
+            device.manage(old, ZoneAction::Reset).await?;
+        }
         if old.is_some() {
             cursor.current = 1 - cursor.current;
             cursor.next = 0;
             if cursor.other_dirty {
+                mark(Mark::SuperblockZoneResetLate);
                 device.manage(cursor.zones[cursor.current], ZoneAction::Reset).await?;
             }
             // Until the old zone is reset it is the dirty one.
@@ -221,9 +231,11 @@ impl SuperblockLog {
 /// Starts a new epoch if the membership changed; tells whether it did.
 fn prepare_epoch(state: &mut State) -> Result<bool, &'static str> {
     if let Some(reason) = state.stopped {
+        mark(Mark::CommitRefused);
         return Err(reason);
     }
     if state.membership_dirty {
+        mark(Mark::NewEpoch);
         state.epoch.number += 1;
         // The tag tells apart two histories that reach the same epoch; mixing what differs
         // between them keeps it deterministic.
@@ -255,6 +267,9 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     let mut bodies: Vec<_> = state.seals.values().cloned().map(RecordBody::Seal).collect();
     let dead: Vec<_> = state.dead.iter().copied().collect();
     bodies.extend(dead.chunks(RecordBody::MAX_DEAD).map(|ids| RecordBody::Dead(ids.to_vec())));
+    if mutant(Mutant::SnapshotForgetsDecisions) {
+        bodies.clear();
+    }
     bodies.push(last.clone());
     let records = u32::try_from(bodies.len()).expect("a record per leftover segment");
     bodies.push(RecordBody::SnapshotEnd { records });

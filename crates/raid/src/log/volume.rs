@@ -14,6 +14,7 @@ use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::{collect, read, rebuild, requests, scrub, write};
+use crate::marks::{Mark, mark};
 
 pub use crate::log::rebuild::ReplaceError;
 pub use crate::log::scrub::ScrubReport;
@@ -95,6 +96,7 @@ impl Volume {
             let online = state.members[column.index()].entry.state
                 == crate::log::format::MemberState::Online;
             if online && state.lost_members() >= state.scheme().parity() {
+                mark(Mark::FailRefused);
                 return Err(AdminError::WouldLoseData { slot: column });
             }
         }

@@ -8,11 +8,11 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::{BlockError, Status, ZoneAddress, ZonedDevice};
+use zoneweave_zoned::{BlockError, Command, Status, ZoneAddress, ZonedDevice};
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{ContentKind, StreamKind};
+use crate::log::format::{ContentKind, EntryKind, StreamKind};
 use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, Pba};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim};
@@ -20,6 +20,8 @@ use crate::log::segment::Phase;
 use crate::log::state::{Move, State, Step, StripePlan};
 use crate::log::stripe::{Chunk, StripeIdentity, build};
 use crate::log::{index_run, open};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Runs a stream's writer until the volume closes.
 pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
@@ -42,18 +44,22 @@ pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
 /// No write enters a group before the one before it is durable.
 async fn end_group(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) {
     let _held = Hold::new(core, slot);
-    let flush = !core.state.borrow().fua_always;
+    let flush = !core.state.borrow().fua_always && !mutant(Mutant::GroupNotFlushed);
     if flush && core.flush_members().await.is_err() {
+        mark(Mark::GroupEndStopped);
         return;
     }
     let mut state = core.state.borrow_mut();
     if state.segments[slot].phase == Phase::Open {
         state.advance_group(slot);
+    } else {
+        mark(Mark::GroupGivenUp);
     }
 }
 
 fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
     let queue = std::mem::take(&mut core.state.borrow_mut().stream(kind).queue);
+    mark_if(Mark::QueueRefused, || !queue.is_empty());
     for block in queue {
         answer(core, block, |_, _| {}, &Err(BlockError::ReadOnly { reason }));
     }
@@ -80,7 +86,10 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
     };
     let mut writes = Vec::new();
     for chunk in &chunks {
-        let Some(zone) = zones[chunk.column.index()] else { continue };
+        let Some(zone) = zones[chunk.column.index()] else {
+            mark(Mark::DegradedStripe);
+            continue;
+        };
         let device = core.device(chunk.column);
         writes.push((chunk.column, submit_chunk(core, device, chunk, zone.zone, &plan, tabled)));
     }
@@ -94,7 +103,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
 }
 
 fn submit_chunk(
-    core: &Core,
+    core: &Rc<Core>,
     device: Option<Rc<dyn ZonedDevice>>,
     chunk: &Chunk,
     zone: zoneweave_zoned::ZoneId,
@@ -103,22 +112,26 @@ fn submit_chunk(
 ) -> impl Future<Output = Result<ZoneAddress, Status>> + 'static {
     let payload = chunk.payload.clone();
     let offset = core.state.borrow().geometry.offset_of_row(Row(plan.stripe));
-    let write = device.map(|device| {
-        if tabled {
-            submitted(device.submit(zoneweave_zoned::Command::Append {
-                zone,
-                payload,
-                fua: plan.fua,
-            }))
-        } else {
-            let at = ZoneAddress { zone, offset };
-            submitted(device.submit(zoneweave_zoned::Command::Write { at, payload, fua: plan.fua }))
-        }
-    });
+    let at = ZoneAddress { zone, offset };
+    let is_parity = chunk.entries.iter().all(|entry| entry.kind == EntryKind::Parity);
+    let fua = plan.fua && !(is_parity && mutant(Mutant::FuaSkipsParity));
+    let command = if tabled {
+        Command::Append { zone, payload, fua }
+    } else {
+        Command::Write { at, payload, fua }
+    };
+    let again = mutant(Mutant::AppendRetriedBlindly).then(|| (device.clone(), command.clone()));
+    let unawaited = (is_parity && mutant(Mutant::AckBeforeParity)).then(|| core.handle.clone());
+    let write = device.map(|device| submitted(device.submit(command)));
     async move {
-        match write {
-            Some(write) => write.await,
-            None => Err(Status::DeviceGone),
+        let Some(write) = write else { return Err(Status::DeviceGone) };
+        if let Some(handle) = unawaited {
+            handle.spawn("parity", write);
+            return Ok(at);
+        }
+        match (write.await, again) {
+            (Err(_), Some((Some(device), command))) => submitted(device.submit(command)).await,
+            (written, _) => written,
         }
     }
 }
@@ -150,11 +163,13 @@ fn finish_stripe(
     let given_up = segment.phase != Phase::Open && segment.stream == StreamKind::Relocation;
     let rows = if given_up { None } else { locate(&state, &plan, results) };
     let Some(rows) = rows else {
+        mark(Mark::StripeElsewhere);
         state.abandon(plan.slot);
         let kind = state.segments[plan.slot].stream;
         requeue(&mut state, kind, plan.blocks);
         return;
     };
+    mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase != Phase::Open);
     record(&mut state, &plan, chunks, &rows);
     let places = data_places(&state, &plan, &rows);
     drop(state);
@@ -179,14 +194,19 @@ fn locate(
     let group = state.geometry.group_of(Row(plan.stripe));
     let mut rows = Vec::with_capacity(results.len());
     for (column, result) in results {
+        if result.is_err() && mutant(Mutant::FailedChunkIgnored) {
+            continue;
+        }
         let at = result.ok()?;
         let row = state.geometry.row_at(at.offset)?;
+        mark_if(Mark::MemberFailedMeanwhile, || segment.zones[column.index()].is_none());
         // A member that failed meanwhile has no column any more: its chunk is not missed.
         let right_zone = segment.zones[column.index()].is_none_or(|zone| zone.zone == at.zone);
         let free = state.geometry.block_of(row, 0) >= segment.first_unindexed
             && segment.recorded(*column, state.geometry.block_of(row, 0))
                 == crate::log::format::IndexEntry::EMPTY;
         if !right_zone || !group.contains(&row.0) || !free {
+            mark(Mark::ChunkMisplaced);
             return None;
         }
         rows.push((*column, row));
@@ -288,11 +308,15 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
     let takes_effect = match pending.origin {
         Origin::User => {
             state.counters.user_blocks_written += 1;
-            state.inflight.end_write(pending.lba, Some(pending.sequence))
+            let newest = state.inflight.end_write(pending.lba, Some(pending.sequence));
+            mark_if(Mark::OvertakenByNewer, || !newest);
+            newest
         }
         Origin::Relocation { from } => {
             state.counters.relocated_blocks += 1;
-            state.index.get(pending.lba) == Some(from)
+            let unchanged = state.index.get(pending.lba) == Some(from);
+            mark_if(Mark::MoveOvertaken, || !unchanged);
+            unchanged || mutant(Mutant::MoveIgnoresIndex)
         }
     };
     if takes_effect {

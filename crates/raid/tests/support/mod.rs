@@ -1,5 +1,8 @@
 //! A small simulation: workers write, trim, flush and read a volume on emulated drives in virtual
 //! time; the history of each block says what may be read, live and after a crash.
+//!
+//! In builds with the feature `instrumented`, `ZONEWEAVE_MUTANT=name` plants a bug that the tests are
+//! to find, and `ZONEWEAVE_MARKS=file` appends to a file how often each mark was hit.
 
 #![allow(
     dead_code,
@@ -10,6 +13,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -19,6 +23,8 @@ use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenError, OpenOptions, OpenReport, Volume, create, open_array,
 };
+use zoneweave_raid::marks;
+use zoneweave_raid::mutants::{self, Mutant};
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, BlockError, Geometry, Lba,
@@ -98,6 +104,7 @@ pub fn new_drive(shape: &Shape, random: &mut Random) -> RamDrive {
 impl Array {
     /// Makes an array whose volume is as large as it may be.
     pub fn create(shape: Shape, random: &mut Random) -> Self {
+        instrument();
         let drives: Vec<_> = (0..shape.columns()).map(|_| new_drive(&shape, random)).collect();
         let executor = executor();
         let offered = offer(&drives, &executor.handle(), &[]);
@@ -126,6 +133,35 @@ impl Array {
     /// Whether acknowledged writes survive a power loss without a flush.
     pub fn writethrough(&self) -> bool {
         !self.shape.volatile || self.shape.writethrough == Some(true)
+    }
+}
+
+/// Appends what a thread has counted when it ends.
+struct ReportMarks;
+
+impl Drop for ReportMarks {
+    fn drop(&mut self) {
+        let Ok(path) = std::env::var("ZONEWEAVE_MARKS") else { return };
+        let lines: String = marks::counts()
+            .into_iter()
+            .map(|(mark, count)| format!("{} {count}\n", mark.name()))
+            .collect();
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(lines.as_bytes()))
+            .expect("the file can be written");
+    }
+}
+
+/// Does what the environment says about mutants and marks, in builds that have them.
+fn instrument() {
+    thread_local!(static REPORT: ReportMarks = const { ReportMarks });
+    if !marks::INSTRUMENTED {
+        return;
+    }
+    REPORT.with(|_| {});
+    if let Ok(name) = std::env::var("ZONEWEAVE_MUTANT") {
+        let mutant = Mutant::named(&name).expect("ZONEWEAVE_MUTANT is the name of a mutant");
+        mutants::select(Some(mutant));
     }
 }
 

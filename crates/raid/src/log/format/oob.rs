@@ -32,6 +32,7 @@ use zoneweave_zoned::{Lba, OOB_BYTES};
 use super::Seed;
 use super::superblock::NUMBER_LIMIT;
 use crate::layout::{Column, Role};
+use crate::mutants::{Mutant, mutant};
 
 /// How many leading bytes of the record are erasure-coded with the data.
 pub const CODED_BYTES: usize = 24;
@@ -139,6 +140,9 @@ impl BlockIdentity {
 /// The seeded checksum of a block's data.
 #[must_use]
 pub fn data_checksum(seed: Seed, lba: Lba, sequence: u64, data: &[u8]) -> u32 {
+    if mutant(Mutant::ChecksumNotSeeded) {
+        return seed.checksum(&[data]);
+    }
     seed.checksum(&[&lba.0.to_le_bytes(), &sequence.to_le_bytes(), data])
 }
 

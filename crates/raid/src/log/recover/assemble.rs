@@ -28,6 +28,8 @@ use crate::log::segment::SegmentTable;
 use crate::log::state::{Epoch, State, UNRECORDED};
 use crate::log::status::Counters;
 use crate::log::superblock::{SuperblockCursor, SuperblockLog, ZONE_RECORDS};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Zones at the start of a drive that are searched for superblock records.
 const SEARCHED_ZONES: usize = 4;
@@ -173,6 +175,9 @@ impl DriveRecords {
     /// Where the next record goes: after the newest, with the other zone to be reset first.
     fn cursor(&self) -> Option<SuperblockCursor> {
         let zones = self.superblock_zones()?;
+        if self.records.is_empty() && mutant(Mutant::BlankDriveAdopted) {
+            return Some(SuperblockCursor { zones, current: 1, next: 0, other_dirty: false });
+        }
         let newest = self.records.iter().max_by_key(|(_, record)| record.record_sequence)?.0;
         // Keep the zone that by itself says everything; its twin is overwritten by the snapshot
         // that every start writes.
@@ -183,6 +188,7 @@ impl DriveRecords {
         };
         let other = if zones[0] == newest { zones[1] } else { zones[0] };
         let keep = if !complete(newest) && complete(other) { other } else { newest };
+        mark_if(Mark::OtherSuperblockZoneKept, || keep == other);
         let current = usize::from(zones[1] == keep);
         let next = self.zones[keep.index()].write_pointer.0;
         let other_dirty = self.zones[zones[1 - current].index()].state != ZoneState::Empty;
@@ -216,6 +222,7 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
             match record {
                 Ok(record) => found.records.push((info.zone, record)),
                 Err(error) => {
+                    mark(Mark::DamagedRecordSkipped);
                     found.damaged.push((ZoneAddress::new(info.zone, offset), error));
                 }
             }
@@ -231,7 +238,10 @@ fn decode_record(data: &[u8], oob: &[u8]) -> Result<SuperblockRecord, FormatErro
     let seed = Seed::of(record.config.array);
     match Oob::verify_other(seed, oob, data, Place::Superblock) {
         Some(_) => Ok(record),
-        None => Err(FormatError::Checksum),
+        None => {
+            mark(Mark::RecordWithoutMetadata);
+            Err(FormatError::Checksum)
+        }
     }
 }
 
@@ -247,6 +257,7 @@ async fn read_blocks(
         let pairs = payload.iter_blocks().enumerate();
         return pairs.map(|(index, block)| (block, payload.block_oob(index))).collect();
     }
+    mark(Mark::RecordsReadOneByOne);
     let mut blocks = Vec::with_capacity(count as usize);
     for offset in 0..count {
         let block = device.read(ZoneAddress::new(zone, offset), BlockCount(1)).await;
@@ -277,7 +288,10 @@ pub(super) async fn assemble(
     let (drives, mut verdicts) = look(offered).await;
     let newest = newest_records(&drives);
     let (chosen, forced) = choose(&newest, options)?;
-    let chosen = chosen.clone();
+    let mut chosen = chosen.clone();
+    if mutant(Mutant::StaleMemberReadmitted) {
+        readmit(&mut chosen, &newest);
+    }
     let members = place_members(&chosen, &drives, &mut verdicts)?;
     finish(chosen, &drives, members, verdicts, forced.then_some(options.lineage))
 }
@@ -352,7 +366,10 @@ fn place_members(
     let mut slots: Vec<Option<usize>> = vec![None; chosen.members.len()];
     for (at, drive) in drives.iter().enumerate() {
         let Some(drive) = drive else { continue };
-        let Some(own) = drive.records.newest() else { continue };
+        let Some(own) = drive.records.newest() else {
+            mark(Mark::DriveWithoutRecordsLeftOut);
+            continue;
+        };
         if own.config.array != chosen.config.array || own.lineage != chosen.lineage {
             continue;
         }
@@ -361,6 +378,7 @@ fn place_members(
         verdicts[at].role = match (slot, standing) {
             (Some(slot), Some(MemberState::Online | MemberState::Rebuilding)) => {
                 if let Some(first) = slots[slot] {
+                    mark(Mark::DuplicateRefused);
                     return Err(OpenError::Duplicate {
                         first: verdicts[first].label.clone(),
                         second: verdicts[at].label.clone(),
@@ -371,16 +389,39 @@ fn place_members(
                 let rebuilding = standing == Some(MemberState::Rebuilding);
                 DriveRole::Member { slot: Column::of(slot), rebuilding }
             }
-            _ => DriveRole::Stale { slot: own.slot },
+            _ => {
+                mark(Mark::StaleMemberLeftOut);
+                DriveRole::Stale { slot: own.slot }
+            }
         };
     }
+    if mutant(Mutant::BlankDriveAdopted) {
+        adopt_blanks(drives, &mut slots);
+    }
     Ok(slots)
+}
+
+/// For [`Mutant::BlankDriveAdopted`].
+fn adopt_blanks(drives: &[Option<Drive>], slots: &mut [Option<usize>]) {
+    let blank = |at: &usize| drives[*at].as_ref().is_some_and(|d| d.records.records.is_empty());
+    let mut blanks = (0..drives.len()).filter(blank);
+    slots.iter_mut().filter(|slot| slot.is_none()).for_each(|slot| *slot = blanks.next());
+}
+
+/// For [`Mutant::StaleMemberReadmitted`].
+fn readmit(chosen: &mut SuperblockRecord, newest: &[Option<&SuperblockRecord>]) {
+    for member in chosen.members.iter_mut().filter(|m| m.state == MemberState::Failed) {
+        if newest.iter().flatten().any(|record| record.member == member.uuid) {
+            member.state = MemberState::Online;
+        }
+    }
 }
 
 fn check_size(chosen: &SuperblockRecord, drive: &Drive, label: &str) -> Result<(), OpenError> {
     let geometry = drive.offered.device.geometry();
     let config = &chosen.config;
     if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
+        mark(Mark::ShrunkMemberRefused);
         return Err(OpenError::Shrunk {
             label: label.to_owned(),
             detail: format!(
@@ -452,6 +493,7 @@ fn finish(
     };
     // A version that not every member carries, or that lists members not here, is replaced by
     // one of our own, above any epoch seen.
+    mark_if(Mark::EpochAboveAllSeen, || chosen.epoch != newest_epoch);
     state.membership_dirty = chosen.epoch != newest_epoch
         || state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
     state.stop_if_too_few();
@@ -488,6 +530,7 @@ fn members(
         let mut member = Member::new(*entry, device);
         member.seen = Nanos::ZERO;
         if at.is_none() && entry.state != MemberState::Failed {
+            mark(Mark::MissingMemberFailed);
             member.entry.state = MemberState::Failed;
             member.entry.since_epoch = UNRECORDED;
             member.failure = Some("was missing when the array was started".to_owned());

@@ -14,6 +14,8 @@ use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::recover::segments::FoundSegment;
 use crate::log::scan::{ColumnScan, count_chunks, resolve_group, scan_rows};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// A block of a stripe that is readable but not fully redundant.
 pub(super) struct WeakBlock {
@@ -77,6 +79,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
 
 /// A segment without any row, or one whose seal says that nothing counts.
 fn empty(core: &Core, slot: SegmentSlot, sealed: bool) -> Judgement {
+    mark(Mark::EmptyLeftover);
     let new_seal = (!sealed).then(|| seal(core, slot, 0, &[]));
     Judgement { new_seal, weak: Vec::new(), weak_stripes: 0, discarded_stripes: 0 }
 }
@@ -96,21 +99,42 @@ fn verdicts(
     known: Option<&SealRecord>,
 ) -> Vec<Verdict> {
     if let Some(seal) = known {
+        mark_seal(core, found, count_chunks(last, scans), seal);
         let listed = seal.valid.iter().copied().chain(std::iter::repeat(false));
         let verdict = |valid| if valid { Verdict::Complete } else { Verdict::Discarded };
         return listed.take(last.len()).map(verdict).collect();
     }
-    let needed = core.code.data_chunks();
+    let demanding = mutant(Mutant::RecoveryDemandsAllChunks);
+    let needed = if demanding { core.code.total_chunks() } else { core.code.data_chunks() };
+    let weak = match () {
+        () if mutant(Mutant::WeakStripeDropped) => Verdict::Discarded,
+        () if mutant(Mutant::WeakStripeServedAsIs) => Verdict::Complete,
+        () => Verdict::Weak,
+    };
     let judge = |count: usize| {
         if count >= needed && count >= found.expected.len() {
+            mark_if(Mark::DegradedStripeComplete, || count < core.code.total_chunks());
             Verdict::Complete
         } else if count >= needed {
-            Verdict::Weak
+            mark(Mark::WeakStripe);
+            weak
         } else {
+            mark_if(Mark::DiscardedStripe, || count > 0);
             Verdict::Discarded
         }
     };
     count_chunks(last, scans).into_iter().map(judge).collect()
+}
+
+/// Marks where a seal decides otherwise than the chunks would by themselves.
+fn mark_seal(core: &Core, found: &FoundSegment, counts: Vec<usize>, seal: &SealRecord) {
+    mark(Mark::SealDecides);
+    let enough = core.code.data_chunks().max(found.expected.len());
+    let valid = seal.valid.iter().copied().chain(std::iter::repeat(false));
+    for (count, valid) in counts.into_iter().zip(valid) {
+        mark_if(Mark::SealOverruledChunks, || !valid && count >= enough);
+        mark_if(Mark::SealKeptStripe, || valid && count < enough);
+    }
 }
 
 /// How many stripes have some chunk but do not count.
@@ -147,6 +171,7 @@ async fn earlier_groups(
     rows: std::ops::Range<u32>,
     scans: &[ColumnScan],
 ) -> Vec<Vec<IndexEntry>> {
+    mark_if(Mark::EarlierGroupsWhole, || !rows.is_empty());
     let mut entries = vec![Vec::new(); scans.len()];
     let mut start = rows.start;
     while start < rows.end {

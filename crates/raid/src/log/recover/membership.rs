@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use crate::log::format::{MemberState, SuperblockRecord};
 use crate::log::recover::OpenOptions;
 use crate::log::recover::assemble::OpenError;
+use crate::marks::{Mark, mark, mark_if};
 
 /// Identifies a version of the membership.
 type Version = (u64, u64, u64);
@@ -26,8 +27,10 @@ pub(super) fn choose<'a>(
     let records: Vec<_> = newest.iter().copied().flatten().collect();
     let array = most_common(records.iter().map(|record| record.config.array));
     let array = array.ok_or(OpenError::NoArray)?;
+    mark_if(Mark::OtherArrayLeftOut, || records.iter().any(|r| r.config.array != array));
     let ours: Vec<_> = records.into_iter().filter(|r| r.config.array == array).collect();
     let lineage = choose_lineage(&ours)?;
+    mark_if(Mark::OtherLineageLeftOut, || ours.iter().any(|r| r.lineage != lineage));
     let ours: Vec<_> = ours.into_iter().filter(|r| r.lineage == lineage).collect();
     let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
     for record in &ours {
@@ -53,23 +56,29 @@ pub(super) fn choose<'a>(
         };
         ours.iter().filter(in_service).all(|own| own.epoch >= record.epoch)
     };
-    for carriers in versions.values().rev() {
+    for (older, carriers) in versions.values().rev().enumerate() {
         if present(carriers[0]) * 2 > total {
+            mark(if older > 0 { Mark::OlderVersionTaken } else { Mark::VersionOfPresentMajority });
             return Ok((latest(carriers), false));
         }
         if may_have_counted(carriers[0]) {
+            mark_if(Mark::NoWayBackBehindVersion, || {
+                versions.values().any(|carriers| present(carriers[0]) * 2 > total)
+            });
             break;
         }
     }
     let last = versions.values().next_back().expect("at least one record");
     let record = latest(last);
     if options.force {
+        mark(Mark::ForcedStart);
         return Ok((record, true));
     }
     let (present, name) = (present(record), record.config.name.clone());
     if present < record.config.scheme.data() {
         return Err(too_few(record, present));
     }
+    mark(Mark::NoQuorumRefused);
     Err(OpenError::NoQuorum { name, present, total })
 }
 
@@ -85,11 +94,15 @@ fn choose_lineage(records: &[&SuperblockRecord]) -> Result<u64, OpenError> {
     let mut latest = epochs.iter().filter(|(_, epoch)| **epoch == last);
     match (latest.next(), latest.next()) {
         (Some((lineage, _)), None) => Ok(*lineage),
-        _ => Err(OpenError::TwoHistories { name: records[0].config.name.clone() }),
+        _ => {
+            mark(Mark::TwoHistoriesRefused);
+            Err(OpenError::TwoHistories { name: records[0].config.name.clone() })
+        }
     }
 }
 
 pub(super) fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
+    mark(Mark::TooFewMembersRefused);
     OpenError::TooFewMembers {
         name: record.config.name.clone(),
         present,

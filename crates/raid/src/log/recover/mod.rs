@@ -30,6 +30,8 @@ use crate::log::format::{ContentKind, RecordBody, SealRecord};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::read::{Pin, read_places};
 use crate::log::volume::Volume;
+use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
 use assemble::Assembly;
 use replay::Candidate;
 
@@ -89,6 +91,7 @@ pub async fn open(
     let mut weak = Vec::new();
     for segment in &found {
         if segment.leftover {
+            mark(Mark::Leftover);
             report.leftover_segments += 1;
             let judged = leftover::judge(&core, segment).await;
             report.rescued_stripes += judged.weak_stripes;
@@ -127,16 +130,26 @@ async fn publish(
     segments::reset_dead(core).await?;
     Volume::start_relocation(core);
     rescue(core, &candidates).await?;
-    core.flush_members().await?;
+    if !mutant(Mutant::DecisionBeforeFlush) {
+        core.flush_members().await?;
+    }
     for seal in seals {
+        if mutant(Mutant::DecisionNotRecorded) {
+            continue;
+        }
         {
             let mut state = core.state.borrow_mut();
             // It may be gone already: then there is nothing left to decide on.
             let there = state.segments.iter().any(|(_, segment)| segment.id == seal.segment);
             if !there {
+                mark(Mark::SealNotNeeded);
                 continue;
             }
             state.seals.insert(seal.segment, seal.clone());
+        }
+        if mutant(Mutant::DecisionRecordedLate) {
+            record_late(core, seal);
+            continue;
         }
         core.superblock.commit(core, RecordBody::Seal(seal)).await?;
     }
@@ -152,6 +165,13 @@ async fn publish(
     Ok(())
 }
 
+/// For [`Mutant::DecisionRecordedLate`].
+fn record_late(core: &Rc<Core>, seal: SealRecord) {
+    let inner = core.clone();
+    let commit = async move { inner.superblock.commit(&inner, RecordBody::Seal(seal)).await };
+    core.handle.spawn("late seal", commit);
+}
+
 /// Writes the newest blocks of stripes that are readable but incomplete to new stripes, oldest
 /// first, so that newer ones overrule them.
 async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'static str> {
@@ -161,6 +181,7 @@ async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'stati
             rescue_data(core, candidate).await?;
         }
         for extent in &candidate.hides {
+            mark(Mark::WeakTrimRewritten);
             let (ticket, done) = Ticket::new(1);
             let trim = PendingTrim { extent: *extent, origin: Origin::User, ticket };
             core.state.borrow_mut().relocation.push_trim(trim);
@@ -174,11 +195,15 @@ async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'stati
 async fn rescue_data(core: &Rc<Core>, candidate: &Candidate) -> Result<(), &'static str> {
     let found = read_places(core, &[candidate.place]).await.pop().flatten();
     // What cannot be read was never promised: acknowledged stripes lose at most m chunks.
-    let Some(found) = found else { return Ok(()) };
+    let Some(found) = found else {
+        mark(Mark::WeakBlockGone);
+        return Ok(());
+    };
     let identity = found.identity;
     if !matches!(identity.kind, ContentKind::Data | ContentKind::Lost) {
         return Ok(());
     }
+    mark(Mark::WeakBlockRewritten);
     let (ticket, done) = Ticket::new(1);
     {
         let mut state = core.state.borrow_mut();

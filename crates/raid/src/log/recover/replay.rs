@@ -19,6 +19,8 @@ use crate::log::read::{pin_all, read_places};
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::segment::Phase;
 use crate::log::state::State;
+use crate::marks::{Mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Blocks of the volume whose sequences are held at a time: 256 MiB of them.
 const PARTITION_BLOCKS: u64 = 32 << 20;
@@ -86,6 +88,7 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
     let state = core.state.borrow();
     let (array, blocks) = (state.config.array, state.config.volume_blocks);
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
+    mark_if(Mark::TombstoneUnreadable, || decoded.is_none());
     decoded.map(|tombstone| tombstone.extents).unwrap_or_default()
 }
 
@@ -173,6 +176,7 @@ impl Partition {
         let equal_but_preferred = sequence == *known
             && state.index.get(lba).is_none_or(|other| rank(state, pba) > rank(state, other));
         if sequence > *known || equal_but_preferred {
+            mark_if(Mark::EqualCopyPreferred, || equal_but_preferred && sequence > 0);
             *known = sequence;
             state.index.set(lba, Some(pba));
         }
@@ -190,6 +194,7 @@ impl Partition {
         }
         let known = &mut self.sequences[Lba(entry.lba.0 - self.start).index()];
         let newer = entry.sequence > *known;
+        mark_if(Mark::WeakBlockSuperseded, || !newer && entry.sequence > 0);
         *known = (*known).max(entry.sequence);
         newer
     }
@@ -231,11 +236,15 @@ fn count_valid(core: &Core) {
             state.segments[slot].valid += 1;
         }
     }
+    mark_if(Mark::TombstoneForgotten, || state.tombstones.values().any(|count| *count == 0));
     state.tombstones.retain(|_, count| *count > 0);
     let used: Vec<_> = state.tombstones.keys().copied().collect();
     for pba in used {
         let slot = state.space.place(pba).slot;
         state.segments[slot].valid += 1;
+    }
+    if mutant(Mutant::SequenceRestarts) {
+        state.next_sequence = 1;
     }
     let step = crate::log::open::sequence_step(&state);
     state.ceilings_to_record.0 = state.next_sequence + step;

@@ -18,6 +18,8 @@ use crate::log::index::SegmentSlot;
 use crate::log::recover::assemble::OpenError;
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// A segment found, and how far each of its zones is written.
 pub(super) struct FoundSegment {
@@ -59,8 +61,10 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     for (column, info, _) in sorted.unclaimed {
         // Chunks start behind the header: a zone with one block holds nothing.
         if info.write_pointer.0 <= 1 && info.state.is_active() {
+            mark(Mark::HeaderlessZoneReset);
             to_reset.push((column, info));
         } else {
+            mark(Mark::OrphanZoneLeftAlone);
             core.state.borrow_mut().members[column.index()].orphan_zones += 1;
         }
     }
@@ -68,6 +72,8 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     let mut still_dead = BTreeSet::new();
     for (id, columns) in sorted.claims {
         if core.state.borrow().dead.contains(&id) {
+            mark(Mark::DeadSegmentResetAgain);
+            mark_if(Mark::PartialResetFinished, || partly_reset(core, &columns));
             still_dead.insert(id);
             to_reset.extend(columns.into_iter().flat_map(|(column, claims)| {
                 claims.into_iter().map(move |claim| (column, claim.info))
@@ -88,6 +94,16 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     Ok(found)
 }
 
+/// Whether some of the zones that a segment's headers list on members in service are reset.
+fn partly_reset(core: &Core, columns: &BTreeMap<Column, Vec<Claim>>) -> bool {
+    let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
+    headers.any(|header| {
+        let lists = |column: &Column| header.zone(*column).is_some();
+        let mut listed = header.geometry.scheme().iter().filter(lists);
+        listed.any(|column| core.device(column).is_some() && !columns.contains_key(&column))
+    })
+}
+
 /// Whatever ceiling records say, no number seen on media is given out again.
 fn raise_counters(state: &mut State) {
     let seen = state.segments.iter();
@@ -106,6 +122,7 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
     let zones = match device.report().await {
         Ok(zones) => zones,
         Err(status) => {
+            mark(Mark::MemberWithoutReport);
             core.state.borrow_mut().fail_member(column, &status.to_string());
             return core.state.borrow().stopped.map_or(Ok(()), |why| Err(OpenError::Stopped(why)));
         }
@@ -114,6 +131,7 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
     for info in zones {
         let in_use = superblocks.contains(&info.zone);
         if in_use || matches!(info.state, ZoneState::Offline) {
+            mark_if(Mark::OfflineZoneLeftOut, || info.state == ZoneState::Offline);
             continue;
         }
         if info.state == ZoneState::Empty {
@@ -201,13 +219,16 @@ fn adopt_headerless(sorted: &mut Sorted) {
             let mut segments = claims.iter();
             segments.find(|(_, columns)| columns.values().flatten().any(carries)).map(|(id, _)| *id)
         };
-        let segment = named.and_then(of_generation).or_else(listing);
+        let by_generation = named.and_then(of_generation);
+        let segment = by_generation.or_else(listing);
         let Some(columns) = segment.and_then(|segment| claims.get_mut(&segment)) else {
             return true;
         };
         if columns.contains_key(column) {
             return true;
         }
+        let by_generation = by_generation.is_some();
+        mark(if by_generation { Mark::AdoptedByGeneration } else { Mark::AdoptedByHeader });
         columns.entry(*column).or_default().push(Claim { info: *info, header: None });
         false
     });
@@ -224,6 +245,12 @@ async fn enter(
     let Some(base) = headers.min_by_key(|header| header.epoch) else {
         return Ok((None, Vec::new()));
     };
+    if mutant(Mutant::PartialSegmentReset) && columns.len() < base.zones.iter().flatten().count() {
+        let zones = columns.into_iter();
+        let all =
+            zones.flat_map(|(c, claims)| claims.into_iter().map(move |claim| (c, claim.info)));
+        return Ok((None, all.collect()));
+    }
     let end = base.geometry.end();
     let mut zones: Vec<Option<ColumnZone>> = vec![None; base.zones.len()];
     let mut written: Vec<Option<ZoneOffset>> = vec![None; base.zones.len()];
@@ -235,11 +262,15 @@ async fn enter(
                 && (native
                     || is_online(core, column)
                     || is_complete_copy(core, &base, column, claim.info.zone).await);
-            if complete || (native && zones[column.index()].is_none()) {
+            let trusted = mutant(Mutant::UnfinishedColumnTrusted) && !native;
+            if complete || trusted || (native && zones[column.index()].is_none()) {
+                mark_if(Mark::RebuiltColumnCounts, || !native && !is_online(core, column));
                 zones[column.index()] =
                     Some(ColumnZone { zone: claim.info.zone, resets: claim.info.resets });
-                written[column.index()] = Some(claim.info.write_pointer);
+                let end = if trusted { end } else { claim.info.write_pointer };
+                written[column.index()] = Some(end);
             } else {
+                mark(Mark::UnfinishedCopyDropped);
                 extra.push((column, claim.info));
             }
         }
@@ -249,7 +280,9 @@ async fn enter(
     let complete = |column: &Column| written[column.index()].is_some_and(|wp| wp >= end);
     // A record that says which stripes count was made because the segment is not whole.
     let sealed_by_record = state.seals.contains_key(&base.segment);
-    let leftover = sealed_by_record || !expected.iter().all(complete);
+    let whole = expected.iter().all(complete);
+    mark_if(Mark::FullLeftoverKnownBySeal, || sealed_by_record && whole);
+    let leftover = sealed_by_record || !whole;
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
     let mut segment = Segment::new(&base, zones.clone(), phase);
@@ -258,6 +291,7 @@ async fn enter(
         let online = member.entry.state == MemberState::Online && member.device.is_some();
         online && zone.is_none()
     });
+    mark_if(Mark::ColumnLost, || segment.damaged);
     if !leftover {
         segment.indexed_spans = base.geometry.spans();
         segment.first_unindexed = crate::log::geometry::ChunkBlock(base.geometry.column_blocks());
@@ -317,6 +351,7 @@ pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
         if core.reset_zone(column, zone).await.is_ok() {
             core.state.borrow_mut().members[column.index()].pool.add(zone, resets + 1);
         } else {
+            mark(Mark::DeadZoneNotReset);
             all_reset = false;
         }
     }

@@ -1,0 +1,445 @@
+//! Coverage marks: rare branches that say that they were taken.
+//!
+//! A simulation that never takes a branch says nothing about it, whatever it finds elsewhere. So
+//! every branch that matters for what is promised, and that ordinary work does not take all the
+//! time, carries a mark named after what the branch means. A run counts them, and a mark that no
+//! run hits is a failure: of the simulation, or of the code that cannot be reached.
+//!
+//! Marks are counted for each thread, only in builds with the feature `instrumented`; in all
+//! others they are nothing.
+
+#[cfg(feature = "instrumented")]
+use std::cell::Cell;
+
+/// Whether this build counts marks and can plant mutants.
+pub const INSTRUMENTED: bool = cfg!(feature = "instrumented");
+
+macro_rules! marks {
+    ($($(#[doc = $doc:literal])+ $mark:ident = $name:literal,)*) => {
+        /// A branch that has to be taken by some test.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mark {
+            $($(#[doc = $doc])+ $mark,)*
+        }
+
+        impl Mark {
+            /// Every mark.
+            pub const ALL: &[Self] = &[$(Self::$mark),*];
+
+            /// What it is called: the part of the engine, a dot, what happens.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$mark => $name,)* }
+            }
+
+            /// When the branch is taken, in a sentence.
+            #[must_use]
+            pub const fn doc(self) -> &'static str {
+                match self { $(Self::$mark => concat!($($doc),+).trim_ascii_start(),)* }
+            }
+        }
+    };
+}
+
+marks! {
+    /// Start: drives carry records of two arrays, the array of most of them is started.
+    OtherArrayLeftOut = "assemble.other_array_left_out",
+    /// Start: a drive's records are of a history that was left behind by a forced start.
+    OtherLineageLeftOut = "assemble.other_lineage_left_out",
+    /// Start: two histories reached the same epoch; refused.
+    TwoHistoriesRefused = "assemble.two_histories_refused",
+    /// Start: no version of the membership is carried by a majority; the newest whose members are here in one is taken.
+    VersionOfPresentMajority = "assemble.version_of_present_majority",
+    /// Start: the newest version never counted, for some that it lists do not carry it; an older one is taken.
+    OlderVersionTaken = "assemble.older_version_taken",
+    /// Start: an older version could have been taken, but the newest may have counted; refused.
+    NoWayBackBehindVersion = "assemble.no_way_back_behind_version",
+    /// Start: too few members for a majority, started on the user's word.
+    ForcedStart = "assemble.forced_start",
+    /// Start: too few members for reading everything; refused.
+    TooFewMembersRefused = "assemble.too_few_members_refused",
+    /// Start: enough members for reading, none in the majority; refused.
+    NoQuorumRefused = "assemble.no_quorum_refused",
+    /// Start: a member that was evicted comes back and counts for nothing.
+    StaleMemberLeftOut = "assemble.stale_member_left_out",
+    /// Start: a drive without records is offered and is not made a member.
+    DriveWithoutRecordsLeftOut = "assemble.drive_without_records_left_out",
+    /// Start: two drives say that they are the same member; refused.
+    DuplicateRefused = "assemble.duplicate_refused",
+    /// Start: a member is smaller than when it joined; refused.
+    ShrunkMemberRefused = "assemble.shrunk_member_refused",
+    /// Start: a listed member is not here and is to be put out of service before anything is acknowledged without it.
+    MissingMemberFailed = "assemble.missing_member_failed",
+    /// Start: the chosen membership is older than the newest epoch seen; the next one is above both.
+    EpochAboveAllSeen = "assemble.epoch_above_all_seen",
+    /// Start: a drive's newest zone has no whole snapshot, so the other one is kept.
+    OtherSuperblockZoneKept = "assemble.other_superblock_zone_kept",
+    /// A block in a superblock zone is damaged and skipped.
+    DamagedRecordSkipped = "superblock.damaged_record_skipped",
+    /// A block looks like a record, but the metadata beside it does not say that it is one.
+    RecordWithoutMetadata = "superblock.record_without_metadata",
+    /// Superblock records cannot be read together and are read one by one.
+    RecordsReadOneByOne = "superblock.records_read_one_by_one",
+    /// A superblock zone is full and the other one is gone over to.
+    SuperblockZoneFull = "superblock.zone_full",
+    /// The superblock zone gone over to still holds something and is reset first.
+    SuperblockZoneResetLate = "superblock.zone_reset_late",
+    /// A superblock zone left behind cannot be reset, and stays dirty.
+    SuperblockZoneNotReset = "superblock.zone_not_reset",
+    /// A member fails a commit and is put out of service by another one on the rest.
+    CommitWithoutMember = "superblock.commit_without_member",
+    /// A member fails while a membership is being recorded, and waits for the next record.
+    FailedDuringRecord = "superblock.member_failed_during_record",
+    /// A commit finds the array stopped.
+    CommitRefused = "superblock.commit_refused",
+    /// Everything completed is made durable on drives that have a volatile cache.
+    DrivesFlushed = "flush.drives_flushed",
+    /// A change of membership gets an epoch of its own.
+    NewEpoch = "membership.new_epoch",
+    /// Something waits until the record that a member is out is on media.
+    WaitedForMembership = "membership.waited_for_record",
+    /// A stream needs a segment, and gets none before the membership is on media.
+    SegmentWaitsForMembership = "membership.segment_waits_for_record",
+    /// A drive answers that it is gone when it is read.
+    EvictedByRead = "membership.evicted_by_read",
+    /// A drive answers that it is gone when it is written.
+    EvictedByWrite = "membership.evicted_by_write",
+    /// A drive fails several writes in a row.
+    EvictedByFailuresInRow = "membership.evicted_by_failures_in_row",
+    /// A drive fails a flush: it is put out, durably, before the flush is answered.
+    EvictedByFlush = "membership.evicted_by_flush",
+    /// A member fails while segments with a chunk on it are open.
+    FailedWithOpenSegment = "membership.failed_with_open_segment",
+    /// More members are lost than the redundancy covers: writes stop.
+    StoppedBeyondRedundancy = "membership.stopped_beyond_redundancy",
+    /// Half of the members are left, within the redundancy: writes stop.
+    StoppedWithoutMajority = "membership.stopped_without_majority",
+    /// An administrator's wish to fail a member is refused, since data would be lost.
+    FailRefused = "membership.fail_refused",
+    /// Recovery: the zones of a segment recorded dead are reset again.
+    DeadSegmentResetAgain = "recovery.dead_segment_reset_again",
+    /// Recovery: a crash reset some of a dead segment's zones; the rest follows.
+    PartialResetFinished = "recovery.partial_reset_finished",
+    /// Recovery: a zone of no use cannot be reset, so what says that it is dead stays.
+    DeadZoneNotReset = "recovery.dead_zone_not_reset",
+    /// Recovery: a member does not report its zones and is put out.
+    MemberWithoutReport = "recovery.member_without_report",
+    /// Recovery: a zone is offline and left out.
+    OfflineZoneLeftOut = "recovery.offline_zone_left_out",
+    /// Recovery: a zone with nothing but a header that does not verify is reset.
+    HeaderlessZoneReset = "recovery.headerless_zone_reset",
+    /// Recovery: a zone holds something that nobody accounts for, and is left alone.
+    OrphanZoneLeftAlone = "recovery.orphan_zone_left_alone",
+    /// Recovery: a zone without header belongs to the segment whose generation its blocks carry.
+    AdoptedByGeneration = "recovery.zone_adopted_by_generation",
+    /// Recovery: a zone without header belongs to the segment whose other headers list it.
+    AdoptedByHeader = "recovery.zone_adopted_by_header",
+    /// Recovery: an unfinished copy of a column under rebuild counts for nothing.
+    UnfinishedCopyDropped = "recovery.unfinished_copy_dropped",
+    /// Recovery: a rebuilt column is whole and counts, though its member's rebuild goes on.
+    RebuiltColumnCounts = "recovery.rebuilt_column_counts",
+    /// Recovery: a segment that should have a column of a member in full service has none.
+    ColumnLost = "recovery.column_lost",
+    /// Recovery: a seal says that a segment is a leftover, though all its zones are full.
+    FullLeftoverKnownBySeal = "recovery.full_leftover_known_by_seal",
+    /// Recovery: a segment is found that a crash left unfinished.
+    Leftover = "recovery.leftover",
+    /// Recovery: an unfinished segment holds no chunk at all.
+    EmptyLeftover = "recovery.empty_leftover",
+    /// Recovery: groups before the last one touched are whole.
+    EarlierGroupsWhole = "recovery.earlier_groups_whole",
+    /// Recovery: a seal of an earlier start says which stripes count.
+    SealDecides = "recovery.seal_decides",
+    /// Recovery: a seal keeps out a stripe of which every chunk can be read now.
+    SealOverruledChunks = "recovery.seal_overruled_chunks",
+    /// Recovery: a seal keeps a stripe in that could not be judged complete any more.
+    SealKeptStripe = "recovery.seal_kept_stripe",
+    /// Recovery: a stripe is complete though columns are missing, for their members are lost.
+    DegradedStripeComplete = "recovery.degraded_stripe_complete",
+    /// Recovery: a stripe has enough chunks to be read, but not all.
+    WeakStripe = "recovery.weak_stripe",
+    /// Recovery: a stripe has too few chunks to be read and is left out.
+    DiscardedStripe = "recovery.stripe_discarded",
+    /// Recovery: the newest block of a weak stripe is written again.
+    WeakBlockRewritten = "recovery.weak_block_rewritten",
+    /// Recovery: a trim in a weak stripe is written again.
+    WeakTrimRewritten = "recovery.weak_trim_rewritten",
+    /// Recovery: a block of a weak stripe is older than what counts.
+    WeakBlockSuperseded = "recovery.weak_block_superseded",
+    /// Recovery: a block of a weak stripe cannot be read any more.
+    WeakBlockGone = "recovery.weak_block_gone",
+    /// Recovery: a leftover is gone before its seal is written.
+    SealNotNeeded = "recovery.seal_not_needed",
+    /// Recovery: of two copies with the same sequence the later one seen is preferred.
+    EqualCopyPreferred = "recovery.equal_copy_preferred",
+    /// Recovery: a tombstone hides nothing any more and is forgotten.
+    TombstoneForgotten = "recovery.tombstone_forgotten",
+    /// Recovery: a tombstone block cannot be read.
+    TombstoneUnreadable = "recovery.tombstone_unreadable",
+    /// A column's list is damaged and its copy on another member is read.
+    ListCopyUsed = "index_run.other_copy_used",
+    /// A block is an index block, but not the one that belongs there.
+    ListOfOtherPlace = "index_run.block_of_other_place",
+    /// Every copy of a list is damaged and the blocks tell what they are.
+    ListsFromBlocks = "scan.lists_taken_from_blocks",
+    /// A range of chunks cannot be read at once and is read chunk by chunk.
+    ScanChunkByChunk = "scan.chunk_by_chunk",
+    /// A chunk does not verify and takes the stripe that no other chunk of its column has.
+    UnreadChunkAssigned = "scan.unread_chunk_assigned",
+    /// A column holds two chunks of the same stripe; the first counts.
+    StripeTwice = "scan.stripe_twice",
+    /// What a chunk that does not verify holds is found out from the rest of its stripe.
+    ChunkEntriesRebuilt = "scan.chunk_entries_rebuilt",
+    /// A chunk that counts can neither be read nor rebuilt.
+    ChunkBeyondRebuild = "scan.chunk_beyond_rebuild",
+    /// The ceilings on media are raised before more numbers are given out.
+    CeilingsRaised = "open.ceilings_raised",
+    /// A segment's header cannot be written everywhere, and the segment is given up.
+    HeaderNotWritten = "open.header_not_written",
+    /// What allowed a segment to be opened has changed when its zones are taken.
+    OpeningOvertaken = "open.overtaken",
+    /// Crashes have left so many zones active that leftovers are finished.
+    LeftoverFinished = "limits.leftover_finished",
+    /// Finishing a leftover's zones fails: they still count as active.
+    LeftoverNotFinished = "limits.leftover_not_finished",
+    /// Users wait for a segment, for the reserve is all that is free.
+    UsersWaitForSegment = "limits.users_wait_for_segment",
+    /// A drive is refused as a member because it is too small.
+    SmallDriveRefused = "limits.small_drive_refused",
+    /// A sealed segment's zone is larger than the array uses by so much that it is finished.
+    LargerZoneFinished = "limits.larger_zone_finished",
+    /// A sealed segment's zone is filled up to its capacity.
+    ZoneFilled = "limits.zone_filled",
+    /// A group ends and all its stripes are durable before the next begins.
+    GroupEnded = "group.ended",
+    /// A segment was given up while the end of its group was made durable.
+    GroupGivenUp = "group.given_up_at_its_end",
+    /// The volume stopped while the end of a group was made durable.
+    GroupEndStopped = "group.stopped_at_its_end",
+    /// A segment was given up before or while its index run was written.
+    SpanGivenUp = "group.given_up_at_index_run",
+    /// An index run cannot be written everywhere, and the segment is given up.
+    IndexRunNotWritten = "group.index_run_not_written",
+    /// A stripe does not fill and is padded.
+    StripePadded = "write.stripe_padded",
+    /// A stripe is written without the chunks of lost members.
+    DegradedStripe = "write.degraded_stripe",
+    /// A chunk of a stripe fails: its blocks go to another segment, with their sequences.
+    StripeElsewhere = "write.stripe_written_elsewhere",
+    /// A chunk is answered with an address at which it cannot be.
+    ChunkMisplaced = "write.chunk_misplaced",
+    /// A member fails between the writing of a stripe and its end: its chunk is not missed.
+    MemberFailedMeanwhile = "write.member_failed_meanwhile",
+    /// A stripe ends well in a segment that was given up meanwhile.
+    StripeInGivenUpSegment = "write.stripe_ends_in_given_up_segment",
+    /// A segment is given up.
+    SegmentGivenUp = "write.segment_given_up",
+    /// A write completes after a newer one of the same block and takes no effect.
+    OvertakenByNewer = "write.overtaken_by_newer",
+    /// What is queued is refused, for the volume has stopped.
+    QueueRefused = "write.queue_refused",
+    /// A write waits for a trim of its range.
+    WriteWaitsForTrim = "request.write_waits_for_trim",
+    /// A trim waits for writes of its range.
+    TrimWaits = "request.trim_waits",
+    /// A request is refused because the volume is being closed.
+    RefusedAtClose = "request.refused_at_close",
+    /// A trim finds nothing to hide and writes nothing.
+    TrimOfNothing = "request.trim_of_nothing",
+    /// A block of a missing member is rebuilt for a reader.
+    MissingBlockRebuilt = "read.missing_block_rebuilt",
+    /// A block that the drive cannot read is rebuilt, and its segment will be renewed.
+    UnreadableBlockRebuilt = "read.unreadable_block_rebuilt",
+    /// A block that does not verify is rebuilt, and its segment will be renewed.
+    DamagedBlockRebuilt = "read.damaged_block_rebuilt",
+    /// A block can neither be read nor rebuilt: an error, never something else.
+    BlockBeyondRepair = "read.block_beyond_repair",
+    /// A block known to be lost is asked for: an error.
+    LostBlockRefused = "read.lost_block_refused",
+    /// A block verifies, but is of another stripe than belongs there.
+    BlockOfOtherStripe = "read.block_of_other_stripe",
+    /// A block verifies, but is of an older use of its zone or of another column.
+    StaleBlock = "read.stale_block",
+    /// Fewer columns are left than a stripe needs.
+    TooFewSources = "reconstruct.too_few_columns",
+    /// Fewer chunks of a stripe are intact than are needed.
+    TooFewIntact = "reconstruct.too_few_intact",
+    /// Two or more chunks of a stripe are rebuilt around, which takes more than plain parity.
+    TwoMissing = "reconstruct.two_missing",
+    /// A segment is moved out because it is a leftover.
+    LeftoverMoved = "gc.leftover_moved",
+    /// A segment is moved out because something in it is damaged.
+    DamagedMoved = "gc.damaged_moved",
+    /// A segment is moved out to make room.
+    MovedForRoom = "gc.moved_for_room",
+    /// A moved block was overwritten or trimmed meanwhile, and takes no effect.
+    MoveOvertaken = "gc.move_overtaken",
+    /// A block died between being listed and being read.
+    DiedBeforeMove = "gc.died_before_move",
+    /// What was moved into a segment given up is taken back to where it came from.
+    MovesTakenBack = "gc.moves_taken_back",
+    /// A moved block of a segment given up has a newer version, and is not taken back.
+    NewerNotTakenBack = "gc.newer_not_taken_back",
+    /// A batch is smaller than a stripe, so that stripes are closed before they are full.
+    ShortBatch = "gc.short_batch",
+    /// The lists do not name all live blocks; the index is searched for them.
+    UnlistedSearched = "gc.unlisted_searched",
+    /// A block beyond repair is moved as lost.
+    LostBlockMoved = "gc.lost_block_moved",
+    /// Nothing is known of an unreadable block but what points at it: that is lost.
+    UnknownBlockLost = "gc.unknown_block_lost",
+    /// A segment about to be freed has got something live again.
+    CameBackToLife = "gc.came_back_to_life",
+    /// A dead segment's zones are not reset while somebody reads them.
+    WaitedForReaders = "gc.waited_for_readers",
+    /// A dead segment's zone cannot be reset, so the record that it is dead stays.
+    ZoneNotReset = "gc.zone_not_reset",
+    /// A member was lost while a dead segment's zones were reset.
+    MemberLostWhileFreeing = "gc.member_lost_while_freeing",
+    /// A segment is freed.
+    SegmentFreed = "gc.segment_freed",
+    /// A trim is moved, for older blocks that it hides may exist.
+    TombstoneMoved = "tombstone.moved",
+    /// A trim is older than everything left, and is dropped.
+    TombstoneDropped = "tombstone.dropped",
+    /// A tombstone block takes effect, but nothing points at it any more.
+    TombstoneUnused = "tombstone.unused",
+    /// A tombstone block is damaged when it is moved.
+    TombstoneLost = "tombstone.lost",
+    /// A drive that works is taken out to be replaced.
+    WorkingDriveRetired = "rebuild.working_drive_retired",
+    /// A replacement is refused, since data would be lost.
+    ReplaceRefused = "rebuild.refused",
+    /// A replacement has a volatile cache where users were told that there is none.
+    ReplacementWithCache = "rebuild.replacement_with_cache",
+    /// A rebuild that a restart interrupted goes on.
+    RebuildResumed = "rebuild.resumed",
+    /// A segment has its column again.
+    ColumnRebuilt = "rebuild.column_rebuilt",
+    /// A segment's column could not be written, and its zone is given back.
+    ColumnNotRebuilt = "rebuild.column_not_rebuilt",
+    /// A rebuild waits for segments to be reclaimed, or for a zone.
+    RebuildWaits = "rebuild.waits",
+    /// A source vanished: nothing made without it gets into a column.
+    SourceVanished = "rebuild.source_vanished",
+    /// A block that cannot be rebuilt becomes a hole.
+    HoleWritten = "rebuild.hole_written",
+    /// The new drive failed before its rebuild came to its end.
+    RebuildGivenUp = "rebuild.given_up",
+    /// A rebuild came to its end and its member counts in full.
+    RebuildEnded = "rebuild.ended",
+    /// A scrub closes open segments to look at them.
+    ScrubClosedSegment = "scrub.open_segment_closed",
+    /// A scrub waits for stripes under way.
+    ScrubWaited = "scrub.waited_for_stripes",
+    /// A scrub passes over a segment that somebody works on.
+    ScrubPassedOver = "scrub.segment_passed_over",
+    /// A scrub finds damage.
+    ScrubFoundDamage = "scrub.damage_found",
+    /// A scrub finds parity that does not match data that verifies.
+    ScrubFoundParity = "scrub.parity_mismatch",
+    /// A scrub finds damaged superblock records and writes them anew.
+    ScrubRenewedRecords = "scrub.records_renewed",
+    /// A scrub cannot read a group at once and reads it chunk by chunk.
+    ScrubChunkByChunk = "scrub.chunk_by_chunk",
+}
+
+#[cfg(feature = "instrumented")]
+thread_local! {
+    static COUNTS: [Cell<u64>; Mark::ALL.len()] =
+        const { [const { Cell::new(0) }; Mark::ALL.len()] };
+}
+
+/// Counts a mark.
+#[inline]
+pub(crate) fn mark(mark: Mark) {
+    #[cfg(feature = "instrumented")]
+    COUNTS.with(|counts| {
+        let count = &counts[mark as usize];
+        count.set(count.get() + 1);
+    });
+    #[cfg(not(feature = "instrumented"))]
+    let _ = mark;
+}
+
+/// Counts a mark if something holds, which is only found out in builds that count.
+#[inline]
+pub(crate) fn mark_if(mark: Mark, holds: impl FnOnce() -> bool) {
+    if INSTRUMENTED && holds() {
+        self::mark(mark);
+    }
+}
+
+/// How often each mark was hit on this thread since the last [`reset`], in the order of
+/// [`Mark::ALL`]; never, in builds that do not count.
+#[must_use]
+pub fn counts() -> Vec<(Mark, u64)> {
+    #[cfg(feature = "instrumented")]
+    let count = |mark: Mark| COUNTS.with(|counts| counts[mark as usize].get());
+    #[cfg(not(feature = "instrumented"))]
+    let count = |_| 0;
+    Mark::ALL.iter().map(|mark| (*mark, count(*mark))).collect()
+}
+
+/// Forgets what this thread has counted.
+pub fn reset() {
+    #[cfg(feature = "instrumented")]
+    COUNTS.with(|counts| counts.iter().for_each(|count| count.set(0)));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_have_two_parts() {
+        let names: BTreeSet<_> = Mark::ALL.iter().map(|mark| mark.name()).collect();
+        assert_eq!(names.len(), Mark::ALL.len());
+        for name in names {
+            let word = |c: char| c.is_ascii_lowercase() || c == '_';
+            let parts: Vec<_> = name.split('.').collect();
+            assert!(parts.len() == 2 && parts.iter().all(|part| part.chars().all(word)), "{name}");
+        }
+    }
+
+    #[test]
+    fn marks_are_counted_where_they_are_compiled_in() {
+        reset();
+        mark(Mark::NewEpoch);
+        mark_if(Mark::NewEpoch, || true);
+        mark_if(Mark::NewEpoch, || false);
+        let hit: Vec<_> = counts().into_iter().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(hit, if INSTRUMENTED { vec![(Mark::NewEpoch, 2)] } else { Vec::new() });
+        reset();
+        assert!(counts().iter().all(|(_, count)| *count == 0));
+    }
+
+    /// A mark that is nowhere in the engine could never be hit.
+    #[test]
+    fn every_mark_is_in_the_code() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/log");
+        let mut sources = String::new();
+        read_sources(&root, &mut sources);
+        let used: BTreeSet<_> = sources
+            .split("Mark::")
+            .skip(1)
+            .map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default())
+            .collect();
+        for mark in Mark::ALL {
+            assert!(used.contains(&format!("{mark:?}")[..]), "{} is nowhere", mark.name());
+        }
+    }
+
+    fn read_sources(folder: &std::path::Path, into: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                read_sources(&path, into);
+            } else {
+                into.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+}

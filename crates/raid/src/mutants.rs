@@ -1,0 +1,200 @@
+//! Mutants: bugs planted on purpose, one at a time, to see whether the tests find them.
+//!
+//! That tests pass proves little unless they fail where they should. Each mutant breaks one rule
+//! that the promises rest on, in the place where the rule is kept, the way an engineer might break
+//! it by mistake. A simulation that lets one live does not test that rule.
+//!
+//! A mutant is selected for each thread at run time, in builds with the feature `instrumented`.
+//! In all others it is a constant that none is, and what that guards is not compiled.
+
+#[cfg(feature = "instrumented")]
+use std::cell::Cell;
+
+use crate::marks::INSTRUMENTED;
+
+macro_rules! mutants {
+    ($($(#[doc = $doc:literal])+ $mutant:ident = $name:literal,)*) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mutant {
+            $($(#[doc = $doc])+ $mutant,)*
+        }
+
+        impl Mutant {
+            /// Every mutant.
+            pub const ALL: &[Self] = &[$(Self::$mutant),*];
+
+            /// What it is called on command lines.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$mutant => $name,)* }
+            }
+
+            /// What is wrong with it, in a sentence.
+            #[must_use]
+            pub const fn doc(self) -> &'static str {
+                match self { $(Self::$mutant => concat!($($doc),+).trim_ascii_start(),)* }
+            }
+        }
+    };
+}
+
+mutants! {
+    /// A stripe takes effect and is acknowledged when its data is written, its parity under way.
+    AckBeforeParity = "ack-before-parity",
+    /// A flush of the volume is answered without flushing a drive.
+    FlushNotSent = "flush-not-sent",
+    /// A drive's failed flush is taken for a good one.
+    FailedFlushIgnored = "failed-flush-ignored",
+    /// A group begins while stripes of the one before are under way.
+    GroupNotAwaited = "group-not-awaited",
+    /// A group begins when the one before is written, but not yet durable.
+    GroupNotFlushed = "group-not-flushed",
+    /// Sequences start from one again after each recovery.
+    SequenceRestarts = "sequence-restarts",
+    /// Segment numbers and sequences are given out above the ceiling on media.
+    CeilingNotRecorded = "ceiling-not-recorded",
+    /// Blocks moved together all get the sequence of the first.
+    MovedBlocksShareSequence = "moved-blocks-share-sequence",
+    /// A moved block gets a sequence of its own, as if it had been written again.
+    MovedBlockGetsNewSequence = "moved-block-gets-new-sequence",
+    /// A moved block takes effect though the index points elsewhere by then.
+    MoveIgnoresIndex = "move-ignores-index",
+    /// A segment is declared dead before what was moved out of it is durable.
+    ResetBeforeMovesFlushed = "reset-before-moves-flushed",
+    /// A segment's zones are reset without a record that it is dead.
+    DeadNotRecorded = "dead-not-recorded",
+    /// A dead segment's zones are used again one by one, and it is forgotten that it is dead, before all are reset.
+    ZonesReusedBeforeAllReset = "zones-reused-before-all-reset",
+    /// A dead segment's zones are reset while they are read.
+    ReadersNotAwaited = "readers-not-awaited",
+    /// A tombstone that still hides older blocks is dropped when it should be moved.
+    LiveTombstoneDropped = "live-tombstone-dropped",
+    /// A trim takes effect in memory only.
+    TrimNotWritten = "trim-not-written",
+    /// Writes do not wait for a trim of their range.
+    TrimDoesNotExclude = "trim-does-not-exclude",
+    /// Of writes to one block the last to complete takes effect, not the newest.
+    LastCompletionWins = "last-completion-wins",
+    /// A failed append is simply done again.
+    AppendRetriedBlindly = "append-retried-blindly",
+    /// A stripe takes effect though one of its chunks failed.
+    FailedChunkIgnored = "failed-chunk-ignored",
+    /// A durable write makes its data durable, but not its parity.
+    FuaSkipsParity = "fua-skips-parity",
+    /// A segment's header may be lost at power loss when its first chunks are not.
+    HeaderNotDurable = "header-not-durable",
+    /// An index run is written before what it lists is durable.
+    IndexRunBeforeFlush = "index-run-before-flush",
+    /// An index block is believed without looking which segment and span it is of.
+    IndexRunNotMatched = "index-run-not-matched",
+    /// Recovery discards a stripe of which a chunk is missing, though its member is lost.
+    RecoveryDemandsAllChunks = "recovery-demands-all-chunks",
+    /// Recovery discards stripes that can be read but are not whole.
+    WeakStripeDropped = "weak-stripe-dropped",
+    /// Recovery counts stripes that can be read but are not whole, without writing them again.
+    WeakStripeServedAsIs = "weak-stripe-served-as-is",
+    /// Recovery does not record which stripes count.
+    DecisionNotRecorded = "decision-not-recorded",
+    /// Recovery records which stripes count while users are served already.
+    DecisionRecordedLate = "decision-recorded-late",
+    /// Recovery records which stripes count before what it wrote again is durable.
+    DecisionBeforeFlush = "decision-before-flush",
+    /// Recovery resets a segment that lacks a column.
+    PartialSegmentReset = "partial-segment-reset",
+    /// A blank drive takes the place of a missing member at the start.
+    BlankDriveAdopted = "blank-drive-adopted",
+    /// A member that was evicted is let in again at the start.
+    StaleMemberReadmitted = "stale-member-readmitted",
+    /// Writes go on without a failed member before its eviction is on media.
+    EvictionNotAwaited = "eviction-not-awaited",
+    /// A superblock zone is reset before the snapshot in the other one is durable.
+    SuperblockZoneResetEarly = "superblock-zone-reset-early",
+    /// A superblock snapshot leaves out which stripes count and which segments are dead.
+    SnapshotForgetsDecisions = "snapshot-forgets-decisions",
+    /// A member under rebuild counts as redundancy.
+    RebuildingMemberCounts = "rebuilding-member-counts",
+    /// A column that a crash left half rebuilt is taken for whole.
+    UnfinishedColumnTrusted = "unfinished-column-trusted",
+    /// A rebuild goes on with holes where a source has vanished.
+    SourceLossIgnored = "source-loss-ignored",
+    /// Two lost chunks are rebuilt with the coefficients of two others.
+    WrongCoefficients = "wrong-coefficients",
+    /// Blocks are returned as the drive returns them.
+    ReadNotVerified = "read-not-verified",
+    /// A block of an older use of its zone is taken for a current one.
+    GenerationNotChecked = "generation-not-checked",
+    /// A block that was written to another block's place is taken for that.
+    MisdirectedBlockAccepted = "misdirected-block-accepted",
+    /// Data checksums do not depend on address and sequence.
+    ChecksumNotSeeded = "checksum-not-seeded",
+    /// A block beyond repair reads as zeros.
+    LostBlockReadsAsZeros = "lost-block-reads-as-zeros",
+    /// Writes go on when more members are lost than the redundancy covers.
+    WritesNotStopped = "writes-not-stopped",
+    /// Users may take the last free segment.
+    ReserveIgnored = "reserve-ignored",
+}
+
+impl Mutant {
+    /// The mutant of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|mutant| mutant.name() == name)
+    }
+}
+
+#[cfg(feature = "instrumented")]
+thread_local! {
+    static SELECTED: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Whether this thread runs a mutant.
+#[cfg(feature = "instrumented")]
+#[inline]
+pub(crate) fn mutant(mutant: Mutant) -> bool {
+    SELECTED.get() == Some(mutant)
+}
+
+/// Never.
+#[cfg(not(feature = "instrumented"))]
+#[inline]
+pub(crate) const fn mutant(_: Mutant) -> bool {
+    false
+}
+
+/// Plants a mutant in what this thread runs from now on, or none.
+///
+/// # Panics
+/// If this build has no mutants.
+pub fn select(mutant: Option<Mutant>) {
+    assert!(INSTRUMENTED || mutant.is_none(), "mutants need the feature `instrumented`");
+    #[cfg(feature = "instrumented")]
+    SELECTED.set(mutant);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_back() {
+        let names: BTreeSet<_> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
+        assert_eq!(names.len(), Mutant::ALL.len());
+        assert!(Mutant::ALL.iter().all(|mutant| Mutant::named(mutant.name()) == Some(*mutant)));
+        assert_eq!(Mutant::named("no-such-bug"), None);
+    }
+
+    #[test]
+    fn nothing_is_planted_unless_selected() {
+        assert!(Mutant::ALL.iter().all(|bug| !mutant(*bug)));
+        if INSTRUMENTED {
+            select(Some(Mutant::FlushNotSent));
+            assert!(mutant(Mutant::FlushNotSent) && !mutant(Mutant::GroupNotFlushed));
+            select(None);
+            assert!(!mutant(Mutant::FlushNotSent));
+        }
+    }
+}
