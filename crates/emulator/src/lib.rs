@@ -16,9 +16,10 @@ pub mod flash;
 mod media;
 pub mod media_format;
 mod picos;
+pub mod preset;
 mod ram_drive;
 mod request;
-mod timing;
+pub mod timing;
 mod wear;
 
 pub use controller::{Admission, Controller, Placement, Work};
@@ -29,9 +30,10 @@ pub use fault::{
     SeededFaults, Selector,
 };
 pub use picos::{Picos, Spread};
+pub use preset::{Preset, PresetError};
 pub use ram_drive::{PendingCommand, RamDrive};
 pub use request::{CommandKind, Request};
-pub use timing::{Immediate, Jitter, Schedule, Timing};
+pub use timing::{CommandId, Direct, Immediate, Jitter, Schedule, Stations, Timing};
 pub use wear::{
     BlockMapping, EraseMode, EraseSpread, Lifetime, Wear, WearError, WearReport, WearSettings,
     WornZone, ZoneWear, ZoneWearReport,

@@ -80,6 +80,15 @@ impl Spread {
         Self { shortest, width: longest.since(shortest).0 }
     }
 
+    /// Durations around a mean, give or take that fraction of it.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "53 bits of picoseconds are hours")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below the mean")]
+    pub fn around(mean: Picos, fraction: f64) -> Self {
+        let aside = (mean.0 as f64 * fraction) as u64;
+        Self { shortest: Picos(mean.0.saturating_sub(aside)), width: aside * 2 }
+    }
+
     /// Durations from zero up to `longest` microseconds.
     #[must_use]
     pub fn up_to(longest_us: f64) -> Self {

@@ -12,7 +12,7 @@
 
 mod core;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use zoneweave_runtime::{Handle, Nanos, Reactor};
@@ -43,6 +43,8 @@ pub struct RamDrive {
 struct Shared {
     geometry: Geometry,
     core: RefCell<Core>,
+    /// When a timer will ask the timing about the commands it keeps, in which incarnation.
+    decision: Cell<Option<(u64, Nanos)>>,
 }
 
 /// What one process holds of a drive.
@@ -59,7 +61,7 @@ impl RamDrive {
     /// If the geometry is impossible.
     pub fn new(geometry: Geometry, timing: impl Timing + 'static) -> Result<Self, GeometryError> {
         let core = Core::new(geometry.clone(), Box::new(timing))?;
-        Ok(Self { shared: Rc::new(Shared { geometry, core: RefCell::new(core) }) })
+        Ok(Self::of_core(geometry, core))
     }
 
     /// The device for a process. Devices given out before are dead; commands they left in flight
@@ -109,8 +111,12 @@ impl RamDrive {
     #[must_use]
     pub fn fork(&self, timing: impl Timing + 'static) -> Self {
         let core = self.shared.core.borrow().fork(Box::new(timing));
-        let shared = Shared { geometry: self.shared.geometry.clone(), core: RefCell::new(core) };
-        Self { shared: Rc::new(shared) }
+        Self::of_core(self.shared.geometry.clone(), core)
+    }
+
+    fn of_core(geometry: Geometry, core: Core) -> Self {
+        let (core, decision) = (RefCell::new(core), Cell::new(None));
+        Self { shared: Rc::new(Shared { geometry, core, decision }) }
     }
 
     /// Commands in flight, in the order in which a crash decides about them.
@@ -273,10 +279,14 @@ impl ZonedDevice for AttachedDrive {
             return answer;
         }
         let (responder, answer) = completion();
-        let applied = planned.applied;
+        let (kept, applied) = (planned.is_kept(), planned.applied);
         let id = core.add(command, planned, responder);
         drop(core);
-        apply_at(&self.shared, &self.handle.reactor(), id, applied);
+        if kept {
+            decide_later(&self.shared, &self.handle.reactor());
+        } else {
+            apply_at(&self.shared, &self.handle.reactor(), id, applied);
+        }
         answer
     }
 }
@@ -294,6 +304,43 @@ fn apply_at(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>, id: u64, when: Nanos
             complete_at(&shared, &reactor, id, completed);
         }
     });
+}
+
+/// Sees to it that kept commands are decided about when they can be.
+fn decide_later(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>) {
+    let Some(next) = shared.core.borrow_mut().next_decision() else { return };
+    let incarnation = shared.core.borrow().incarnation();
+    if shared.decision.get().is_some_and(|(of, when)| of == incarnation && when <= next) {
+        return;
+    }
+    shared.decision.set(Some((incarnation, next)));
+    let (shared, weak): (_, Weak<dyn Reactor>) = (shared.clone(), Rc::downgrade(reactor));
+    reactor.timers().call_at(next, move || {
+        let Some(reactor) = weak.upgrade() else { return };
+        if shared.core.borrow().incarnation() != incarnation {
+            return;
+        }
+        shared.decision.set(None);
+        decide(&shared, &reactor);
+        decide_later(&shared, &reactor);
+    });
+}
+
+/// Carries kept commands on as far as they can be planned.
+fn decide(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>) {
+    loop {
+        let now = reactor.now();
+        let next = shared.core.borrow_mut().decide_next(now);
+        let Some((id, applied)) = next else { return };
+        if applied > now {
+            apply_at(shared, reactor, id, applied);
+            continue;
+        }
+        let completed = shared.core.borrow_mut().apply(id);
+        if let Some(completed) = completed {
+            complete_at(shared, reactor, id, completed);
+        }
+    }
 }
 
 fn complete_at(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>, id: u64, when: Nanos) {

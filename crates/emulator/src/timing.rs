@@ -1,8 +1,23 @@
 //! When commands take effect and when they complete.
+//!
+//! [`Immediate`] and [`Jitter`] are for tests of logic. [`Stations`] is a calibrated drive with a write
+//! buffer, controller cores and flash dies; [`Direct`] one of plain queues, as simple emulators are.
+//! Both are built from presets ([`crate::Preset`]).
+
+mod buffer;
+mod direct;
+mod layout;
+mod management;
+pub mod parameters;
+mod read_path;
+mod stations;
+mod write_core;
 
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::ZoneSet;
 
+pub use self::direct::Direct;
+pub use self::stations::Stations;
 use crate::Request;
 
 /// The two moments of a command.
@@ -14,11 +29,63 @@ pub struct Schedule {
     pub completed: Nanos,
 }
 
+/// The number of a command; a drive uses each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CommandId(pub u64);
+
 /// A drive's latencies.
+///
+/// A command is planned when it is submitted, or kept and decided about later if that takes
+/// something still to happen, such as room in a buffer.
 pub trait Timing {
-    /// Plans a command submitted at `now`. Writes to one zone are applied in submission order even
-    /// if the plan says otherwise.
-    fn schedule(&mut self, request: &Request, zones: &ZoneSet, now: Nanos) -> Schedule;
+    /// Plans a command submitted at `now`, or keeps it. Writes to one zone are applied in submission
+    /// order even if the plan says otherwise.
+    fn schedule(
+        &mut self,
+        id: CommandId,
+        request: &Request,
+        zones: &ZoneSet,
+        now: Nanos,
+    ) -> Option<Schedule>;
+
+    /// When to ask [`Timing::decide`] next, if commands were kept. It may turn out too early.
+    fn next_decision(&mut self) -> Option<Nanos> {
+        None
+    }
+
+    /// The next command that can be planned at `now` after it was kept. The drive carries it out as
+    /// far as it is due before it asks again.
+    fn decide(&mut self, zones: &ZoneSet, now: Nanos) -> Option<(CommandId, Schedule)> {
+        let _ = (zones, now);
+        None
+    }
+
+    /// Forgets every command, and what was going on: the power failed, or the clock starts again.
+    fn clear(&mut self) {}
+}
+
+impl Timing for Box<dyn Timing> {
+    fn schedule(
+        &mut self,
+        id: CommandId,
+        request: &Request,
+        zones: &ZoneSet,
+        now: Nanos,
+    ) -> Option<Schedule> {
+        (**self).schedule(id, request, zones, now)
+    }
+
+    fn next_decision(&mut self) -> Option<Nanos> {
+        (**self).next_decision()
+    }
+
+    fn decide(&mut self, zones: &ZoneSet, now: Nanos) -> Option<(CommandId, Schedule)> {
+        (**self).decide(zones, now)
+    }
+
+    fn clear(&mut self) {
+        (**self).clear();
+    }
 }
 
 /// Commands complete as they are submitted.
@@ -26,8 +93,14 @@ pub trait Timing {
 pub struct Immediate;
 
 impl Timing for Immediate {
-    fn schedule(&mut self, _request: &Request, _zones: &ZoneSet, now: Nanos) -> Schedule {
-        Schedule { applied: now, completed: now }
+    fn schedule(
+        &mut self,
+        _id: CommandId,
+        _request: &Request,
+        _zones: &ZoneSet,
+        now: Nanos,
+    ) -> Option<Schedule> {
+        Some(Schedule { applied: now, completed: now })
     }
 }
 
@@ -48,9 +121,15 @@ impl Jitter {
 }
 
 impl Timing for Jitter {
-    fn schedule(&mut self, _request: &Request, _zones: &ZoneSet, now: Nanos) -> Schedule {
+    fn schedule(
+        &mut self,
+        _id: CommandId,
+        _request: &Request,
+        _zones: &ZoneSet,
+        now: Nanos,
+    ) -> Option<Schedule> {
         let latency = self.random.below(self.longest.0.saturating_add(1));
         let applied = now + Nanos(self.random.below(latency + 1));
-        Schedule { applied, completed: now + Nanos(latency) }
+        Some(Schedule { applied, completed: now + Nanos(latency) })
     }
 }

@@ -11,6 +11,7 @@ use zoneweave_zoned::{
 use super::PendingCommand;
 use crate::cache::{Promise, WriteCache};
 use crate::media::{Media, damaged};
+use crate::timing::CommandId;
 use crate::{Controller, CrashChoices, Damage, Placement, Request, Schedule, Timing, Work};
 
 pub(super) struct Core {
@@ -41,6 +42,20 @@ pub(super) struct Planned {
     pub(super) behind: bool,
     /// For flushes: what they cover.
     flushes: Vec<Promise>,
+}
+
+impl Planned {
+    /// A command that the timing keeps for now.
+    const KEPT: Self = Self {
+        applied: Nanos(u64::MAX),
+        completed: Nanos(u64::MAX),
+        behind: false,
+        flushes: Vec::new(),
+    };
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.applied == Self::KEPT.applied
+    }
 }
 
 /// A command that has changed the drive.
@@ -99,26 +114,62 @@ impl Core {
         self.incarnation
     }
 
+    /// Plans a command, as far as it can be planned now.
     pub(super) fn plan(&mut self, command: &Command, now: Nanos) -> Planned {
         let request = Request::from(command);
-        let zones = self.controller.zones();
-        let Schedule { applied, completed } = self.timing.schedule(&request, zones, now);
+        let flushes = match request {
+            Request::Flush => self.cache.to_flush(),
+            _ => Vec::new(),
+        };
+        let id = CommandId(self.commands);
+        let schedule = self.timing.schedule(id, &request, self.controller.zones(), now);
+        let mut planned = Planned { flushes, ..Planned::KEPT };
+        if let Some(schedule) = schedule {
+            self.order(&request, self.slowed(schedule, now), &mut planned);
+        }
+        planned
+    }
+
+    /// A drive with a slowness takes that many times as long from `now` on.
+    fn slowed(&self, schedule: Schedule, now: Nanos) -> Schedule {
         let slowness = u64::from(self.controller.slowness());
-        let slowed = |moment: Nanos| now + Nanos((moment.0 - now.0).saturating_mul(slowness));
-        let (mut applied, completed) = (slowed(applied), slowed(completed));
-        let mut behind = false;
+        let stretch = |moment: Nanos| now + Nanos(moment.since(now).0.saturating_mul(slowness));
+        Schedule { applied: stretch(schedule.applied), completed: stretch(schedule.completed) }
+    }
+
+    /// Enters a schedule into a plan, behind earlier writes to the zone.
+    fn order(&mut self, request: &Request, schedule: Schedule, planned: &mut Planned) {
+        let Schedule { mut applied, completed } = schedule;
         if let Request::Write { at, .. } = request {
             let last = self.last_write.entry(at.zone).or_default();
             applied = applied.max(last.applied);
             last.applied = applied;
             let entry = last.id.and_then(|id| self.in_flight.get(&id));
-            behind = entry.is_some_and(|entry| matches!(entry.stage, Stage::Waiting(..)));
+            planned.behind = entry.is_some_and(|entry| matches!(entry.stage, Stage::Waiting(..)));
         }
-        let flushes = match request {
-            Request::Flush => self.cache.to_flush(),
-            _ => Vec::new(),
-        };
-        Planned { applied, completed: completed.max(applied), behind, flushes }
+        (planned.applied, planned.completed) = (applied, completed.max(applied));
+    }
+
+    /// When kept commands may be decided about.
+    pub(super) fn next_decision(&mut self) -> Option<Nanos> {
+        self.timing.next_decision()
+    }
+
+    /// The next kept command that has a plan now, and when it takes effect. Commands that a crash
+    /// took are passed over.
+    pub(super) fn decide_next(&mut self, now: Nanos) -> Option<(u64, Nanos)> {
+        loop {
+            let (id, schedule) = self.timing.decide(self.controller.zones(), now)?;
+            let schedule = self.slowed(schedule, now);
+            let Some(InFlight { stage: Stage::Waiting(_, planned), .. }) =
+                self.in_flight.get_mut(&id.0)
+            else {
+                continue;
+            };
+            planned.applied = schedule.applied;
+            planned.completed = schedule.completed.max(schedule.applied);
+            return Some((id.0, schedule.applied));
+        }
     }
 
     pub(super) fn add(&mut self, command: Command, planned: Planned, responder: Responder) -> u64 {
@@ -290,6 +341,7 @@ impl Core {
     /// never will. What is returned must be dropped when the drive is no longer borrowed.
     pub(super) fn abandon(&mut self) -> Vec<Responder> {
         self.incarnation += 1;
+        self.timing.clear();
         self.last_write.clear();
         let mut responders = Vec::new();
         for one in std::mem::take(&mut self.in_flight).into_values() {

@@ -10,7 +10,8 @@ use zoneweave_runtime::{Executor, Random, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES, ZoneAction, ZonedDeviceExt};
 
 use super::*;
-use crate::Jitter;
+use crate::preset::Model;
+use crate::{Jitter, Preset, Stations, Timing};
 
 const ZONES: u32 = 6;
 const WORKERS: u64 = 5;
@@ -145,9 +146,8 @@ fn live_and_crash(drive: &RamDrive, ledger: &Ledger, random: &mut Random) {
     }
 }
 
-#[test]
-fn crashes_keep_what_was_promised() {
-    for seed in 0..300 {
+fn crash_often(seeds: u64, lives: u32, timing: impl Fn(&Geometry, u64) -> Box<dyn Timing>) {
+    for seed in 0..seeds {
         let mut random = Random::new(seed);
         let geometry = Geometry {
             volatile_cache: random.per_mille(700),
@@ -155,11 +155,37 @@ fn crashes_keep_what_was_promised() {
             max_active: Some(4),
             ..Geometry::new(ZONES, BlockCount(40))
         };
-        let timing = Jitter::new(random.next(), Nanos(3_000));
+        let timing = timing(&geometry, random.next());
         let drive = RamDrive::new(geometry, timing).unwrap();
         let ledger = Ledger::default();
-        for _ in 0..6 {
+        for _ in 0..lives {
             live_and_crash(&drive, &ledger, &mut random);
         }
     }
+}
+
+#[test]
+fn crashes_keep_what_was_promised() {
+    crash_often(300, 6, |_, seed| Box::new(Jitter::new(seed, Nanos(3_000))));
+}
+
+/// A buffer of one MiB that a few dies empty slowly, so that commands wait for room.
+#[test]
+fn crashes_of_timed_drives_keep_what_was_promised() {
+    let preset = Preset::parse(
+        "extends = 'zn540-1tb'
+        [stations.flash]
+        dies = 4
+        channels = 1
+        chunk_kib = 24
+        [stations.buffer]
+        size_mib = 1
+        fetched_writes = 3
+        [stations.management]
+        reset_us = 20.0
+        reset_active_us = 0.0",
+    )
+    .unwrap();
+    let Model::Stations(parameters) = preset.model() else { panic!("a drive of stations") };
+    crash_often(100, 6, |geometry, seed| Box::new(Stations::new(parameters, geometry, seed)));
 }
