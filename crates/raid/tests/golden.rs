@@ -10,12 +10,16 @@
 use std::path::PathBuf;
 
 use zoneweave_raid::layout::{Column, Role, Scheme};
+use zoneweave_raid::log::format::checkpoint::{
+    Address, AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed,
+    Mapped, MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
+};
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, EntryKind, IndexBlock, IndexEntry,
     MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, SealRecord, Seed, SegmentHeader,
     StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
 };
-use zoneweave_raid::log::geometry::SegmentGeometry;
+use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, ZoneId};
 
 const ARRAY: ArrayUuid = ArrayUuid([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xA, 0xB, 0xC, 0xD, 0xE, 0xF]);
@@ -92,6 +96,7 @@ fn superblock_records_keep_their_bytes() {
         ("superblock-dead", RecordBody::Dead(vec![1, 0x4142_4344_4546_4748, 3])),
         ("superblock-seal", RecordBody::Seal(seal)),
         ("superblock-snapshot-end", RecordBody::SnapshotEnd { records: 0x5152_5354 }),
+        ("superblock-checkpoint", RecordBody::Checkpoint(pointer())),
     ];
     for (sequence, (name, body)) in (100..).zip(bodies) {
         let record = record(sequence, body);
@@ -188,5 +193,143 @@ fn metadata_of_every_place_keeps_its_bytes() {
         let oob = oob(0, place, [0; 24]);
         let stored = golden(name, &oob.encode(seed, &data, false));
         assert_eq!(Oob::verify_other(seed, &stored, &data, place), Some(oob));
+    }
+}
+
+const SHARD: ShardId = ShardId { volume: 0x0102, shard: 0x0304 };
+const COVERAGE: Coverage =
+    Coverage { covered: 0x0102_0304_0506_0708, sequence: 0x1112_1314_1516_1718 };
+
+fn location() -> BlockLocation {
+    BlockLocation {
+        segment: 0x2122_2324_2526_2728,
+        generation: 0x3132_3334_3536_3738,
+        column: Column(4),
+        block: ChunkBlock(0x0004_0506),
+    }
+}
+
+fn pointer() -> CheckpointPointer {
+    CheckpointPointer {
+        shard: SHARD,
+        number: 0x4142_4344,
+        coverage: COVERAGE,
+        replay_from: 0x5152_5354,
+        root: location(),
+    }
+}
+
+fn space(entry_bytes: u8) -> AddressSpace {
+    let mut config = record(0, RecordBody::State).config;
+    // A last page of 73 entries.
+    config.volume_blocks = 960 * 1_000_000 + 73;
+    AddressSpace { entry_bytes, ..AddressSpace::of(&config).unwrap() }
+}
+
+#[test]
+fn mapping_blocks_keep_their_bytes() {
+    let entry = |at: u32| match at % 5 {
+        0 => Mapped::Nowhere,
+        1 => Mapped::Trimmed(Address(0x0102_0304 + u64::from(at))),
+        _ => Mapped::Block(Address(0x4142_4344 - u64::from(at) * 0x0001_0203)),
+    };
+    let page = |first, count| MappingBlock {
+        shard: SHARD,
+        first: Lba(first),
+        coverage: COVERAGE,
+        entries: (0..count).map(entry).collect(),
+    };
+    let pages = [
+        ("mapping-4", 4, page(960 * 1000, 960)),
+        ("mapping-5", 5, page(776 * 1000, 776)),
+        ("mapping-8", 8, page(488 * 1000, 488)),
+        ("mapping-last", 4, page(960 * 1_000_000, 73)),
+    ];
+    for (name, width, page) in pages {
+        let stored = golden(name, &page.encode(&space(width)));
+        assert_eq!(MappingBlock::decode(&stored, &space(width)), Ok(page));
+    }
+}
+
+#[test]
+fn validity_blocks_keep_their_bytes() {
+    let space = space(4);
+    let block = |first: u32| ValidityBlock {
+        shard: SHARD,
+        segment: 0x2122_2324_2526_2728,
+        generation: 0x3132_3334_3536_3738,
+        column: Column(3),
+        first: ChunkBlock(first),
+        coverage: COVERAGE,
+        live: (first..space.column_blocks.min(first + 32_000)).map(|at| at % 7 < 3).collect(),
+    };
+    for (name, first) in [("validity", 64_000), ("validity-last", 256_000)] {
+        let stored = golden(name, &block(first).encode(&space));
+        assert_eq!(ValidityBlock::decode(&stored, &space), Ok(block(first)));
+    }
+}
+
+#[test]
+fn directory_blocks_keep_their_bytes() {
+    let space = space(4);
+    let entry =
+        |at: u64| (!at.is_multiple_of(3)).then_some(Address(0x4142_4344 - at * 0x0001_0203));
+    let directory = |listed, first, count| DirectoryBlock {
+        shard: SHARD,
+        listed,
+        first,
+        sequence: COVERAGE.sequence,
+        entries: (0..count).map(entry).collect(),
+    };
+    let directories = [
+        ("directory-mapping", directory(Listed::Mapping, 1500, 500)),
+        ("directory-mapping-last", directory(Listed::Mapping, 1_000_000, 1)),
+        ("directory-validity", directory(Listed::Validity, 500, 500)),
+    ];
+    for (name, directory) in directories {
+        let stored = golden(name, &directory.encode(&space));
+        assert_eq!(DirectoryBlock::decode(&stored, &space), Ok(directory));
+    }
+}
+
+#[test]
+fn checkpoint_roots_keep_their_bytes() {
+    let space = space(4);
+    let segment = |slot: u32| SegmentEntry {
+        segment: 0x2122_2324_2526_0000 + u64::from(slot),
+        generation: 0x3132_3334_3536_0000 + u64::from(slot),
+        live_blocks: 0x0001_0203,
+        slot,
+    };
+    let addresses = |listed, count: u64| {
+        RootList::Directories(listed, (0..count).map(|at| Some(Address(at * 0x0203))).collect())
+    };
+    let root = |part, next, first, list| RootBlock {
+        shard: SHARD,
+        number: 0x4142_4344,
+        coverage: COVERAGE,
+        replay_from: 0x5152_5354,
+        totals: RootTotals {
+            segments: 130,
+            mapping_directories: 2001,
+            validity_directories: 82,
+            mapped_blocks: 0x0102_0304,
+        },
+        part,
+        next,
+        first,
+        list,
+    };
+    let parts = [
+        (
+            "root-segments",
+            root(0, Some(location()), 0, RootList::Segments((7..130).map(segment).collect())),
+        ),
+        ("root-mapping", root(3, Some(location()), 494, addresses(Listed::Mapping, 494))),
+        ("root-validity", root(7, None, 0, addresses(Listed::Validity, 82))),
+    ];
+    for (name, part) in parts {
+        let stored = golden(name, &part.encode(&space));
+        assert_eq!(RootBlock::decode(&stored, &space), Ok(part));
     }
 }

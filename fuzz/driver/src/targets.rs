@@ -28,5 +28,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "format_header", body: format::header, seeds: format::header_seeds },
     Target { name: "format_index", body: format::index, seeds: format::index_seeds },
     Target { name: "format_tombstone", body: format::tombstone, seeds: format::tombstone_seeds },
+    Target { name: "format_checkpoint", body: format::checkpoint, seeds: format::checkpoint_seeds },
     Target { name: "format_oob", body: format::oob, seeds: format::oob_seeds },
 ];

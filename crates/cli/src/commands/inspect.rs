@@ -202,6 +202,10 @@ pub(super) fn body_words(body: &RecordBody) -> String {
                 seal.valid.len()
             )
         }
+        RecordBody::Checkpoint(pointer) => format!(
+            "checkpoint {} of the index, up to sequence {}, begins in segment {}",
+            pointer.number, pointer.coverage.covered, pointer.root.segment
+        ),
         RecordBody::SnapshotEnd { records } => format!("end of a snapshot of {records} records"),
     }
 }

@@ -67,6 +67,10 @@ fn decode_block(data: &[u8], array: Option<ArrayUuid>) -> (String, Vec<String>) 
             Ok(tombstones) => describe_tombstones(&tombstones),
             Err(error) => wrong("tombstone block", error),
         },
+        5 => ("mapping block: a page of the index".to_owned(), Vec::new()),
+        6 => ("validity block: which blocks of a segment are live".to_owned(), Vec::new()),
+        7 => ("directory of a checkpoint".to_owned(), Vec::new()),
+        8 => ("root of a checkpoint".to_owned(), Vec::new()),
         other => (format!("a block of unknown type {other}"), Vec::new()),
     };
     of_array(described, owner, array)
@@ -237,8 +241,10 @@ mod tests {
                     BlockType::SegmentHeader,
                     BlockType::Index,
                     BlockType::Tombstone,
+                    BlockType::Mapping,
+                    BlockType::CheckpointRoot,
                 ];
-                Envelope::seal(&mut data, kinds[round / 2 % 4], ArrayUuid([3; 16]), body);
+                Envelope::seal(&mut data, kinds[round / 2 % 6], ArrayUuid([3; 16]), body);
             }
             let view = BlockView::decode(0, &data, &oob, Some(ArrayUuid([3; 16])));
             assert!(!view.summary.is_empty());

@@ -51,6 +51,14 @@ pub enum BlockType {
     Index = 3,
     /// Trimmed extents.
     Tombstone = 4,
+    /// A page of the index.
+    Mapping = 5,
+    /// Which blocks of a segment's column are live.
+    Validity = 6,
+    /// Where mapping or validity blocks are.
+    Directory = 7,
+    /// What a checkpoint consists of.
+    CheckpointRoot = 8,
 }
 
 /// Why a block is not what it should be.

@@ -21,6 +21,10 @@ use super::{
 use crate::layout::{Column, Role, Scheme};
 use crate::log::geometry::SegmentGeometry;
 
+mod checkpoint;
+
+pub use checkpoint::{checkpoint, checkpoint_seeds};
+
 const ARRAY: ArrayUuid = ArrayUuid([0x5C; 16]);
 
 /// Decodes superblock records.
@@ -151,7 +155,13 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
     let seal = SealRecord { segment: 3, generation: 4, rows: 8, valid: vec![true, false, true] };
     let dead = (0..RecordBody::MAX_DEAD as u64).collect();
     let end = RecordBody::SnapshotEnd { records: 2 };
-    let bodies = [RecordBody::State, RecordBody::Dead(dead), RecordBody::Seal(seal), end];
+    let bodies = [
+        RecordBody::State,
+        RecordBody::Dead(dead),
+        RecordBody::Seal(seal),
+        end,
+        RecordBody::Checkpoint(checkpoint::pointer()),
+    ];
     bodies.map(|body| record(body).encode().to_vec()).to_vec()
 }
 
@@ -279,11 +289,12 @@ mod tests {
 
     type Target = (fn(&[u8]), fn() -> Vec<Vec<u8>>);
 
-    const TARGETS: [Target; 5] = [
+    const TARGETS: [Target; 6] = [
         (superblock, superblock_seeds),
         (header, header_seeds),
         (index, index_seeds),
         (tombstone, tombstone_seeds),
+        (checkpoint, checkpoint_seeds),
         (oob, oob_seeds),
     ];
 
@@ -303,7 +314,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn spoilt_seeds_break_nothing(
-            target in 0_usize..5,
+            target in 0_usize..6,
             edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
             cut in prop::option::weighted(0.1, any::<prop::sample::Index>()),
         ) {

@@ -8,6 +8,7 @@
 //! checksum and every field's range before they return, and never index by a value from media
 //! that they have not checked.
 
+pub mod checkpoint;
 mod envelope;
 #[doc(hidden)]
 pub mod fuzzing;

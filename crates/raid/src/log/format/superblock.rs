@@ -3,7 +3,7 @@
 //! Each record is one block and repeats the whole state of the array's membership and ceilings,
 //! so that the newest valid record is enough whichever others are lost. Beside that it carries
 //! one of: nothing (a change of the repeated state), segments that are dead, the seal of one
-//! leftover segment, or the end of a snapshot.
+//! leftover segment, the end of a snapshot, or where a checkpoint of the index is.
 
 use std::fmt;
 
@@ -12,6 +12,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
+use super::checkpoint::CheckpointPointer;
 use super::index::LBA_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Column, MAX_COLUMNS, Scheme};
@@ -125,6 +126,8 @@ pub enum RecordBody {
         /// How many records of the zone before this one belong to the snapshot.
         records: u32,
     },
+    /// A checkpoint of the index is complete and durable. Nothing depends on it.
+    Checkpoint(CheckpointPointer),
 }
 
 /// One record.
@@ -211,12 +214,14 @@ impl RecordBody {
             Self::Dead(_) => 1,
             Self::Seal(_) => 2,
             Self::SnapshotEnd { .. } => 3,
+            Self::Checkpoint(_) => 4,
         }
     }
 
     fn encode(&self) -> Vec<u8> {
         match self {
             Self::State => Vec::new(),
+            Self::Checkpoint(pointer) => pointer.encode().to_vec(),
             Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
             Self::Dead(segments) => segments.iter().flat_map(|id| id.to_le_bytes()).collect(),
             Self::Seal(seal) => {
@@ -250,6 +255,7 @@ impl RecordBody {
             3 => U32::ref_from_bytes(bytes)
                 .map(|records| Self::SnapshotEnd { records: records.get() })
                 .map_err(|_| malformed),
+            4 => CheckpointPointer::decode(bytes).map(Self::Checkpoint),
             _ => Err(malformed),
         }
     }
@@ -474,8 +480,9 @@ mod tests {
             rows: 512,
             valid: (0..256).map(|at| at % 3 == 0).collect(),
         };
+        let dead = RecordBody::Dead(vec![1, 2]);
         let end = RecordBody::SnapshotEnd { records: 2 };
-        for body in [RecordBody::State, RecordBody::Dead(vec![1, 2]), RecordBody::Seal(seal), end] {
+        for body in [RecordBody::State, dead, RecordBody::Seal(seal), end] {
             let record = sample(body);
             assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
         }

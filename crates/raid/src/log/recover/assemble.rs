@@ -512,7 +512,7 @@ fn decisions<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Decisio
                 seals.insert(seal.segment, seal.clone());
             }
             RecordBody::Dead(segments) => dead.extend(segments.iter().copied()),
-            RecordBody::State | RecordBody::SnapshotEnd { .. } => {}
+            RecordBody::State | RecordBody::SnapshotEnd { .. } | RecordBody::Checkpoint(_) => {}
         }
     }
     (seals, dead)

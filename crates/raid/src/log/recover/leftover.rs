@@ -204,7 +204,7 @@ fn take_weak(
             if verdicts[usize::from(entry.stripe_in_group)] == Verdict::Weak {
                 let block = ChunkBlock(first.0 + at);
                 let place = BlockPlace { slot, column: Column::of(column), block };
-                if !matches!(entry.kind, EntryKind::Empty | EntryKind::Parity) {
+                if matches!(entry.kind, EntryKind::Data | EntryKind::Lost | EntryKind::Tombstone) {
                     weak.push(WeakBlock { place, entry });
                 }
                 entry.kind = EntryKind::Parity;

@@ -1,0 +1,161 @@
+//! Mapping blocks: a page of the index, the entries of consecutive blocks of the volume.
+//!
+//! The ZapRAID paper (§3.1) offloads 1,024 entries of four bytes, a bare block of them, and keeps
+//! its identity in the metadata beside it. A page here says itself what it is and which of its
+//! entries are trims, so it holds 960; it can be verified where there is no metadata, and read by
+//! a checkpoint that knows nothing of tombstones.
+
+use bytes::Bytes;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::Lba;
+
+use super::{
+    Address, AddressSpace, BODY_BYTES, BlockType, Coverage, Envelope, FormatError, RawShard,
+    ShardId, field, packed, sealed, split, unpacked,
+};
+
+/// What a page says of a block of the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapped {
+    /// Reads as zeros; nothing is remembered of it.
+    Nowhere,
+    /// Its newest version, or the mark that it is lost, is there.
+    Block(Address),
+    /// Reads as zeros because of the tombstone block there.
+    Trimmed(Address),
+}
+
+/// A page of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappingBlock {
+    /// Whose index it is of.
+    pub shard: ShardId,
+    /// The first block: a multiple of [`mapping_entries`].
+    pub first: Lba,
+    /// What it knows.
+    pub coverage: Coverage,
+    /// One for each block from the first on, [`mapping_entries`] of them unless the volume ends.
+    pub entries: Vec<Mapped>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    shard: RawShard,
+    entry_bytes: u8,
+    reserved: [u8; 3],
+    count: U32,
+    reserved_too: [u8; 4],
+    first: U64,
+    covered: U64,
+    sequence: U64,
+    reserved_last: [u8; 8],
+}
+
+const HEAD: usize = size_of::<Raw>();
+const _: () = assert!(HEAD == 48);
+const _: () = assert!(fits(4) && fits(5) && fits(8));
+
+/// Entries of a page whose entries take so many bytes: as many as fit with a bit each, by eights.
+///
+/// # Panics
+/// If no array has entries of that width.
+#[must_use]
+pub const fn mapping_entries(entry_bytes: u8) -> u32 {
+    match entry_bytes {
+        4 => 960,
+        5 => 776,
+        8 => 488,
+        _ => panic!("entries take 4, 5 or 8 bytes"),
+    }
+}
+
+const fn fits(entry_bytes: u8) -> bool {
+    let entries = mapping_entries(entry_bytes) as usize;
+    entries.is_multiple_of(8) && HEAD + entries / 8 + entries * entry_bytes as usize <= BODY_BYTES
+}
+
+impl MappingBlock {
+    /// The block.
+    ///
+    /// # Panics
+    /// If it is no page of that space, or an address is beyond it.
+    #[must_use]
+    pub fn encode(&self, space: &AddressSpace) -> Bytes {
+        assert_eq!(entries_from(space, self.first.0), Some(self.entries.len()), "{}", self.first);
+        let raw = Raw {
+            shard: self.shard.into(),
+            entry_bytes: space.entry_bytes,
+            reserved: [0; 3],
+            count: u32::try_from(self.entries.len()).expect("at most 960").into(),
+            reserved_too: [0; 4],
+            first: self.first.0.into(),
+            covered: self.coverage.covered.into(),
+            sequence: self.coverage.sequence.into(),
+            reserved_last: [0; 8],
+        };
+        let trims = packed(self.entries.iter().map(|entry| matches!(entry, Mapped::Trimmed(_))));
+        let mut entries = Vec::with_capacity(BODY_BYTES);
+        for entry in &self.entries {
+            let address = match entry {
+                Mapped::Nowhere => None,
+                Mapped::Block(address) | Mapped::Trimmed(address) => Some(*address),
+            };
+            let bytes = space.stored(address).to_le_bytes();
+            let (kept, dropped) = bytes.split_at(space.entry_bytes.into());
+            assert!(dropped.iter().all(|byte| *byte == 0), "the entry width was chosen so");
+            entries.extend_from_slice(kept);
+        }
+        sealed(BlockType::Mapping, space.array, &[raw.as_bytes(), &trims, &entries])
+    }
+
+    /// The page in a block.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(block: &[u8], space: &AddressSpace) -> Result<Self, FormatError> {
+        let body = Envelope::open_of(block, BlockType::Mapping, space.array)?;
+        let (raw, rest) = split::<Raw>(body)?;
+        if raw.entry_bytes != space.entry_bytes {
+            return field("entry bytes");
+        }
+        let (first, width) = (raw.first.get(), usize::from(space.entry_bytes));
+        let count = raw.count.get() as usize;
+        if entries_from(space, first) != Some(count) {
+            return field("first or count");
+        }
+        if rest.len() != count.div_ceil(8) + count * width {
+            return field("length");
+        }
+        let (trims, entries) = rest.split_at(count.div_ceil(8));
+        let trims = unpacked(trims, count)?;
+        let entries = entries.chunks_exact(width).zip(trims);
+        let entries = entries.map(|(bytes, trimmed)| decode_entry(bytes, trimmed, space));
+        Ok(Self {
+            shard: raw.shard.into(),
+            first: Lba(first),
+            coverage: Coverage::of(raw.covered, raw.sequence)?,
+            entries: entries.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// How many entries the page that starts at a block has; `None` if none starts there.
+fn entries_from(space: &AddressSpace, first: u64) -> Option<usize> {
+    let most = u64::from(mapping_entries(space.entry_bytes));
+    let left = space.volume_blocks.checked_sub(first).filter(|left| *left > 0)?;
+    let count = usize::try_from(left.min(most)).ok()?;
+    first.is_multiple_of(most).then_some(count)
+}
+
+fn decode_entry(bytes: &[u8], trimmed: bool, space: &AddressSpace) -> Result<Mapped, FormatError> {
+    let mut stored = [0; 8];
+    stored[..bytes.len()].copy_from_slice(bytes);
+    match (space.address(u64::from_le_bytes(stored))?, trimmed) {
+        (None, false) => Ok(Mapped::Nowhere),
+        (None, true) => field("trim"),
+        (Some(address), false) => Ok(Mapped::Block(address)),
+        (Some(address), true) => Ok(Mapped::Trimmed(address)),
+    }
+}

@@ -1,0 +1,261 @@
+//! Index checkpoints: the index, what is live, and from where the log has to be replayed, in
+//! blocks of their own, so that a start need not read the lists of every segment.
+//!
+//! * A [`MappingBlock`] is a page of the index: where consecutive blocks of the volume are. A page
+//!   moved out of memory and a page of a checkpoint are the same block.
+//! * A [`ValidityBlock`] tells which chunk blocks of a segment's column are live.
+//! * A [`DirectoryBlock`] tells where mapping or validity blocks are.
+//! * [`RootBlock`]s, a chain of them, tell where the directories are, and what the numbers of the
+//!   segment slots in addresses mean. A superblock record points at the first
+//!   ([`CheckpointPointer`]).
+//!
+//! Nothing in them is the only copy of anything: all of it follows from headers, index runs and
+//! tombstone blocks, so a reader may always leave them aside and replay everything. **This release
+//! does: it neither writes nor reads checkpoints.** They are defined now so that a release which
+//! does shares a format with one that does not.
+//!
+//! Fault model: hostile, as everything on media. Each kind of block is decoded against the
+//! [`AddressSpace`] of its array, and an address in it is within that space. Whether something is
+//! still at that address is not known before the block there has been read and verified.
+
+mod directory;
+mod mapping;
+mod pointer;
+mod root;
+#[cfg(test)]
+mod tests;
+mod validity;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
+
+pub use directory::{DIRECTORY_ENTRIES, DirectoryBlock, Listed};
+pub use mapping::{Mapped, MappingBlock, mapping_entries};
+pub use pointer::CheckpointPointer;
+pub use root::{ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry};
+pub use validity::{VALIDITY_BITS, ValidityBlock};
+
+use super::superblock::NUMBER_LIMIT;
+use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
+use crate::layout::{Column, MAX_COLUMNS};
+use crate::log::geometry::{ChunkBlock, SegmentGeometry};
+use crate::log::limits::segment_slots;
+
+/// What a block may take after its envelope.
+const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES;
+
+/// The volume and shard that a sequence and a checkpoint belong to: both zero for now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShardId {
+    /// The volume.
+    pub volume: u16,
+    /// The shard of the volume.
+    pub shard: u16,
+}
+
+/// A physical block address: the dense ordinal of a chunk block, `(slot * columns + column) *
+/// column_blocks + block`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address(pub u64);
+
+/// The numbers that addresses and pages of an array are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressSpace {
+    /// The array.
+    pub array: ArrayUuid,
+    /// Blocks of the volume.
+    pub volume_blocks: u64,
+    /// Bytes of an index entry: 4, 5 or 8.
+    pub entry_bytes: u8,
+    /// Segments that the array can have at a time.
+    pub slots: u32,
+    /// Columns of a segment.
+    pub columns: u32,
+    /// Chunk blocks of a column.
+    pub column_blocks: u32,
+}
+
+impl AddressSpace {
+    /// The space of an array; `None` if its zones are too small for any segment.
+    #[must_use]
+    pub fn of(config: &ArrayConfig) -> Option<Self> {
+        let (scheme, chunk) = (config.scheme, config.chunk_blocks);
+        let geometry =
+            SegmentGeometry::new(scheme, config.zone_capacity, chunk, config.group_rows)?;
+        Some(Self {
+            array: config.array,
+            volume_blocks: config.volume_blocks,
+            entry_bytes: config.entry_bytes,
+            slots: segment_slots(config),
+            columns: u32::try_from(scheme.columns()).expect("at most 32"),
+            column_blocks: geometry.column_blocks(),
+        })
+    }
+
+    /// Every address is below: at most 2^53.
+    #[must_use]
+    pub fn addresses(&self) -> u64 {
+        u64::from(self.slots) * u64::from(self.columns) * u64::from(self.column_blocks)
+    }
+
+    /// Mapping blocks that the index of the volume takes.
+    #[must_use]
+    pub fn mapping_blocks(&self) -> u64 {
+        self.volume_blocks.div_ceil(mapping_entries(self.entry_bytes).into())
+    }
+
+    /// Validity blocks that the segments of every slot take.
+    #[must_use]
+    pub fn validity_blocks(&self) -> u64 {
+        let of_column = self.column_blocks.div_ceil(VALIDITY_BITS);
+        u64::from(self.slots) * u64::from(self.columns) * u64::from(of_column)
+    }
+
+    /// The address of a stored value, which is one more; zero is none.
+    fn address(&self, stored: u64) -> Result<Option<Address>, FormatError> {
+        match stored.checked_sub(1) {
+            Some(address) if address >= self.addresses() => field("address"),
+            address => Ok(address.map(Address)),
+        }
+    }
+
+    /// The value that is stored for an address.
+    fn stored(&self, address: Option<Address>) -> u64 {
+        let address = address.map(|address| address.0);
+        assert!(
+            address.is_none_or(|address| address < self.addresses()),
+            "{address:?} in {self:?}"
+        );
+        address.map_or(0, |address| address + 1)
+    }
+}
+
+/// A chunk block by its segment, which needs no table to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockLocation {
+    /// The segment.
+    pub segment: u64,
+    /// Its generation.
+    pub generation: u64,
+    /// The column.
+    pub column: Column,
+    /// The block in that column.
+    pub block: ChunkBlock,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
+#[repr(C)]
+struct RawLocation {
+    segment: U64,
+    generation: U64,
+    block: U32,
+    column: u8,
+    reserved: [u8; 3],
+}
+
+const _: () = assert!(size_of::<RawLocation>() == 24);
+
+impl BlockLocation {
+    fn raw(&self) -> RawLocation {
+        RawLocation {
+            segment: self.segment.into(),
+            generation: self.generation.into(),
+            block: self.block.0.into(),
+            column: self.column.0,
+            reserved: [0; 3],
+        }
+    }
+
+    fn of(raw: &RawLocation) -> Result<Self, FormatError> {
+        let (segment, generation) = (raw.segment.get(), raw.generation.get());
+        let genuine = segment < NUMBER_LIMIT && usize::from(raw.column) < MAX_COLUMNS;
+        let block = ChunkBlock(raw.block.get());
+        let location = Self { segment, generation, column: Column(raw.column), block };
+        if genuine { Ok(location) } else { field("location") }
+    }
+}
+
+/// When a block was made, and what it knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Every write and trim with a sequence below this one is reflected; later ones may be.
+    pub covered: u64,
+    /// The block's own sequence, drawn when its contents were fixed: of two blocks that say the
+    /// same thing, the one with the higher sequence is the newer.
+    pub sequence: u64,
+}
+
+impl Coverage {
+    fn of(covered: U64, sequence: U64) -> Result<Self, FormatError> {
+        let (covered, sequence) = (covered.get(), sequence.get());
+        if covered > sequence || sequence >= NUMBER_LIMIT {
+            return field("covered sequence");
+        }
+        Ok(Self { covered, sequence })
+    }
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
+#[repr(C)]
+struct RawShard {
+    volume: U16,
+    shard: U16,
+}
+
+impl From<ShardId> for RawShard {
+    fn from(id: ShardId) -> Self {
+        Self { volume: id.volume.into(), shard: id.shard.into() }
+    }
+}
+
+impl From<RawShard> for ShardId {
+    fn from(raw: RawShard) -> Self {
+        Self { volume: raw.volume.get(), shard: raw.shard.get() }
+    }
+}
+
+fn field<T>(field: &'static str) -> Result<T, FormatError> {
+    Err(FormatError::Field { field })
+}
+
+/// The block of a body's pieces, one after the other.
+fn sealed(block_type: BlockType, array: ArrayUuid, pieces: &[&[u8]]) -> bytes::Bytes {
+    let mut block = AlignedBuffer::zeroed(BlockCount(1));
+    let bytes = block.as_mut();
+    let mut at = Envelope::BYTES;
+    for piece in pieces {
+        bytes[at..at + piece.len()].copy_from_slice(piece);
+        at += piece.len();
+    }
+    Envelope::seal(bytes, block_type, array, at - Envelope::BYTES);
+    block.freeze()
+}
+
+/// A body's fixed part and the rest.
+fn split<T: FromBytes + KnownLayout + Immutable>(body: &[u8]) -> Result<(&T, &[u8]), FormatError> {
+    T::ref_from_prefix(body).or_else(|_| field("length"))
+}
+
+/// Bits, the first in the lowest bit of the first byte.
+fn packed(bits: impl Iterator<Item = bool>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (at, set) in bits.enumerate() {
+        if at.is_multiple_of(8) {
+            bytes.push(0);
+        }
+        if let Some(last) = bytes.last_mut() {
+            *last |= u8::from(set) << (at % 8);
+        }
+    }
+    bytes
+}
+
+/// The first `count` of packed bits. Those beyond must be zero.
+fn unpacked(bytes: &[u8], count: usize) -> Result<Vec<bool>, FormatError> {
+    let bit = |at: usize| bytes[at / 8] >> (at % 8) & 1 == 1;
+    if bytes.len() != count.div_ceil(8) || (count..bytes.len() * 8).any(bit) {
+        return field("bitmap");
+    }
+    Ok((0..count).map(bit).collect())
+}

@@ -1,0 +1,113 @@
+//! Validity blocks: which chunk blocks of a segment's column are live, so that space can be
+//! reclaimed before, or without, every page of the index being read.
+
+use bytes::Bytes;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{
+    AddressSpace, BODY_BYTES, BlockType, Coverage, Envelope, FormatError, NUMBER_LIMIT, RawShard,
+    ShardId, field, packed, sealed, split, unpacked,
+};
+use crate::layout::Column;
+use crate::log::geometry::ChunkBlock;
+
+/// Chunk blocks that one validity block tells of.
+pub const VALIDITY_BITS: u32 = 32_000;
+
+/// A part of the bitmap of a segment's column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidityBlock {
+    /// Whose blocks they are.
+    pub shard: ShardId,
+    /// The segment.
+    pub segment: u64,
+    /// Its generation.
+    pub generation: u64,
+    /// The column.
+    pub column: Column,
+    /// The first chunk block of the column: a multiple of [`VALIDITY_BITS`].
+    pub first: ChunkBlock,
+    /// What it knows.
+    pub coverage: Coverage,
+    /// Whether each block from the first on is live, [`VALIDITY_BITS`] of them unless the column
+    /// ends.
+    pub live: Vec<bool>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    shard: RawShard,
+    column: u8,
+    reserved: [u8; 3],
+    count: U32,
+    first: U32,
+    segment: U64,
+    generation: U64,
+    covered: U64,
+    sequence: U64,
+}
+
+const HEAD: usize = size_of::<Raw>();
+const _: () = assert!(HEAD == 48 && HEAD + VALIDITY_BITS as usize / 8 <= BODY_BYTES);
+
+impl ValidityBlock {
+    /// The block.
+    ///
+    /// # Panics
+    /// If it is no part of a column of that space.
+    #[must_use]
+    pub fn encode(&self, space: &AddressSpace) -> Bytes {
+        let count = u32::try_from(self.live.len()).expect("at most 32,000");
+        assert_eq!(bits_from(space, self.first.0), Some(count), "{:?}", self.first);
+        assert!(u32::from(self.column.0) < space.columns, "{}", self.column);
+        let raw = Raw {
+            shard: self.shard.into(),
+            column: self.column.0,
+            reserved: [0; 3],
+            count: count.into(),
+            first: self.first.0.into(),
+            segment: self.segment.into(),
+            generation: self.generation.into(),
+            covered: self.coverage.covered.into(),
+            sequence: self.coverage.sequence.into(),
+        };
+        let live = packed(self.live.iter().copied());
+        sealed(BlockType::Validity, space.array, &[raw.as_bytes(), &live])
+    }
+
+    /// The validity block in a block.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(block: &[u8], space: &AddressSpace) -> Result<Self, FormatError> {
+        let body = Envelope::open_of(block, BlockType::Validity, space.array)?;
+        let (raw, bitmap) = split::<Raw>(body)?;
+        let (first, count) = (raw.first.get(), raw.count.get());
+        if bits_from(space, first) != Some(count) {
+            return field("first or count");
+        }
+        if u32::from(raw.column) >= space.columns {
+            return field("column");
+        }
+        if raw.segment.get() >= NUMBER_LIMIT {
+            return field("segment");
+        }
+        Ok(Self {
+            shard: raw.shard.into(),
+            segment: raw.segment.get(),
+            generation: raw.generation.get(),
+            column: Column(raw.column),
+            first: ChunkBlock(first),
+            coverage: Coverage::of(raw.covered, raw.sequence)?,
+            live: unpacked(bitmap, count as usize)?,
+        })
+    }
+}
+
+/// How many bits the block that starts at a chunk block has; `None` if none starts there.
+fn bits_from(space: &AddressSpace, first: u32) -> Option<u32> {
+    let left = space.column_blocks.checked_sub(first).filter(|left| *left > 0)?;
+    first.is_multiple_of(VALIDITY_BITS).then_some(left.min(VALIDITY_BITS))
+}
