@@ -201,7 +201,7 @@ async fn assemble(
             continue;
         }
         let native = header.zones[zone.slot] == Some(zone.column.zone);
-        if !native && !is_complete(membership, zone, &header).await {
+        if !native && !is_whole(membership, zone, &header).await {
             findings.add(location, Problem::RebuildUnfinished);
             continue;
         }
@@ -223,13 +223,17 @@ fn is_replica(header: &Header, oldest: &Header) -> bool {
     same_zones && *header == Header { zones, epoch, ..oldest.clone() }
 }
 
-/// Whether a rebuilt column is written to the segment's end.
-async fn is_complete(membership: &Membership, zone: &WrittenZone, header: &Header) -> bool {
+/// Whether a rebuilt column is written to the segment's end. Of a member whose rebuild came to its
+/// end all are: there, a damaged last index block is damage to that block only.
+async fn is_whole(membership: &Membership, zone: &WrittenZone, header: &Header) -> bool {
     let shape = &header.shape;
     let last = shape.end() - 1;
     let Some(member) = &membership.members[zone.slot] else { return false };
     if zone.column.write_pointer <= last {
         return false;
+    }
+    if member.state == MemberState::Online {
+        return true;
     }
     let Ok(block) = member.drive.read_one(zone.column.zone, last).await else { return false };
     let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.data_chunks);

@@ -166,6 +166,8 @@ fn parse_payload(kind: u8, bytes: &[u8]) -> Option<Payload> {
         }
         2 if bytes.len() >= 24 => parse_seal(Fields(bytes)).map(Payload::Seal),
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd),
+        // Where a checkpoint is, which a reader of everything has no use for.
+        4 if bytes.len() == 64 => Some(Payload::State),
         _ => None,
     }
 }

@@ -148,7 +148,7 @@ pub enum Problem {
         /// The column.
         column: u32,
     },
-    /// Padding that is not zero, a reserved kind, or an address beyond the volume.
+    /// Padding that is not zero, or an address beyond the volume.
     #[error("the block's identity is malformed")]
     IdentityMalformed,
     /// A tombstone block that verifies but cannot be parsed.

@@ -160,7 +160,8 @@ impl Walk<'_> {
                     self.findings.add(self.location(), Problem::IdentityMalformed);
                 }
             }
-            Content::Mapping => self.findings.add(self.location(), Problem::IdentityMalformed),
+            // It says nothing that other blocks do not: section 13.
+            Content::Mapping => {}
             Content::Tombstones => self.take_trims(block),
             Content::Data | Content::Lost => {
                 if lba >= self.membership.config.volume_blocks {

@@ -7,10 +7,17 @@ mod image;
 
 use image::{ARRAY, Content, Image, SegmentPlan, pattern, structured};
 use zoneweave_check::{Checked, Newest, Problem, Severity};
-use zoneweave_emulator::{BlockPart, Damage};
+use zoneweave_emulator::{BlockPart, Damage, RamDrive};
 use zoneweave_raid::layout::Column;
-use zoneweave_raid::log::format::{IndexEntry, MemberState, Place, RecordBody, SealRecord};
-use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneId};
+use zoneweave_raid::log::format::checkpoint::{
+    BlockLocation, CheckpointPointer, Coverage, ShardId,
+};
+use zoneweave_raid::log::format::{
+    IndexEntry, MemberState, Place, RecordBody, SealRecord, SegmentHeader,
+};
+use zoneweave_raid::log::geometry::ChunkBlock;
+use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
+use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Payload, ZoneAddress, ZoneId};
 
 /// Stripes of data at consecutive blocks of the volume, with sequences from `sequence` on.
 fn stripes(image: &Image, count: u32, lba: u64, sequence: u64) -> Vec<Vec<Content>> {
@@ -335,4 +342,107 @@ fn garbage_anywhere_never_panics() {
         let checked = image.check(&[]);
         assert!(checked.report.is_consistent(), "seed {seed}: {:#?}", checked.report.findings);
     }
+}
+
+/// A rebuilt column whose member is in some state, with its last index block damaged.
+fn rebuilt(state: MemberState) -> (Image, Vec<(u64, u64)>) {
+    let mut image = Image::new((2, 1), 1, false);
+    let plan = stripes(&image, image.geometry().rows(), 0, 10);
+    image.segment(&SegmentPlan::new(1, 2, plan));
+    let held = contents(&image, &image.check(&[]));
+    let (from, to) = (ZoneId(2), ZoneId(5));
+    let drive = &image.drives[0];
+    let first = drive.peek(ZoneAddress::new(from, 0), BlockCount(1)).block(0);
+    let mut header = SegmentHeader::decode(&first, ARRAY).unwrap();
+    (header.epoch, header.zones[0]) = (2, Some(to));
+    let block = structured(header.encode(ARRAY), Place::Header, header.generation, Column(0));
+    image.append(Column(0), to.0, block);
+    let end = drive.zone(from).write_pointer.0;
+    for offset in 1..end {
+        let block = drive.peek(ZoneAddress::new(from, offset), BlockCount(1));
+        image.append(Column(0), to.0, block);
+    }
+    image.reset(Column(0), from);
+    let last = ZoneAddress::new(to, end - 1);
+    image.drives[0].corrupt(last, Damage::BitFlip { part: BlockPart::Data, seed: 1 });
+    image.members[0].state = state;
+    image.epoch = 2;
+    image.record(RecordBody::State);
+    (image, held)
+}
+
+/// A damaged last index block made a whole rebuilt column count for nothing.
+#[test]
+fn rebuilt_columns_of_online_members_need_no_proof_that_they_are_whole() {
+    let (image, held) = rebuilt(MemberState::Online);
+    let checked = image.check(&[]);
+    let findings = &checked.report.findings;
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    assert_eq!(findings[0].problem, Problem::IndexDamaged);
+    assert_eq!(contents(&image, &checked), held);
+    let (image, held) = rebuilt(MemberState::Rebuilding);
+    let checked = image.check(&[]);
+    let findings = &checked.report.findings;
+    assert!(findings.iter().any(|at| at.problem == Problem::RebuildUnfinished), "{findings:#?}");
+    assert_eq!(contents(&image, &checked), held, "reconstructed from the others");
+}
+
+/// An array with mapping blocks, in complete stripes and in one that is not, which claim a newer
+/// version of a block than there is; and a record that points at a checkpoint.
+fn with_checkpoint() -> Image {
+    let mut image = Image::new((2, 1), 1, false);
+    let mut plan = stripes(&image, image.geometry().rows(), 0, 10);
+    plan[3][1] = Content::Mapping(0, 300);
+    image.segment(&SegmentPlan::new(1, 2, plan));
+    let tail = vec![
+        vec![Content::Data(30, 310), Content::Mapping(5, 320)],
+        vec![Content::Mapping(8, 330), Content::Data(31, 315)],
+    ];
+    image.segment(&SegmentPlan { torn: 1, ..SegmentPlan::new(2, 3, tail) });
+    let (column, block) = (Column(0), ChunkBlock(3));
+    image.record(RecordBody::Checkpoint(CheckpointPointer {
+        shard: ShardId::default(),
+        number: 1,
+        coverage: Coverage { covered: 300, sequence: 300 },
+        replay_from: 2,
+        root: BlockLocation { segment: 1, generation: 501, column, block },
+    }));
+    image
+}
+
+#[test]
+fn the_checker_takes_checkpoints_for_padding() {
+    let image = with_checkpoint();
+    let checked = image.check(&[]);
+    assert!(checked.report.clean, "{:#?}", checked.report.findings);
+    let held = contents(&image, &checked);
+    assert!(held.contains(&(0, 11)) && held.contains(&(30, 310)));
+    assert!(!held.iter().any(|(_, sequence)| [300, 320, 330].contains(sequence)));
+}
+
+#[test]
+fn the_engine_takes_checkpoints_for_padding() {
+    let image = with_checkpoint();
+    let mut held = contents(&image, &image.check(&[]));
+    // The stripe that lacks a chunk may have been acknowledged: its data counts from now on.
+    held.retain(|(lba, _)| *lba != 31);
+    held.push((31, 315));
+    let handle = image.executor.handle();
+    let label = "drive".to_owned();
+    let offer =
+        |drive: &RamDrive| OfferedDrive { device: drive.attach(&handle), label: label.clone() };
+    let offered = image.drives.iter().map(offer).collect();
+    image.executor.run(async {
+        let (volume, _) = open_array(&handle, offered, OpenOptions::default()).await.unwrap();
+        for (lba, sequence) in &held {
+            let data = volume.read(Lba(*lba), 1).await.unwrap();
+            assert!(data.concat() == pattern(*lba, *sequence), "LBA {lba}");
+        }
+        assert_eq!(volume.scrub().await.unwrap().parity_mismatches, 0);
+        volume.close().await.unwrap();
+    });
+    let checked = image.check(&[]);
+    assert!(checked.report.is_consistent(), "{:#?}", checked.report.findings);
+    held.sort_unstable();
+    assert_eq!(contents(&image, &checked), held);
 }

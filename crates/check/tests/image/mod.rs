@@ -16,8 +16,8 @@ use zoneweave_raid::log::format::{
 use zoneweave_raid::log::geometry::{Row, SegmentGeometry};
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{
-    BLOCK_BYTES, BlockCount, Geometry, Lba, OOB_BYTES, Payload, ZoneAddress, ZoneId, ZonedDevice,
-    ZonedDeviceExt,
+    BLOCK_BYTES, BlockCount, Geometry, Lba, OOB_BYTES, Payload, ZoneAction, ZoneAddress, ZoneId,
+    ZonedDevice, ZonedDeviceExt,
 };
 
 pub(crate) const ARRAY: ArrayUuid = ArrayUuid([0xA5; 16]);
@@ -36,6 +36,8 @@ pub(crate) enum Content {
     Lost(u64, u64),
     /// First LBA, blocks, sequence.
     Trim(u64, u64, u64),
+    /// A mapping block that says nothing new: first LBA, sequence.
+    Mapping(u64, u64),
     Padding,
 }
 
@@ -149,6 +151,12 @@ impl Image {
         let at = ZoneAddress { zone: ZoneId(zone), offset: drive.zone(ZoneId(zone)).write_pointer };
         let device = drive.attach(&self.executor.handle());
         self.executor.run(device.write(at, payload, true)).unwrap();
+    }
+
+    /// Resets a zone.
+    pub(crate) fn reset(&self, column: Column, zone: ZoneId) {
+        let device = self.drives[column.index()].attach(&self.executor.handle());
+        self.executor.run(device.manage(zone, ZoneAction::Reset)).unwrap();
     }
 
     /// Writes a segment: header, stripes, and the index run if all stripes are given.
@@ -326,6 +334,9 @@ fn data_block(content: Content) -> (Bytes, BlockIdentity, IndexEntry) {
             let extents = vec![TrimExtent { lba: Lba(lba), blocks, sequence }];
             let data = TombstoneBlock { extents }.encode(ARRAY);
             (ContentKind::Tombstone, EntryKind::Tombstone, 0, sequence, data)
+        }
+        Content::Mapping(lba, sequence) => {
+            (ContentKind::Mapping, EntryKind::Mapping, lba, sequence, pattern(lba, sequence))
         }
         Content::Padding => (ContentKind::Padding, EntryKind::Padding, 0, 0, zeros()),
     };
