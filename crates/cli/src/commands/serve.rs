@@ -149,10 +149,18 @@ fn escaped(name: &str) -> String {
 
 /// The address in words such as `unix:/run/vol0.sock` or `tcp:127.0.0.1:10809`.
 fn endpoint(address: &str) -> Result<Endpoint, CliError> {
-    if let Some(path) = address.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-        return Ok(Endpoint::Unix(PathBuf::from(path)));
-    }
     let wrong = |problem: String| usage("socket")(problem);
+    if let Some(path) = address.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        // A mistyped path must not leave directories behind.
+        return match path.parent() {
+            Some(directory) if !directory.as_os_str().is_empty() && !directory.is_dir() => {
+                let directory = directory.display();
+                Err(wrong(format!("there is no directory {directory}: make it, or check the path")))
+            }
+            _ => Ok(Endpoint::Unix(path)),
+        };
+    }
     let Some(place) = address.strip_prefix("tcp:") else {
         let problem = format!("{address:?} must be unix:PATH or tcp:HOST:PORT");
         return Err(wrong(problem));
@@ -186,7 +194,9 @@ mod tests {
     fn addresses_say_what_they_are() {
         assert_eq!(endpoint("unix:/a b").unwrap(), Endpoint::Unix("/a b".into()));
         assert!(matches!(endpoint("tcp:127.0.0.1:0"), Ok(Endpoint::Tcp(_))));
-        for wrong in ["/a/b", "unix:", "tcp:nowhere", "tcp:", "udp:1:2"] {
+        for wrong in
+            ["/a/b", "unix:", "unix:/no-such/directory/x", "tcp:nowhere", "tcp:", "udp:1:2"]
+        {
             assert_eq!(endpoint(wrong).unwrap_err().exit(), Exit::Usage, "{wrong}");
         }
     }
