@@ -18,6 +18,7 @@ mod error;
 mod format;
 mod output;
 mod progress;
+mod ranges;
 mod session;
 mod start;
 mod status;

@@ -10,15 +10,19 @@ use zoneweave_zoned::ZonedDevice;
 
 use crate::error::{CliError, Exit};
 use crate::output::{Output, Tone};
+use crate::ranges::{Line, ranges};
 use crate::session::{Access, Session};
 use crate::start::locate;
+
+/// Findings looked at for ranges: some 20 MB of them.
+const FINDINGS_FOR_RANGES: usize = 1 << 16;
 
 #[derive(Args)]
 pub(crate) struct Check {
     /// The array's drives
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// List so many findings; the others are only counted
+    /// List so many findings, a range of blocks being one; the others are only counted
     #[arg(long, value_name = "N", default_value_t = 100)]
     findings: usize,
 }
@@ -45,10 +49,15 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let labels: Vec<_> = drives.opened.iter().map(|named| named.label.clone()).collect();
     let devices =
         drives.opened.iter().map(|named| Some(named.drive.clone() as Rc<dyn ZonedDevice>));
-    let options = Options { findings_max: request.findings, ..Options::default() };
-    let report = session.executor.run(check(devices.collect(), options)).report;
+    // More than are listed: what follows one another is one line.
+    let findings_max = request.findings.max(FINDINGS_FOR_RANGES);
+    let options = Options { findings_max, ..Options::default() };
+    let mut report = session.executor.run(check(devices.collect(), options)).report;
+    let lines = ranges(report.findings.iter().map(|finding| line(finding, &labels)));
+    report.findings_omitted += report.findings.len().saturating_sub(request.findings) as u64;
+    report.findings.truncate(request.findings);
     output.result("array-check", &Checked { drives: labels.clone(), report: &report }, |output| {
-        tell(&report, &labels, output);
+        tell(&report, &lines, request.findings, output);
     });
     if report.array.is_none() {
         return Ok(Exit::NotFound);
@@ -60,20 +69,22 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     })
 }
 
-fn tell(report: &Report, labels: &[String], output: &Output) {
+fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
     if let Some(array) = &report.array {
         output.line(format_args!(
             "{}  {}+{}  {}",
             array.name, array.data_chunks, array.parity_chunks, array.uuid
         ));
     }
-    for finding in &report.findings {
-        output.line(line(finding, labels));
-    }
-    if report.findings_omitted > 0 {
-        output.line(format_args!("and {} more; see --findings", report.findings_omitted));
-    }
     let (counts, tally) = (&report.counts, &report.tally);
+    for line in lines.iter().take(most) {
+        output.line(line.text());
+    }
+    let told: u64 = lines.iter().take(most).map(Line::findings).sum();
+    let left = tally.notes + tally.damage + tally.losses + tally.violations - told;
+    if left > 0 {
+        output.line(format_args!("and {left} more; see --findings"));
+    }
     output.line(format_args!(
         "{} segments, {} stripes, {} chunk blocks verified, {} reconstructed; the volume holds {} \
          blocks, {} are lost",
@@ -97,17 +108,18 @@ fn tell(report: &Report, labels: &[String], output: &Output) {
     output.line(format_args!("{verdict}{degraded}"));
 }
 
-fn line(finding: &Finding, labels: &[String]) -> String {
+fn line(finding: &Finding, labels: &[String]) -> Line {
     let place = &finding.location;
     let drive = place.drive.and_then(|drive| labels.get(drive)).cloned();
     let parts = [
-        drive,
         place.zone.map(|zone| format!("zone {zone}")),
         place.offset.map(|offset| format!("block {offset}")),
         place.segment.map(|segment| format!("segment {segment}")),
     ];
-    let place: Vec<_> = parts.into_iter().flatten().collect();
+    let place: Vec<_> = drive.iter().cloned().chain(parts.into_iter().flatten()).collect();
     let severity = format!("{:?}", finding.severity).to_lowercase();
     let place = if place.is_empty() { "array".to_owned() } else { place.join(", ") };
-    format!("{severity:<9} {place}: {}", finding.text)
+    // A drive's name is no number to count on from.
+    let fixed = severity.len().max(9) + 1 + drive.map_or(0, |drive| drive.len());
+    Line::new(&format!("{severity:<9} {place}: {}", finding.text), fixed)
 }

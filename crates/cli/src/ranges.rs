@@ -1,0 +1,123 @@
+//! Lines that differ in one number, which counts up from line to line, become one line with a range.
+
+/// A line, or a run of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// What is between the numbers.
+    words: Vec<String>,
+    numbers: Vec<u64>,
+    /// Which number counts up, and to where.
+    run: Option<(usize, u64)>,
+    count: u64,
+}
+
+impl Line {
+    /// A line whose numbers count from byte `fixed` on.
+    pub(crate) fn new(text: &str, fixed: usize) -> Self {
+        let (mut words, mut numbers) = (vec![text[..fixed].to_owned()], Vec::new());
+        let mut rest = &text[fixed..];
+        while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+            let digits = rest[at..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - at);
+            // What is too long to be a number, or begins with a zero, is a word.
+            let text = &rest[at..at + digits];
+            let number = text.parse().ok().filter(|number: &u64| number.to_string() == text);
+            let word = if number.is_some() { &rest[..at] } else { &rest[..at + digits] };
+            if let Some(last) = words.last_mut() {
+                last.push_str(word);
+            }
+            if let Some(number) = number {
+                numbers.push(number);
+                words.push(String::new());
+            }
+            rest = &rest[at + digits..];
+        }
+        if let Some(last) = words.last_mut() {
+            last.push_str(rest);
+        }
+        Self { words, numbers, run: None, count: 1 }
+    }
+
+    /// How many lines it stands for.
+    pub(crate) fn findings(&self) -> u64 {
+        self.count
+    }
+
+    /// The line.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for (at, word) in self.words.iter().enumerate() {
+            text.push_str(word);
+            let Some(number) = self.numbers.get(at) else { continue };
+            match self.run {
+                Some((of, last)) if of == at => text.push_str(&format!("{number}..={last}")),
+                _ => text.push_str(&number.to_string()),
+            }
+        }
+        text
+    }
+
+    /// Takes in the next line if it counts on.
+    fn extend(&mut self, next: &Self) -> bool {
+        if self.words != next.words {
+            return false;
+        }
+        let mut differing =
+            (0..self.numbers.len()).filter(|at| self.numbers[*at] != next.numbers[*at]);
+        let (Some(at), None) = (differing.next(), differing.next()) else { return false };
+        let last = match self.run {
+            None => self.numbers[at],
+            Some((of, last)) if of == at => last,
+            Some(_) => return false,
+        };
+        if last.checked_add(1) != Some(next.numbers[at]) {
+            return false;
+        }
+        self.run = Some((at, next.numbers[at]));
+        self.count += 1;
+        true
+    }
+}
+
+/// The lines, with runs made one.
+pub(crate) fn ranges(lines: impl Iterator<Item = Line>) -> Vec<Line> {
+    let mut kept: Vec<Line> = Vec::new();
+    for line in lines {
+        if !kept.last_mut().is_some_and(|last| last.extend(&line)) {
+            kept.push(line);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(lines: &[&str]) -> Vec<String> {
+        ranges(lines.iter().map(|line| Line::new(line, 2))).iter().map(Line::text).collect()
+    }
+
+    #[test]
+    fn what_counts_up_is_one_line() {
+        let lines =
+            ["d0, block 7: bad", "d0, block 8: bad", "d0, block 9: bad", "d0, block 11: bad"];
+        assert_eq!(told(&lines), ["d0, block 7..=9: bad", "d0, block 11: bad"]);
+    }
+
+    #[test]
+    fn what_differs_otherwise_is_not() {
+        for lines in [
+            ["d0, block 7: bad", "d1, block 8: bad"],
+            ["d0, block 7: bad", "d0, block 8: worse"],
+            ["d0, zone 1, block 7", "d0, zone 2, block 8"],
+            ["d0, 07", "d0, 08"],
+            ["d0, 99999999999999999999", "d0, 99999999999999999999"],
+        ] {
+            assert_eq!(told(&lines), lines);
+        }
+        assert_eq!(
+            told(&["d0, 1 of 5", "d0, 2 of 5", "d0, 2 of 6"]),
+            ["d0, 1..=2 of 5", "d0, 2 of 6"]
+        );
+    }
+}
