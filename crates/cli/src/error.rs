@@ -114,6 +114,14 @@ pub(crate) enum CliError {
     NotEmpty { label: String, holds: String },
     #[error("nothing was changed: the name typed was not {name}")]
     NotConfirmed { name: String },
+    #[error("{} is given twice: name each drive once", path.display())]
+    GivenTwice { path: PathBuf },
+    #[error(
+        "slot {slot} is {state}: a new drive would take the place of one that works, and until it \
+         is rebuilt the array would have less redundancy; take the old one out with `zoneweave \
+         array fail DRIVE... --slot {slot}` first, or repeat with --yes-destroy"
+    )]
+    SlotInService { slot: usize, state: &'static str },
     #[error("{label} is in service in this array: choose a drive that is not")]
     InService { label: String },
     #[error(
@@ -164,11 +172,13 @@ impl CliError {
             | Self::NotEmpty { .. }
             | Self::NotConfirmed { .. }
             | Self::InService { .. }
+            | Self::SlotInService { .. }
             | Self::Incomplete { .. }
             | Self::Served { .. } => Exit::Refused,
             Self::Create(CreateError::WrongCount { .. } | CreateError::NameTooLong { .. })
             | Self::Create(CreateError::GroupRows { .. } | CreateError::Limit(_))
             | Self::Usage { .. }
+            | Self::GivenTwice { .. }
             | Self::NoSuchLevel { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,

@@ -7,6 +7,7 @@ use zoneweave_linux::{FileDrive, FileDriveError, Ring};
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Executor, Handle};
 
+use crate::control::same_file;
 use crate::error::CliError;
 
 /// One thread's engine room.
@@ -66,7 +67,9 @@ impl Session {
     ///
     /// # Errors
     /// If that is none, or somebody else is using one: then it is not a matter of doing without.
+    /// If one is named twice.
     pub(crate) fn open_some(&self, paths: &[PathBuf], access: Access) -> Result<Drives, CliError> {
+        refuse_twice(paths)?;
         let mut drives = Drives::default();
         for path in paths {
             match self.open(path, access) {
@@ -86,14 +89,21 @@ impl Session {
     /// Opens every drive.
     ///
     /// # Errors
-    /// If one cannot be opened.
+    /// If one cannot be opened, or is named twice.
     pub(crate) fn open_all(
         &self,
         paths: &[PathBuf],
         access: Access,
     ) -> Result<Vec<NamedDrive>, CliError> {
+        refuse_twice(paths)?;
         paths.iter().map(|path| Ok(self.open(path, access)?)).collect()
     }
+}
+
+/// Names the drive that is given more than once, whose lock this process would find taken.
+fn refuse_twice(paths: &[PathBuf]) -> Result<(), CliError> {
+    let twice = (1..paths.len()).find(|at| paths[..*at].iter().any(|p| same_file(p, &paths[*at])));
+    twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
 }
 
 /// Drives as the engine takes them.

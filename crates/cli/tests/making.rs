@@ -73,7 +73,8 @@ fn impossible_arrays_are_refused_before_anything_is_touched() {
     create(&format!("v {MEMBERS} --size 1000")).exits(2).complains("block size");
     create(&format!("a/b {MEMBERS} --size max")).exits(2).complains("cannot be a name");
     create("v d/drive0 d/drive1 d/drive9 --size max").exits(3).complains("d/drive9 does not exist");
-    create("v d/drive0 d/drive1 d/drive0 --size max").exits(4).complains("in use");
+    create("v d/drive0 d/drive1 d/drive0 --size max").exits(2).complains("d/drive0 is given twice");
+    create("v d/drive0 d/drive1 d --size max").exits(1).complains("d is a directory, not a drive");
     let status = place.run(&format!("array status {MEMBERS}"));
     status.exits(3).complains("none of these drives belongs to an array");
 }

@@ -25,6 +25,9 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
     client.write(0, &data);
     client.flush();
     place.run("array status d/drive2 --check").exits(0).says("HEALTHY").says("write amplification");
+    let refused = place.run("array replace d/drive0 --slot 1 --with gone").exits(4);
+    refused.complains("slot 1 is online");
+    place.run("array replace d/drive0 --slot 9 --with gone").exits(3).complains("slots 0 to 3");
     let failed = place.run("--json array fail d/drive0 --slot 1").exits(0);
     assert_eq!(failed.document("array-status")["members"][1]["state"], "failed");
     place.run("array fail d/drive0 --slot 1").exits(0);
@@ -145,6 +148,10 @@ fn everything_can_be_done_without_a_server_too() {
     let scrub = place.run("array scrub d/drive0 d/drive1 d/drive2").exits(4);
     scrub.complains("slot 3 of array vol0 is missing");
     place.run(&format!("array scrub {MEMBERS}")).exits(0).says("no damage");
+    let healthy = place.run(&format!("array replace {MEMBERS} --slot 2 --with gone")).exits(4);
+    healthy.complains("slot 2 is online");
+    let beyond = place.run(&format!("array replace {MEMBERS} --slot 4 --with gone")).exits(3);
+    beyond.complains("slots 0 to 3");
     place.run(&format!("array fail {MEMBERS} --slot 2")).exits(0).says("slot 2 failed");
     let replace = format!("array replace {MEMBERS} --slot 2 --with");
     place.run(&format!("{replace} d/drive2")).exits(4).complains("--yes-destroy");

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use serde_json::Value;
 use zoneweave_linux::nbd_server::{NbdServer, NbdStatus};
 use zoneweave_linux::{FileDrive, Ring};
-use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
+use zoneweave_raid::log::{AdminError, Volume};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::ZonedDeviceExt;
 
@@ -129,6 +129,12 @@ impl Service {
 
     async fn replace(&self, slot: usize, path: &Path, destroy: bool) -> Result<(), CliError> {
         let label = path.display().to_string();
+        let members = self.volume.status().members;
+        let Some(member) = members.get(slot) else {
+            return Err(AdminError::NoSuchSlot { slot, columns: members.len() }.into());
+        };
+        let works = member.state == "online" && self.failure_of(slot).is_none();
+        refuse_working(slot, works, destroy)?;
         let in_service = self.slots.borrow().iter().enumerate().any(|(at, named)| {
             named.as_ref().is_some_and(|named| same_file(named.drive.path(), path)) && {
                 let members = self.volume.status().members;
@@ -206,6 +212,14 @@ impl Service {
         let named = slots.get(slot).and_then(Option::as_ref)?;
         named.drive.failure().map(|failure| failure.to_string())
     }
+}
+
+/// Refuses to put a drive into a slot whose member works, unless that is asked for.
+pub(crate) fn refuse_working(slot: usize, works: bool, destroy: bool) -> Result<(), CliError> {
+    if works && !destroy {
+        return Err(CliError::SlotInService { slot, state: "online" });
+    }
+    Ok(())
 }
 
 /// Puts a drive into a slot and rebuilds it; what the drive holds is destroyed.

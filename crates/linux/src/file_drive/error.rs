@@ -18,9 +18,20 @@ pub enum FileDriveError {
         path: PathBuf,
     },
     /// Nothing is there.
-    #[error("{} does not exist: create the drive first, or check the path", .path.display())]
+    #[error(
+        "{} does not exist: check the path, or create the drive first; if it was a member of an \
+         array and is gone, leave it out and give its slot a new drive with `zoneweave array \
+         replace`", .path.display()
+    )]
     NotFound {
         /// The file.
+        path: PathBuf,
+    },
+    /// A directory is there.
+    #[error("{} is a directory, not a drive: name the drives in it, such as {}/drive*",
+        .path.display(), .path.display())]
+    Directory {
+        /// The directory.
         path: PathBuf,
     },
     /// Another process is using the drive.

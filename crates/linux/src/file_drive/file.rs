@@ -45,6 +45,7 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> FileDr
     move |error| match error.kind() {
         io::ErrorKind::AlreadyExists => FileDriveError::Exists { path },
         io::ErrorKind::NotFound => FileDriveError::NotFound { path },
+        io::ErrorKind::IsADirectory => FileDriveError::Directory { path },
         _ => FileDriveError::File { path, action, error },
     }
 }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use zoneweave_raid::log::format::MemberState;
+use zoneweave_raid::log::{AdminError, DriveRole};
 
 use super::create::holdings;
 use super::status::parse_status;
-use crate::control::{Client, Request, replace_in};
+use crate::control::{Client, Request, refuse_working, replace_in};
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -25,7 +27,7 @@ pub(crate) struct Replace {
     /// The new drive
     #[arg(long, value_name = "NEWDRIVE")]
     with: PathBuf,
-    /// Destroy what the new drive holds
+    /// Destroy what the new drive holds, and take a drive that works out of the slot
     #[arg(long)]
     yes_destroy: bool,
 }
@@ -33,6 +35,9 @@ pub(crate) struct Replace {
 pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let mut located = locate(&session, &request.drives)?;
+    if located.client.is_none() {
+        check_slot(request, &located)?;
+    }
     let status = match located.client.take() {
         Some(client) => served(request, client, output)?,
         None => inactive(request, &session, &located, output)?,
@@ -53,6 +58,19 @@ fn served(request: &Replace, client: Client, output: &Output) -> Result<ArraySta
     status
 }
 
+/// Before the new drive is looked at: whether its slot wants one. A server checks for itself.
+fn check_slot(request: &Replace, located: &Located) -> Result<(), CliError> {
+    let Some(record) = &located.survey.membership else { return Err(CliError::NoArray) };
+    let (slot, columns) = (request.slot, record.members.len());
+    let Some(member) = record.members.get(slot) else {
+        return Err(AdminError::NoSuchSlot { slot, columns }.into());
+    };
+    let is_here = located.survey.drives.iter().any(
+        |verdict| matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot),
+    );
+    refuse_working(slot, is_here && member.state == MemberState::Online, request.yes_destroy)
+}
+
 fn inactive(
     request: &Replace,
     session: &Session,
@@ -67,7 +85,7 @@ fn inactive(
         .cloned()
         .collect();
     let is_member = located.survey.drives.iter().zip(&located.drives.opened).any(|(at, named)| {
-        matches!(at.role, zoneweave_raid::log::DriveRole::Member { .. })
+        matches!(at.role, DriveRole::Member { .. })
             && crate::control::same_file(named.drive.path(), &request.with)
     });
     if is_member {

@@ -21,6 +21,11 @@ fn created(bench: &Bench) -> fs::File {
 fn existing_files_are_never_overwritten_and_missing_ones_are_named() {
     let bench = Bench::new();
     assert!(open_error(&bench).contains("create the drive first"));
+    let directory = bench.directory.path();
+    let opened = FileDrive::open(&bench.ring, &bench.executor.handle(), directory);
+    assert!(matches!(opened.err(), Some(FileDriveError::Directory { .. })));
+    let opened = FileDrive::open_read_only(&bench.ring, &bench.executor.handle(), directory);
+    assert!(matches!(opened.err(), Some(FileDriveError::Directory { .. })));
     fs::write(bench.path(), "precious").unwrap();
     let refused = FileDrive::create(&bench.path(), geometry(), UUID);
     assert!(matches!(refused, Err(FileDriveError::Exists { .. })));
