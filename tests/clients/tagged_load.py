@@ -150,7 +150,8 @@ class Load:
             data = b"".join(contents(salt, block, version)
                             for block, version in zip(block_range, versions))
             flags = nbd.CMD_FLAG_FUA if choice > 0.97 else 0
-            handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(data)), offset, completion, flags)
+            # No nbd.Buffer: libnbd 1.14 never gives the memory of one back, 20 GB in 200 rounds.
+            handle.aio_pwrite(bytearray(data), offset, completion, flags)
         if 0.10 <= choice < 0.12:
             handle.aio_flush()
 
