@@ -212,6 +212,15 @@ impl Controller {
         Ok(())
     }
 
+    /// Takes over the erase counts of an earlier life of the drive.
+    ///
+    /// # Panics
+    /// If they are those of a drive with another number of zones.
+    pub fn restore_wear(&mut self, wear: Wear) {
+        assert_eq!(wear.zones(), self.zones.geometry().zones, "the wear is that of the drive");
+        self.wear = Some(wear);
+    }
+
     /// The erase counts, where the drive keeps any.
     #[must_use]
     pub fn wear(&self) -> Option<&Wear> {
@@ -228,6 +237,11 @@ impl Controller {
         let end = at.offset.0.saturating_add(blocks.0);
         let blocks = (at.offset.0..end).map(|offset| ZoneAddress::new(at.zone, offset));
         self.unreadable.extend(blocks);
+    }
+
+    /// Blocks that cannot be read until their zone is reset, in order.
+    pub fn unreadable(&self) -> impl Iterator<Item = ZoneAddress> + '_ {
+        self.unreadable.iter().copied()
     }
 
     /// Decides about a command at the moment it takes effect.

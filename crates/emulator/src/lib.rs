@@ -31,7 +31,7 @@ pub use fault::{
 };
 pub use picos::{Picos, Spread};
 pub use preset::{Preset, PresetError};
-pub use ram_drive::{PendingCommand, RamDrive};
+pub use ram_drive::{ImageError, PendingCommand, RamDrive};
 pub use request::{CommandKind, Request};
 pub use timing::{CommandId, Direct, Immediate, Jitter, Schedule, Stations, Timing};
 pub use wear::{

@@ -7,9 +7,11 @@
 //! | 0 .. 4096 | header, written once |
 //! | 4096 .. +T | zone records with even sequence numbers, 64 bytes a zone |
 //! | .. +T | zone records with odd sequence numbers |
+//! | .. +4096 | version 2: unreadable blocks |
+//! | .. +W | version 2, where erases are counted: the wear of each zone |
 //! | then, per zone | capacity x 4096 bytes of data, then capacity x 64 bytes of metadata |
 //!
-//! T and each metadata area are rounded up to 4096 bytes, so that data blocks are aligned. A
+//! T, W and each metadata area are rounded up to 4096 bytes, so that data blocks are aligned. A
 //! contiguous write is one run of data and one of metadata; a reset punches one hole.
 //!
 //! Fault model: any part of the file may be hostile, cut off or torn. A record is updated by one
@@ -19,91 +21,37 @@
 
 use std::ops::Range;
 
-use thiserror::Error;
 use zoneweave_zoned::{
-    BLOCK_BYTES, BlockCount, Geometry, GeometryError, OOB_BYTES, OobKind, ZoneAddress, ZoneId,
-    ZoneRecord,
+    BLOCK_BYTES, BlockCount, Geometry, OOB_BYTES, OobKind, ZoneAddress, ZoneId, ZoneRecord,
 };
 
+mod defects;
+mod error;
+mod extension;
 mod header;
 mod record;
+mod wear_record;
 
+pub use defects::{DEFECTS_MAX, Defect};
+pub use error::FormatError;
+pub use extension::Extension;
 pub use header::{FORMAT_VERSION, HEADER_BYTES, MAGIC};
 pub use record::{RECORD_BYTES, StoredRecord};
 
 /// The most zones a drive file can have: record tables stay at 64 MiB each.
 pub const ZONES_MAX: u32 = 1 << 20;
 
-/// Why a file is no drive.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum FormatError {
-    /// The file ends too early.
-    #[error("the drive file has {found} bytes of {needed}: it was cut off, restore it")]
-    Truncated {
-        /// Bytes there are.
-        found: u64,
-        /// Bytes there must be.
-        needed: u64,
-    },
-    /// The file is something else.
-    #[error("the file does not begin with the mark of a drive: check its name")]
-    NotADrive,
-    /// The file was made by a later program.
-    #[error(
-        "the drive file has format version {found}, this program reads {FORMAT_VERSION}: \
-             use a newer program"
-    )]
-    Version {
-        /// The version found.
-        found: u32,
-    },
-    /// The header is damaged.
-    #[error(
-        "the header's checksum is {stored:#010x}, its bytes give {computed:#010x}: \
-             restore the first 4096 bytes"
-    )]
-    HeaderChecksum {
-        /// The checksum in the header.
-        stored: u32,
-        /// The checksum of the header.
-        computed: u32,
-    },
-    /// A field of the header has a value that means nothing.
-    #[error("header field {field} is {value}: the file was not made by this program")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: u32,
-    },
-    /// The parts of the geometry contradict each other.
-    #[error(transparent)]
-    Geometry(#[from] GeometryError),
-    /// More zones, or larger ones, than a file can hold.
-    #[error(
-        "{zones} zones of {capacity} do not fit a drive file: \
-             use at most {ZONES_MAX} zones and 8 EiB"
-    )]
-    TooLarge {
-        /// Zones.
-        zones: u32,
-        /// Capacity of each.
-        capacity: BlockCount,
-    },
-    /// Neither copy of a zone's record is intact.
-    #[error("both records of {zone} are damaged: restore the file")]
-    RecordDamaged {
-        /// The zone.
-        zone: ZoneId,
-    },
-}
+/// The most erase blocks that a drive file can count, over all zones: 64 MiB of counts.
+pub const ERASE_BLOCKS_MAX: u64 = 1 << 24;
 
 /// Where everything is in the file of one drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveLayout {
     geometry: Geometry,
     uuid: [u8; 16],
+    extension: Option<Extension>,
     table_bytes: u64,
+    wear_table_bytes: u64,
     zone_bytes: u64,
     file_bytes: u64,
 }
@@ -117,17 +65,50 @@ impl DriveLayout {
     /// # Errors
     /// If the geometry is impossible or too large.
     pub fn new(geometry: Geometry, uuid: [u8; 16]) -> Result<Self, FormatError> {
+        Self::build(geometry, uuid, None)
+    }
+
+    /// As [`DriveLayout::new`], for a drive that has more than version 1 can tell.
+    ///
+    /// # Errors
+    /// If the geometry is impossible or too large, or the wear settings do not fit it.
+    pub fn extended(
+        geometry: Geometry,
+        uuid: [u8; 16],
+        extension: Extension,
+    ) -> Result<Self, FormatError> {
+        Self::build(geometry, uuid, Some(extension))
+    }
+
+    fn build(
+        geometry: Geometry,
+        uuid: [u8; 16],
+        extension: Option<Extension>,
+    ) -> Result<Self, FormatError> {
         geometry.validate()?;
         let (zones, capacity) = (geometry.zones, geometry.zone_capacity);
         let metadata = if has_oob(&geometry) { capacity.oob_bytes() } else { 0 };
         let zone_bytes = (capacity.data_bytes() + metadata.next_multiple_of(BLOCK_BYTES)) as u64;
         let table_bytes = whole_blocks(u64::from(zones) * RECORD_BYTES as u64);
+        let wear = extension.as_ref().and_then(|extension| extension.wear);
+        let wear_table_bytes =
+            wear.map_or(Ok(0), |wear| extension::wear_table_bytes(&wear, &geometry))?;
+        let defects = if extension.is_some() { BLOCK_BYTES as u64 } else { 0 };
+        let front = HEADER_BYTES as u64 + 2 * table_bytes + defects + wear_table_bytes;
         let file_bytes = u64::from(zones)
             .checked_mul(zone_bytes)
-            .and_then(|bytes| bytes.checked_add(HEADER_BYTES as u64 + 2 * table_bytes))
+            .and_then(|bytes| bytes.checked_add(front))
             .filter(|bytes| zones <= ZONES_MAX && i64::try_from(*bytes).is_ok())
             .ok_or(FormatError::TooLarge { zones, capacity })?;
-        Ok(Self { geometry, uuid, table_bytes, zone_bytes, file_bytes })
+        Ok(Self {
+            geometry,
+            uuid,
+            extension,
+            table_bytes,
+            wear_table_bytes,
+            zone_bytes,
+            file_bytes,
+        })
     }
 
     /// The layout that a file's header describes. `header` is the first [`HEADER_BYTES`] of the
@@ -136,8 +117,8 @@ impl DriveLayout {
     /// # Errors
     /// If it is not the header of a drive that fits the file.
     pub fn parse(header: &[u8], file_bytes: u64) -> Result<Self, FormatError> {
-        let (geometry, uuid) = header::decode(header)?;
-        let layout = Self::new(geometry, uuid)?;
+        let (geometry, uuid, extension) = header::decode(header)?;
+        let layout = Self::build(geometry, uuid, extension)?;
         if file_bytes < layout.file_bytes {
             let needed = layout.file_bytes;
             return Err(FormatError::Truncated { found: file_bytes, needed });
@@ -148,7 +129,7 @@ impl DriveLayout {
     /// The header block.
     #[must_use]
     pub fn header(&self) -> [u8; HEADER_BYTES] {
-        header::encode(&self.geometry, &self.uuid)
+        header::encode(&self.geometry, &self.uuid, self.extension.as_ref())
     }
 
     /// The drive's shape.
@@ -241,7 +222,7 @@ impl DriveLayout {
     #[must_use]
     pub fn zone(&self, zone: ZoneId) -> Range<u64> {
         self.check(zone);
-        let start = self.table(1).end + u64::from(zone.0) * self.zone_bytes;
+        let start = self.wear_table().end + u64::from(zone.0) * self.zone_bytes;
         start..start + self.zone_bytes
     }
 

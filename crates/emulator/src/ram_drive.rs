@@ -11,6 +11,7 @@
 //! a command between two blocks. Finished zone management is durable, and is never undone.
 
 mod core;
+mod image;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -20,6 +21,8 @@ use zoneweave_zoned::{
     BlockCount, Command, Completion, Geometry, GeometryError, Payload, Status, ZoneAddress, ZoneId,
     ZoneInfo, ZonedDevice, completion,
 };
+
+pub use self::image::ImageError;
 
 use self::core::Core;
 use crate::{CrashChoices, Damage, DriveCounters, FaultAction, FaultPlan, Request, SeededCrash};

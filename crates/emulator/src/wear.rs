@@ -21,8 +21,20 @@ pub struct ZoneWear {
     /// The distance from the zone's first block in flash to its block 0, in blocks (the paper's
     /// `PBA_op`).
     pub origin: ZoneOffset,
+    /// The end of blocks that were written since the last reset and lost by a power failure: they
+    /// are programmed although the write pointer is below it. Zero if there are none.
+    pub lost_end: ZoneOffset,
     /// Erases of each erase block.
     pub erase_counts: Vec<u32>,
+}
+
+impl ZoneWear {
+    /// A zone that was never erased.
+    #[must_use]
+    pub fn new(settings: &WearSettings) -> Self {
+        let erase_counts = vec![0; settings.erase_blocks as usize];
+        Self { origin: ZoneOffset(0), lost_end: ZoneOffset(0), erase_counts }
+    }
 }
 
 /// The wear of every zone of a drive.
@@ -31,9 +43,6 @@ pub struct Wear {
     settings: WearSettings,
     capacity: BlockCount,
     zones: Vec<ZoneWear>,
-    /// Blocks of each zone that were programmed since its reset although they are above the write
-    /// pointer now: the end of what a power failure took.
-    lost_ends: Vec<ZoneOffset>,
 }
 
 impl Wear {
@@ -43,13 +52,11 @@ impl Wear {
     /// If the settings do not fit the geometry.
     pub fn new(settings: WearSettings, geometry: &Geometry) -> Result<Self, WearError> {
         settings.validate(geometry)?;
-        let erase_counts = vec![0; settings.erase_blocks as usize];
-        let zone = ZoneWear { origin: ZoneOffset(0), erase_counts };
+        let zone = ZoneWear::new(&settings);
         Ok(Self {
             settings,
             capacity: geometry.zone_capacity,
             zones: vec![zone; geometry.zones as usize],
-            lost_ends: vec![ZoneOffset(0); geometry.zones as usize],
         })
     }
 
@@ -57,6 +64,12 @@ impl Wear {
     #[must_use]
     pub fn settings(&self) -> &WearSettings {
         &self.settings
+    }
+
+    /// How many zones there are.
+    #[must_use]
+    pub fn zones(&self) -> u32 {
+        u32::try_from(self.zones.len()).expect("zones are counted by 32 bits")
     }
 
     /// The wear of a zone.
@@ -68,13 +81,14 @@ impl Wear {
         &self.zones[zone.index()]
     }
 
-    /// Takes over the wear of a zone from an earlier life of the drive. Counts above the
-    /// endurance are cut, and what does not fit the settings is taken modulo them.
+    /// Takes over the wear of a zone from an earlier life of the drive. What exceeds the settings
+    /// or the capacity is cut.
     ///
     /// # Panics
     /// If there is no such zone.
     pub fn restore(&mut self, zone: ZoneId, mut wear: ZoneWear) {
         wear.origin.0 %= self.capacity.0;
+        wear.lost_end.0 = self.capacity.0.min(wear.lost_end.0);
         wear.erase_counts.resize(self.settings.erase_blocks as usize, 0);
         let endurance = self.endurance();
         wear.erase_counts.iter_mut().for_each(|count| *count = endurance.min(*count));
@@ -93,7 +107,7 @@ impl Wear {
 
     /// Blocks that were written up to `end` were lost: they are programmed all the same.
     pub fn lost(&mut self, zone: ZoneId, end: ZoneOffset) {
-        let before = &mut self.lost_ends[zone.index()];
+        let before = &mut self.zones[zone.index()].lost_end;
         *before = end.max(*before);
     }
 
@@ -117,7 +131,7 @@ impl Wear {
             // Eq. 5.
             self.zones[zone.index()].origin = ZoneOffset(self.physical(zone, programmed));
         }
-        self.lost_ends[zone.index()] = ZoneOffset(0);
+        self.zones[zone.index()].lost_end = ZoneOffset(0);
         Ok(())
     }
 
@@ -135,7 +149,7 @@ impl Wear {
         if self.settings.finish_programs && record.state == ZoneState::Full {
             return ZoneOffset(self.capacity.0);
         }
-        record.write_pointer.max(self.lost_ends[zone.index()])
+        record.write_pointer.max(self.zones[zone.index()].lost_end)
     }
 
     /// The erase blocks that hold the first `programmed` blocks of a zone, each once.

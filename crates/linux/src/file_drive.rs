@@ -31,10 +31,11 @@ mod zone_queue;
 use std::path::Path;
 use std::rc::Rc;
 
-use zoneweave_emulator::{Controller, DriveCounters, Request, Work};
+use zoneweave_emulator::{Controller, DriveCounters, Request, WearReport, WearSettings, Work};
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{
-    Command, Completion, Geometry, Reply, Status, ZoneAction, ZoneInfo, ZonedDevice, completion,
+    BlockCount, Command, Completion, Geometry, Reply, Status, ZoneAction, ZoneInfo, ZonedDevice,
+    completion,
 };
 
 use crate::Ring;
@@ -67,7 +68,20 @@ impl FileDrive {
     /// If there is a file already, the geometry is impossible, or the file system refuses. No file
     /// is left behind then.
     pub fn create(path: &Path, geometry: Geometry, uuid: [u8; 16]) -> Result<(), FileDriveError> {
-        file::create(path, geometry, uuid)
+        file::create(path, geometry, None, uuid)
+    }
+
+    /// As [`FileDrive::create`], for a drive that counts its erases and may wear out.
+    ///
+    /// # Errors
+    /// Also if the settings do not fit the geometry.
+    pub fn create_with_wear(
+        path: &Path,
+        geometry: Geometry,
+        wear: WearSettings,
+        uuid: [u8; 16],
+    ) -> Result<(), FileDriveError> {
+        file::create(path, geometry, Some(wear), uuid)
     }
 
     /// Opens a drive for this process alone.
@@ -132,6 +146,14 @@ impl FileDrive {
         self.drive.controller.borrow().counters()
     }
 
+    /// The erases so far, if the drive counts them.
+    #[must_use]
+    pub fn wear(&self) -> Option<WearReport> {
+        let controller = self.drive.controller.borrow();
+        let written_blocks = controller.counters().written_blocks;
+        controller.wear().map(|wear| wear.report(written_blocks))
+    }
+
     /// Why the drive answers nothing but [`Status::DeviceGone`], if it does.
     #[must_use]
     pub fn failure(&self) -> Option<Rc<DriveFailure>> {
@@ -180,6 +202,16 @@ impl FileDrive {
         }
     }
 
+    /// Answers a command that was refused; a zone that wore out over it is published as such.
+    fn refuse(&self, status: Status, request: &Request, admitted: tasks::Admitted) -> Completion {
+        let Some(zone) = request.zone().filter(|_| admitted.is_change()) else {
+            return Completion::ready(Err(status));
+        };
+        let queued = self.drive.enqueue(zone, Kind::State, admitted);
+        let change = self.drive.clone().change(zone, true, queued);
+        self.spawn("drive zone wears out", async move { change.await.and(Err(status)) })
+    }
+
     fn spawn(
         &self,
         name: &'static str,
@@ -212,12 +244,19 @@ impl ZonedDevice for FileDrive {
         let (admission, admitted) = self.drive.admit(&request);
         match admission.outcome {
             Ok(()) => self.perform(admission.work, command, admitted),
-            Err(status) => Completion::ready(Err(status)),
+            Err(status) => self.refuse(status, &request, admitted),
         }
     }
 }
 
-/// A controller over the zones of an opened file.
+/// A controller over what an opened file tells.
 fn controller(opened: &OpenFile) -> Controller {
-    Controller::with_zones(opened.zones.clone())
+    let mut controller = Controller::with_zones(opened.zones.clone());
+    for at in &opened.unreadable {
+        controller.set_unreadable(*at, BlockCount(1));
+    }
+    if let Some(wear) = opened.wear.clone() {
+        controller.restore_wear(wear);
+    }
+    controller
 }

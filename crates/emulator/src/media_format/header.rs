@@ -14,12 +14,19 @@
 //! | 52..56 | append limit, blocks |
 //! | 56..60 | largest transfer, blocks |
 //! | 60..64 | volatile cache: 0 or 1 |
-//! | 64..4092 | zeros |
+//! | 64..68 | erase blocks of a zone, 0 if erases are not counted |
+//! | 68..72 | erase blocks abreast |
+//! | 72..76 | endurance, cycles, `FFFFFFFF` for no limit |
+//! | 76..80 | 1: resets erase in part, 2: circular mapping, 4: finishing programs, 8: worn zones go offline |
+//! | 80..4092 | zeros |
 //! | 4092..4096 | CRC-32C of bytes 0..4092 |
+//!
+//! In version 1 bytes 64..80 are zeros; version 2 has an [extension](super::Extension).
 
 use zoneweave_zoned::{BlockCount, Geometry, OobKind};
 
-use super::FormatError;
+use super::{Extension, FormatError};
+use crate::{BlockMapping, EraseMode, WearSettings, WornZone};
 
 /// Bytes of the header block.
 pub const HEADER_BYTES: usize = 4096;
@@ -27,13 +34,17 @@ pub const HEADER_BYTES: usize = 4096;
 /// The first bytes of every drive file.
 pub const MAGIC: [u8; 8] = *b"ZWDRIVE1";
 
-/// The version this program writes, and the only one it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The latest version that this program reads. Drives that need nothing of it are version 1.
+pub const FORMAT_VERSION: u32 = 2;
 
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 const UNLIMITED: u32 = u32::MAX;
 
-pub(super) fn encode(geometry: &Geometry, uuid: &[u8; 16]) -> [u8; HEADER_BYTES] {
+pub(super) fn encode(
+    geometry: &Geometry,
+    uuid: &[u8; 16],
+    extension: Option<&Extension>,
+) -> [u8; HEADER_BYTES] {
     let oob = match geometry.oob {
         OobKind::None => 0,
         OobKind::Separate => 1,
@@ -52,18 +63,54 @@ pub(super) fn encode(geometry: &Geometry, uuid: &[u8; 16]) -> [u8; HEADER_BYTES]
     ];
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
-    header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    let version: u32 = if extension.is_some() { 2 } else { 1 };
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[12..28].copy_from_slice(uuid);
     for (place, field) in header[28..64].chunks_exact_mut(4).zip(fields) {
         place.copy_from_slice(&field.to_le_bytes());
+    }
+    if let Some(wear) = extension.and_then(|extension| extension.wear.as_ref()) {
+        for (place, field) in header[64..80].chunks_exact_mut(4).zip(wear_fields(wear)) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
     }
     let checksum = crc32c::crc32c(&header[..CHECKSUM_AT]);
     header[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
     header
 }
 
+fn wear_fields(wear: &WearSettings) -> [u32; 4] {
+    let flags = u32::from(wear.reset == EraseMode::Partial)
+        | u32::from(wear.mapping == BlockMapping::Circular) << 1
+        | u32::from(wear.finish_programs) << 2
+        | u32::from(wear.worn == WornZone::Offline) << 3;
+    [wear.erase_blocks, wear.abreast, wear.endurance_cycles.unwrap_or(UNLIMITED), flags]
+}
+
+fn wear(fields: [u32; 4]) -> Result<Option<WearSettings>, FormatError> {
+    let [erase_blocks, abreast, endurance, flags] = fields;
+    if fields == [0; 4] {
+        return Ok(None);
+    }
+    if flags >= 16 {
+        return Err(FormatError::Field { field: "wear flags", value: flags });
+    }
+    Ok(Some(WearSettings {
+        erase_blocks,
+        abreast,
+        endurance_cycles: Some(endurance).filter(|cycles| *cycles != UNLIMITED),
+        reset: if flags & 1 != 0 { EraseMode::Partial } else { EraseMode::Full },
+        mapping: if flags & 2 != 0 { BlockMapping::Circular } else { BlockMapping::Fixed },
+        finish_programs: flags & 4 != 0,
+        worn: if flags & 8 != 0 { WornZone::Offline } else { WornZone::ReadOnly },
+    }))
+}
+
+/// What a header says.
+pub(super) type Decoded = (Geometry, [u8; 16], Option<Extension>);
+
 /// Decodes the fields; whether they fit together is not checked here.
-pub(super) fn decode(header: &[u8]) -> Result<(Geometry, [u8; 16]), FormatError> {
+pub(super) fn decode(header: &[u8]) -> Result<Decoded, FormatError> {
     let Some(header) = header.first_chunk::<HEADER_BYTES>() else {
         let (found, needed) = (header.len() as u64, HEADER_BYTES as u64);
         return Err(FormatError::Truncated { found, needed });
@@ -73,7 +120,7 @@ pub(super) fn decode(header: &[u8]) -> Result<(Geometry, [u8; 16]), FormatError>
     }
     // The version comes first: later ones may keep their checksum elsewhere.
     let version = word(header, 8);
-    if version != FORMAT_VERSION {
+    if version == 0 || version > FORMAT_VERSION {
         return Err(FormatError::Version { found: version });
     }
     let (stored, computed) = (word(header, CHECKSUM_AT), crc32c::crc32c(&header[..CHECKSUM_AT]));
@@ -92,12 +139,19 @@ pub(super) fn decode(header: &[u8]) -> Result<(Geometry, [u8; 16]), FormatError>
         max_transfer: BlockCount(word(header, 56)),
         volatile_cache: flag("volatile cache", word(header, 60))?,
     };
-    if let Some(byte) = header[64..CHECKSUM_AT].iter().find(|byte| **byte != 0) {
+    let (extension, reserved) = match version {
+        1 => (None, 64),
+        _ => {
+            let wear = wear([64, 68, 72, 76].map(|at| word(header, at)))?;
+            (Some(Extension { wear }), 80)
+        }
+    };
+    if let Some(byte) = header[reserved..CHECKSUM_AT].iter().find(|byte| **byte != 0) {
         return Err(FormatError::Field { field: "reserved", value: (*byte).into() });
     }
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&header[12..28]);
-    Ok((geometry, uuid))
+    Ok((geometry, uuid, extension))
 }
 
 fn word(header: &[u8; HEADER_BYTES], at: usize) -> u32 {

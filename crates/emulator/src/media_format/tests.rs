@@ -1,9 +1,11 @@
 //! The format to the byte, and what happens to files that are damaged or hostile.
 
 use proptest::prelude::*;
-use zoneweave_zoned::{ZoneOffset, ZoneState};
+use zoneweave_zoned::{GeometryError, ZoneOffset, ZoneState};
 
 use super::*;
+
+mod extension;
 
 const UUID: [u8; 16] = *b"0123456789abcdef";
 
@@ -88,7 +90,8 @@ fn damaged_headers_are_refused() {
     let cut = FormatError::Truncated { found: all - 1, needed: all };
     assert_eq!(DriveLayout::parse(&header, all - 1), Err(cut));
     assert_eq!(parse(|header| header[0] ^= 1, true), FormatError::NotADrive);
-    assert_eq!(parse(|header| header[8] = 2, false), FormatError::Version { found: 2 });
+    assert_eq!(parse(|header| header[8] = 3, false), FormatError::Version { found: 3 });
+    assert_eq!(parse(|header| header[8] = 0, false), FormatError::Version { found: 0 });
     assert!(matches!(parse(|header| header[30] ^= 1, false), FormatError::HeaderChecksum { .. }));
     let field = FormatError::Field { field: "metadata", value: 3 };
     assert_eq!(parse(|header| header[40] = 3, true), field);

@@ -80,10 +80,16 @@ struct InFlight {
 
 impl Core {
     pub(super) fn new(geometry: Geometry, timing: Box<dyn Timing>) -> Result<Self, GeometryError> {
-        let media = Media::new(&geometry);
+        Ok(Self::holding(Controller::new(geometry)?, timing))
+    }
+
+    /// A drive whose zones are in some state; their blocks have to be [held](Core::hold) next.
+    pub(super) fn holding(controller: Controller, timing: Box<dyn Timing>) -> Self {
+        let geometry = controller.zones().geometry();
+        let media = Media::new(geometry);
         let cache = WriteCache::new(geometry.zones, geometry.volatile_cache);
-        Ok(Self {
-            controller: Controller::new(geometry)?,
+        Self {
+            controller,
             media,
             cache,
             timing,
@@ -91,7 +97,13 @@ impl Core {
             commands: 0,
             incarnation: 0,
             last_write: BTreeMap::new(),
-        })
+        }
+    }
+
+    /// Stores the next blocks of a zone below its write pointer; they are durable.
+    pub(super) fn hold(&mut self, at: ZoneAddress, payload: &Payload) {
+        self.media.append(at, payload, payload.blocks());
+        self.cache.survive(at.zone, self.media.len(at.zone));
     }
 
     pub(super) fn fork(&self, timing: Box<dyn Timing>) -> Self {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -9,8 +10,9 @@ use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
-use zoneweave_emulator::media_format::{DriveLayout, HEADER_BYTES, StoredRecord};
-use zoneweave_zoned::{Geometry, ZoneSet};
+use zoneweave_emulator::media_format::{DriveLayout, Extension, HEADER_BYTES, StoredRecord};
+use zoneweave_emulator::{Wear, WearSettings};
+use zoneweave_zoned::{Geometry, ZoneAddress, ZoneSet};
 
 use super::{DriveFailure, FileDriveError};
 use crate::Descriptor;
@@ -37,6 +39,8 @@ pub(super) struct OpenFile {
     pub(super) layout: DriveLayout,
     pub(super) zones: ZoneSet,
     pub(super) records: Vec<StoredRecord>,
+    pub(super) wear: Option<Wear>,
+    pub(super) unreadable: Vec<ZoneAddress>,
 }
 
 /// Turns what the system says into an error with the path.
@@ -53,11 +57,15 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> FileDr
 pub(super) fn create(
     path: &Path,
     geometry: Geometry,
+    wear: Option<WearSettings>,
     uuid: [u8; 16],
 ) -> Result<(), FileDriveError> {
     let geometry = Geometry { volatile_cache: true, ..geometry };
-    let layout = DriveLayout::new(geometry, uuid)
-        .map_err(|error| FileDriveError::Format { path: path.to_owned(), error })?;
+    let layout = match wear {
+        Some(_) => DriveLayout::extended(geometry, uuid, Extension { wear }),
+        None => DriveLayout::new(geometry, uuid),
+    };
+    let layout = layout.map_err(|error| FileDriveError::Format { path: path.to_owned(), error })?;
     let mut options = OpenOptions::new();
     let options = options.write(true).create_new(true).mode(0o600);
     let file = options.open(path).map_err(failed(path, "create it"))?;
@@ -71,7 +79,7 @@ pub(super) fn create(
 /// The header comes last: a file with a header is whole.
 fn format(file: &File, layout: &DriveLayout) -> io::Result<()> {
     file.set_len(layout.file_bytes())?;
-    let tables = layout.table(0).start..layout.table(1).end;
+    let tables = layout.table(0).start..layout.wear_table().end;
     // Room for records must not run out when the disk is full.
     match fallocate(file, FallocateFlags::empty(), tables.start, tables.end - tables.start) {
         Ok(()) | Err(Errno::OPNOTSUPP) => {}
@@ -106,17 +114,24 @@ pub(super) fn open(path: &Path, access: Access) -> Result<OpenFile, FileDriveErr
     let header_bytes = file_bytes.min(HEADER_BYTES as u64);
     let header = read(&file, 0, header_bytes).map_err(failed(path, "read its header"))?;
     let layout = DriveLayout::parse(&header, file_bytes).map_err(wrong)?;
-    let table = |index| {
-        let range = layout.table(index);
+    let part = |range: Range<u64>| {
         read(&file, range.start, range.end - range.start)
             .map_err(failed(path, "read its zone records"))
     };
-    let records = layout.decode_records([&table(0)?, &table(1)?]).map_err(wrong)?;
+    let tables = [part(layout.table(0))?, part(layout.table(1))?];
+    let records = layout.decode_records([&tables[0], &tables[1]]).map_err(wrong)?;
+    let wear = layout.decode_wear(&part(layout.wear_table())?, &records).map_err(wrong)?;
+    let unreadable = match layout.defects() {
+        Some(range) => layout.decode_defects(&part(range)?, &records).map_err(wrong)?,
+        None => Vec::new(),
+    };
+    let unreadable = unreadable.into_iter().map(|defect| defect.at).collect();
     let current: Vec<_> = records.iter().map(|stored| stored.record).collect();
     let geometry = Geometry { volatile_cache: true, ..layout.geometry().clone() };
     let zones = ZoneSet::import(geometry, &current)
         .map_err(|error| FileDriveError::Records { path: path.to_owned(), error })?;
-    Ok(OpenFile { file, path: path.to_owned(), access, layout, zones, records })
+    let path = path.to_owned();
+    Ok(OpenFile { file, path, access, layout, zones, records, wear, unreadable })
 }
 
 /// `length` is at most that of a record table, which the layout bounds.

@@ -54,6 +54,13 @@ pub(super) struct Admitted {
     after: Option<ZoneRecord>,
 }
 
+impl Admitted {
+    /// Whether the zone's record is another one now.
+    pub(super) fn is_change(self) -> bool {
+        self.before != self.after
+    }
+}
+
 impl Drive {
     pub(super) fn new(ring: &Ring, handle: &Handle, opened: OpenFile) -> Self {
         let controller = RefCell::new(controller(&opened));
@@ -283,6 +290,7 @@ impl Drive {
         self.publish(zone);
         let mut answer = queued.answer.await.unwrap_or(Err(Status::Aborted));
         if answer.is_ok() {
+            self.store_wear(zone).await;
             // The record has to be durable before the blocks are freed: a file system that
             // remembered only the hole would show a zone full of zeros after a power failure.
             answer = self.sync().await;
@@ -296,6 +304,19 @@ impl Drive {
         self.zone(zone).changed.open();
         self.publish(zone);
         answer.map(|()| Reply::Done)
+    }
+
+    /// Brings the erase counts of a zone into the file, where the drive keeps any.
+    async fn store_wear(&self, zone: ZoneId) {
+        let encoded = match self.controller.borrow().wear() {
+            Some(wear) => self.layout.encode_wear(zone, wear.zone(zone)),
+            None => None,
+        };
+        let Some((position, bytes)) = encoded else { return };
+        let bytes = vec![Bytes::from(bytes)];
+        if let Err(error) = self.ring.write_all_at(&self.file, bytes, position).await {
+            self.die(DriveFailure::RecordLost(error));
+        }
     }
 
     /// Starts to publish the zone's record if there is something new to say.

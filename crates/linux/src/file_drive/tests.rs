@@ -1,6 +1,7 @@
 //! Drives in files, on the file system of the machine that runs the tests.
 
 mod damage;
+mod image;
 mod kill;
 mod like_ram;
 mod no_space;

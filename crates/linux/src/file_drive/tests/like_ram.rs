@@ -1,7 +1,7 @@
 //! A drive in a file answers as a drive in RAM does.
 
 use proptest::prelude::*;
-use zoneweave_emulator::{Immediate, RamDrive};
+use zoneweave_emulator::{BlockMapping, EraseMode, Immediate, RamDrive, WearSettings};
 use zoneweave_zoned::{Outcome, ZoneInfo};
 
 use super::*;
@@ -52,6 +52,16 @@ fn flattened(outcome: Outcome) -> Outcome {
     })
 }
 
+/// Zones that live only for a few resets.
+fn short_lived(partial: bool, circular: bool) -> WearSettings {
+    WearSettings {
+        endurance_cycles: Some(3),
+        reset: if partial { EraseMode::Partial } else { EraseMode::Full },
+        mapping: if circular { BlockMapping::Circular } else { BlockMapping::Fixed },
+        ..WearSettings::new(5)
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -60,12 +70,23 @@ proptest! {
         commands in prop::collection::vec(command(), 1..120),
         restart_at in 0..120_usize,
         together in 1..12_usize,
+        wear in prop::option::of((any::<bool>(), any::<bool>())),
     ) {
         let bench = Bench::new();
-        let mut drive = bench.create();
+        let wear = wear.map(|(partial, circular)| short_lived(partial, circular));
+        match wear {
+            Some(wear) => {
+                FileDrive::create_with_wear(&bench.path(), geometry(), wear, UUID).unwrap();
+            }
+            None => FileDrive::create(&bench.path(), geometry(), UUID).unwrap(),
+        }
+        let mut drive = bench.open();
         let handle = bench.executor.handle();
         let twin_geometry = Geometry { volatile_cache: true, ..geometry() };
         let twin = RamDrive::new(twin_geometry, Immediate).unwrap();
+        if let Some(wear) = wear {
+            twin.set_wear(wear).unwrap();
+        }
         let mut attached = twin.attach(&handle);
         let mut outcomes = Vec::new();
         for (index, batch) in commands.chunks(together).enumerate() {
@@ -91,6 +112,8 @@ proptest! {
                 prop_assert_eq!(answer, twin, "{:?}", &commands[index]);
             }
         }
+        let zones = |report: Option<zoneweave_emulator::WearReport>| report.map(|report| report.zones);
+        prop_assert_eq!(zones(drive.wear()), zones(twin.wear()));
         let zones: Vec<ZoneInfo> = bench.run(drive.report()).unwrap();
         prop_assert_eq!(zones, bench.run(attached.report()).unwrap());
     }

@@ -1,0 +1,83 @@
+//! Why a file is no drive.
+
+use thiserror::Error;
+use zoneweave_zoned::{BlockCount, GeometryError, ZoneId};
+
+use super::{ERASE_BLOCKS_MAX, FORMAT_VERSION, ZONES_MAX};
+use crate::WearError;
+
+/// Why a file is no drive.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum FormatError {
+    /// The file ends too early.
+    #[error("the drive file has {found} bytes of {needed}: it was cut off, restore it")]
+    Truncated {
+        /// Bytes there are.
+        found: u64,
+        /// Bytes there must be.
+        needed: u64,
+    },
+    /// The file is something else.
+    #[error("the file does not begin with the mark of a drive: check its name")]
+    NotADrive,
+    /// The file was made by a later program.
+    #[error(
+        "the drive file has format version {found}, this program reads up to {FORMAT_VERSION}: \
+             use a newer program"
+    )]
+    Version {
+        /// The version found.
+        found: u32,
+    },
+    /// The header is damaged.
+    #[error(
+        "the header's checksum is {stored:#010x}, its bytes give {computed:#010x}: \
+             restore the first 4096 bytes"
+    )]
+    HeaderChecksum {
+        /// The checksum in the header.
+        stored: u32,
+        /// The checksum of the header.
+        computed: u32,
+    },
+    /// A field of the header has a value that means nothing.
+    #[error("header field {field} is {value}: the file was not made by this program")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u32,
+    },
+    /// The parts of the geometry contradict each other.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// More zones, or larger ones, than a file can hold.
+    #[error(
+        "{zones} zones of {capacity} do not fit a drive file: \
+             use at most {ZONES_MAX} zones and 8 EiB"
+    )]
+    TooLarge {
+        /// Zones.
+        zones: u32,
+        /// Capacity of each.
+        capacity: BlockCount,
+    },
+    /// The wear settings do not fit the geometry.
+    #[error(transparent)]
+    Wear(#[from] WearError),
+    /// More erase blocks than a file can count.
+    #[error("{found} erase blocks do not fit a drive file: use at most {ERASE_BLOCKS_MAX}")]
+    TooManyEraseBlocks {
+        /// Erase blocks of all zones.
+        found: u64,
+    },
+    /// The list of unreadable blocks is damaged.
+    #[error("the list of unreadable blocks is damaged: restore the file")]
+    DefectsDamaged,
+    /// Neither copy of a zone's record is intact.
+    #[error("both records of {zone} are damaged: restore the file")]
+    RecordDamaged {
+        /// The zone.
+        zone: ZoneId,
+    },
+}
