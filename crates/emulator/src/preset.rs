@@ -11,6 +11,7 @@ use zoneweave_zoned::{BlockCount, Geometry, GeometryError, OobKind};
 
 use crate::timing::parameters::{DirectParameters, StationParameters};
 use crate::timing::{Direct, Immediate, Stations, Timing};
+use crate::{WearError, WearSettings};
 
 /// The presets that come with the program: name and text.
 const EMBEDDED: &[(&str, &str)] = &[
@@ -52,6 +53,9 @@ pub enum PresetError {
     /// The geometry contradicts itself.
     #[error("`geometry` is refused: {0}")]
     Geometry(#[from] GeometryError),
+    /// The wear settings do not fit the geometry.
+    #[error("`wear` is refused: {0}")]
+    Wear(#[from] WearError),
 }
 
 /// What a drive is and how long it takes.
@@ -59,6 +63,7 @@ pub enum PresetError {
 pub struct Preset {
     summary: String,
     geometry: Geometry,
+    wear: Option<WearSettings>,
     model: Model,
 }
 
@@ -80,6 +85,8 @@ struct File {
     geometry: GeometryFile,
     stations: Option<Box<StationParameters>>,
     direct: Option<DirectParameters>,
+    /// Absent: erases are not counted.
+    wear: Option<WearSettings>,
 }
 
 #[derive(Deserialize)]
@@ -131,7 +138,10 @@ impl Preset {
                 return Err(contradiction("direct", "a drive has `stations` or is `direct`"));
             }
         };
-        let preset = Self { summary: file.summary, geometry, model };
+        if let Some(wear) = &file.wear {
+            wear.validate(&geometry)?;
+        }
+        let preset = Self { summary: file.summary, geometry, wear: file.wear, model };
         preset.check_model()?;
         Ok(preset)
     }
@@ -156,6 +166,12 @@ impl Preset {
         &self.geometry
     }
 
+    /// What its zones are made of, if it counts its erases.
+    #[must_use]
+    pub fn wear(&self) -> Option<&WearSettings> {
+        self.wear.as_ref()
+    }
+
     /// How it times commands.
     #[must_use]
     pub fn model(&self) -> &Model {
@@ -171,6 +187,9 @@ impl Preset {
         self.geometry.zone_capacity = capacity;
         self.geometry.zone_size = BlockCount(capacity.0.next_power_of_two());
         self.geometry.validate()?;
+        if let Some(wear) = &self.wear {
+            wear.validate(&self.geometry)?;
+        }
         Ok(self)
     }
 

@@ -1,6 +1,7 @@
 //! Every preset loads, and bad ones are refused with the key and the reason.
 
 use super::*;
+use crate::{BlockMapping, EraseMode, WornZone};
 
 #[test]
 fn every_preset_loads_and_says_what_it_is() {
@@ -50,6 +51,10 @@ fn bad_presets_are_refused_with_the_key_and_the_reason() {
         ("[stations.flash]\nsense_us = []", "sense_us", "pages"),
         ("[stations.flash]\nchunk_kib = 97", "chunk_kib", "multiple of the block"),
         ("[stations]\nspeed = 1", "speed", "unknown field"),
+        ("[wear]\nerase_blocks = 0", "wear", "use 1 to"),
+        ("[wear]\nerase_blocks = 4\nendurance_cycles = 0", "wear", "at least 1"),
+        ("[wear]\nerase_blocks = 4\nreset = \"some\"", "reset", "unknown variant"),
+        ("[wear]\nerase_blocks = 4\nzones = 4", "wear", "unknown field"),
         ("[direct]\nunits = 1", "direct", "missing field"),
         ("colour = 1", "colour", "unknown field"),
         ("colour = ", "colour", "no valid TOML"),
@@ -71,4 +76,22 @@ fn names_that_do_not_exist_are_told() {
     let error = Preset::parse("extends = \"nothing\"").unwrap_err().to_string();
     assert!(error.contains("nothing"), "{error}");
     assert!(Preset::parse("extends = 1").unwrap_err().to_string().contains("extends"));
+}
+
+#[test]
+fn wear_is_part_of_a_preset() {
+    let wear = *Preset::by_name("femu-wa-zone").unwrap().wear().unwrap();
+    assert_eq!(wear, WearSettings::new(256));
+    assert_eq!(wear.row_blocks(BlockCount(32_768)), 128, "pages of an erase block");
+    assert_eq!(Preset::by_name("instant").unwrap().wear(), None);
+    let text = "extends = \"femu-wa-zone\"\n[wear]\nreset = \"partial\"\nmapping = \"circular\"\n\
+                endurance_cycles = 3000\nworn = \"offline\"";
+    let expected = WearSettings {
+        reset: EraseMode::Partial,
+        mapping: BlockMapping::Circular,
+        endurance_cycles: Some(3000),
+        worn: WornZone::Offline,
+        ..wear
+    };
+    assert_eq!(Preset::parse(text).unwrap().wear(), Some(&expected));
 }

@@ -1,10 +1,12 @@
 //! What a zone is made of and how its flash wears.
 
+use serde::Deserialize;
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, Geometry};
 
 /// What a reset erases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum EraseMode {
     /// Every erase block of the zone.
     #[default]
@@ -14,7 +16,8 @@ pub enum EraseMode {
 }
 
 /// Where the blocks of a zone lie in its flash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum BlockMapping {
     /// A zone begins at its first erase block.
     #[default]
@@ -24,7 +27,8 @@ pub enum BlockMapping {
 }
 
 /// What becomes of a zone whose reset needs an erase block that has no cycle left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WornZone {
     /// The drive notices before it erases: the blocks can still be read, the zone is read-only
     /// until the host takes it offline.
@@ -34,24 +38,35 @@ pub enum WornZone {
     Offline,
 }
 
-/// The flash of a drive's zones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The flash of a drive's zones; in presets the section `wear`, where only `erase_blocks` is
+/// required.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WearSettings {
     /// Erase blocks of each zone.
     pub erase_blocks: u32,
     /// Erase blocks that are programmed in turns, block by block: 1 fills one after the other, as
     /// WA-Zone assumes; a zone that is striped over all its dies has all of them abreast.
+    #[serde(default = "one")]
     pub abreast: u32,
     /// Erases that an erase block survives; `None` for any number.
     pub endurance_cycles: Option<u32>,
     /// What a reset erases.
+    #[serde(default)]
     pub reset: EraseMode,
     /// Where the blocks of a zone lie.
+    #[serde(default)]
     pub mapping: BlockMapping,
     /// Whether finishing a zone programs the rest of it.
+    #[serde(default)]
     pub finish_programs: bool,
     /// What becomes of worn zones.
+    #[serde(default)]
     pub worn: WornZone,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Settings that no drive can have.

@@ -1,6 +1,7 @@
 //! Faults of whole drives, and those that last.
 
 use super::*;
+use crate::{FaultClass, FaultProfile, Return, SeededFaults};
 
 #[test]
 fn a_torn_write_takes_the_power_with_it() {
@@ -89,4 +90,52 @@ fn drives_come_back_stale_or_blank() {
         device.write(at(0), filled([4]), true).await.unwrap();
     });
     assert_eq!(stored(&drive), [4]);
+}
+
+#[test]
+fn faults_of_a_seed_give_one_history() {
+    let history = |seed| {
+        let executor = executor();
+        let drive = RamDrive::new(geometry(true), Jitter::new(seed, Nanos(1000))).unwrap();
+        let everything = FaultClass::ALL
+            .into_iter()
+            .fold(FaultProfile::default(), |profile, class| profile.with(class, 20_000));
+        let faults = SeededFaults::new(everything.swarm(seed), seed, drive.geometry());
+        drive.faults(|plan| plan.set_seeded(Some(faults)));
+        let mut log = Vec::new();
+        let mut device = drive.attach(&executor.handle());
+        for number in 0..200_u8 {
+            let zone = ZoneId(u32::from(number % 5));
+            let command = match number % 7 {
+                0 => Command::Flush,
+                1 => Command::Report { first: ZoneId(0), count: 8 },
+                2 => Command::Read { at: ZoneAddress::new(zone, 0), blocks: BlockCount(2) },
+                3 if number > 100 => Command::Manage { zone, action: ZoneAction::Reset },
+                _ => Command::Append { zone, payload: filled([number]), fua: number % 4 == 0 },
+            };
+            log.push(executor.run(device.submit(command)));
+            if log.last() == Some(&Err(Status::DeviceGone)) {
+                drive.power_loss(seed);
+                let back = drive.faults(|plan| plan.seeded_mut().expect("set").comes_back());
+                match back {
+                    Return::Blank => drive.come_back_blank(),
+                    _ => drive.set_gone(false),
+                }
+                device = drive.attach(&executor.handle());
+            }
+        }
+        (log, executor.handle().now(), stored_everywhere(&drive))
+    };
+    let mut histories = std::collections::BTreeSet::new();
+    for seed in 0..12 {
+        let first = history(seed);
+        assert_eq!(first, history(seed));
+        histories.insert(first.1);
+    }
+    assert!(histories.len() > 6, "seeds differ");
+}
+
+fn stored_everywhere(drive: &RamDrive) -> Vec<Payload> {
+    let all = |zone| drive.peek(ZoneAddress::new(ZoneId(zone), 0), BlockCount(60));
+    (0..8).map(all).collect()
 }
