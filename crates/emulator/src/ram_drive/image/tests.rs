@@ -3,6 +3,7 @@
 use std::io::Cursor;
 use std::rc::Rc;
 
+use proptest::prelude::*;
 use zoneweave_runtime::{Executor, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, GeometryError, OOB_BYTES, Status, ZoneAction, ZonedDeviceExt};
 
@@ -135,4 +136,49 @@ fn what_is_no_image_is_refused() {
     assert!(matches!(opened(&damaged), Err(ImageError::Format(FormatError::RecordDamaged { .. }))));
     let error = RamDrive::new(Geometry { zones: 0, ..geometry() }, Immediate).err();
     assert_eq!(error, Some(GeometryError::Empty));
+}
+
+/// A small drive with wear and an unreadable block.
+fn small() -> Vec<u8> {
+    let drive = RamDrive::new(Geometry::new(4, BlockCount(8)), Immediate).unwrap();
+    drive.set_wear(WearSettings { endurance_cycles: Some(3), ..WearSettings::new(4) }).unwrap();
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let device = drive.attach(&executor.handle());
+    for zone in [1, 2] {
+        let append = device.append(ZoneId(zone), payload(&mut Random::new(2), 6), true);
+        executor.run(append).unwrap();
+        executor.run(device.manage(ZoneId(1), ZoneAction::Reset)).unwrap();
+    }
+    drive.set_unreadable(ZoneAddress::new(ZoneId(2), 5), BlockCount(1));
+    saved(&drive)
+}
+
+proptest! {
+    #[test]
+    fn hostile_images_are_refused_or_are_drives(
+        bytes in prop::collection::vec((0..24_576_usize, any::<u8>()), 0..4),
+        fields in prop::collection::vec((7..20_usize, prop_oneof![0_u32..9, any::<u32>()]), 0..3),
+    ) {
+        let mut image = small();
+        for (at, byte) in bytes {
+            image[at] = byte;
+        }
+        for (field, value) in fields {
+            image[4 * field..4 * field + 4].copy_from_slice(&value.to_le_bytes());
+            let checksum = crc32c::crc32c(&image[..4092]);
+            image[4092..4096].copy_from_slice(&checksum.to_le_bytes());
+        }
+        if let Ok(drive) = opened(&image) {
+            let executor = Executor::new(Rc::new(VirtualTime::new()));
+            let device = drive.attach(&executor.handle());
+            for zone in (0..drive.geometry().zones).map(ZoneId) {
+                let blocks = BlockCount(drive.zone(zone).write_pointer.0);
+                prop_assert_eq!(drive.peek(ZoneAddress::new(zone, 0), blocks).blocks(), blocks);
+                // Worn zones and offline ones refuse.
+                let _ = executor.run(device.manage(zone, ZoneAction::Reset));
+            }
+            drive.power_loss(1);
+            prop_assert!(opened(&saved(&drive)).is_ok());
+        }
+    }
 }
