@@ -3,12 +3,14 @@
 //! [`Controller`] decides what a drive does with a command: zone states, planned faults, counters.
 //! It holds no media and does no I/O, so that drives in RAM and in files behave alike.
 //! [`RamDrive`] adds media in RAM, a volatile cache, timing, power failures and process kills; it
-//! is what simulations and tests run on. [`media_format`] is the byte layout of drives in files.
+//! is what simulations and tests run on. [`ConventionalDrive`] is a drive of the same
+//! dies with a block interface. [`media_format`] is the byte layout of drives in files.
 //!
 //! Everything is deterministic: the same calls with the same seeds give the same history.
 
 mod cache;
 mod controller;
+mod conventional;
 mod counters;
 mod crash;
 mod fault;
@@ -23,6 +25,10 @@ pub mod timing;
 mod wear;
 
 pub use controller::{Admission, Controller, Placement, Work};
+pub use conventional::{
+    CollectConfig, ConventionalConfig, ConventionalCounters, ConventionalDevice, ConventionalDrive,
+    ConventionalError, ManageTimes, ReadTimes, StreamId, WriteTimes,
+};
 pub use counters::DriveCounters;
 pub use crash::{CrashChoices, SeededCrash};
 pub use fault::{

@@ -8,7 +8,7 @@
 //! changes them.
 
 mod page;
-mod pattern;
+pub(crate) mod pattern;
 
 use std::rc::Rc;
 

@@ -95,6 +95,12 @@ impl Spread {
         Self { shortest: Picos::ZERO, width: Picos::from_micros(longest_us).0 }
     }
 
+    /// The mean of the durations.
+    #[must_use]
+    pub const fn mean(&self) -> Picos {
+        Picos(self.shortest.0 + self.width / 2)
+    }
+
     /// One of the durations.
     pub fn draw(&self, random: &mut Random) -> Picos {
         match self.width {

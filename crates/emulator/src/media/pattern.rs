@@ -6,7 +6,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, zero_blocks};
 const WORD_BYTES: usize = size_of::<u64>();
 
 /// The word that a block repeats, if it does.
-pub(super) fn word_of(block: &[u8]) -> Option<u64> {
+pub(crate) fn word_of(block: &[u8]) -> Option<u64> {
     debug_assert_eq!(block.len(), BLOCK_BYTES);
     // A block that equals itself one word further on repeats its first word.
     if block[..BLOCK_BYTES - WORD_BYTES] != block[WORD_BYTES..] {
@@ -16,7 +16,7 @@ pub(super) fn word_of(block: &[u8]) -> Option<u64> {
 }
 
 /// The blocks of some words, in one piece.
-pub(super) fn blocks_of(words: &[u64]) -> Bytes {
+pub(crate) fn blocks_of(words: &[u64]) -> Bytes {
     let count = BlockCount::of_data_bytes(words.len() * BLOCK_BYTES);
     if words.iter().all(|word| *word == 0) {
         return zero_blocks(count);
