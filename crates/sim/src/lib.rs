@@ -1,8 +1,10 @@
 //! Workloads, measurements and simulated histories of drives and volumes.
 //!
 //! What is here drives the other crates and judges what they do; nothing of it is needed to serve
-//! a volume. [`workload`] issues I/O and measures it.
+//! a volume. [`workload`] issues I/O and measures it; [`calibrate`] holds the emulator's timing against
+//! measurements of real drives.
 //!
 //! Everything is deterministic: it runs on the caller's reactor, and takes its choices from seeds.
 
+pub mod calibrate;
 pub mod workload;

@@ -40,6 +40,7 @@ pub(super) struct Buffer {
     in_flight: VecDeque<InFlight>,
     zone_in_flight: Vec<u32>,
     zones_in_flight: u32,
+    latest_done: Picos,
 }
 
 impl Buffer {
@@ -55,6 +56,7 @@ impl Buffer {
             in_flight: VecDeque::new(),
             zone_in_flight: vec![0; zones],
             zones_in_flight: 0,
+            latest_done: Picos::ZERO,
         }
     }
 
@@ -136,11 +138,15 @@ impl Buffer {
         self.gathered[zone.index()]
     }
 
-    /// Whether any write or append is in flight at `when`, and to how many zones, `zone` included.
-    pub(super) fn contention(&mut self, zone: ZoneId, when: Picos) -> (bool, u32) {
-        self.retire(when);
-        let own = u32::from(self.zone_in_flight[zone.index()] == 0);
-        (!self.in_flight.is_empty(), self.zones_in_flight + own)
+    /// To how many zones writes and appends are in flight at `now`, `zone` included.
+    pub(super) fn zones_in_flight(&mut self, zone: ZoneId, now: Picos) -> u32 {
+        self.retire(now);
+        self.zones_in_flight + u32::from(self.zone_in_flight[zone.index()] == 0)
+    }
+
+    /// Whether any write or append fetched before is in flight at `when`.
+    pub(super) fn is_contended(&self, when: Picos) -> bool {
+        self.latest_done > when
     }
 
     /// A write or append was planned.
@@ -148,6 +154,7 @@ impl Buffer {
         let flying = &mut self.zone_in_flight[zone.index()];
         self.zones_in_flight += u32::from(*flying == 0);
         *flying += 1;
+        self.latest_done = self.latest_done.max(done);
         self.in_flight.push_back(InFlight { done, zone });
     }
 

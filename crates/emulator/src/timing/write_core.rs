@@ -58,10 +58,10 @@ impl WriteCore {
         if kind == Kind::Append {
             start = start.max(self.zone_free[zone.index()]);
         }
-        let (contended, zones) = buffer.contention(zone, start);
+        let zones = buffer.zones_in_flight(zone, now);
         let alone = self.work(kind, blocks);
         let mut work = alone;
-        if contended {
+        if buffer.is_contended(start) {
             work += self.write.contention_us.picos();
         }
         if kind == Kind::Append && zones > self.append.contexts {

@@ -1,0 +1,78 @@
+//! Rows of measurements, from the CSV files in `experiments/zn540/measured`.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// One measured quantity of one workload.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// What it is about, for people.
+    pub group: String,
+    /// The workload.
+    pub operation: String,
+    /// Size of a request; none for zone management.
+    pub request_kib: Option<u32>,
+    /// Zones in use.
+    pub zones: u32,
+    /// Requests in flight for each zone.
+    pub queue_depth: u32,
+    /// Blocks written before a reset or finish, or MiB/s of the writer beside a reader.
+    pub parameter: Option<u32>,
+    /// What was measured.
+    pub quantity: String,
+    /// Its unit.
+    pub unit: String,
+    /// The value.
+    pub measured: f64,
+    /// Where it is from.
+    pub source: String,
+}
+
+/// Measurements that cannot be read.
+#[derive(Debug, Error)]
+pub enum MeasuredError {
+    /// The directory.
+    #[error("cannot list the measurements in {path}: {error}")]
+    Directory {
+        /// Which one.
+        path: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// A file or one of its rows.
+    #[error("cannot read the measurements in {path}: {error}")]
+    File {
+        /// Which one.
+        path: String,
+        /// Why not.
+        error: csv::Error,
+    },
+}
+
+/// All rows of the CSV files in a directory, files in alphabetical order.
+///
+/// # Errors
+/// If the directory or a file cannot be read.
+pub fn rows(directory: &Path) -> Result<Vec<Row>, MeasuredError> {
+    let listing = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut files: Vec<_> = listing
+        .map_err(|error| MeasuredError::Directory { path: directory.display().to_string(), error })?
+        .into_iter()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "csv"))
+        .collect();
+    files.sort();
+    let mut rows = Vec::new();
+    for path in files {
+        let read = csv::Reader::from_path(&path)
+            .and_then(|mut reader| reader.deserialize().collect::<Result<Vec<Row>, _>>());
+        rows.extend(
+            read.map_err(|error| MeasuredError::File { path: path.display().to_string(), error })?,
+        );
+    }
+    Ok(rows)
+}
