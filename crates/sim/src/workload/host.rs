@@ -1,7 +1,7 @@
 //! What the host adds to each request.
 //!
-//! The defaults are those of the calibration data: SPDK takes 0.5 us for a submission and 0.45 us from a
-//! completion to the next one, `io_uring` adds 1.3 us to a request, the mq-deadline scheduler another 1.9 us, and
+//! The defaults are those of the calibration data: SPDK pauses 0.45 us between two submissions of
+//! one thread, `io_uring` adds 1.3 us to a request, the mq-deadline scheduler another 1.9 us, and
 //! where it merges the writes that wait for a zone, 5.9 us for each merged write and 0.85 us for
 //! each request in it. On real drives the host is there already: use [`Host::NONE`].
 
@@ -39,15 +39,15 @@ impl Host {
 
     /// A polling driver in the process.
     pub const SPDK: Self =
-        Self { submission_gap: Nanos(950), overhead: Nanos::ZERO, merging: None };
+        Self { submission_gap: Nanos(450), overhead: Nanos::ZERO, merging: None };
 
     /// The kernel without a scheduler.
     pub const IO_URING: Self =
-        Self { submission_gap: Nanos(950), overhead: Nanos(1_300), merging: None };
+        Self { submission_gap: Nanos(450), overhead: Nanos(1_300), merging: None };
 
     /// The kernel with a scheduler that merges writes, up to 512 KiB.
     pub const MQ_DEADLINE: Self = Self {
-        submission_gap: Nanos(950),
+        submission_gap: Nanos(450),
         overhead: Nanos(1_300),
         merging: Some(Merging {
             single: Nanos(1_900),

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use zoneweave_emulator::{
-    CommandKind, FaultAction, Immediate, RamDrive, Request, Schedule, Selector, Timing,
+    CommandId, CommandKind, FaultAction, Immediate, RamDrive, Request, Schedule, Selector, Timing,
 };
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 use zoneweave_zoned::{BlockCount, Geometry, Status, ZoneId, ZoneSet, ZoneState, ZonedDevice};
@@ -15,8 +15,14 @@ const LATENCY: Nanos = Nanos::from_micros(10);
 struct Constant;
 
 impl Timing for Constant {
-    fn schedule(&mut self, _request: &Request, _zones: &ZoneSet, now: Nanos) -> Schedule {
-        Schedule { applied: now + LATENCY, completed: now + LATENCY }
+    fn schedule(
+        &mut self,
+        _id: CommandId,
+        _request: &Request,
+        _zones: &ZoneSet,
+        now: Nanos,
+    ) -> Option<Schedule> {
+        Some(Schedule { applied: now + LATENCY, completed: now + LATENCY })
     }
 }
 
