@@ -140,7 +140,7 @@ marks! {
     RebuiltColumnCounts = "recovery.rebuilt_column_counts",
     /// Recovery: a segment that should have a column of a member in full service has none.
     ColumnLost = "recovery.column_lost",
-    /// Recovery: a seal says that a segment is a leftover, though all its zones are full.
+    /// Recovery: a seal says that a segment is a leftover, though zones of it are full.
     FullLeftoverKnownBySeal = "recovery.full_leftover_known_by_seal",
     /// Recovery: a segment is found that a crash left unfinished.
     Leftover = "recovery.leftover",
@@ -276,6 +276,8 @@ marks! {
     MoveOvertaken = "gc.move_overtaken",
     /// A block died between being listed and being read.
     DiedBeforeMove = "gc.died_before_move",
+    /// The last of what points at a tombstone was written between its being listed and read.
+    TombstoneDiedBeforeMove = "gc.tombstone_died_before_move",
     /// What was moved into a segment given up is taken back to where it came from.
     MovesTakenBack = "gc.moves_taken_back",
     /// A moved block of a segment given up has a newer version, and is not taken back.

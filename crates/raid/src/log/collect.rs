@@ -428,6 +428,11 @@ fn pending_of(
     if state.tombstones.contains_key(&pba) {
         return moved_tombstone(&mut state, pba, found);
     }
+    let was_tombstone = |found: &FoundBlock| found.identity.kind == ContentKind::Tombstone;
+    if listed.kind == EntryKind::Tombstone || found.as_ref().is_some_and(was_tombstone) {
+        mark(Mark::TombstoneDiedBeforeMove);
+        return Vec::new();
+    }
     match found {
         Some(FoundBlock { data, identity })
             if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
