@@ -4,94 +4,22 @@
 
 mod support;
 
-use std::cell::RefCell;
-
-use support::{
-    Array, DumpOnPanic, Shape, contents, executor, kill, new_drive, offer, read_all, uuid,
-};
+use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
+use support::{Array, Shape, contents, new_drive, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    AdminError, DriveRole, Health, OpenError, OpenOptions, OpenReport, Volume, open_array,
+    AdminError, DriveRole, Health, OpenError, OpenOptions, OpenReport, Volume,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneId};
-
-/// Steps in which any of these lives comes to its end.
-const LIVE_STEPS: u64 = 6_000_000;
 
 /// The blocks of a zone of [`shape`] that hold the last index run.
 const INDEX_RUN: std::ops::Range<u32> = 22..24;
 
 fn shape(data: usize, parity: usize) -> Shape {
     Shape { data, parity, tabled: false, ..Shape::small() }
-}
-
-/// Starts the array without some drives and runs a test on it, to its end or to a panic; then
-/// the process is killed.
-fn one_life<T>(
-    array: &Array,
-    without: &[usize],
-    options: OpenOptions,
-    test: impl AsyncFnOnce(&Volume, &OpenReport, &Handle) -> T,
-) -> Result<T, OpenError> {
-    let executor = executor();
-    let handle = executor.handle();
-    let running = RefCell::new(None);
-    let dump = DumpOnPanic(&running);
-    let life = async {
-        let drives = offer(&array.drives, &handle, without);
-        let (volume, report) = open_array(&handle, drives, options).await?;
-        *running.borrow_mut() = Some(volume.clone());
-        Ok(test(&volume, &report, &handle).await)
-    };
-    let mut steps = LIVE_STEPS;
-    let ended = executor.run_until(life, || {
-        steps -= 1;
-        steps == 0
-    });
-    let ended = ended.expect("the volume gets somewhere");
-    drop(dump);
-    drop(executor);
-    kill(array, &mut Random::new(1));
-    ended
-}
-
-fn live<T>(array: &Array, test: impl AsyncFnOnce(&Volume, &OpenReport, &Handle) -> T) -> T {
-    one_life(array, &[], OpenOptions::default(), test).expect("the array starts")
-}
-
-/// Tries a start without some drives, which must be refused.
-fn refused(array: &Array, without: &[usize]) -> OpenError {
-    let started =
-        one_life(array, without, OpenOptions::default(), async |_, report, _| roles(report));
-    started.expect_err("the array does not start")
-}
-
-async fn put(volume: &Volume, lba: u64, version: u64) -> Result<(), BlockError> {
-    volume.write(Lba(lba), vec![contents(lba, version)], false).await
-}
-
-/// Writes a version of the first blocks and flushes.
-async fn put_all(volume: &Volume, blocks: u64, version: u64) {
-    for lba in 0..blocks {
-        put(volume, lba, version).await.unwrap();
-    }
-    volume.flush().await.unwrap();
-}
-
-async fn assert_holds(volume: &Volume, blocks: u64, version: u64) {
-    let found = read_all(volume, blocks).await.expect("everything is readable");
-    assert!(found.iter().all(|found| *found == version), "version {version} is {found:?}");
-}
-
-fn roles(report: &OpenReport) -> Vec<DriveRole> {
-    report.drives.iter().map(|drive| drive.role.clone()).collect()
-}
-
-fn member(slot: usize) -> DriveRole {
-    DriveRole::Member { slot: Column::of(slot), rebuilding: false }
 }
 
 /// A drive was evicted, users went on writing, and at the next start a good drive was missing.

@@ -11,6 +11,8 @@
     reason = "test support; each test file uses its part"
 )]
 
+pub mod life;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -104,8 +106,13 @@ pub fn new_drive(shape: &Shape, random: &mut Random) -> RamDrive {
 impl Array {
     /// Makes an array whose volume is as large as it may be.
     pub fn create(shape: Shape, random: &mut Random) -> Self {
+        let drives = (0..shape.columns()).map(|_| new_drive(&shape, random)).collect();
+        Self::on(shape, drives, random)
+    }
+
+    /// Makes an array of these drives.
+    pub fn on(shape: Shape, drives: Vec<RamDrive>, random: &mut Random) -> Self {
         instrument();
-        let drives: Vec<_> = (0..shape.columns()).map(|_| new_drive(&shape, random)).collect();
         let executor = executor();
         let offered = offer(&drives, &executor.handle(), &[]);
         let seed = random.next();

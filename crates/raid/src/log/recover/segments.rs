@@ -252,6 +252,8 @@ async fn enter(
         return Ok((None, all.collect()));
     }
     let end = base.geometry.end();
+    let is_full = |claim: &Claim| claim.info.state == ZoneState::Full;
+    let some_full = columns.values().flatten().any(is_full);
     let mut zones: Vec<Option<ColumnZone>> = vec![None; base.zones.len()];
     let mut written: Vec<Option<ZoneOffset>> = vec![None; base.zones.len()];
     let mut extra = Vec::new();
@@ -281,7 +283,7 @@ async fn enter(
     // A record that says which stripes count was made because the segment is not whole.
     let sealed_by_record = state.seals.contains_key(&base.segment);
     let whole = expected.iter().all(complete);
-    mark_if(Mark::FullLeftoverKnownBySeal, || sealed_by_record && whole);
+    mark_if(Mark::FullLeftoverKnownBySeal, || sealed_by_record && some_full);
     let leftover = sealed_by_record || !whole;
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;

@@ -1,0 +1,446 @@
+//! Branches that random histories hardly reach, each with what has to come of it.
+//!
+//! In builds that count marks, each test also checks that it was where it says.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use bytes::Bytes;
+use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
+use support::{Array, Shape, contents, executor, new_drive, uuid};
+use zoneweave_emulator::{CommandKind, FaultAction, Immediate, Selector};
+use zoneweave_raid::layout::Column;
+use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};
+use zoneweave_raid::log::recover::assemble::read_records;
+use zoneweave_raid::log::{
+    AdminError, DriveRole, Health, OpenError, OpenOptions, ReplaceError, Volume,
+};
+use zoneweave_raid::marks::{self, INSTRUMENTED, Mark};
+use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::{
+    BlockCount, BlockDevice, BlockError, Lba, Payload, Status, ZoneAction, ZoneAddress,
+    ZoneId, ZonedDeviceExt, zero_blocks,
+};
+
+/// Data blocks of a segment of [`array`]: 21 rows of three.
+const SEGMENT_BLOCKS: u64 = 63;
+
+fn array(salt: u64) -> Array {
+    shaped(Shape::small(), salt)
+}
+
+fn shaped(shape: Shape, salt: u64) -> Array {
+    Array::create(Shape { tabled: false, ..shape }, &mut Random::new(salt))
+}
+
+fn assert_hit(expected: &[Mark]) {
+    let counts = marks::counts();
+    for mark in expected.iter().filter(|_| INSTRUMENTED) {
+        let hit = counts.iter().any(|(known, count)| known == mark && *count > 0);
+        assert!(hit, "{} was not hit", mark.name());
+    }
+}
+
+/// The zones on a slot of the segments that are sealed, oldest first.
+fn sealed_zones(volume: &Volume, slot: usize) -> Vec<ZoneId> {
+    let mut segments = volume.segments();
+    segments.retain(|segment| segment.phase == "sealed");
+    segments.sort_by_key(|segment| segment.segment);
+    segments.iter().map(|segment| ZoneId(segment.zones[slot].unwrap())).collect()
+}
+
+/// Writes a version of consecutive blocks in one request, and so in full stripes.
+/// Waits until the segment that it fills is sealed.
+async fn put_run(volume: &Volume, handle: &Handle, lba: u64, blocks: u64, version: u64) {
+    let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
+    volume.write(Lba(lba), data, false).await.unwrap();
+    handle.sleep(Nanos::from_millis(5)).await;
+    volume.flush().await.unwrap();
+}
+
+/// Waits until nothing has to be moved out or reset.
+async fn settled(volume: &Volume, handle: &Handle) {
+    while volume.segments().iter().any(|s| s.phase == "leftover" || s.phase == "dead") {
+        handle.sleep(Nanos::from_millis(1)).await;
+    }
+}
+
+fn fail_once(array: &Array, drive: usize, kind: CommandKind, zone: ZoneId) {
+    let fault = FaultAction::Fail(Status::WriteFault);
+    array.drives[drive].inject(Selector::next(kind).in_zone(zone), fault);
+}
+
+#[test]
+fn drives_of_others_copies_and_smaller_ones_are_no_members() {
+    let mut ours = array(1);
+    live(&ours, async |volume, _, _| put_all(volume, 9, 1).await);
+    ours.drives.push(array(2).drives[0].clone());
+    live(&ours, async |volume, report, _| {
+        assert!(matches!(roles(report)[4], DriveRole::Foreign { .. }));
+        assert_holds(volume, 9, 1).await;
+    });
+    ours.drives[4] = ours.drives[0].fork(Immediate);
+    assert!(matches!(refused(&ours, &[]), OpenError::Duplicate { .. }));
+    ours.drives[4] = new_drive(&ours.shape, &mut Random::new(3));
+    live(&ours, async |_, report, _| assert_eq!(roles(report)[4], DriveRole::Blank));
+    ours.drives.truncate(4);
+    let smaller = Shape { zones: ours.shape.zones - 1, ..ours.shape };
+    let smaller = new_drive(&smaller, &mut Random::new(4));
+    let executor = executor();
+    let device = smaller.attach(&executor.handle());
+    for zone in [ZoneId(0), ZoneId(1)] {
+        let records = ours.drives[3].zone(zone).write_pointer;
+        if records.0 > 0 {
+            let at = ZoneAddress::new(zone, 0);
+            let payload = ours.drives[3].peek(at, BlockCount(records.0));
+            executor.run(device.write(at, payload, true)).unwrap();
+        }
+    }
+    ours.drives[3] = smaller;
+    assert!(matches!(refused(&ours, &[]), OpenError::Shrunk { .. }));
+    assert_hit(&[Mark::OtherArrayLeftOut, Mark::DuplicateRefused, Mark::ShrunkMemberRefused]);
+    assert_hit(&[Mark::DriveWithoutRecordsLeftOut]);
+}
+
+#[test]
+fn two_histories_are_not_mixed() {
+    let array = shaped(Shape { data: 1, parity: 2, ..Shape::small() }, 5);
+    live(&array, async |volume, _, _| put_all(volume, 9, 1).await);
+    for (lineage, without) in [(71, [1, 2]), (72, [0, 2])] {
+        let force = OpenOptions { force: true, lineage };
+        one_life(&array, &without, force, async |volume, _, _| put_all(volume, 9, 2).await)
+            .expect("the array starts");
+    }
+    assert!(matches!(refused(&array, &[]), OpenError::TwoHistories { .. }));
+    assert_hit(&[Mark::ForcedStart, Mark::TwoHistoriesRefused]);
+}
+
+/// A crash between the writes of an eviction's record: one drive has it.
+#[test]
+fn an_eviction_that_never_counted_is_gone_back_behind() {
+    for (without, mark) in [(None, Mark::EpochAboveAllSeen), (Some(1), Mark::OlderVersionTaken)] {
+        let mut array = array(6);
+        live(&array, async |volume, _, _| put_all(volume, 9, 1).await);
+        let before: Vec<_> = array.drives.iter().map(|drive| drive.fork(Immediate)).collect();
+        live(&array, async |volume, _, _| volume.fail(3).await.unwrap());
+        for (drive, before) in array.drives.iter_mut().zip(&before).skip(1) {
+            *drive = before.fork(Immediate);
+        }
+        let without: Vec<_> = without.into_iter().collect();
+        let started = one_life(&array, &without, OpenOptions::default(), async |volume, _, _| {
+            assert_holds(volume, 9, 1).await;
+            put_all(volume, 9, 2).await;
+        });
+        started.expect("the array starts");
+        live(&array, async |volume, report, _| {
+            assert_eq!(roles(report)[3], member(3));
+            assert_holds(volume, 9, 2).await;
+        });
+        assert_hit(&[mark]);
+    }
+}
+
+#[test]
+fn blocks_of_other_segments_are_not_taken_for_ours() {
+    let array = array(7);
+    let zones = live(&array, async |volume, _, handle| {
+        put_run(volume, handle, 0, 2 * SEGMENT_BLOCKS, 1).await;
+        sealed_zones(volume, 0)
+    });
+    for offset in [3, 22] {
+        let other = array.drives[0].peek(ZoneAddress::new(zones[1], offset), BlockCount(1));
+        array.drives[0].overwrite(ZoneAddress::new(zones[0], offset), &other);
+    }
+    live(&array, async |volume, _, _| {
+        assert_holds(volume, 2 * SEGMENT_BLOCKS, 1).await;
+        assert!(volume.scrub().await.unwrap().damaged <= 2);
+        assert_holds(volume, 2 * SEGMENT_BLOCKS, 1).await;
+    });
+    assert_hit(&[Mark::ListOfOtherPlace, Mark::ListCopyUsed, Mark::StaleBlock]);
+    assert_hit(&[Mark::DamagedBlockRebuilt, Mark::DamagedMoved]);
+}
+
+#[test]
+fn replacements_are_refused_taken_and_given_up() {
+    let mut array = array(8);
+    let other = |zones, zone_blocks, salt| {
+        let shape = Shape { zones, zone_blocks, ..Shape::small() };
+        new_drive(&shape, &mut Random::new(salt))
+    };
+    let id = |salt| MemberUuid(uuid(1, salt));
+    let (small, dying, large) = (other(9, 24, 1), other(10, 24, 2), other(12, 400, 3));
+    live(&array, async |volume, _, handle| {
+        put_all(volume, 150, 1).await;
+        let refusal = volume.replace(3, small.attach(handle), id(1)).await.unwrap_err();
+        assert!(matches!(refusal, ReplaceError::TooSmall { .. }), "{refusal}");
+        let replace = volume.replace(3, dying.attach(handle), id(2));
+        let lose = async {
+            while volume.status().rebuild.is_none() {
+                handle.sleep(Nanos::from_micros(10)).await;
+            }
+            dying.set_gone(true);
+        };
+        let (result, ()) = futures_util::future::join(replace, lose).await;
+        assert_eq!(result.unwrap_err(), ReplaceError::DriveFailed(Status::DeviceGone));
+        let refusal = volume.replace(0, large.attach(handle), id(3)).await.unwrap_err();
+        assert!(matches!(refusal, ReplaceError::Admin(AdminError::WouldLoseData { .. })));
+        volume.replace(3, large.attach(handle), id(3)).await.unwrap();
+        assert_eq!(volume.status().health, Health::Healthy);
+        put_all(volume, 150, 2).await;
+    });
+    array.drives[3] = large;
+    live(&array, async |volume, _, _| assert_holds(volume, 150, 2).await);
+    assert_hit(&[Mark::SmallDriveRefused, Mark::WorkingDriveRetired, Mark::RebuildGivenUp]);
+    assert_hit(&[Mark::ReplaceRefused, Mark::RebuildEnded, Mark::LargerZoneFinished]);
+}
+
+#[test]
+fn half_of_the_drives_do_not_go_on_by_themselves() {
+    let array = shaped(Shape { data: 2, parity: 2, ..Shape::small() }, 10);
+    live(&array, async |volume, _, _| {
+        put_all(volume, 9, 1).await;
+        volume.fail(0).await.unwrap();
+        assert!(matches!(volume.fail(1).await, Err(AdminError::Stopped(_))));
+        assert_holds(volume, 9, 1).await;
+        assert!(matches!(put(volume, 0, 2).await, Err(BlockError::ReadOnly { .. })));
+    });
+    assert_hit(&[Mark::StoppedWithoutMajority]);
+}
+
+#[test]
+fn a_block_that_cannot_be_read_costs_nothing_and_two_of_a_stripe_an_error() {
+    let array = array(11);
+    let unreadable = |drive: usize, zone, offset| {
+        array.drives[drive].set_unreadable(ZoneAddress::new(zone, offset), BlockCount(1));
+    };
+    live(&array, async |volume, _, handle| {
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
+        let zone = |slot| sealed_zones(volume, slot)[0];
+        unreadable(0, zone(0), 5);
+        assert_holds(volume, SEGMENT_BLOCKS, 1).await;
+        let report = volume.scrub().await.unwrap();
+        assert_eq!(report.unrepairable, 0);
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 2).await;
+        // The three data blocks of the newest segment's first stripe.
+        let newest = |slot| *sealed_zones(volume, slot).last().unwrap();
+        for slot in 0..3 {
+            unreadable(slot, newest(slot), 1);
+        }
+        volume.scrub().await.unwrap();
+        let mut lost = 0;
+        for lba in 0..SEGMENT_BLOCKS {
+            match volume.read(Lba(lba), 1).await {
+                Err(error) => {
+                    assert_eq!(error, BlockError::Unrecoverable { lba: Lba(lba) });
+                    lost += 1;
+                }
+                Ok(data) => assert_eq!(support::version_of(lba, &data[0]), 2),
+            }
+        }
+        assert_eq!(lost, 3);
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 3).await;
+        assert_holds(volume, SEGMENT_BLOCKS, 3).await;
+    });
+    live(&array, async |volume, _, _| assert_holds(volume, SEGMENT_BLOCKS, 3).await);
+    assert_hit(&[Mark::UnreadableBlockRebuilt, Mark::ScrubChunkByChunk, Mark::TooFewIntact]);
+    assert_hit(&[Mark::LostBlockMoved, Mark::LostBlockRefused]);
+}
+
+#[test]
+fn a_leftover_is_scanned_around_unreadable_blocks() {
+    let array = array(12);
+    let zone = live(&array, async |volume, _, _| {
+        put_all(volume, 18, 1).await;
+        ZoneId(volume.segments()[0].zones[1].unwrap())
+    });
+    array.drives[1].set_unreadable(ZoneAddress::new(zone, 2), BlockCount(1));
+    live(&array, async |volume, _, _| assert_holds(volume, 18, 1).await);
+    assert_hit(&[Mark::ScanChunkByChunk, Mark::ChunkEntriesRebuilt]);
+}
+
+#[test]
+fn zones_that_cannot_be_reset_stay_known_as_dead() {
+    let array = array(13);
+    let reset = CommandKind::Manage(ZoneAction::Reset);
+    fail_once(&array, 0, reset, ZoneId(0));
+    live(&array, async |volume, _, handle| {
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
+        let zone = sealed_zones(volume, 0)[0];
+        fail_once(&array, 0, reset, zone);
+        fail_once(&array, 1, reset, zone);
+        fail_once(&array, 1, reset, zone);
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 2).await;
+        while volume.status().counters.segments_reclaimed == 0 {
+            handle.sleep(Nanos::from_millis(1)).await;
+        }
+    });
+    for _ in 0..2 {
+        live(&array, async |volume, _, _| assert_holds(volume, SEGMENT_BLOCKS, 2).await);
+    }
+    assert_hit(&[Mark::SuperblockZoneNotReset, Mark::SuperblockZoneResetLate]);
+    assert_hit(&[Mark::ZoneNotReset, Mark::DeadSegmentResetAgain, Mark::DeadZoneNotReset]);
+    assert_hit(&[Mark::PartialResetFinished]);
+}
+
+#[test]
+fn zones_that_nobody_accounts_for_are_left_alone() {
+    let array = array(14);
+    let executor = executor();
+    let device = array.drives[0].attach(&executor.handle());
+    let zeros = |blocks: u32| {
+        let oob = Bytes::from(vec![0; BlockCount(blocks).oob_bytes()]);
+        Payload::new(zero_blocks(BlockCount(blocks)), oob)
+    };
+    executor.run(device.write(ZoneAddress::new(ZoneId(8), 0), zeros(3), true)).unwrap();
+    executor.run(device.write(ZoneAddress::new(ZoneId(9), 0), zeros(1), true)).unwrap();
+    live(&array, async |volume, _, _| {
+        assert_eq!(volume.status().members[0].orphan_zones, 1);
+        put_all(volume, 9, 1).await;
+        assert_eq!(array.drives[0].zone(ZoneId(8)).write_pointer.0, 3);
+        assert_eq!(array.drives[0].zone(ZoneId(9)).write_pointer.0, 0);
+    });
+    assert_hit(&[Mark::OrphanZoneLeftAlone, Mark::HeaderlessZoneReset]);
+}
+
+#[test]
+fn a_zone_that_went_offline_and_a_drive_without_report_cost_nothing() {
+    let array = array(15);
+    let zone = live(&array, async |volume, _, handle| {
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
+        sealed_zones(volume, 2)[0]
+    });
+    array.drives[2].set_offline(zone);
+    live(&array, async |volume, _, handle| {
+        assert_holds(volume, SEGMENT_BLOCKS, 1).await;
+        settled(volume, handle).await;
+        assert_holds(volume, SEGMENT_BLOCKS, 1).await;
+    });
+    let second = Selector::next(CommandKind::Report).after(1);
+    array.drives[3].inject(second, FaultAction::Fail(Status::InternalError));
+    live(&array, async |volume, _, _| {
+        assert_eq!(volume.status().members[3].state, "failed");
+        assert_holds(volume, SEGMENT_BLOCKS, 1).await;
+    });
+    assert_hit(&[Mark::OfflineZoneLeftOut, Mark::ColumnLost, Mark::MemberWithoutReport]);
+}
+
+/// What was trimmed cannot be told any more, but nothing else is lost with it.
+#[test]
+fn a_trim_beyond_repair_takes_nothing_with_it() {
+    let array = array(16);
+    let zones = live(&array, async |volume, _, handle| {
+        put_all(volume, 9, 1).await;
+        volume.trim(Lba(0), 3, false).await.unwrap();
+        put_run(volume, handle, 9, 33, 1).await;
+        (0..4).map(|slot| sealed_zones(volume, slot)[0]).collect::<Vec<_>>()
+    });
+    // Each request made a stripe: that of the trim is the tenth.
+    for (drive, zone) in array.drives.iter().zip(zones) {
+        drive.set_unreadable(ZoneAddress::new(zone, 10), BlockCount(1));
+    }
+    live(&array, async |volume, _, _| {
+        for lba in 3..42 {
+            let data = volume.read(Lba(lba), 1).await.unwrap();
+            assert_eq!(support::version_of(lba, &data[0]), 1);
+        }
+    });
+    assert_hit(&[Mark::TombstoneUnreadable]);
+}
+
+#[test]
+fn a_volume_being_closed_takes_no_writes() {
+    live(&array(17), async |volume, _, _| {
+        volume.close().await.unwrap();
+        assert_eq!(put(volume, 0, 1).await, Err(BlockError::ShuttingDown));
+    });
+    assert_hit(&[Mark::RefusedAtClose]);
+}
+
+#[test]
+fn appends_stored_twice_or_answered_wrongly_do_no_harm() {
+    for fault in [FaultAction::AppendTwice, FaultAction::RepeatOffset] {
+        let array = Array::create(Shape::small(), &mut Random::new(18));
+        array.drives[0].inject(Selector::next(CommandKind::Append).after(1), fault);
+        live(&array, async |volume, _, _| {
+            put(volume, 0, 1).await.unwrap();
+            put(volume, 1, 1).await.unwrap();
+        });
+        live(&array, async |volume, _, handle| {
+            assert_holds(volume, 2, 1).await;
+            put_run(volume, handle, 0, SEGMENT_BLOCKS, 2).await;
+        });
+        live(&array, async |volume, _, _| assert_holds(volume, SEGMENT_BLOCKS, 2).await);
+    }
+    assert_hit(&[Mark::StripeTwice, Mark::ChunkMisplaced, Mark::StripeElsewhere]);
+}
+
+#[test]
+fn parity_that_does_not_match_is_found_and_healed() {
+    let array = array(19);
+    live(&array, async |volume, _, handle| {
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
+        // The parity of the first stripe is on the last column.
+        let at = ZoneAddress::new(sealed_zones(volume, 3)[0], 1);
+        forge_parity(&array, at);
+        assert_eq!(volume.scrub().await.unwrap().parity_mismatches, 1);
+        let again = volume.scrub().await.unwrap();
+        assert_eq!((again.damaged, again.parity_mismatches), (0, 0));
+        assert_holds(volume, SEGMENT_BLOCKS, 1).await;
+    });
+    assert_hit(&[Mark::ScrubFoundParity]);
+}
+
+/// Changes a parity block and makes everything beside it right.
+fn forge_parity(array: &Array, at: ZoneAddress) {
+    let executor = executor();
+    let copy = array.drives[3].fork(Immediate);
+    let records = executor.run(read_records(&*copy.attach(&executor.handle()))).unwrap();
+    let seed = Seed::of(records.newest().unwrap().config.array);
+    let stored = array.drives[3].peek(at, BlockCount(1));
+    let mut data = stored.block(0).to_vec();
+    data[77] ^= 1;
+    let oob = Oob::parse(&stored.block_oob(0)).unwrap().encode(seed, &data, false);
+    let forged = Payload::new(Bytes::from(data), Bytes::copy_from_slice(&oob));
+    array.drives[3].overwrite(at, &forged);
+}
+
+#[test]
+fn superblock_records_that_cannot_be_read_are_passed_over() {
+    let array = array(20);
+    live(&array, async |volume, _, _| put_all(volume, 9, 1).await);
+    for zone in [ZoneId(0), ZoneId(1)] {
+        array.drives[1].set_unreadable(ZoneAddress::new(zone, 0), BlockCount(1));
+    }
+    live(&array, async |volume, report, _| {
+        assert_eq!(roles(report)[1], member(1));
+        assert_holds(volume, 9, 1).await;
+    });
+    assert_hit(&[Mark::RecordsReadOneByOne, Mark::DamagedRecordSkipped]);
+}
+
+#[test]
+fn a_member_that_fails_while_another_is_evicted_is_evicted_next() {
+    let array = shaped(Shape { data: 3, parity: 2, ..Shape::small() }, 21);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, 9, 1).await;
+        for zone in [ZoneId(0), ZoneId(1)] {
+            let records = Selector::next(CommandKind::Write).in_zone(zone);
+            array.drives[0].inject(records, FaultAction::Slow(Nanos::from_millis(5)));
+        }
+        let lose = async {
+            handle.sleep(Nanos::from_millis(1)).await;
+            volume.drive_lost(3, "for the test").unwrap();
+        };
+        let (failed, ()) = futures_util::future::join(volume.fail(4), lose).await;
+        failed.unwrap();
+        put_all(volume, 9, 2).await;
+    });
+    live(&array, async |volume, report, _| {
+        for slot in [3, 4] {
+            assert_eq!(roles(report)[slot], DriveRole::Stale { slot: Column::of(slot) });
+        }
+        assert_holds(volume, 9, 2).await;
+    });
+    assert_hit(&[Mark::FailedDuringRecord, Mark::NewEpoch, Mark::StaleMemberLeftOut]);
+}
