@@ -17,6 +17,11 @@ use crate::mutants::{Mutant, mutant};
 /// Segment numbers reserved on media at a time.
 pub(super) const SEGMENT_STEP: u64 = 64;
 
+/// Zones of a member that become active beside those counted when a segment is opened: its own, one
+/// that the other stream opens and one that a rebuild fills meanwhile, and both superblock zones,
+/// which the next start needs to go over from one to the other, with whatever is active by then.
+const ACTIVE_MARGIN: u32 = 5;
+
 /// Opens a segment for a stream; if that fails the state says why and the writer decides again.
 pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
     if !raise_ceilings(core).await {
@@ -94,7 +99,7 @@ async fn make_room_for_active_zones(core: &Rc<Core>) {
         let state = core.state.borrow();
         let tight = state.members.iter().any(|member| {
             let limit = member.device.as_ref().and_then(|device| device.geometry().max_active);
-            limit.is_some_and(|limit| member.active_zones + 2 > limit)
+            limit.is_some_and(|limit| member.active_zones + ACTIVE_MARGIN > limit)
         });
         if !tight {
             return;
