@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
-    BlockCount, Geometry, GeometryError, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
-    ZoneOffset, ZoneSet, ZoneState,
+    BlockCount, ChangedZones, Geometry, GeometryError, ReportOptions, Status, ZoneAction,
+    ZoneAddress, ZoneAttributes, ZoneId, ZoneOffset, ZoneReport, ZoneSet, ZoneState,
 };
 
 use crate::{Damage, DriveCounters, FaultAction, FaultPlan, Request};
@@ -37,14 +37,23 @@ pub enum Work {
         at: ZoneAddress,
         /// How many to return.
         blocks: BlockCount,
-        /// How many of them, from the first on, are below the write pointer; zeros follow.
+        /// How many of them, from the first on, may be written; zeros follow.
         written: BlockCount,
         /// What to do to the blocks on their way.
         damage: Option<Damage>,
         /// What has happened to the first of them where it is stored.
         rot: Option<Damage>,
     },
-    /// Store blocks at the zone's former write pointer.
+    /// Return blocks of several zones, as one payload.
+    ReadAcross {
+        /// What of each zone, in order.
+        parts: Vec<ZonePart>,
+        /// What to do to the blocks on their way.
+        damage: Option<Damage>,
+        /// What has happened to the first of them where it is stored.
+        rot: Option<Damage>,
+    },
+    /// Store blocks at the zone's former write pointer, or in its random write area.
     Write {
         /// Where they go.
         at: ZoneAddress,
@@ -56,18 +65,42 @@ pub enum Work {
         reply: ZoneAddress,
         /// Whether completion promises durability of the zone up to the command's end.
         fua: bool,
+        /// Whether the blocks go into the zone's random write area, possibly over others. What the
+        /// write pointer has passed then is committed.
+        area: bool,
     },
     /// Drop every block of the zone.
     Reset(ZoneId),
-    /// Only the state of the zone changed.
+    /// Drop every block of several zones.
+    ResetAll(Vec<ZoneId>),
+    /// Only the state of the zone changed. If the zone has, or had, a random write area, what the
+    /// write pointer has passed is committed.
     ZoneChanged(ZoneId),
+    /// The same for several zones.
+    ZonesChanged(Vec<ZoneId>),
+    /// The zone became closed, with the command's extension of its descriptor, which has to be
+    /// [stored](ZoneSet::store_extension).
+    Extended(ZoneId),
     /// Answer with this report.
-    Report(Vec<ZoneInfo>),
+    Report(ZoneReport),
+    /// Answer with this list.
+    Changed(ChangedZones),
     /// Make completed writes durable.
     Flush {
         /// Whether to do it really.
         effective: bool,
     },
+}
+
+/// The part of a read that is in one zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZonePart {
+    /// The first block.
+    pub at: ZoneAddress,
+    /// How many to return.
+    pub blocks: BlockCount,
+    /// How many of them, from the first on, may be written; zeros follow.
+    pub written: BlockCount,
 }
 
 /// What really happens to the blocks of a write.
@@ -308,8 +341,9 @@ impl Controller {
             Request::Read { at, blocks } => self.read(at, blocks, fault),
             Request::Write { at, blocks, fua } => {
                 let blocks = taken(blocks, fault);
+                let area = self.has_area(at.zone);
                 self.zones.write(at, blocks)?;
-                Ok(Work::Write { at, blocks, placement: placement(fault), reply: at, fua })
+                Ok(Work::Write { at, blocks, placement: placement(fault), reply: at, fua, area })
             }
             Request::Append { zone, blocks, fua } => self.append(zone, blocks, fua, fault),
             Request::Manage { zone, .. } if fault == Some(FaultAction::Lost) => {
@@ -323,15 +357,32 @@ impl Controller {
                 if action != ZoneAction::Reset {
                     return Ok(Work::ZoneChanged(zone));
                 }
-                self.unreadable.retain(|at| at.zone != zone);
-                self.appended.remove(&zone);
+                self.forget(zone);
                 Ok(Work::Reset(zone))
             }
-            Request::Report { first, count } => self.report(first, count, fault),
+            Request::ManageAll { action: ZoneAction::Reset } => self.reset_all(),
+            Request::ManageAll { action } => self.zones.manage_all(action).map(Work::ZonesChanged),
+            Request::SetExtension { zone, bytes } => {
+                self.zones.extend(zone, bytes)?;
+                Ok(Work::Extended(zone))
+            }
+            Request::Report { first, count, options } => self.report(first, count, options, fault),
+            Request::ChangedZones => Ok(Work::Changed(self.zones.take_changed())),
             Request::Flush => {
                 Ok(Work::Flush { effective: fault != Some(FaultAction::Ineffective) })
             }
         }
+    }
+
+    /// Resets every zone that can be. The worn ones are none of these any more when their erases
+    /// were counted; the list of changed zones has them.
+    fn reset_all(&mut self) -> Result<Work, Status> {
+        for zone in (0..self.zones.geometry().zones).map(ZoneId) {
+            let _ = self.erase(zone);
+        }
+        let zones = self.zones.manage_all(ZoneAction::Reset)?;
+        zones.iter().for_each(|zone| self.forget(*zone));
+        Ok(Work::ResetAll(zones))
     }
 
     /// Counts the erases of a reset that is about to happen. A worn zone changes its state instead.
@@ -357,20 +408,41 @@ impl Controller {
         blocks: BlockCount,
         fault: Option<FaultAction>,
     ) -> Result<Work, Status> {
-        let written = self.zones.read(at, blocks)?;
-        if fault == Some(FaultAction::Unreadable) {
-            self.set_unreadable(at, blocks);
-        }
-        let end = ZoneAddress { zone: at.zone, offset: at.offset.plus(blocks) };
-        if self.unreadable.range(at..end).next().is_some() {
-            return Err(Status::UnrecoveredRead);
+        self.zones.read(at, blocks)?;
+        for (at, blocks) in self.zones.parts(at, blocks) {
+            if fault == Some(FaultAction::Unreadable) {
+                self.set_unreadable(at, blocks);
+            }
+            let end = ZoneAddress { zone: at.zone, offset: at.offset.plus(blocks) };
+            if self.unreadable.range(at..end).next().is_some() {
+                return Err(Status::UnrecoveredRead);
+            }
         }
         let (damage, rot) = match fault {
             Some(FaultAction::Garble(damage)) => (Some(damage), None),
             Some(FaultAction::Rot(damage)) => (None, Some(damage)),
             _ => (None, None),
         };
-        Ok(Work::Read { at, blocks, written, damage, rot })
+        let end = u64::from(at.offset.0) + u64::from(blocks.0);
+        if end <= u64::from(self.zones.geometry().zone_size.0) {
+            let written = self.zones.written_of(at, blocks);
+            return Ok(Work::Read { at, blocks, written, damage, rot });
+        }
+        let part =
+            |(at, blocks)| ZonePart { at, blocks, written: self.zones.written_of(at, blocks) };
+        let parts = self.zones.parts(at, blocks).map(part).collect();
+        Ok(Work::ReadAcross { parts, damage, rot })
+    }
+
+    fn has_area(&self, zone: ZoneId) -> bool {
+        zone.0 < self.zones.geometry().zones
+            && self.zones.record(zone).attributes.contains(ZoneAttributes::RANDOM_WRITES)
+    }
+
+    /// The zone was reset.
+    fn forget(&mut self, zone: ZoneId) {
+        self.unreadable.retain(|at| at.zone != zone);
+        self.appended.remove(&zone);
     }
 
     fn append(
@@ -392,18 +464,19 @@ impl Controller {
             Some(FaultAction::RepeatOffset) => reply.offset = before.unwrap_or(offset),
             _ => {}
         }
-        Ok(Work::Write { at, blocks, placement, reply, fua })
+        Ok(Work::Write { at, blocks, placement, reply, fua, area: false })
     }
 
     fn report(
         &self,
         first: ZoneId,
         count: u32,
+        options: ReportOptions,
         fault: Option<FaultAction>,
     ) -> Result<Work, Status> {
-        let mut report = self.zones.report(first, count)?;
+        let mut report = self.zones.report(first, count, options)?;
         if let Some(FaultAction::Misreport(lie)) = fault
-            && let Some(info) = report.iter_mut().find(|info| info.zone == lie.zone)
+            && let Some(info) = report.zones.iter_mut().find(|info| info.zone == lie.zone)
         {
             info.write_pointer = lie.offset;
         }

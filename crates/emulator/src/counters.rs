@@ -17,11 +17,11 @@ pub struct DriveCounters {
     pub written_blocks: u64,
     /// Flushes, effective or not.
     pub flushes: u64,
-    /// Resets that were carried out.
+    /// Zones that were reset.
     pub resets: u64,
-    /// Other zone management commands.
+    /// Zones that were managed otherwise.
     pub zone_changes: u64,
-    /// Zone reports.
+    /// Zone reports and lists of changed zones.
     pub reports: u64,
     /// Commands answered with an error.
     pub failures: u64,
@@ -48,13 +48,20 @@ impl DriveCounters {
                 self.reads += 1;
                 self.read_blocks += u64::from(blocks.0);
             }
+            Work::ReadAcross { parts, .. } => {
+                self.reads += 1;
+                let blocks = parts.iter().map(|part| u64::from(part.blocks.0));
+                self.read_blocks += blocks.sum::<u64>();
+            }
             Work::Write { blocks, placement, .. } => {
                 self.writes += 1;
                 self.written_blocks += u64::from(blocks.0) * placement.copies();
             }
             Work::Reset(_) => self.resets += 1,
-            Work::ZoneChanged(_) => self.zone_changes += 1,
-            Work::Report(_) => self.reports += 1,
+            Work::ResetAll(zones) => self.resets += zones.len() as u64,
+            Work::ZoneChanged(_) | Work::Extended(_) => self.zone_changes += 1,
+            Work::ZonesChanged(zones) => self.zone_changes += zones.len() as u64,
+            Work::Report(_) | Work::Changed(_) => self.reports += 1,
             Work::Flush { .. } => self.flushes += 1,
         }
     }

@@ -136,11 +136,13 @@ pub enum FaultAction {
 impl FaultAction {
     /// Whether commands of this kind can suffer from the fault.
     const fn affects(self, kind: CommandKind) -> bool {
-        use CommandKind::{Append, Flush, Manage, Read, Report, Write};
+        use CommandKind::{Append, Flush, Manage, ManageAll, Read, Report, Write};
         match self {
             Self::Fail(_) | Self::FailApplied(_) | Self::Gone => true,
             Self::Slow(_) | Self::SlowDrive(_) => true,
-            Self::ReadOnly | Self::Offline => !matches!(kind, Report | Flush),
+            Self::ReadOnly | Self::Offline => {
+                !matches!(kind, ManageAll(_) | Report | CommandKind::ChangedZones | Flush)
+            }
             Self::Unreadable | Self::Rot(_) => matches!(kind, Read),
             Self::Garble(_) => matches!(kind, Read | Write | Append),
             Self::Lost => matches!(kind, Write | Append | Manage(_)),
@@ -247,7 +249,12 @@ fn touched(request: &Request, write_pointer: ZoneOffset) -> Option<Range<u32>> {
     let (start, blocks) = match request {
         Request::Read { at, blocks } | Request::Write { at, blocks, .. } => (at.offset, *blocks),
         Request::Append { blocks, .. } => (write_pointer, *blocks),
-        Request::Manage { .. } | Request::Report { .. } | Request::Flush => return None,
+        Request::Manage { .. }
+        | Request::ManageAll { .. }
+        | Request::SetExtension { .. }
+        | Request::Report { .. }
+        | Request::ChangedZones
+        | Request::Flush => return None,
     };
     Some(start.0..start.0.saturating_add(blocks.0))
 }

@@ -8,6 +8,7 @@
 //!
 //! Everything is deterministic: the same calls with the same seeds give the same history.
 
+mod areas;
 mod cache;
 mod controller;
 mod conventional;
@@ -24,7 +25,7 @@ mod request;
 pub mod timing;
 mod wear;
 
-pub use controller::{Admission, Controller, Placement, Work};
+pub use controller::{Admission, Controller, Placement, Work, ZonePart};
 pub use conventional::{
     CollectConfig, ConventionalConfig, ConventionalCounters, ConventionalDevice, ConventionalDrive,
     ConventionalError, ManageTimes, ReadTimes, StreamId, WriteTimes,

@@ -9,14 +9,16 @@
 //! | .. +T | zone records with odd sequence numbers |
 //! | .. +4096 | version 2: unreadable blocks |
 //! | .. +W | version 2, where erases are counted: the wear of each zone |
+//! | .. +E | the extensions of the zones' descriptors, if the drive has them |
 //! | then, per zone | capacity x 4096 bytes of data, then capacity x 64 bytes of metadata |
 //!
-//! T, W and each metadata area are rounded up to 4096 bytes, so that data blocks are aligned. A
+//! T, W, E and each metadata area are rounded up to 4096 bytes, so that data blocks are aligned. A
 //! contiguous write is one run of data and one of metadata; a reset punches one hole.
 //!
 //! Fault model: any part of the file may be hostile, cut off or torn. A record is updated by one
 //! write of the copy that is not the current one, so that a torn update leaves the former record;
-//! the copies are in different 4 KiB sectors. Nothing is allocated by a number read from the file
+//! the copies are in different 4 KiB sectors. A descriptor extension is written before the record that
+//! says that the zone has one, and never while it has one. Nothing is allocated by a number read from the file
 //! before it was checked.
 
 use std::ops::Range;
@@ -44,6 +46,9 @@ pub const ZONES_MAX: u32 = 1 << 20;
 /// The most erase blocks that a drive file can count, over all zones: 64 MiB of counts.
 pub const ERASE_BLOCKS_MAX: u64 = 1 << 24;
 
+/// The most bytes of zone descriptor extensions: they are kept in memory.
+pub const EXTENSIONS_BYTES_MAX: u64 = 64 << 20;
+
 /// Where everything is in the file of one drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveLayout {
@@ -52,6 +57,7 @@ pub struct DriveLayout {
     extension: Option<Extension>,
     table_bytes: u64,
     wear_table_bytes: u64,
+    extensions_bytes: u64,
     zone_bytes: u64,
     file_bytes: u64,
 }
@@ -86,6 +92,10 @@ impl DriveLayout {
         extension: Option<Extension>,
     ) -> Result<Self, FormatError> {
         geometry.validate()?;
+        if geometry.zrwa.is_some() {
+            return Err(FormatError::RandomWriteAreas);
+        }
+        let extension = extension.or_else(|| beyond_version_1(&geometry).then(Extension::default));
         let (zones, capacity) = (geometry.zones, geometry.zone_capacity);
         let metadata = if has_oob(&geometry) { capacity.oob_bytes() } else { 0 };
         let zone_bytes = (capacity.data_bytes() + metadata.next_multiple_of(BLOCK_BYTES)) as u64;
@@ -94,7 +104,13 @@ impl DriveLayout {
         let wear_table_bytes =
             wear.map_or(Ok(0), |wear| extension::wear_table_bytes(&wear, &geometry))?;
         let defects = if extension.is_some() { BLOCK_BYTES as u64 } else { 0 };
-        let front = HEADER_BYTES as u64 + 2 * table_bytes + defects + wear_table_bytes;
+        let bytes = geometry.descriptor_extension_bytes;
+        let extensions_bytes = whole_blocks(u64::from(zones) * u64::from(bytes));
+        if zones <= ZONES_MAX && extensions_bytes > EXTENSIONS_BYTES_MAX {
+            return Err(FormatError::ExtensionsTooLarge { zones, bytes });
+        }
+        let tables = 2 * table_bytes + defects + wear_table_bytes + extensions_bytes;
+        let front = HEADER_BYTES as u64 + tables;
         let file_bytes = u64::from(zones)
             .checked_mul(zone_bytes)
             .and_then(|bytes| bytes.checked_add(front))
@@ -106,6 +122,7 @@ impl DriveLayout {
             extension,
             table_bytes,
             wear_table_bytes,
+            extensions_bytes,
             zone_bytes,
             file_bytes,
         })
@@ -159,6 +176,25 @@ impl DriveLayout {
         assert!(index < 2, "two record tables, no table {index}");
         let start = HEADER_BYTES as u64 + index * self.table_bytes;
         start..start + self.table_bytes
+    }
+
+    /// The bytes of all extensions of zone descriptors, padding included.
+    #[must_use]
+    pub fn descriptor_extensions(&self) -> Range<u64> {
+        let start = self.wear_table().end;
+        start..start + self.extensions_bytes
+    }
+
+    /// The bytes of the extension of a zone's descriptor.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    #[must_use]
+    pub fn descriptor_extension(&self, zone: ZoneId) -> Range<u64> {
+        self.check(zone);
+        let bytes = u64::from(self.geometry.descriptor_extension_bytes);
+        let start = self.descriptor_extensions().start + u64::from(zone.0) * bytes;
+        start..start + bytes
     }
 
     /// Where the record of a zone with a sequence number belongs.
@@ -222,7 +258,7 @@ impl DriveLayout {
     #[must_use]
     pub fn zone(&self, zone: ZoneId) -> Range<u64> {
         self.check(zone);
-        let start = self.wear_table().end + u64::from(zone.0) * self.zone_bytes;
+        let start = self.descriptor_extensions().end + u64::from(zone.0) * self.zone_bytes;
         start..start + self.zone_bytes
     }
 
@@ -259,6 +295,13 @@ impl DriveLayout {
 
 fn has_oob(geometry: &Geometry) -> bool {
     geometry.oob != OobKind::None
+}
+
+/// Whether a header of version 1 cannot tell the geometry.
+fn beyond_version_1(geometry: &Geometry) -> bool {
+    geometry.descriptor_extension_bytes > 0
+        || geometry.reads_across_zones
+        || geometry.unwritten_read_error
 }
 
 fn whole_blocks(bytes: u64) -> u64 {

@@ -155,7 +155,7 @@ impl RamDrive {
     /// If there is no such zone.
     #[must_use]
     pub fn peek(&self, at: ZoneAddress, blocks: BlockCount) -> Payload {
-        self.shared.core.borrow().media.read(at, blocks)
+        self.shared.core.borrow().read(at, blocks)
     }
 
     /// Bytes of memory that the stored blocks take, those shared with buffers and forks included.

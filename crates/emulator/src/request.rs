@@ -1,6 +1,6 @@
 //! Commands without their data, which is all that deciding about them takes.
 
-use zoneweave_zoned::{BlockCount, Command, ZoneAction, ZoneAddress, ZoneId};
+use zoneweave_zoned::{BlockCount, Command, ReportOptions, ZoneAction, ZoneAddress, ZoneId};
 
 /// The header of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Request {
         /// How many.
         blocks: BlockCount,
     },
-    /// Write at the write pointer.
+    /// Write at the write pointer, or in the zone's random write area.
     Write {
         /// The first block.
         at: ZoneAddress,
@@ -37,13 +37,29 @@ pub enum Request {
         /// The change.
         action: ZoneAction,
     },
+    /// Change the state of every zone that the action is for.
+    ManageAll {
+        /// The change.
+        action: ZoneAction,
+    },
+    /// Set the extension of a zone's descriptor.
+    SetExtension {
+        /// The zone.
+        zone: ZoneId,
+        /// The length of the extension.
+        bytes: usize,
+    },
     /// Report zones.
     Report {
         /// The first zone.
         first: ZoneId,
         /// At most that many.
         count: u32,
+        /// Which of them, and what else.
+        options: ReportOptions,
     },
+    /// Tell which zones changed otherwise than by commands.
+    ChangedZones,
     /// Make everything completed durable.
     Flush,
 }
@@ -57,10 +73,16 @@ pub enum CommandKind {
     Write,
     /// A zone append.
     Append,
-    /// Any zone management command.
+    /// Any zone management command to one zone.
     Manage(ZoneAction),
+    /// Any to all zones.
+    ManageAll(ZoneAction),
+    /// The setting of a descriptor extension.
+    SetExtension,
     /// A zone report.
     Report,
+    /// The list of changed zones.
+    ChangedZones,
     /// A flush.
     Flush,
 }
@@ -74,7 +96,10 @@ impl Request {
             Self::Write { .. } => CommandKind::Write,
             Self::Append { .. } => CommandKind::Append,
             Self::Manage { action, .. } => CommandKind::Manage(*action),
+            Self::ManageAll { action } => CommandKind::ManageAll(*action),
+            Self::SetExtension { .. } => CommandKind::SetExtension,
             Self::Report { .. } => CommandKind::Report,
+            Self::ChangedZones => CommandKind::ChangedZones,
             Self::Flush => CommandKind::Flush,
         }
     }
@@ -84,8 +109,10 @@ impl Request {
     pub const fn zone(&self) -> Option<ZoneId> {
         match self {
             Self::Read { at, .. } | Self::Write { at, .. } => Some(at.zone),
-            Self::Append { zone, .. } | Self::Manage { zone, .. } => Some(*zone),
-            Self::Report { .. } | Self::Flush => None,
+            Self::Append { zone, .. }
+            | Self::Manage { zone, .. }
+            | Self::SetExtension { zone, .. } => Some(*zone),
+            Self::ManageAll { .. } | Self::Report { .. } | Self::ChangedZones | Self::Flush => None,
         }
     }
 }
@@ -101,7 +128,14 @@ impl From<&Command> for Request {
                 Self::Append { zone: *zone, blocks: payload.blocks(), fua: *fua }
             }
             Command::Manage { zone, action } => Self::Manage { zone: *zone, action: *action },
-            Command::Report { first, count } => Self::Report { first: *first, count: *count },
+            Command::ManageAll { action } => Self::ManageAll { action: *action },
+            Command::SetExtension { zone, extension } => {
+                Self::SetExtension { zone: *zone, bytes: extension.len() }
+            }
+            Command::Report { first, count, options } => {
+                Self::Report { first: *first, count: *count, options: *options }
+            }
+            Command::ChangedZones => Self::ChangedZones,
             Command::Flush => Self::Flush,
         }
     }

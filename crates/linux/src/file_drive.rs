@@ -31,17 +31,20 @@ mod zone_queue;
 use std::path::Path;
 use std::rc::Rc;
 
-use zoneweave_emulator::{Controller, DriveCounters, Request, WearReport, WearSettings, Work};
+use futures_util::future::{join, join_all};
+use zoneweave_emulator::{
+    Controller, DriveCounters, Request, WearReport, WearSettings, Work, ZonePart,
+};
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{
-    BlockCount, Command, Completion, Geometry, Reply, Status, ZoneAction, ZoneInfo, ZonedDevice,
-    completion,
+    BlockCount, Command, Completion, Geometry, Reply, ReportOptions, Status, ZoneAction, ZoneId,
+    ZoneInfo, ZonedDevice, completion,
 };
 
 use crate::Ring;
 pub use error::{DriveFailure, FileDriveError};
 use file::{Access, OpenFile};
-use tasks::Drive;
+use tasks::{Before, Drive};
 use zone_queue::Kind;
 
 /// A drive in a file.
@@ -117,8 +120,9 @@ impl FileDrive {
             geometry: zones.geometry().clone(),
             uuid: layout.uuid(),
             zones: zones
-                .report(zoneweave_zoned::ZoneId(0), zones.geometry().zones)
-                .unwrap_or_default(),
+                .report(ZoneId(0), zones.geometry().zones, ReportOptions::default())
+                .unwrap_or_default()
+                .zones,
         })
     }
 
@@ -166,45 +170,83 @@ impl FileDrive {
     }
 
     /// Starts a command that the controller admitted.
-    fn perform(&self, work: Work, command: Command, admitted: tasks::Admitted) -> Completion {
+    fn perform(&self, work: Work, command: Command, before: &Before) -> Completion {
         let drive = self.drive.clone();
+        let durable = !is_passing(&command);
         match (work, command) {
             (Work::Report(report), _) => Completion::ready(Ok(Reply::Zones(report))),
+            (Work::Changed(zones), _) => Completion::ready(Ok(Reply::Changed(zones))),
             (Work::Read { at, blocks, written, .. }, _) => {
                 let latest = drive.in_the_way_of_read(at, written);
                 self.spawn("drive read", drive.read(at, blocks, written, latest))
+            }
+            (Work::ReadAcross { parts, .. }, _) => {
+                let in_the_way = |part: &ZonePart| drive.in_the_way_of_read(part.at, part.written);
+                let parts = parts.into_iter().map(|part| (part, in_the_way(&part))).collect();
+                self.spawn("drive read", drive.read_across(parts))
             }
             (
                 Work::Write { at, reply, fua, .. },
                 Command::Write { payload, .. } | Command::Append { payload, .. },
             ) => {
-                let queued = drive.enqueue(at.zone, Kind::Write, admitted);
+                let queued = drive.enqueue(at.zone, Kind::Write, drive.admitted(at.zone, before));
                 self.spawn("drive write", async move {
                     drive.write(at, payload, fua, queued).await.map(|()| Reply::Written(reply))
                 })
             }
             (Work::Reset(zone), _) => {
-                let queued = drive.enqueue(zone, Kind::Reset, admitted);
+                let queued = drive.enqueue(zone, Kind::Reset, drive.admitted(zone, before));
                 self.spawn("drive reset", drive.reset(zone, queued))
             }
-            (Work::ZoneChanged(zone), command) => {
-                let queued = drive.enqueue(zone, Kind::State, admitted);
-                let durable = !matches!(
-                    command,
-                    Command::Manage { action: ZoneAction::Open | ZoneAction::Close, .. }
-                );
+            (Work::ResetAll(zones), _) => {
+                let enqueue =
+                    |zone, kind| (zone, drive.enqueue(zone, kind, drive.admitted(zone, before)));
+                // Zones that wore out over it are published as such.
+                let worn = |zone: &ZoneId| {
+                    !zones.contains(zone) && drive.admitted(*zone, before).is_change()
+                };
+                let every = (0..drive.geometry.zones).map(ZoneId);
+                let worn: Vec<_> =
+                    every.filter(worn).map(|zone| enqueue(zone, Kind::State)).collect();
+                let reset: Vec<_> = zones.iter().map(|zone| enqueue(*zone, Kind::Reset)).collect();
+                let worn =
+                    worn.into_iter().map(|(zone, one)| drive.clone().change(zone, true, one));
+                let worn = all(worn.collect());
+                let reset = reset.into_iter().map(|(zone, one)| drive.clone().reset(zone, one));
+                let reset = all(reset.collect());
+                self.spawn("drive resets", async move {
+                    let (worn, reset) = join(worn, reset).await;
+                    worn.and(reset)
+                })
+            }
+            (Work::ZoneChanged(zone), _) => {
+                let queued = drive.enqueue(zone, Kind::State, drive.admitted(zone, before));
                 self.spawn("drive zone change", drive.change(zone, durable, queued))
             }
+            (Work::ZonesChanged(zones), _) => {
+                let change = |zone| {
+                    let queued = drive.enqueue(zone, Kind::State, drive.admitted(zone, before));
+                    drive.clone().change(zone, durable, queued)
+                };
+                self.spawn("drive zone changes", all(zones.into_iter().map(change).collect()))
+            }
+            (Work::Extended(zone), Command::SetExtension { extension, .. }) => {
+                drive.keep_extension(zone, extension.clone());
+                let queued = drive.enqueue(zone, Kind::Write, drive.admitted(zone, before));
+                self.spawn("drive extension", drive.extend(zone, extension, queued))
+            }
             (Work::Flush { .. }, _) => self.spawn("drive flush", drive.flush()),
-            (Work::Nothing | Work::Write { .. }, _) => {
+            (Work::Nothing | Work::Write { .. } | Work::Extended(_), _) => {
                 Completion::ready(Err(Status::InternalError))
             }
         }
     }
 
     /// Answers a command that was refused; a zone that wore out over it is published as such.
-    fn refuse(&self, status: Status, request: &Request, admitted: tasks::Admitted) -> Completion {
-        let Some(zone) = request.zone().filter(|_| admitted.is_change()) else {
+    fn refuse(&self, status: Status, request: &Request, before: &Before) -> Completion {
+        let zone = request.zone().filter(|zone| zone.0 < self.drive.geometry.zones);
+        let changed = zone.map(|zone| (zone, self.drive.admitted(zone, before)));
+        let Some((zone, admitted)) = changed.filter(|(_, admitted)| admitted.is_change()) else {
             return Completion::ready(Err(status));
         };
         let queued = self.drive.enqueue(zone, Kind::State, admitted);
@@ -236,17 +278,35 @@ impl ZonedDevice for FileDrive {
 
     fn submit(&self, command: Command) -> Completion {
         let request = Request::from(&command);
-        let changes =
-            !matches!(request, Request::Read { .. } | Request::Report { .. } | Request::Flush);
+        let changes = !matches!(
+            request,
+            Request::Read { .. } | Request::Report { .. } | Request::ChangedZones | Request::Flush
+        );
         if changes && self.drive.access == Access::ReadOnly {
             return Completion::ready(Err(Status::ZoneReadOnly));
         }
-        let (admission, admitted) = self.drive.admit(&request);
+        let (admission, before) = self.drive.admit(&request);
         match admission.outcome {
-            Ok(()) => self.perform(admission.work, command, admitted),
-            Err(status) => self.refuse(status, &request, admitted),
+            Ok(()) => self.perform(admission.work, command, &before),
+            Err(status) => self.refuse(status, &request, &before),
         }
     }
+}
+
+/// Whether a zone management command does nothing that outlives a restart.
+fn is_passing(command: &Command) -> bool {
+    match command {
+        Command::Manage { action, .. } | Command::ManageAll { action } => {
+            matches!(action, ZoneAction::Open | ZoneAction::Close)
+        }
+        _ => false,
+    }
+}
+
+/// Waits for changes of several zones; the first that fails decides.
+async fn all(changes: Vec<impl Future<Output = Result<Reply, Status>>>) -> Result<Reply, Status> {
+    let outcomes = join_all(changes).await;
+    outcomes.into_iter().find(Result::is_err).unwrap_or(Ok(Reply::Done))
 }
 
 /// A controller over what an opened file tells.

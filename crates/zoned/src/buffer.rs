@@ -129,6 +129,17 @@ pub struct Payload {
 }
 
 impl Payload {
+    /// One payload of several: data one behind the other, and metadata likewise.
+    #[must_use]
+    pub fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let (mut data, mut oob) = (Vec::new(), Vec::new());
+        for part in parts {
+            data.extend(part.data);
+            oob.extend_from_slice(&part.oob);
+        }
+        Self { data, oob: oob.into() }
+    }
+
     /// A payload of one slice.
     #[must_use]
     pub fn new(data: Bytes, oob: Bytes) -> Self {

@@ -1,6 +1,11 @@
 //! Commands to a zoned drive and what comes back.
 
-use crate::{BlockCount, Payload, Status, ZoneAddress, ZoneId, ZoneInfo};
+use bytes::Bytes;
+
+use crate::{
+    BlockCount, ChangedZones, Payload, ReportOptions, Status, ZoneAddress, ZoneId, ZoneOffset,
+    ZoneReport,
+};
 
 /// What a zone management command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,12 +20,19 @@ pub enum ZoneAction {
     Reset,
     /// Take a read-only zone offline (5).
     Offline,
+    /// Open explicitly, with a random write area (3 with ZRWAA).
+    OpenWithZrwa,
+    /// Move the write pointer through the random write area (11h).
+    FlushZrwa {
+        /// The last block to be committed.
+        last: ZoneOffset,
+    },
 }
 
 /// One command. It owns its buffers until it completes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Read blocks; those above the write pointer read as zeros.
+    /// Read blocks; those never written read as zeros, unless the drive says otherwise.
     Read {
         /// The first block.
         at: ZoneAddress,
@@ -29,7 +41,7 @@ pub enum Command {
     },
     /// Write at the write pointer.
     Write {
-        /// The first block: must be the zone's write pointer.
+        /// The first block: must be the zone's write pointer, or in its random write area.
         at: ZoneAddress,
         /// Data and metadata.
         payload: Payload,
@@ -52,13 +64,29 @@ pub enum Command {
         /// The change.
         action: ZoneAction,
     },
+    /// Change the state of every zone that the action is for (NVMe Select All).
+    ManageAll {
+        /// The change.
+        action: ZoneAction,
+    },
+    /// Set the extension of an empty zone's descriptor, which makes the zone closed (10h).
+    SetExtension {
+        /// The zone.
+        zone: ZoneId,
+        /// As many bytes as the drive's extensions have.
+        extension: Bytes,
+    },
     /// Report zones from `first` on.
     Report {
         /// The first zone reported.
         first: ZoneId,
         /// At most that many.
         count: u32,
+        /// Which of them, and what else.
+        options: ReportOptions,
     },
+    /// Tell which zones changed otherwise than by commands, and forget it (log page BFh).
+    ChangedZones,
     /// Make everything completed so far durable.
     Flush,
 }
@@ -71,7 +99,9 @@ pub enum Reply {
     /// Where the blocks were written.
     Written(ZoneAddress),
     /// The zones asked for.
-    Zones(Vec<ZoneInfo>),
+    Zones(ZoneReport),
+    /// The zones that changed.
+    Changed(ChangedZones),
     /// Nothing to say.
     Done,
 }

@@ -4,11 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use zoneweave_runtime::{Receiver, Sender, oneshot};
 
 use crate::{
-    BlockCount, Command, Geometry, Outcome, Payload, Reply, Status, ZoneAction, ZoneAddress,
-    ZoneId, ZoneInfo,
+    BlockCount, ChangedZones, Command, Geometry, Outcome, Payload, Reply, ReportOptions, Status,
+    ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZoneReport,
 };
 
 /// A zoned drive.
@@ -108,6 +109,23 @@ pub trait ZonedDeviceExt: ZonedDevice {
         done(self.submit(Command::Manage { zone, action }))
     }
 
+    /// Changes the state of every zone that the action is for.
+    fn manage_all(
+        &self,
+        action: ZoneAction,
+    ) -> impl Future<Output = Result<(), Status>> + use<Self> {
+        done(self.submit(Command::ManageAll { action }))
+    }
+
+    /// Sets the extension of an empty zone's descriptor.
+    fn set_extension(
+        &self,
+        zone: ZoneId,
+        extension: Bytes,
+    ) -> impl Future<Output = Result<(), Status>> + use<Self> {
+        done(self.submit(Command::SetExtension { zone, extension }))
+    }
+
     /// Makes everything completed so far durable.
     fn flush(&self) -> impl Future<Output = Result<(), Status>> + use<Self> {
         done(self.submit(Command::Flush))
@@ -116,10 +134,35 @@ pub trait ZonedDeviceExt: ZonedDevice {
     /// Reports every zone.
     fn report(&self) -> impl Future<Output = Result<Vec<ZoneInfo>, Status>> + use<Self> {
         let zones = self.geometry().zones;
-        let completion = self.submit(Command::Report { first: ZoneId(0), count: zones });
+        let report = self.report_by(ZoneId(0), zones, ReportOptions::default());
+        async move {
+            let report = report.await?.zones;
+            if report.len() == zones as usize { Ok(report) } else { Err(Status::InternalError) }
+        }
+    }
+
+    /// Reports at most `count` zones from `first` on.
+    fn report_by(
+        &self,
+        first: ZoneId,
+        count: u32,
+        options: ReportOptions,
+    ) -> impl Future<Output = Result<ZoneReport, Status>> + use<Self> {
+        let completion = self.submit(Command::Report { first, count, options });
         async move {
             match completion.await? {
-                Reply::Zones(report) if report.len() == zones as usize => Ok(report),
+                Reply::Zones(report) if report.zones.len() <= count as usize => Ok(report),
+                _ => Err(Status::InternalError),
+            }
+        }
+    }
+
+    /// Tells which zones changed otherwise than by commands since this was last asked.
+    fn changed_zones(&self) -> impl Future<Output = Result<ChangedZones, Status>> + use<Self> {
+        let completion = self.submit(Command::ChangedZones);
+        async move {
+            match completion.await? {
+                Reply::Changed(changed) => Ok(changed),
                 _ => Err(Status::InternalError),
             }
         }

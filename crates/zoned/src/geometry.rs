@@ -1,8 +1,14 @@
-//! The shape of a drive and the state of its zones.
+//! The shape of a drive and what it can do beyond the core of the Zoned Namespace command set.
 
 use thiserror::Error;
 
-use crate::{BlockCount, ZoneId, ZoneOffset};
+use crate::BlockCount;
+
+/// The unit in which NVMe counts bytes of a zone descriptor extension.
+pub const EXTENSION_UNIT_BYTES: u32 = 64;
+
+/// The largest zone descriptor extension: NVMe counts its units in 8 bits.
+pub const EXTENSION_BYTES_MAX: u32 = EXTENSION_UNIT_BYTES * 255;
 
 /// Where a drive keeps metadata that belongs to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +42,30 @@ pub struct Geometry {
     pub max_transfer: BlockCount,
     /// Whether completed writes may be lost at power loss before a flush.
     pub volatile_cache: bool,
+    /// Bytes of the host's that the drive keeps beside each zone's descriptor: a multiple of 64,
+    /// at most [`EXTENSION_BYTES_MAX`]; zero if the drive has no descriptor extensions.
+    pub descriptor_extension_bytes: u32,
+    /// Whether a read may cross from one zone into the next (NVMe OZCS.RAZB).
+    pub reads_across_zones: bool,
+    /// Whether reading a block that was never written is an error, [`Status::Deallocated`], instead
+    /// of zeros (NVMe feature DULBE, switched on).
+    ///
+    /// [`Status::Deallocated`]: crate::Status::Deallocated
+    pub unwritten_read_error: bool,
+    /// Random write areas, if the drive has them.
+    pub zrwa: Option<ZrwaGeometry>,
+}
+
+/// The random write areas (ZRWA) of a drive: in a zone opened with one, the blocks from the write
+/// pointer on may be written in any order and again, until the write pointer passes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZrwaGeometry {
+    /// Blocks from the write pointer on that may be overwritten (NVMe ZRWASZ).
+    pub size: BlockCount,
+    /// The write pointer of such a zone moves in steps of this many blocks (NVMe ZRWAFG).
+    pub flush_granularity: BlockCount,
+    /// Zones that can have an area at once (NVMe NUMZRWA).
+    pub resources: u32,
 }
 
 /// A geometry that no drive can have.
@@ -66,6 +96,28 @@ pub enum GeometryError {
         /// Which limit.
         limit: &'static str,
     },
+    /// An extension that no descriptor can have.
+    #[error(
+        "zone descriptor extensions of {bytes} bytes: \
+             use a multiple of {EXTENSION_UNIT_BYTES}, at most {EXTENSION_BYTES_MAX}"
+    )]
+    ExtensionBytes {
+        /// Bytes asked for.
+        bytes: u32,
+    },
+    /// A flush of the random write area could not reach its end, or the zone's.
+    #[error(
+        "the random write area's flush granularity of {granularity} divides not both its size of \
+             {size} and the zone capacity of {capacity}: choose one that does"
+    )]
+    ZrwaGranularity {
+        /// The granularity asked for.
+        granularity: BlockCount,
+        /// The size of the area.
+        size: BlockCount,
+        /// The capacity of zones.
+        capacity: BlockCount,
+    },
 }
 
 impl Geometry {
@@ -83,6 +135,10 @@ impl Geometry {
             append_limit: BlockCount(32),
             max_transfer: BlockCount(256),
             volatile_cache: false,
+            descriptor_extension_bytes: 0,
+            reads_across_zones: false,
+            unwritten_read_error: false,
+            zrwa: None,
         }
     }
 
@@ -110,10 +166,14 @@ impl Geometry {
             ("the active-zone limit", self.max_active == Some(0)),
             ("the largest transfer", self.max_transfer.0 == 0),
         ];
-        match limits.iter().find(|(_, zero)| *zero) {
-            Some((limit, _)) => Err(GeometryError::ZeroLimit { limit }),
-            None => Ok(()),
+        if let Some((limit, _)) = limits.iter().find(|(_, zero)| *zero) {
+            return Err(GeometryError::ZeroLimit { limit });
         }
+        let bytes = self.descriptor_extension_bytes;
+        if bytes > EXTENSION_BYTES_MAX || !bytes.is_multiple_of(EXTENSION_UNIT_BYTES) {
+            return Err(GeometryError::ExtensionBytes { bytes });
+        }
+        self.zrwa.map_or(Ok(()), |zrwa| zrwa.validate(self.zone_capacity))
     }
 
     /// Blocks that can be written, over all zones.
@@ -123,51 +183,23 @@ impl Geometry {
     }
 }
 
-/// The state of a zone, with the values of the NVMe zone descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum ZoneState {
-    /// ZSE: nothing written since the last reset.
-    Empty = 0x1,
-    /// ZSIO: opened by a write.
-    ImplicitlyOpen = 0x2,
-    /// ZSEO: opened by the host.
-    ExplicitlyOpen = 0x3,
-    /// ZSC: partly written, holding an active but no open resource.
-    Closed = 0x4,
-    /// ZSRO: no writes any more.
-    ReadOnly = 0xD,
-    /// ZSF: written to capacity, or finished.
-    Full = 0xE,
-    /// ZSO: neither reads nor writes any more.
-    Offline = 0xF,
-}
-
-impl ZoneState {
-    /// Whether the zone counts against the open-zone limit.
-    #[must_use]
-    pub const fn is_open(self) -> bool {
-        matches!(self, Self::ImplicitlyOpen | Self::ExplicitlyOpen)
+impl ZrwaGeometry {
+    /// Checks the areas of a drive whose zones have this capacity.
+    fn validate(&self, capacity: BlockCount) -> Result<(), GeometryError> {
+        let Self { size, flush_granularity: granularity, resources } = *self;
+        let limits = [
+            ("the size of the random write area", size.0 == 0),
+            ("the flush granularity of the random write area", granularity.0 == 0),
+            ("the number of random write areas", resources == 0),
+        ];
+        if let Some((limit, _)) = limits.iter().find(|(_, zero)| *zero) {
+            return Err(GeometryError::ZeroLimit { limit });
+        }
+        let fits = |blocks: BlockCount| blocks.0.is_multiple_of(granularity.0);
+        if fits(size) && fits(capacity) {
+            Ok(())
+        } else {
+            Err(GeometryError::ZrwaGranularity { granularity, size, capacity })
+        }
     }
-
-    /// Whether the zone counts against the active-zone limit.
-    #[must_use]
-    pub const fn is_active(self) -> bool {
-        self.is_open() || matches!(self, Self::Closed)
-    }
-}
-
-/// One entry of a zone report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZoneInfo {
-    /// Which zone.
-    pub zone: ZoneId,
-    /// Its state.
-    pub state: ZoneState,
-    /// The next block to be written. For full zones: the capacity, or where a finish cut it off.
-    pub write_pointer: ZoneOffset,
-    /// Blocks that can be written.
-    pub capacity: BlockCount,
-    /// Times the zone was reset, where the drive tells.
-    pub resets: u64,
 }

@@ -10,8 +10,10 @@ mod buffer;
 mod command;
 mod device;
 mod geometry;
+mod report;
 mod state;
 mod status;
+mod zone;
 
 pub use address::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneAddress, ZoneId, ZoneOffset};
 pub use block::{
@@ -21,6 +23,10 @@ pub use block::{
 pub use buffer::{AlignedBuffer, Payload, zero_blocks};
 pub use command::{Command, Outcome, Reply, ZoneAction};
 pub use device::{Completion, Responder, ZonedDevice, ZonedDeviceExt, completion};
-pub use geometry::{Geometry, GeometryError, OobKind, ZoneInfo, ZoneState};
-pub use state::{ImportError, ZoneRecord, ZoneSet};
+pub use geometry::{
+    EXTENSION_BYTES_MAX, EXTENSION_UNIT_BYTES, Geometry, GeometryError, OobKind, ZrwaGeometry,
+};
+pub use report::{DESCRIPTOR_BYTES, ReportOptions, ZoneDescriptor, ZoneFilter, ZoneReport};
+pub use state::{CHANGED_ZONES_MAX, ChangedZones, ImportError, ZoneRecord, ZoneSet};
 pub use status::Status;
+pub use zone::{ZoneAttributes, ZoneInfo, ZoneState};

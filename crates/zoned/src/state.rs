@@ -4,78 +4,40 @@
 //! zone is closed to make room for another. Emulated drives run on it, and host code that mirrors
 //! a drive can too. Statuses and the order of checks are those of the NVMe Zoned Namespace command
 //! set; where it leaves the order open, those of QEMU's `hw/nvme` (transfer size, LBA range, append
-//! size, zone state, write pointer, zone boundary, active limit, open limit).
+//! size, random write area, zone state, write pointer, zone boundary, active limit, open limit,
+//! free random write areas).
 //!
 //! Invariants: a refused command changes nothing. The open and active limits hold after every
-//! step. `Empty` means a write pointer of zero; a zone that is open or closed has room left.
+//! step, as does that of random write areas. `Empty` means a write pointer of zero and nothing
+//! else; a zone that is open or closed has room left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use thiserror::Error;
+use bytes::Bytes;
 
 use crate::{
-    BlockCount, Geometry, GeometryError, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
+    BlockCount, Geometry, GeometryError, Status, ZoneAddress, ZoneAttributes, ZoneId, ZoneInfo,
     ZoneOffset, ZoneState,
 };
 
-/// What of a zone survives a restart of its drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZoneRecord {
-    /// The state when the record was made.
-    pub state: ZoneState,
-    /// The next block to be written; for full zones the capacity, or where a finish cut it off.
-    pub write_pointer: ZoneOffset,
-    /// How often a reset emptied the zone.
-    pub resets: u64,
-}
+mod area;
+mod events;
+mod manage;
+mod record;
 
-impl ZoneRecord {
-    /// A zone as it leaves the factory.
-    pub const NEW: Self = Self { state: ZoneState::Empty, write_pointer: ZoneOffset(0), resets: 0 };
-}
+pub use events::{CHANGED_ZONES_MAX, ChangedZones};
+pub use record::{ImportError, ZoneRecord};
 
-/// Zone records that no drive of the geometry can have.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum ImportError {
-    /// The geometry itself is impossible.
-    #[error(transparent)]
-    Geometry(#[from] GeometryError),
-    /// A record too few or too many.
-    #[error("{found} zone records for {expected} zones: the records are of another drive")]
-    WrongCount {
-        /// Records given.
-        found: usize,
-        /// Zones of the geometry.
-        expected: u32,
-    },
-    /// A write pointer that does not go with the zone's state or capacity.
-    #[error("{zone} is {state:?} with its write pointer at block {} of {capacity}: \
-             the record is damaged, restore it or reset the zone", .write_pointer.0)]
-    WritePointer {
-        /// The zone.
-        zone: ZoneId,
-        /// Its state.
-        state: ZoneState,
-        /// Its write pointer.
-        write_pointer: ZoneOffset,
-        /// What it could hold.
-        capacity: BlockCount,
-    },
-    /// More zones are partly written than the drive can hold.
-    #[error("{found} partly written zones, the drive's limit is {limit}: the records are damaged")]
-    TooManyActive {
-        /// Partly written zones.
-        found: u32,
-        /// The active-zone limit.
-        limit: u32,
-    },
-}
+use record::after_restart;
 
 #[derive(Clone, Debug)]
 struct Zone {
     record: ZoneRecord,
     /// The key in `ZoneSet::implicit`, valid while the zone is implicitly open.
     opened: u64,
+    /// The blocks about which the write pointer misleads: written ones ahead of it, in a random
+    /// write area, and unwritten ones that it passed there.
+    scattered: BTreeSet<u32>,
 }
 
 /// Every zone of one drive.
@@ -88,6 +50,12 @@ pub struct ZoneSet {
     openings: u64,
     open: u32,
     active: u32,
+    /// Random write areas in use.
+    areas: u32,
+    /// Descriptor extensions, of those zones that have one.
+    extensions: BTreeMap<ZoneId, Bytes>,
+    /// Zones that changed otherwise than by a command, since this was last asked for.
+    changed: BTreeSet<ZoneId>,
 }
 
 impl ZoneSet {
@@ -97,39 +65,18 @@ impl ZoneSet {
     /// If the geometry is impossible.
     pub fn new(geometry: Geometry) -> Result<Self, GeometryError> {
         geometry.validate()?;
-        let zone = Zone { record: ZoneRecord::NEW, opened: 0 };
-        let zones = vec![zone; geometry.zones as usize];
-        let implicit = BTreeMap::new();
-        Ok(Self { geometry, zones, implicit, openings: 0, open: 0, active: 0 })
-    }
-
-    /// A drive that starts again with the records of its last life: open zones are closed, and
-    /// active zones without a written block are empty, as after a controller shutdown.
-    ///
-    /// # Errors
-    /// If the records contradict the geometry or themselves.
-    pub fn import(geometry: Geometry, records: &[ZoneRecord]) -> Result<Self, ImportError> {
-        let mut set = Self::new(geometry)?;
-        if records.len() != set.zones.len() {
-            let (found, expected) = (records.len(), set.geometry.zones);
-            return Err(ImportError::WrongCount { found, expected });
-        }
-        for (zone, record) in (0..).map(ZoneId).zip(records) {
-            set.check_record(zone, *record)?;
-            set.zones[zone.index()].record = ZoneRecord { state: ZoneState::Empty, ..*record };
-            set.set_state(zone, after_restart(*record));
-        }
-        match set.geometry.max_active {
-            Some(limit) if set.active > limit => {
-                Err(ImportError::TooManyActive { found: set.active, limit })
-            }
-            _ => Ok(set),
-        }
-    }
-
-    /// The records of all zones, in order.
-    pub fn export(&self) -> impl ExactSizeIterator<Item = ZoneRecord> + '_ {
-        self.zones.iter().map(|zone| zone.record)
+        let zone = Zone { record: ZoneRecord::NEW, opened: 0, scattered: BTreeSet::new() };
+        Ok(Self {
+            zones: vec![zone; geometry.zones as usize],
+            geometry,
+            implicit: BTreeMap::new(),
+            openings: 0,
+            open: 0,
+            active: 0,
+            areas: 0,
+            extensions: BTreeMap::new(),
+            changed: BTreeSet::new(),
+        })
     }
 
     /// The record of one zone.
@@ -159,50 +106,111 @@ impl ZoneSet {
         self.active
     }
 
+    /// Zones with a random write area.
+    #[must_use]
+    pub fn random_write_areas(&self) -> u32 {
+        self.areas
+    }
+
     /// The report entry of one zone.
     ///
     /// # Panics
     /// If there is no such zone.
     #[must_use]
     pub fn info(&self, zone: ZoneId) -> ZoneInfo {
-        let ZoneRecord { state, write_pointer, resets } = self.record(zone);
-        ZoneInfo { zone, state, write_pointer, capacity: self.geometry.zone_capacity, resets }
+        let ZoneRecord { state, write_pointer, resets, attributes } = self.record(zone);
+        let capacity = self.geometry.zone_capacity;
+        ZoneInfo { zone, state, write_pointer, capacity, resets, attributes }
     }
 
-    /// At most `count` report entries from `first` on.
+    /// Whether a block was written since the last reset of its zone.
     ///
-    /// # Errors
-    /// [`Status::LbaOutOfRange`] if `first` is no zone of the drive.
-    pub fn report(&self, first: ZoneId, count: u32) -> Result<Vec<ZoneInfo>, Status> {
-        self.check_zone(first)?;
-        let end = first.0.saturating_add(count).min(self.geometry.zones);
-        Ok((first.0..end).map(|zone| self.info(ZoneId(zone))).collect())
+    /// # Panics
+    /// If there is no such zone.
+    #[must_use]
+    pub fn is_written(&self, at: ZoneAddress) -> bool {
+        let zone = &self.zones[at.zone.index()];
+        (at.offset < zone.record.write_pointer) != zone.scattered.contains(&at.offset.0)
     }
 
-    /// Checks a read; returns how many of its blocks, from the first on, lie below the write
-    /// pointer. The others read as zeros.
+    /// How many blocks, from the first on, it takes to have all those of a range that are written.
+    /// Those behind them read as zeros; without a random write area there are none among them.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    #[must_use]
+    pub fn written_of(&self, at: ZoneAddress, blocks: BlockCount) -> BlockCount {
+        let zone = &self.zones[at.zone.index()];
+        if zone.scattered.is_empty() {
+            let below = zone.record.write_pointer.0.saturating_sub(at.offset.0);
+            return BlockCount(below.min(blocks.0));
+        }
+        let end = at.offset.0 + blocks.0;
+        let is_written = |offset: &u32| self.is_written(ZoneAddress::new(at.zone, *offset));
+        let last = (at.offset.0..end).rev().find(is_written);
+        BlockCount(last.map_or(0, |last| last + 1 - at.offset.0))
+    }
+
+    /// Checks a read.
     ///
     /// # Errors
     /// The status the drive answers.
-    pub fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Result<BlockCount, Status> {
+    pub fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Result<(), Status> {
         self.check_transfer(at, blocks)?;
-        let ZoneRecord { state, write_pointer, .. } = self.record(at.zone);
-        if state == ZoneState::Offline {
+        if self.record(at.zone).state == ZoneState::Offline {
             return Err(Status::ZoneOffline);
         }
-        if end_of(at.offset, blocks) > u64::from(self.geometry.zone_size.0) {
+        let size = self.geometry.zone_size.0;
+        if end_of(at.offset, blocks) > u64::from(size) && !self.geometry.reads_across_zones {
             return Err(Status::ZoneBoundary);
         }
-        Ok(BlockCount(write_pointer.0.saturating_sub(at.offset.0).min(blocks.0)))
+        for (part, _) in self.parts(at, blocks) {
+            if self.record(part.zone).state == ZoneState::Offline {
+                return Err(Status::ZoneOffline);
+            }
+        }
+        let written = |(part, blocks)| self.all_written(part, blocks);
+        if self.geometry.unwritten_read_error && !self.parts(at, blocks).all(written) {
+            return Err(Status::Deallocated);
+        }
+        Ok(())
     }
 
-    /// Writes at the write pointer.
+    /// The pieces of a range of blocks that may cross from zone to zone.
+    pub fn parts(
+        &self,
+        at: ZoneAddress,
+        blocks: BlockCount,
+    ) -> impl Iterator<Item = (ZoneAddress, BlockCount)> + use<> {
+        let size = self.geometry.zone_size.0;
+        let (mut at, mut left) = (at, blocks.0);
+        std::iter::from_fn(move || {
+            let part = (at, BlockCount(left.min(size - at.offset.0)));
+            at = ZoneAddress::new(ZoneId(at.zone.0 + 1), 0);
+            left -= part.1.0;
+            (part.1.0 > 0).then_some(part)
+        })
+    }
+
+    fn all_written(&self, at: ZoneAddress, blocks: BlockCount) -> bool {
+        let zone = &self.zones[at.zone.index()];
+        let end = at.offset.0 + blocks.0;
+        if zone.scattered.is_empty() {
+            return end <= zone.record.write_pointer.0;
+        }
+        (at.offset.0..end).all(|offset| self.is_written(ZoneAddress::new(at.zone, offset)))
+    }
+
+    /// Writes at the write pointer, or anywhere in the zone's random write area.
     ///
     /// # Errors
     /// The status the drive answers.
     pub fn write(&mut self, at: ZoneAddress, blocks: BlockCount) -> Result<(), Status> {
         self.check_transfer(at, blocks)?;
         self.check_writable(at.zone)?;
+        if let Some(zrwa) = self.area(at.zone) {
+            return self.write_to_area(at, blocks, zrwa);
+        }
         if at.offset != self.record(at.zone).write_pointer {
             return Err(Status::ZoneInvalidWrite);
         }
@@ -218,107 +226,13 @@ impl ZoneSet {
         if blocks > self.geometry.append_limit {
             return Err(Status::InvalidField);
         }
+        if self.area(zone).is_some() {
+            return Err(Status::InvalidZoneOperation);
+        }
         self.check_writable(zone)?;
         let start = self.record(zone).write_pointer;
         self.advance(zone, blocks)?;
         Ok(start)
-    }
-
-    /// Changes the state of a zone.
-    ///
-    /// # Errors
-    /// The status the drive answers.
-    pub fn manage(&mut self, zone: ZoneId, action: ZoneAction) -> Result<(), Status> {
-        use ZoneState::{Closed, Empty, ExplicitlyOpen, Full, ImplicitlyOpen, Offline, ReadOnly};
-        self.check_zone(zone)?;
-        match (action, self.record(zone).state) {
-            (ZoneAction::Close, Closed)
-            | (ZoneAction::Finish, Full)
-            | (ZoneAction::Reset, Empty)
-            | (ZoneAction::Offline, Offline) => Ok(()),
-            (ZoneAction::Open, Empty | ImplicitlyOpen | ExplicitlyOpen | Closed) => {
-                self.open(zone, ExplicitlyOpen)
-            }
-            (ZoneAction::Close, ImplicitlyOpen | ExplicitlyOpen) => {
-                self.set_state(zone, Closed);
-                Ok(())
-            }
-            (ZoneAction::Finish, Empty | ImplicitlyOpen | ExplicitlyOpen | Closed) => {
-                self.set_state(zone, Full);
-                Ok(())
-            }
-            (ZoneAction::Reset, ImplicitlyOpen | ExplicitlyOpen | Closed | Full) => {
-                self.set_state(zone, Empty);
-                let record = &mut self.zones[zone.index()].record;
-                record.write_pointer = ZoneOffset(0);
-                record.resets += 1;
-                Ok(())
-            }
-            (ZoneAction::Offline, ReadOnly) => {
-                self.set_state(zone, Offline);
-                Ok(())
-            }
-            _ => Err(Status::InvalidTransition),
-        }
-    }
-
-    /// The drive finds the zone worn: it can be read, never written again. An offline zone stays
-    /// offline.
-    ///
-    /// # Panics
-    /// If there is no such zone.
-    pub fn set_read_only(&mut self, zone: ZoneId) {
-        if self.record(zone).state != ZoneState::Offline {
-            self.set_state(zone, ZoneState::ReadOnly);
-        }
-    }
-
-    /// The drive loses the zone.
-    ///
-    /// # Panics
-    /// If there is no such zone.
-    pub fn set_offline(&mut self, zone: ZoneId) {
-        self.set_state(zone, ZoneState::Offline);
-    }
-
-    /// The controller starts again: open zones become closed, and active zones without a written
-    /// block empty.
-    pub fn restart(&mut self) {
-        for zone in (0..self.geometry.zones).map(ZoneId) {
-            self.set_state(zone, after_restart(self.record(zone)));
-        }
-    }
-
-    /// A power failure lost the blocks from `to` on. A zone that was full because its last block
-    /// was written is closed again; a finished zone stays full.
-    ///
-    /// # Errors
-    /// [`Status::TooManyActive`], without any change, if the zone cannot become active again: a
-    /// drive with limits must not lose the tail of such a zone.
-    ///
-    /// # Panics
-    /// If the zone is open, or `to` lies above its write pointer.
-    pub fn truncate(&mut self, zone: ZoneId, to: ZoneOffset) -> Result<(), Status> {
-        let ZoneRecord { state, write_pointer, .. } = self.record(zone);
-        assert!(!state.is_open(), "{zone} is open: restart before truncating");
-        assert!(to <= write_pointer, "{zone} ends at {write_pointer:?}, before {to:?}");
-        if to == write_pointer {
-            return Ok(());
-        }
-        let filled = write_pointer.0 == self.geometry.zone_capacity.0;
-        let next = match state {
-            ZoneState::Closed if to.0 == 0 => ZoneState::Empty,
-            ZoneState::Full if filled && to.0 == 0 => ZoneState::Empty,
-            ZoneState::Full if filled => ZoneState::Closed,
-            other => other,
-        };
-        if next.is_active() && !state.is_active() && at_limit(self.active, self.geometry.max_active)
-        {
-            return Err(Status::TooManyActive);
-        }
-        self.set_state(zone, next);
-        self.zones[zone.index()].record.write_pointer = to;
-        Ok(())
     }
 
     fn check_zone(&self, zone: ZoneId) -> Result<(), Status> {
@@ -357,7 +271,7 @@ impl ZoneSet {
             return Err(Status::ZoneBoundary);
         }
         if !record.state.is_open() {
-            self.open(zone, ZoneState::ImplicitlyOpen)?;
+            self.open(zone, ZoneState::ImplicitlyOpen, false)?;
         }
         let write_pointer = record.write_pointer.plus(blocks);
         self.zones[zone.index()].record.write_pointer = write_pointer;
@@ -367,20 +281,32 @@ impl ZoneSet {
         Ok(())
     }
 
-    /// Opens an empty, open or closed zone, closing the oldest implicitly opened one for it where
-    /// the open limit demands.
-    fn open(&mut self, zone: ZoneId, target: ZoneState) -> Result<(), Status> {
-        let state = self.record(zone).state;
+    /// Opens an empty, open or closed zone, with a random write area if `area`, closing the oldest
+    /// implicitly opened one for it where the open limit demands.
+    fn open(&mut self, zone: ZoneId, target: ZoneState, area: bool) -> Result<(), Status> {
+        let ZoneRecord { state, attributes, .. } = self.record(zone);
         if !state.is_active() && at_limit(self.active, self.geometry.max_active) {
             return Err(Status::TooManyActive);
         }
+        let mut closing = None;
         if !state.is_open() && at_limit(self.open, self.geometry.max_open) {
-            let Some((_, &oldest)) = self.implicit.first_key_value() else {
-                return Err(Status::TooManyOpen);
-            };
+            let (_, oldest) = self.implicit.first_key_value().ok_or(Status::TooManyOpen)?;
+            closing = Some(*oldest);
+        }
+        let area = area && !attributes.contains(ZoneAttributes::RANDOM_WRITES);
+        let resources = self.geometry.zrwa.map(|zrwa| zrwa.resources);
+        if area && at_limit(self.areas, resources) {
+            return Err(Status::ZrwaUnavailable);
+        }
+        if let Some(oldest) = closing {
             self.set_state(oldest, ZoneState::Closed);
         }
         self.set_state(zone, target);
+        if area {
+            self.areas += 1;
+            let attributes = attributes.with(ZoneAttributes::RANDOM_WRITES);
+            self.zones[zone.index()].record.attributes = attributes;
+        }
         Ok(())
     }
 
@@ -401,29 +327,17 @@ impl ZoneSet {
         }
         self.open = self.open + u32::from(next.is_open()) - u32::from(before.is_open());
         self.active = self.active + u32::from(next.is_active()) - u32::from(before.is_active());
-    }
-
-    fn check_record(&self, zone: ZoneId, record: ZoneRecord) -> Result<(), ImportError> {
-        let ZoneRecord { state, write_pointer, .. } = record;
-        let capacity = self.geometry.zone_capacity;
-        let possible = match state {
-            ZoneState::Empty => write_pointer.0 == 0,
-            state if state.is_active() => write_pointer.0 < capacity.0,
-            _ => write_pointer.0 <= capacity.0,
-        };
-        if possible {
-            Ok(())
-        } else {
-            Err(ImportError::WritePointer { zone, state, write_pointer, capacity })
+        if next.is_active() {
+            return;
         }
-    }
-}
-
-fn after_restart(record: ZoneRecord) -> ZoneState {
-    match record.state {
-        state if state.is_active() && record.write_pointer.0 == 0 => ZoneState::Empty,
-        state if state.is_active() => ZoneState::Closed,
-        state => state,
+        let attributes = entry.record.attributes;
+        self.areas -= u32::from(attributes.contains(ZoneAttributes::RANDOM_WRITES));
+        let gone = ZoneAttributes::RANDOM_WRITES.with(ZoneAttributes::FINISH_RECOMMENDED);
+        entry.record.attributes = attributes.without(gone);
+        if matches!(next, ZoneState::Empty | ZoneState::Offline) {
+            entry.record.attributes = ZoneAttributes::NONE;
+            self.extensions.remove(&zone);
+        }
     }
 }
 

@@ -202,7 +202,7 @@ impl SeededFaults {
             FaultClass::DuplicateAppend if random.per_mille(500) => FaultAction::RepeatOffset,
             FaultClass::DuplicateAppend => FaultAction::AppendTwice,
             FaultClass::LyingWritePointer => {
-                let Request::Report { first, count } = *request else { return None };
+                let Request::Report { first, count, .. } = *request else { return None };
                 let zone = first.0 + below(random, count.min(self.zones).max(1));
                 let offset = below(random, self.capacity.0 + 1);
                 FaultAction::Misreport(ZoneAddress::new(ZoneId(zone), offset))
@@ -249,6 +249,8 @@ fn below(random: &mut Random, bound: u32) -> u32 {
 mod tests {
     use std::collections::BTreeMap;
 
+    use zoneweave_zoned::ReportOptions;
+
     use super::*;
 
     fn geometry() -> Geometry {
@@ -268,7 +270,7 @@ mod tests {
             Request::Read { at, blocks },
             Request::Write { at, blocks, fua: false },
             Request::Append { zone, blocks, fua: false },
-            Request::Report { first: ZoneId(0), count: 8 },
+            Request::Report { first: ZoneId(0), count: 8, options: ReportOptions::default() },
             Request::Flush,
         ]
     }

@@ -3,7 +3,7 @@
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, GeometryError, ZoneId};
 
-use super::{ERASE_BLOCKS_MAX, FORMAT_VERSION, ZONES_MAX};
+use super::{ERASE_BLOCKS_MAX, EXTENSIONS_BYTES_MAX, FORMAT_VERSION, ZONES_MAX};
 use crate::WearError;
 
 /// Why a file is no drive.
@@ -61,6 +61,20 @@ pub enum FormatError {
         zones: u32,
         /// Capacity of each.
         capacity: BlockCount,
+    },
+    /// The geometry has random write areas.
+    #[error("drive files have no random write areas: leave them out, or use a drive in RAM")]
+    RandomWriteAreas,
+    /// The zone descriptor extensions take too much memory.
+    #[error(
+        "zone descriptor extensions of {bytes} bytes for {zones} zones do not fit a drive file: \
+             use at most {EXTENSIONS_BYTES_MAX} bytes in all"
+    )]
+    ExtensionsTooLarge {
+        /// Zones.
+        zones: u32,
+        /// Bytes of each extension.
+        bytes: u32,
     },
     /// The wear settings do not fit the geometry.
     #[error(transparent)]

@@ -18,10 +18,12 @@
 //! | 68..72 | erase blocks abreast |
 //! | 72..76 | endurance, cycles, `FFFFFFFF` for no limit |
 //! | 76..80 | 1: resets erase in part, 2: circular mapping, 4: finishing programs, 8: worn zones go offline |
-//! | 80..4092 | zeros |
+//! | 80..84 | bytes of a zone descriptor extension, 0 for none |
+//! | 84..88 | 1: reads may cross zones, 2: reads of unwritten blocks fail |
+//! | 88..4092 | zeros |
 //! | 4092..4096 | CRC-32C of bytes 0..4092 |
 //!
-//! In version 1 bytes 64..80 are zeros; version 2 has an [extension](super::Extension).
+//! In version 1 bytes 64..88 are zeros; version 2 has an [extension](super::Extension).
 
 use zoneweave_zoned::{BlockCount, Geometry, OobKind};
 
@@ -74,9 +76,15 @@ pub(super) fn encode(
             place.copy_from_slice(&field.to_le_bytes());
         }
     }
+    header[80..84].copy_from_slice(&geometry.descriptor_extension_bytes.to_le_bytes());
+    header[84..88].copy_from_slice(&capabilities(geometry).to_le_bytes());
     let checksum = crc32c::crc32c(&header[..CHECKSUM_AT]);
     header[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
     header
+}
+
+fn capabilities(geometry: &Geometry) -> u32 {
+    u32::from(geometry.reads_across_zones) | u32::from(geometry.unwritten_read_error) << 1
 }
 
 fn wear_fields(wear: &WearSettings) -> [u32; 4] {
@@ -138,14 +146,21 @@ pub(super) fn decode(header: &[u8]) -> Result<Decoded, FormatError> {
         append_limit: BlockCount(word(header, 52)),
         max_transfer: BlockCount(word(header, 56)),
         volatile_cache: flag("volatile cache", word(header, 60))?,
+        descriptor_extension_bytes: word(header, 80),
+        reads_across_zones: word(header, 84) & 1 != 0,
+        unwritten_read_error: word(header, 84) & 2 != 0,
+        zrwa: None,
     };
     let (extension, reserved) = match version {
         1 => (None, 64),
         _ => {
             let wear = wear([64, 68, 72, 76].map(|at| word(header, at)))?;
-            (Some(Extension { wear }), 80)
+            (Some(Extension { wear }), 88)
         }
     };
+    if word(header, 84) >= 4 {
+        return Err(FormatError::Field { field: "capabilities", value: word(header, 84) });
+    }
     if let Some(byte) = header[reserved..CHECKSUM_AT].iter().find(|byte| **byte != 0) {
         return Err(FormatError::Field { field: "reserved", value: (*byte).into() });
     }

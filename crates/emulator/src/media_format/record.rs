@@ -8,10 +8,11 @@
 //! | 32..36 | zone |
 //! | 36..40 | write pointer, blocks |
 //! | 40..41 | zone state, NVMe value |
-//! | 41..60 | zeros |
+//! | 41..42 | zone attributes, NVMe bits |
+//! | 42..60 | zeros |
 //! | 60..64 | CRC-32C of bytes 0..60 |
 
-use zoneweave_zoned::{ZoneId, ZoneOffset, ZoneRecord, ZoneState};
+use zoneweave_zoned::{ZoneAttributes, ZoneId, ZoneOffset, ZoneRecord, ZoneState};
 
 /// Bytes of one copy.
 pub const RECORD_BYTES: usize = 64;
@@ -40,6 +41,7 @@ pub(super) fn encode(uuid: &[u8; 16], zone: ZoneId, stored: StoredRecord) -> [u8
     bytes[32..36].copy_from_slice(&zone.0.to_le_bytes());
     bytes[36..40].copy_from_slice(&record.write_pointer.0.to_le_bytes());
     bytes[40] = record.state as u8;
+    bytes[41] = record.attributes.bits();
     let checksum = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
     bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
     bytes
@@ -63,6 +65,7 @@ fn decode(uuid: &[u8; 16], zone: ZoneId, table: u8, bytes: &[u8]) -> Option<Stor
             state: state(bytes[40])?,
             write_pointer: ZoneOffset(word(bytes, 36)),
             resets: long(bytes, 24),
+            attributes: ZoneAttributes::from_bits(bytes[41])?,
         },
         alone: false,
     };

@@ -15,7 +15,12 @@ fn layout() -> DriveLayout {
 }
 
 fn record() -> ZoneRecord {
-    ZoneRecord { state: ZoneState::Closed, write_pointer: ZoneOffset(0x0102), resets: 7 << 32 }
+    ZoneRecord {
+        state: ZoneState::Closed,
+        write_pointer: ZoneOffset(0x0102),
+        resets: 7 << 32,
+        ..ZoneRecord::NEW
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, Command, Geometry, GeometryError, Outcome, Payload, Reply, Responder, Status,
-    ZoneAddress, ZoneId,
+    ZoneAddress, ZoneAttributes, ZoneId, ZoneRecord, zero_blocks,
 };
 
 use super::PendingCommand;
+use crate::areas::RandomWriteAreas;
 use crate::cache::{Promise, WriteCache};
 use crate::media::{Media, damaged};
 use crate::timing::CommandId;
@@ -17,6 +19,7 @@ use crate::{Controller, CrashChoices, Damage, Placement, Request, Schedule, Timi
 pub(super) struct Core {
     pub(super) controller: Controller,
     pub(super) media: Media,
+    areas: RandomWriteAreas,
     cache: WriteCache,
     timing: Box<dyn Timing>,
     in_flight: BTreeMap<u64, InFlight>,
@@ -87,10 +90,12 @@ impl Core {
     pub(super) fn holding(controller: Controller, timing: Box<dyn Timing>) -> Self {
         let geometry = controller.zones().geometry();
         let media = Media::new(geometry);
+        let areas = RandomWriteAreas::new(geometry.volatile_cache);
         let cache = WriteCache::new(geometry.zones, geometry.volatile_cache);
         Self {
             controller,
             media,
+            areas,
             cache,
             timing,
             in_flight: BTreeMap::new(),
@@ -113,6 +118,7 @@ impl Core {
         Self {
             controller: self.controller.clone(),
             media: self.media.clone(),
+            areas: self.areas.clone(),
             cache: self.cache.clone(),
             timing,
             in_flight: self.in_flight.iter().map(copy).collect(),
@@ -242,6 +248,9 @@ impl Core {
                 _ => unreachable!("only writes and flushes make promises"),
             }
         }
+        if let Request::Write { at, blocks, fua } = finished.request {
+            self.areas.complete(at, blocks, fua && durable);
+        }
     }
 
     /// Changes the drive; returns what is left to do at completion, and when that is.
@@ -251,13 +260,26 @@ impl Core {
         let completed = planned.completed + admission.delay;
         let payload = match command {
             Command::Write { payload, .. } | Command::Append { payload, .. } => payload,
+            Command::SetExtension { zone, extension } => {
+                if admission.work == Work::Extended(zone) {
+                    self.controller.zones_mut().store_extension(zone, extension);
+                }
+                Payload::default()
+            }
             _ => Payload::default(),
         };
         let promises = match &admission.work {
+            Work::Write { at, blocks, placement, area: true, .. } => {
+                self.store_ahead(*at, &payload, *blocks, *placement);
+                Vec::new()
+            }
             Work::Write { at, blocks, placement, .. } => {
                 vec![self.store(*at, &payload, *blocks, *placement)]
             }
-            Work::Flush { effective: true } => planned.flushes,
+            Work::Flush { effective: true } => {
+                self.areas.flush();
+                planned.flushes
+            }
             _ => Vec::new(),
         };
         let reply = self.reply(admission.work);
@@ -271,7 +293,18 @@ impl Core {
                 if let Some(rot) = rot {
                     self.corrupt(at, rot);
                 }
-                let payload = self.media.read(at, blocks);
+                let payload = self.read(at, blocks);
+                Reply::Read(match damage {
+                    Some(damage) => self.damaged(&payload, damage),
+                    None => payload,
+                })
+            }
+            Work::ReadAcross { parts, damage, rot } => {
+                if let Some(rot) = rot {
+                    self.corrupt(parts[0].at, rot);
+                }
+                let parts = parts.iter().map(|part| self.read(part.at, part.blocks));
+                let payload = Payload::joined(parts);
                 Reply::Read(match damage {
                     Some(damage) => self.damaged(&payload, damage),
                     None => payload,
@@ -279,13 +312,36 @@ impl Core {
             }
             Work::Write { reply, .. } => Reply::Written(reply),
             Work::Reset(zone) => {
-                self.media.reset(zone);
-                self.cache.reset(zone);
+                self.reset(zone);
+                Reply::Done
+            }
+            Work::ResetAll(zones) => {
+                zones.into_iter().for_each(|zone| self.reset(zone));
+                Reply::Done
+            }
+            Work::ZoneChanged(zone) => {
+                self.commit(zone);
+                Reply::Done
+            }
+            Work::ZonesChanged(zones) => {
+                zones.into_iter().for_each(|zone| self.commit(zone));
                 Reply::Done
             }
             Work::Report(zones) => Reply::Zones(zones),
-            Work::Nothing | Work::ZoneChanged(_) | Work::Flush { .. } => Reply::Done,
+            Work::Changed(zones) => Reply::Changed(zones),
+            Work::Nothing | Work::Extended(_) | Work::Flush { .. } => Reply::Done,
         }
+    }
+
+    /// Blocks as they are stored, zeros where nothing is.
+    pub(super) fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Payload {
+        self.areas.lay_over(at, self.media.read(at, blocks))
+    }
+
+    fn reset(&mut self, zone: ZoneId) {
+        self.media.reset(zone);
+        self.areas.reset(zone);
+        self.cache.reset(zone);
     }
 
     fn store(
@@ -319,13 +375,59 @@ impl Core {
         self.cache.written(at.zone, end)
     }
 
+    /// Stores blocks in a random write area.
+    fn store_ahead(
+        &mut self,
+        at: ZoneAddress,
+        payload: &Payload,
+        blocks: BlockCount,
+        placement: Placement,
+    ) {
+        match placement {
+            Placement::Stored | Placement::Twice => self.areas.write(at, payload, blocks),
+            Placement::Damaged(damage) => {
+                let payload = self.damaged(payload, damage);
+                self.areas.write(at, &payload, blocks);
+            }
+            Placement::Lost | Placement::Misdirected(_) => {
+                let nothing = Payload::new(zero_blocks(blocks), Bytes::new());
+                self.areas.write(at, &nothing, blocks);
+                if let Placement::Misdirected(to) = placement
+                    && to.zone.0 < self.controller.zones().geometry().zones
+                {
+                    self.media.overwrite(to, payload);
+                }
+            }
+        }
+        self.commit(at.zone);
+    }
+
+    /// Moves what the write pointer of a zone with a random write area has passed to flash, where
+    /// no power failure takes it away: so the prefix below an area is always promised.
+    pub(super) fn commit(&mut self, zone: ZoneId) {
+        let ZoneRecord { write_pointer, attributes, .. } = self.controller.zones().record(zone);
+        let stored = self.media.len(zone);
+        if stored == write_pointer && !attributes.contains(ZoneAttributes::RANDOM_WRITES) {
+            return;
+        }
+        for offset in stored.0..write_pointer.0 {
+            let at = ZoneAddress::new(zone, offset);
+            match self.areas.take(at) {
+                Some(payload) => self.media.append(at, &payload, BlockCount(1)),
+                None => self.media.append_zeros(at, BlockCount(1)),
+            }
+        }
+        self.cache.survive(zone, write_pointer);
+    }
+
     fn damaged(&self, payload: &Payload, damage: Damage) -> Payload {
         damaged(payload, damage, self.controller.zones().geometry().oob)
     }
 
     pub(super) fn corrupt(&mut self, at: ZoneAddress, damage: Damage) {
-        let payload = self.damaged(&self.media.read(at, BlockCount(1)), damage);
+        let payload = self.damaged(&self.read(at, BlockCount(1)), damage);
         self.media.overwrite(at, &payload);
+        self.areas.overwrite(at, payload);
     }
 
     /// Commands in flight in the order of their effects.
@@ -374,6 +476,9 @@ impl Core {
 
     pub(super) fn power_loss(&mut self, choices: &mut dyn CrashChoices) -> Vec<Responder> {
         self.decide(choices);
+        for at in self.areas.lose(choices) {
+            self.controller.zones_mut().lose_ahead(at);
+        }
         self.controller.zones_mut().restart();
         for zone in (0..self.controller.zones().geometry().zones).map(ZoneId) {
             self.cut(zone, choices);
@@ -430,11 +535,13 @@ impl Core {
             Some(other) => {
                 self.controller.become_copy_of(&other.controller);
                 self.media = other.media.clone();
+                self.areas = other.areas.clone();
                 self.cache = other.cache.clone();
             }
             None => {
                 let geometry = self.controller.zones().geometry().clone();
                 self.media = Media::new(&geometry);
+                self.areas = RandomWriteAreas::new(geometry.volatile_cache);
                 self.cache = WriteCache::new(geometry.zones, geometry.volatile_cache);
                 self.controller.make_blank();
             }
@@ -445,6 +552,7 @@ impl Core {
     pub(super) fn restart(&mut self) {
         assert!(self.in_flight.is_empty(), "an orderly restart waits for commands in flight");
         self.controller.zones_mut().restart();
+        self.areas.flush();
         for zone in (0..self.controller.zones().geometry().zones).map(ZoneId) {
             self.cache.survive(zone, self.media.len(zone));
         }

@@ -9,8 +9,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use bytes::Bytes;
 use thiserror::Error;
 use zoneweave_zoned::{
-    AlignedBuffer, BlockCount, Geometry, ImportError, Payload, ZoneAddress, ZoneId, ZoneOffset,
-    ZoneSet,
+    AlignedBuffer, BlockCount, Geometry, ImportError, Payload, ZoneAddress, ZoneAttributes, ZoneId,
+    ZoneOffset, ZoneSet,
 };
 
 use super::RamDrive;
@@ -124,6 +124,12 @@ fn save_extension(
         }
         write_at(image, defects.start, &layout.encode_defects(&unreadable))?;
     }
+    for (zone, record) in (0..).map(ZoneId).zip(controller.zones().export()) {
+        if record.attributes.contains(ZoneAttributes::EXTENDED) {
+            let position = layout.descriptor_extension(zone).start;
+            write_at(image, position, &controller.zones().extension(zone))?;
+        }
+    }
     if let Some(wear) = controller.wear() {
         for zone in zones(layout.geometry()) {
             if let Some((position, bytes)) = layout.encode_wear(zone, wear.zone(zone)) {
@@ -140,7 +146,13 @@ fn open_controller(
     image: &mut (impl Read + Seek),
 ) -> Result<Controller, ImageError> {
     let current: Vec<_> = records.iter().map(|stored| stored.record).collect();
-    let zones = ZoneSet::import(layout.geometry().clone(), &current)?;
+    let mut zones = ZoneSet::import(layout.geometry().clone(), &current)?;
+    for (zone, record) in (0..).map(ZoneId).zip(current) {
+        if record.attributes.contains(ZoneAttributes::EXTENDED) {
+            let extension = read_range(image, layout.descriptor_extension(zone))?;
+            zones.store_extension(zone, extension.into());
+        }
+    }
     let mut controller = Controller::with_zones(zones);
     if let Some(defects) = layout.defects() {
         for defect in layout.decode_defects(&read_range(image, defects)?, records)? {

@@ -91,7 +91,13 @@ impl Timing for Direct {
                 let done = self.reset(zone, zones, arrival).to_nanos();
                 return Some(Schedule { applied: done, completed: done });
             }
-            Request::Manage { .. } | Request::Report { .. } | Request::Flush => arrival,
+            Request::ManageAll { action: ZoneAction::Reset } => {
+                let every = (0..zones.geometry().zones).map(ZoneId);
+                let done = every.map(|zone| self.reset(zone, zones, arrival)).max();
+                let done = done.unwrap_or(arrival).to_nanos();
+                return Some(Schedule { applied: done, completed: done });
+            }
+            _ => arrival,
         };
         Some(Schedule { applied: now, completed: completed.to_nanos() })
     }

@@ -111,7 +111,14 @@ impl Stations {
                 let done = self.plan_management(id, zone, action, zones, now)?.to_nanos();
                 return Some(Schedule { applied: done, completed: done });
             }
-            Request::Report { .. } => now + self.management.parameters.report_us.picos(),
+            Request::ManageAll { action } => {
+                let done = self.plan_all(action, zones, now).to_nanos();
+                return Some(Schedule { applied: done, completed: done });
+            }
+            Request::SetExtension { .. } => now + self.management.parameters.open_us.picos(),
+            Request::Report { .. } | Request::ChangedZones => {
+                now + self.management.parameters.report_us.picos()
+            }
             Request::Flush => self.plan_flush(zones, now),
             Request::Write { .. } | Request::Append { .. } => match target(request, zones) {
                 Some((kind, zone, at, blocks)) => {
@@ -206,6 +213,34 @@ impl Stations {
             }
             _ => Some(now + self.management.parameters.close_us.picos()),
         }
+    }
+
+    /// Resets follow each other; finishes pad all zones at once; the rest is a matter of tables.
+    fn plan_all(&mut self, action: ZoneAction, zones: &ZoneSet, now: Picos) -> Picos {
+        let capacity = zones.geometry().zone_capacity;
+        let mut done = now + self.management.parameters.close_us.picos();
+        if !matches!(action, ZoneAction::Reset | ZoneAction::Finish) {
+            return done;
+        }
+        for (zone, record) in (0..).map(ZoneId).zip(zones.export()) {
+            let (finish, full) = (action == ZoneAction::Finish, record.state == ZoneState::Full);
+            if !(record.state.is_active() || full && !finish) {
+                continue;
+            }
+            let held = self.buffer.gather(zone, u32::MAX);
+            self.buffer.leave(held);
+            let Self { management, layout, random, flash, .. } = self;
+            if finish {
+                let end = capacity.0.div_ceil(layout.chunk_blocks());
+                for chunk in layout.chunk_of(record.write_pointer)..end {
+                    flash.program(layout.die_of(zone, chunk), now, 0);
+                }
+                done = done.max(flash.drained());
+            } else {
+                done = management.reset(record, capacity.0, layout, done, random);
+            }
+        }
+        done
     }
 
     /// A volatile cache is written back; a protected one need not be.

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 use zoneweave_emulator::media_format::{DriveLayout, Extension, HEADER_BYTES, StoredRecord};
 use zoneweave_emulator::{Wear, WearSettings};
-use zoneweave_zoned::{Geometry, ZoneAddress, ZoneSet};
+use zoneweave_zoned::{Geometry, ZoneAddress, ZoneAttributes, ZoneId, ZoneSet};
 
 use super::{DriveFailure, FileDriveError};
 use crate::Descriptor;
@@ -79,7 +79,7 @@ pub(super) fn create(
 /// The header comes last: a file with a header is whole.
 fn format(file: &File, layout: &DriveLayout) -> io::Result<()> {
     file.set_len(layout.file_bytes())?;
-    let tables = layout.table(0).start..layout.wear_table().end;
+    let tables = layout.table(0).start..layout.descriptor_extensions().end;
     // Room for records must not run out when the disk is full.
     match fallocate(file, FallocateFlags::empty(), tables.start, tables.end - tables.start) {
         Ok(()) | Err(Errno::OPNOTSUPP) => {}
@@ -128,8 +128,13 @@ pub(super) fn open(path: &Path, access: Access) -> Result<OpenFile, FileDriveErr
     let unreadable = unreadable.into_iter().map(|defect| defect.at).collect();
     let current: Vec<_> = records.iter().map(|stored| stored.record).collect();
     let geometry = Geometry { volatile_cache: true, ..layout.geometry().clone() };
-    let zones = ZoneSet::import(geometry, &current)
+    let mut zones = ZoneSet::import(geometry, &current)
         .map_err(|error| FileDriveError::Records { path: path.to_owned(), error })?;
+    for (zone, record) in (0..).map(ZoneId).zip(current) {
+        if record.attributes.contains(ZoneAttributes::EXTENDED) {
+            zones.store_extension(zone, part(layout.descriptor_extension(zone))?.into());
+        }
+    }
     let path = path.to_owned();
     Ok(OpenFile { file, path, access, layout, zones, records, wear, unreadable })
 }

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use bytes::Bytes;
 use futures_util::future::join;
 use zoneweave_emulator::media_format::DriveLayout;
-use zoneweave_emulator::{Admission, Controller, Request};
+use zoneweave_emulator::{Admission, Controller, Request, ZonePart};
 use zoneweave_runtime::{Gate, Handle, Nanos};
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Geometry, Payload, Reply, Status, ZoneAction,
@@ -47,11 +47,17 @@ struct Zone {
     changed: Gate,
 }
 
-/// What an admitted command did to its zone's record.
+/// What an admitted command did to the record of a zone.
 #[derive(Clone, Copy)]
 pub(super) struct Admitted {
-    before: Option<ZoneRecord>,
-    after: Option<ZoneRecord>,
+    before: ZoneRecord,
+    after: ZoneRecord,
+}
+
+/// Zone records as they were before a command: of its zone, or of all if it is for all.
+pub(super) enum Before {
+    One(Option<ZoneRecord>),
+    All(Vec<ZoneRecord>),
 }
 
 impl Admitted {
@@ -117,20 +123,34 @@ impl Drive {
     }
 
     /// Lets the controller decide about a command.
-    pub(super) fn admit(&self, request: &Request) -> (Admission, Admitted) {
+    pub(super) fn admit(&self, request: &Request) -> (Admission, Before) {
         let mut controller = self.controller.borrow_mut();
+        let zones = controller.zones();
         let zone = request.zone().filter(|zone| zone.0 < self.geometry.zones);
-        let record = |controller: &Controller| zone.map(|zone| controller.zones().record(zone));
-        let before = record(&controller);
-        let admission = controller.admit(request);
-        (admission, Admitted { before, after: record(&controller) })
+        let before = match request {
+            Request::ManageAll { .. } => Before::All(zones.export().collect()),
+            _ => Before::One(zone.map(|zone| zones.record(zone))),
+        };
+        (controller.admit(request), before)
+    }
+
+    /// What the command just admitted did to a zone.
+    pub(super) fn admitted(&self, zone: ZoneId, before: &Before) -> Admitted {
+        let before = match before {
+            Before::One(record) => *record,
+            Before::All(records) => records.get(zone.index()).copied(),
+        };
+        let before = before.expect("the controller admits changes of existing zones only");
+        Admitted { before, after: self.controller.borrow().zones().record(zone) }
+    }
+
+    pub(super) fn keep_extension(&self, zone: ZoneId, extension: Bytes) {
+        self.controller.borrow_mut().zones_mut().store_extension(zone, extension);
     }
 
     /// Queues the change that an admitted command makes.
     pub(super) fn enqueue(&self, zone: ZoneId, kind: Kind, admitted: Admitted) -> Queued {
-        let (Some(before), Some(record)) = (admitted.before, admitted.after) else {
-            unreachable!("the controller admits changes of existing zones only")
-        };
+        let Admitted { before, after: record } = admitted;
         let (was_active, is_active) = (before.state.is_active(), record.state.is_active());
         // Only a zone that becomes active waits: one that waited for its own ticket would wait
         // for ever.
@@ -175,6 +195,21 @@ impl Drive {
             Err(_) if !self.examine() => Err(Status::DeviceGone),
             Err(_) => Err(Status::UnrecoveredRead),
         }
+    }
+
+    /// Reads parts of several zones, each with what is in its way.
+    pub(super) async fn read_across(
+        self: Rc<Self>,
+        parts: Vec<(ZonePart, Option<EntryId>)>,
+    ) -> Result<Reply, Status> {
+        let mut payloads = Vec::with_capacity(parts.len());
+        for (part, after) in parts {
+            let read = self.clone().read(part.at, part.blocks, part.written, after);
+            if let Reply::Read(payload) = read.await? {
+                payloads.push(payload);
+            }
+        }
+        Ok(Reply::Read(Payload::joined(payloads)))
     }
 
     /// Blocks from the file, zeros from the write pointer on.
@@ -263,6 +298,23 @@ impl Drive {
         let tickets = rollback.tickets;
         let change = Change { kind: Kind::State, record, after: Ticket::NONE, tickets };
         drop(self.zone(zone).queue.borrow_mut().push(change));
+    }
+
+    /// Stores the extension of a zone's descriptor, then publishes that the zone has one.
+    pub(super) async fn extend(
+        self: Rc<Self>,
+        zone: ZoneId,
+        extension: Bytes,
+        queued: Queued,
+    ) -> Result<Reply, Status> {
+        self.turn(self.zone(zone), queued.epoch).await;
+        let position = self.layout.descriptor_extension(zone).start;
+        if let Err(error) = self.ring.write_all_at(&self.file, vec![extension], position).await {
+            self.die(DriveFailure::RecordLost(error));
+        }
+        self.zone(zone).queue.borrow_mut().finished(queued.id);
+        self.zone(zone).changed.open();
+        self.change(zone, true, queued).await
     }
 
     /// Publishes a change of state; one that cannot be undone is durable when it completes.

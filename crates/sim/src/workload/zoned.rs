@@ -191,9 +191,7 @@ impl Stream for ZonedStream {
             Command::Read { at, blocks } => (at.zone, *blocks),
             Command::Write { at, payload, .. } => (at.zone, payload.blocks()),
             Command::Append { zone, payload, .. } => (*zone, payload.blocks()),
-            Command::Manage { .. } | Command::Report { .. } | Command::Flush => {
-                unreachable!("streams read, write and append")
-            }
+            _ => unreachable!("streams read, write and append"),
         };
         let reply = DriveReply { answer: self.device.submit(command), operation: name, zone };
         Some(Started { reply, bytes: blocks.data_bytes() as u64 })

@@ -1,5 +1,7 @@
 //! Faults of whole drives, and those that last.
 
+use zoneweave_zoned::ReportOptions;
+
 use super::*;
 use crate::{FaultClass, FaultProfile, Return, SeededFaults};
 
@@ -108,7 +110,11 @@ fn faults_of_a_seed_give_one_history() {
             let zone = ZoneId(u32::from(number % 5));
             let command = match number % 7 {
                 0 => Command::Flush,
-                1 => Command::Report { first: ZoneId(0), count: 8 },
+                1 => Command::Report {
+                    first: ZoneId(0),
+                    count: 8,
+                    options: ReportOptions::default(),
+                },
                 2 => Command::Read { at: ZoneAddress::new(zone, 0), blocks: BlockCount(2) },
                 3 if number > 100 => Command::Manage { zone, action: ZoneAction::Reset },
                 _ => Command::Append { zone, payload: filled([number]), fua: number % 4 == 0 },

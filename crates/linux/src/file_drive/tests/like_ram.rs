@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use zoneweave_emulator::{BlockMapping, EraseMode, Immediate, RamDrive, WearSettings};
-use zoneweave_zoned::{Outcome, ZoneInfo};
+use zoneweave_zoned::{Outcome, ReportOptions, ZoneInfo};
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn command() -> impl Strategy<Value = Command> {
             Command::Write { at: ZoneAddress::new(zone, offset), payload, fua: false }
         }),
         4 => (zone(), action).prop_map(|(zone, action)| Command::Manage { zone, action }),
-        1 => (zone(), 0..9_u32).prop_map(|(first, count)| Command::Report { first, count }),
+        1 => (zone(), 0..9_u32).prop_map(|(first, count)| Command::Report { first, count, options: ReportOptions::default() }),
         1 => Just(Command::Flush),
     ]
 }

@@ -9,7 +9,7 @@ use super::*;
 
 fn record(write_pointer: u32) -> ZoneRecord {
     let state = if write_pointer == 0 { ZoneState::Empty } else { ZoneState::ImplicitlyOpen };
-    ZoneRecord { state, write_pointer: ZoneOffset(write_pointer), resets: 0 }
+    ZoneRecord { state, write_pointer: ZoneOffset(write_pointer), resets: 0, ..ZoneRecord::NEW }
 }
 
 fn queue() -> ZoneQueue {
