@@ -327,10 +327,11 @@ impl ZoneSet {
         }
         self.open = self.open + u32::from(next.is_open()) - u32::from(before.is_open());
         self.active = self.active + u32::from(next.is_active()) - u32::from(before.is_active());
+        let attributes = entry.record.attributes.without(ZoneAttributes::FINISHED_BY_DRIVE);
+        entry.record.attributes = attributes;
         if next.is_active() {
             return;
         }
-        let attributes = entry.record.attributes;
         self.areas -= u32::from(attributes.contains(ZoneAttributes::RANDOM_WRITES));
         let gone = ZoneAttributes::RANDOM_WRITES.with(ZoneAttributes::FINISH_RECOMMENDED);
         entry.record.attributes = attributes.without(gone);
