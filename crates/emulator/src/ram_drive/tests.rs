@@ -6,6 +6,7 @@ use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES, ZoneAction, ZoneState, ZonedDevice
 use super::*;
 use crate::{BlockPart, CommandKind, EraseMode, Immediate, Jitter};
 
+mod areas;
 mod crashes;
 mod faults;
 

@@ -119,8 +119,10 @@ impl ZoneSet {
     }
 
     /// The controller starts again: open zones become closed, and active zones without a written
-    /// block or a descriptor extension empty. Closed zones keep their random write areas.
+    /// block or a descriptor extension empty. Closed zones keep their random write areas. The list
+    /// of changed zones is empty: a host that starts with the drive reads a report.
     pub fn restart(&mut self) {
+        self.changed.clear();
         for zone in (0..self.geometry.zones).map(ZoneId) {
             let ahead = self.written_ahead(zone).next().is_some();
             self.set_state(zone, after_restart(self.record(zone), ahead));

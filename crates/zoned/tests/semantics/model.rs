@@ -405,6 +405,7 @@ impl Model {
     }
 
     pub(super) fn restart(&mut self) {
+        self.changed.clear();
         for zone in 0..self.zones.len() {
             let Zone { state, attributes, ref written, .. } = self.zones[zone];
             let holds = written.contains(&true) || self.zones[zone].pointer > 0;

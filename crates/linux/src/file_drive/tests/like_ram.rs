@@ -18,6 +18,7 @@ fn command() -> impl Strategy<Value = Command> {
         Just(ZoneAction::Reset),
         Just(ZoneAction::Offline),
     ];
+    let all = action.clone();
     prop_oneof![
         4 => (zone(), 0..34_u32, blocks()).prop_map(|(zone, offset, blocks)| Command::Read {
             at: ZoneAddress::new(zone, offset),
@@ -37,9 +38,23 @@ fn command() -> impl Strategy<Value = Command> {
             Command::Write { at: ZoneAddress::new(zone, offset), payload, fua: false }
         }),
         4 => (zone(), action).prop_map(|(zone, action)| Command::Manage { zone, action }),
-        1 => (zone(), 0..9_u32).prop_map(|(first, count)| Command::Report { first, count, options: ReportOptions::default() }),
+        1 => (zone(), 0..9_u32, any::<bool>()).prop_map(|(first, count, extended)| {
+            let options = ReportOptions { extended, ..ReportOptions::default() };
+            Command::Report { first, count, options }
+        }),
+        1 => all.prop_map(|action| Command::ManageAll { action }),
+        1 => (zone(), any::<u8>()).prop_map(|(zone, byte)| Command::SetExtension {
+            zone,
+            extension: vec![byte; 64].into(),
+        }),
+        1 => Just(Command::ChangedZones),
         1 => Just(Command::Flush),
     ]
+}
+
+/// With everything that drive files can have.
+fn capable() -> Geometry {
+    Geometry { descriptor_extension_bytes: 64, reads_across_zones: true, ..geometry() }
 }
 
 /// Payloads may be cut into pieces differently.
@@ -76,13 +91,13 @@ proptest! {
         let wear = wear.map(|(partial, circular)| short_lived(partial, circular));
         match wear {
             Some(wear) => {
-                FileDrive::create_with_wear(&bench.path(), geometry(), wear, UUID).unwrap();
+                FileDrive::create_with_wear(&bench.path(), capable(), wear, UUID).unwrap();
             }
-            None => FileDrive::create(&bench.path(), geometry(), UUID).unwrap(),
+            None => FileDrive::create(&bench.path(), capable(), UUID).unwrap(),
         }
         let mut drive = bench.open();
         let handle = bench.executor.handle();
-        let twin_geometry = Geometry { volatile_cache: true, ..geometry() };
+        let twin_geometry = Geometry { volatile_cache: true, ..capable() };
         let twin = RamDrive::new(twin_geometry, Immediate).unwrap();
         if let Some(wear) = wear {
             twin.set_wear(wear).unwrap();
