@@ -1,0 +1,67 @@
+//! Experiments: figures of papers, measured again on emulated drives.
+//!
+//! Each one builds its drives, puts a load on them in virtual time, and returns a [`Report`]: files
+//! to keep, and findings, each decided by a rule that is written down beside it. Nothing is read or
+//! written here; what is returned depends on nothing but the program.
+
+mod chart;
+mod report;
+mod zns_vs_block;
+
+use thiserror::Error;
+use zoneweave_emulator::{ConventionalError, PresetError};
+use zoneweave_zoned::GeometryError;
+
+pub use report::{File, Finding, Report};
+
+use crate::workload::WorkloadError;
+
+/// An experiment that can be asked for by name.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub summary: &'static str,
+    run: fn() -> Result<Report, ExperimentError>,
+}
+
+/// Every experiment.
+pub const EXPERIMENTS: &[Experiment] = &[Experiment {
+    name: "zns-vs-block",
+    summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
+    run: zns_vs_block::run,
+}];
+
+/// Why an experiment could not be carried out.
+#[derive(Debug, Error)]
+pub enum ExperimentError {
+    /// A drive failed, or could not do what was asked.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A conventional drive cannot be made.
+    #[error(transparent)]
+    Conventional(#[from] ConventionalError),
+    /// A zoned drive cannot be made.
+    #[error(transparent)]
+    Preset(#[from] PresetError),
+    /// A zoned drive cannot be made.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+}
+
+impl Experiment {
+    /// The experiment of that name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        EXPERIMENTS.iter().find(|one| one.name == name)
+    }
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// If a drive cannot be made, or fails.
+    pub fn run(&self) -> Result<Report, ExperimentError> {
+        (self.run)()
+    }
+}

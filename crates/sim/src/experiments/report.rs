@@ -1,0 +1,99 @@
+//! What an experiment found: findings with their rules, and files to keep.
+
+use std::fmt::Write;
+
+use super::chart::{self, Chart};
+
+/// A file to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// Something that a paper says and the experiment decides about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What is compared.
+    pub what: String,
+    /// What the paper says.
+    pub paper: String,
+    /// What was measured here.
+    pub ours: String,
+    /// When the shape holds.
+    pub rule: String,
+    /// Whether it does.
+    pub holds: bool,
+}
+
+/// What an experiment found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Title of the report.
+    pub title: String,
+    /// What was done, in some paragraphs.
+    pub method: String,
+    /// What was decided.
+    pub findings: Vec<Finding>,
+    /// Tables and charts.
+    pub files: Vec<File>,
+}
+
+impl Report {
+    pub(super) fn table(&mut self, name: &str, header: &str, rows: impl Iterator<Item = String>) {
+        let mut text = format!("{header}\n");
+        rows.for_each(|row| {
+            text += &row;
+            text.push('\n');
+        });
+        self.files.push(File { name: format!("{name}.csv"), text });
+    }
+
+    pub(super) fn chart(&mut self, chart: &Chart) {
+        let name = format!("{}.svg", chart.name);
+        self.files.push(File { name, text: chart::svg(chart) });
+    }
+
+    /// Everything but the files, as Markdown that shows the charts.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n\n", self.title, self.method.trim());
+        text += "| what | paper | ours | the shape holds if | holds |\n|---|---|---|---|---|\n";
+        for Finding { what, paper, ours, rule, holds } in &self.findings {
+            let holds = if *holds { "yes" } else { "**no**" };
+            let _ = writeln!(text, "| {what} | {paper} | {ours} | {rule} | {holds} |");
+        }
+        for file in self.files.iter().filter(|file| file.name.ends_with(".svg")) {
+            let _ = write!(text, "\n![{0}]({0})\n", file.name);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_shows_findings_and_charts() {
+        let mut report = Report { title: "Title".to_owned(), ..Report::default() };
+        report.findings.push(Finding {
+            what: "what".to_owned(),
+            paper: "paper".to_owned(),
+            ours: "ours".to_owned(),
+            rule: "rule".to_owned(),
+            holds: false,
+        });
+        report.table("table", "a,b", ["1,2".to_owned()].into_iter());
+        let line = chart::Line { name: "line".to_owned(), points: vec![(0.0, 1.0), (2.0, 3.0)] };
+        let chart = Chart { name: "chart", title: "Chart", x: "x", y: "y", lines: vec![line] };
+        report.chart(&chart);
+        assert_eq!(report.files[0].text, "a,b\n1,2\n");
+        assert!(report.files[1].text.starts_with("<svg"));
+        let markdown = report.markdown();
+        assert!(markdown.contains("| what | paper | ours | rule | **no** |"));
+        assert!(markdown.ends_with("![chart.svg](chart.svg)\n"));
+    }
+}
