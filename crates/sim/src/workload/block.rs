@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use zoneweave_runtime::{Handle, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba};
 
-use super::run::{Run, Running, Started, Stream};
+use super::run::{Next, Run, Running, Started, Stream};
 use super::zoned::pattern;
 use super::{Measurement, Pace, WorkloadError};
 
@@ -115,17 +115,18 @@ enum BlockReply {
 impl Stream for BlockStream {
     type Reply = BlockReply;
 
-    fn start(&mut self, _requests: u32) -> Option<Started<BlockReply>> {
+    fn start(&mut self, _requests: u32) -> Next<BlockReply> {
         let slot = match self.operation {
-            BlockOperation::SequentialWrite => self.slots.next()?,
-            _ => self.random.below(self.slots.end),
+            BlockOperation::SequentialWrite => self.slots.next(),
+            _ => Some(self.random.below(self.slots.end)),
         };
+        let Some(slot) = slot else { return Next::Nothing };
         let lba = Lba(slot * u64::from(self.request.0));
         let reply = match self.operation {
             BlockOperation::RandomRead => BlockReply::Read(self.device.read(lba, self.request.0)),
             _ => BlockReply::Write(self.device.write(lba, vec![self.source.clone()], false)),
         };
-        Some(Started { reply, bytes: self.request.data_bytes() as u64 })
+        Next::Started(Started { reply, bytes: self.request.data_bytes() as u64 })
     }
 }
 

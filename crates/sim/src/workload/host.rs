@@ -1,9 +1,9 @@
 //! What the host adds to each request.
 //!
-//! The defaults are those of the calibration data: SPDK pauses 0.45 us between two submissions of
-//! one thread, `io_uring` adds 1.3 us to a request, the mq-deadline scheduler another 1.9 us, and
-//! where it merges the writes that wait for a zone, 5.9 us for each merged write and 0.85 us for
-//! each request in it. On real drives the host is there already: use [`Host::NONE`].
+//! The defaults are those of the calibration data: SPDK takes 0.5 us for a submission, which counts
+//! as latency, and 0.45 us from a completion to the next one; `io_uring` adds 1.3 us to a request, the
+//! mq-deadline scheduler another 1.9 us, and where it merges the writes that wait for a zone, 5.9 us
+//! for each merged write and 0.85 us for each request in it. On real drives the host is there already: use [`Host::NONE`].
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
@@ -13,6 +13,8 @@ use zoneweave_zoned::BlockCount;
 pub struct Host {
     /// Processor time of a thread before each submission; no part of the latency.
     pub submission_gap: Nanos,
+    /// Processor time of a thread for each submission; part of the latency.
+    pub submission: Nanos,
     /// Part of each request's latency.
     pub overhead: Nanos,
     /// Whether writes that wait for their zone are merged; then a zone has one write in flight.
@@ -34,26 +36,28 @@ pub struct Merging {
 
 impl Host {
     /// Nothing added.
-    pub const NONE: Self =
-        Self { submission_gap: Nanos::ZERO, overhead: Nanos::ZERO, merging: None };
+    pub const NONE: Self = Self {
+        submission_gap: Nanos::ZERO,
+        submission: Nanos::ZERO,
+        overhead: Nanos::ZERO,
+        merging: None,
+    };
 
     /// A polling driver in the process.
     pub const SPDK: Self =
-        Self { submission_gap: Nanos(450), overhead: Nanos::ZERO, merging: None };
+        Self { submission_gap: Nanos(450), submission: Nanos(500), ..Self::NONE };
 
     /// The kernel without a scheduler.
-    pub const IO_URING: Self =
-        Self { submission_gap: Nanos(450), overhead: Nanos(1_300), merging: None };
+    pub const IO_URING: Self = Self { overhead: Nanos(1_300), ..Self::SPDK };
 
     /// The kernel with a scheduler that merges writes, up to 512 KiB.
     pub const MQ_DEADLINE: Self = Self {
-        submission_gap: Nanos(450),
-        overhead: Nanos(1_300),
         merging: Some(Merging {
             single: Nanos(1_900),
             merged: Nanos(5_900),
             each: Nanos(850),
             largest: BlockCount(128),
         }),
+        ..Self::IO_URING
     };
 }

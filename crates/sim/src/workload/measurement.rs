@@ -96,7 +96,7 @@ impl Recorder {
 
     /// Adds a request of `bytes` that took `latency`.
     pub fn record(&mut self, latency: Nanos, bytes: u64) {
-        self.histogram.saturating_record(latency.0.max(1));
+        self.histogram.saturating_record(latency.0);
         let micros = latency.0 as f64 / 1e3;
         self.sum_us += micros;
         self.squares_us += micros * micros;

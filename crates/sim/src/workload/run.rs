@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-use zoneweave_runtime::{Handle, JoinHandle, Nanos};
+use zoneweave_runtime::{Handle, JoinHandle, Nanos, Receiver};
 
 use super::scheduler::Scheduler;
 use super::{Measurement, Pace, Recorder, WorkloadError};
@@ -18,13 +18,37 @@ pub(super) struct Started<F> {
     pub bytes: u64,
 }
 
+/// What a stream does when it is asked for the next request.
+pub(super) enum Next<F> {
+    /// Sends it.
+    Started(Started<F>),
+    /// Has to wait for earlier ones; ask again then.
+    Wait(Receiver<()>),
+    /// Has no more to do.
+    Nothing,
+}
+
 /// Where requests come from: one thread of the host, working on one place of the device.
 pub(super) trait Stream: 'static {
     type Reply: Future<Output = Result<(), WorkloadError>>;
 
-    /// Sends the next `requests` requests as one command, or fewer where the zone ends; nothing if
-    /// the stream has no more to do.
-    fn start(&mut self, requests: u32) -> Option<Started<Self::Reply>>;
+    /// Sends the next `requests` requests as one command, or fewer where the zone ends.
+    fn start(&mut self, requests: u32) -> Next<Self::Reply>;
+}
+
+/// Sends the next requests of a stream, when it can; nothing if it has no more to do.
+pub(super) async fn next<S: Stream>(
+    stream: &RefCell<S>,
+    requests: u32,
+) -> Option<Started<S::Reply>> {
+    loop {
+        let next = stream.borrow_mut().start(requests);
+        match next {
+            Next::Started(started) => return Some(started),
+            Next::Wait(woken) => drop(woken.await),
+            Next::Nothing => return None,
+        }
+    }
 }
 
 /// A job under way.
@@ -144,9 +168,10 @@ impl Run {
                 self.handle.sleep_until(due).await;
             }
         }
-        let gap = self.pace.host.submission_gap;
-        if gap > Nanos::ZERO {
-            let free = thread.free_at.get().max(self.handle.now()) + gap;
+        let host = &self.pace.host;
+        let busy = host.submission_gap + host.submission;
+        if busy > Nanos::ZERO {
+            let free = thread.free_at.get().max(self.handle.now()) + busy;
             thread.free_at.set(free);
             self.handle.sleep_until(free).await;
         }
@@ -208,7 +233,8 @@ impl<S: Stream> Lane<S> {
             if !self.run.goes_on() {
                 break;
             }
-            let started = self.run.handle.now();
+            let submission = self.run.pace.host.submission;
+            let started = Nanos(self.run.handle.now().0.saturating_sub(submission.0));
             let bytes = match &self.scheduler {
                 Some(scheduler) => scheduler.request().await,
                 None => self.request().await,
@@ -227,8 +253,7 @@ impl<S: Stream> Lane<S> {
 
     /// Sends a request and waits for it; its bytes, or nothing if the job is over.
     async fn request(&self) -> Option<u64> {
-        let started = self.stream.borrow_mut().start(1);
-        let Some(Started { reply, bytes }) = started else {
+        let Some(Started { reply, bytes }) = next(&self.stream, 1).await else {
             self.run.stop();
             return None;
         };

@@ -12,7 +12,7 @@ use zoneweave_runtime::{Nanos, Sender, oneshot};
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::host::Merging;
-use super::run::{Run, Started, Stream};
+use super::run::{Run, Started, Stream, next};
 
 /// The bytes of the request that was carried out, or nothing if the job is over.
 type Answer = Sender<Option<u64>>;
@@ -104,8 +104,7 @@ impl<S: Stream> Dispatcher<S> {
             _ => self.merging.merged + Nanos(self.merging.each.0 * u64::from(requests)),
         };
         self.run.handle.sleep(cost).await;
-        let started = self.stream.borrow_mut().start(requests);
-        let Some(Started { reply, bytes }) = started else {
+        let Some(Started { reply, bytes }) = next(&self.stream, requests).await else {
             self.run.stop();
             return;
         };

@@ -2,14 +2,15 @@
 //!
 //! Each stream writes one zone from its write pointer to its capacity, then takes the next zone of
 //! the job; requests are shorter where a zone ends, so that zones become full and give their
-//! resources back. Zones handed to a writing job must be empty. Writes with a queue depth above one
+//! resources back. A zone is entered only after the one before it is full, so that a job has no more
+//! active zones than streams. Zones handed to a writing job must be empty. Writes with a queue depth above one
 //! rely on the drive applying them in the order of submission.
 //!
 //! Reads go to what the job is told is written. With [`Refill::Reset`] zones that were filled are
 //! reset and written again, as a host that collects garbage does; the zone filled last is
-//! spared until the next one is full, since appends to it may still be in flight.
+//! spared until the next one is full, since the last commands to it are still in flight.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,13 +19,13 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use zoneweave_runtime::{Handle, Random};
+use zoneweave_runtime::{Handle, Random, Receiver, Sender, oneshot};
 use zoneweave_zoned::{
     AlignedBuffer, BlockCount, Command, Completion, Payload, ZoneAction, ZoneAddress, ZoneId,
     ZoneOffset, ZonedDevice, ZonedDeviceExt,
 };
 
-use super::run::{Run, Running, Started, Stream};
+use super::run::{Next, Run, Running, Started, Stream};
 use super::{Measurement, Pace, WorkloadError};
 
 /// What every block of a job holds: eight bytes repeated, which emulated drives store as such.
@@ -42,6 +43,18 @@ pub enum Operation {
     Write,
     /// Appends.
     Append,
+}
+
+impl Operation {
+    /// As part of a sentence.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RandomRead | Self::SequentialRead => "a read",
+            Self::Write => "a write",
+            Self::Append => "an append",
+        }
+    }
 }
 
 /// What a writing job does when it has filled every zone it was given.
@@ -117,7 +130,9 @@ impl Job {
             (self.written > geometry.zone_capacity, "more is to be read than a zone holds"),
             (is_read && self.pace.host.merging.is_some(), "only writes are merged"),
             (
-                self.refill == Refill::Reset && self.zones.len() < 3 * self.streams as usize,
+                !is_read
+                    && self.refill == Refill::Reset
+                    && self.zones.len() < 3 * self.streams as usize,
                 "writing zones again takes three zones for each stream",
             ),
         ];
@@ -143,6 +158,7 @@ impl Job {
             at: supply.borrow_mut().free.pop_front().map(|zone| ZoneAddress::new(zone, 0)),
             source: source.clone(),
             random: random.fork(),
+            in_flight: Rc::default(),
         };
         (0..self.streams).map(stream).collect()
     }
@@ -176,31 +192,40 @@ struct ZonedStream {
     at: Option<ZoneAddress>,
     source: Bytes,
     random: Random,
+    in_flight: Rc<InFlight>,
 }
 
 impl Stream for ZonedStream {
     type Reply = DriveReply;
 
-    fn start(&mut self, requests: u32) -> Option<Started<DriveReply>> {
-        let (command, name) = match self.operation {
-            Operation::RandomRead | Operation::SequentialRead => (self.read()?, "a read"),
-            Operation::Write => (self.write(requests)?, "a write"),
-            Operation::Append => (self.append(requests)?, "an append"),
+    fn start(&mut self, requests: u32) -> Next<DriveReply> {
+        let Some(at) = self.at else { return Next::Nothing };
+        let enters_zone = self.is_writing() && at.offset == ZoneOffset(0);
+        if enters_zone && self.in_flight.count.get() > 0 {
+            return Next::Wait(self.in_flight.emptied());
+        }
+        let (command, blocks) = match self.operation {
+            Operation::RandomRead | Operation::SequentialRead => self.read(at),
+            Operation::Write => self.write(at, requests),
+            Operation::Append => self.append(at, requests),
         };
-        let (zone, blocks) = match &command {
-            Command::Read { at, blocks } => (at.zone, *blocks),
-            Command::Write { at, payload, .. } => (at.zone, payload.blocks()),
-            Command::Append { zone, payload, .. } => (*zone, payload.blocks()),
-            _ => unreachable!("streams read, write and append"),
+        let reply = DriveReply {
+            answer: self.device.submit(command),
+            operation: self.operation,
+            zone: at.zone,
+            in_flight: self.in_flight.clone(),
         };
-        let reply = DriveReply { answer: self.device.submit(command), operation: name, zone };
-        Some(Started { reply, bytes: blocks.data_bytes() as u64 })
+        self.in_flight.count.set(self.in_flight.count.get() + 1);
+        Next::Started(Started { reply, bytes: blocks.data_bytes() as u64 })
     }
 }
 
 impl ZonedStream {
-    fn read(&mut self) -> Option<Command> {
-        let at = self.at?;
+    fn is_writing(&self) -> bool {
+        matches!(self.operation, Operation::Write | Operation::Append)
+    }
+
+    fn read(&mut self, at: ZoneAddress) -> (Command, BlockCount) {
         let slots = self.written.0 / self.request.0;
         let slot = match self.operation {
             Operation::RandomRead => {
@@ -211,22 +236,22 @@ impl ZonedStream {
         };
         let offset = slot * self.request.0;
         self.at = Some(ZoneAddress::new(at.zone, offset + self.request.0));
-        Some(Command::Read { at: ZoneAddress::new(at.zone, offset), blocks: self.request })
+        let at = ZoneAddress::new(at.zone, offset);
+        (Command::Read { at, blocks: self.request }, self.request)
     }
 
-    fn write(&mut self, requests: u32) -> Option<Command> {
-        let (at, payload) = self.claim(requests)?;
-        Some(Command::Write { at, payload, fua: false })
+    fn write(&mut self, at: ZoneAddress, requests: u32) -> (Command, BlockCount) {
+        let (payload, blocks) = self.claim(at, requests);
+        (Command::Write { at, payload, fua: false }, blocks)
     }
 
-    fn append(&mut self, requests: u32) -> Option<Command> {
-        let (at, payload) = self.claim(requests)?;
-        Some(Command::Append { zone: at.zone, payload, fua: false })
+    fn append(&mut self, at: ZoneAddress, requests: u32) -> (Command, BlockCount) {
+        let (payload, blocks) = self.claim(at, requests);
+        (Command::Append { zone: at.zone, payload, fua: false }, blocks)
     }
 
     /// The next blocks to write: so many requests, or what the zone has left.
-    fn claim(&mut self, requests: u32) -> Option<(ZoneAddress, Payload)> {
-        let at = self.at?;
+    fn claim(&mut self, at: ZoneAddress, requests: u32) -> (Payload, BlockCount) {
         let geometry = self.device.geometry();
         let left = geometry.zone_capacity.0 - at.offset.0;
         let blocks = (self.request.0 * requests).min(left).min(geometry.max_transfer.0);
@@ -238,7 +263,7 @@ impl ZonedStream {
             self.at = Some(ZoneAddress { zone: at.zone, offset });
         }
         let data = self.source.slice(..blocks.data_bytes());
-        Some((at, Payload { data: vec![data], oob: Bytes::new() }))
+        (Payload { data: vec![data], oob: Bytes::new() }, blocks)
     }
 
     /// The zone's last block was claimed: goes on to the next zone.
@@ -268,11 +293,36 @@ impl ZonedStream {
     }
 }
 
+/// The commands of a stream that the drive has not answered.
+#[derive(Default)]
+struct InFlight {
+    count: Cell<u32>,
+    waiting: RefCell<Vec<Sender<()>>>,
+}
+
+impl InFlight {
+    fn emptied(&self) -> Receiver<()> {
+        let (sender, receiver) = oneshot();
+        self.waiting.borrow_mut().push(sender);
+        receiver
+    }
+
+    fn answered(&self) {
+        self.count.set(self.count.get() - 1);
+        if self.count.get() == 0 {
+            for waiting in self.waiting.take() {
+                waiting.send(());
+            }
+        }
+    }
+}
+
 /// A command on its way.
 pub(super) struct DriveReply {
     answer: Completion,
-    operation: &'static str,
+    operation: Operation,
     zone: ZoneId,
+    in_flight: Rc<InFlight>,
 }
 
 impl Future for DriveReply {
@@ -280,7 +330,8 @@ impl Future for DriveReply {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = ready!(Pin::new(&mut self.answer).poll(context));
-        let (operation, zone) = (self.operation, self.zone);
+        self.in_flight.answered();
+        let (operation, zone) = (self.operation.name(), self.zone);
         let failed = |status| WorkloadError::Drive { operation, zone, status };
         Poll::Ready(outcome.map(drop).map_err(failed))
     }
