@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    array, bench, completions, demo, emu, inspect, man, quickstart, serve, zones,
+    array, bench, characterize, completions, demo, emu, inspect, man, quickstart, serve, zones,
 };
 
 /// RAID volumes over zoned drives.
@@ -67,6 +67,8 @@ pub(crate) enum Verb {
     Inspect(inspect::Inspect),
     /// Measure the engine on drives in memory
     Bench(bench::Bench),
+    /// Measure what a drive is like, and judge it
+    Characterize(characterize::Characterize),
     /// Make an array, fail a drive, rebuild it, cut the power, and verify everything
     Demo(demo::Demo),
     /// Make four emulated drives and an array in a directory, if needed, and serve it

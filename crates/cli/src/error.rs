@@ -8,6 +8,7 @@ use thiserror::Error;
 use zoneweave_linux::nbd_server::{EndpointError, ServeError};
 use zoneweave_linux::{FileDriveError, RingError};
 use zoneweave_raid::log::{AdminError, CreateError, OpenError, ReplaceError};
+use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_zoned::{BlockError, Status};
 
 /// How a command ends.
@@ -91,6 +92,8 @@ pub(crate) enum CliError {
     Serve(#[from] ServeError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+    #[error(transparent)]
+    Characterize(#[from] CharacterizeError),
     #[error("the volume failed: {0}")]
     Block(#[from] BlockError),
     #[error("{label} failed: {status}")]

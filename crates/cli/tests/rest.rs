@@ -28,7 +28,17 @@ fn a_benchmark_reports_configuration_memory_and_results() {
 fn help_pages_and_completions_name_every_verb() {
     let place = Place::new();
     let help = place.run("--help").exits(0);
-    let verbs = ["emu", "array", "serve", "zones", "inspect", "bench", "demo", "quickstart"];
+    let verbs = [
+        "emu",
+        "array",
+        "serve",
+        "zones",
+        "inspect",
+        "bench",
+        "characterize",
+        "demo",
+        "quickstart",
+    ];
     for verb in verbs {
         assert!(help.stdout.contains(verb), "{verb}");
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 pub(crate) mod bench;
+pub(crate) mod characterize;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod emu;
@@ -24,6 +25,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Zones(zones) => zones::run(&zones, output),
         Verb::Inspect(inspect) => inspect::run(&inspect, output),
         Verb::Bench(bench) => bench::run(&bench, output),
+        Verb::Characterize(characterize) => characterize::run(&characterize, output),
         Verb::Demo(demo) => demo::run(&demo, output),
         Verb::Quickstart(quickstart) => quickstart::run(quickstart, output),
         Verb::Completions(completions) => completions::run(&completions, output),

@@ -8,8 +8,18 @@ use zoneweave_tidy::{DependencyKind, Repository, Workspace};
 use crate::assert_lawful;
 
 /// Everything of ours; for crates on top.
-const ALL: &[&str] =
-    &["runtime", "zoned", "emulator", "erasure", "raid", "filestore", "check", "nbd", "linux"];
+const ALL: &[&str] = &[
+    "runtime",
+    "zoned",
+    "emulator",
+    "erasure",
+    "raid",
+    "filestore",
+    "check",
+    "nbd",
+    "linux",
+    "sim",
+];
 
 /// What each crate of ours may import of ours, in the product.
 const IMPORTS: &[(&str, &[&str])] = &[

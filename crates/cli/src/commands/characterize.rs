@@ -1,0 +1,205 @@
+//! `zoneweave characterize`: what a drive is like, measured as the literature measures.
+//!
+//! Drives in files are measured in real time through the ring, with nothing modelled; presets in
+//! virtual time, with the host software of the calibration data. The zones that are measured are
+//! destroyed: a drive that holds anything needs `--yes-destroy`.
+
+mod tell;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use clap::Args;
+use serde::Serialize;
+use zoneweave_emulator::{ConventionalConfig, ConventionalDrive, Preset, RamDrive};
+use zoneweave_runtime::{Executor, Handle, VirtualTime};
+use zoneweave_sim::characterize::report::Report;
+use zoneweave_sim::characterize::{Plan, Progress, Results, Stacks, Subject, run as measure};
+use zoneweave_zoned::{BlockCount, ZoneId, ZonedDevice};
+
+use crate::commands::array::create::holdings;
+use crate::error::{CliError, Exit};
+use crate::format::{self, usage};
+use crate::output::Output;
+use crate::session::{Access, Session};
+
+#[derive(Args)]
+pub(crate) struct Characterize {
+    /// The drive to measure, in real time
+    #[arg(value_name = "DRIVE", conflicts_with = "preset", required_unless_present = "preset")]
+    drive: Option<PathBuf>,
+    /// Measure a drive as this preset describes it, in memory and virtual time
+    #[arg(long, value_name = "P")]
+    preset: Option<String>,
+    /// Zones of the preset's drive, fewer than it says
+    #[arg(long, value_name = "Z", requires = "preset")]
+    zones: Option<u32>,
+    /// What a zone of the preset's drive holds, less than it says
+    #[arg(long, value_name = "SIZE", requires = "preset", value_parser = format::parse_small_blocks)]
+    zone_capacity: Option<u32>,
+    /// Measure fewer points, each for a shorter time
+    #[arg(long)]
+    quick: bool,
+    /// Write the report into this directory: a page, tables and charts
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Destroy what the drive holds
+    #[arg(long)]
+    yes_destroy: bool,
+    /// Make other random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(request: &Characterize, output: &Output) -> Result<Exit, CliError> {
+    // Before anything is measured: minutes are not spent on what cannot be written.
+    if let Some(directory) = &request.out {
+        fs::create_dir_all(directory).map_err(failed(directory, "make the directory"))?;
+    }
+    let report = match (&request.preset, &request.drive) {
+        (Some(name), _) => preset(name, request, output)?,
+        (None, Some(path)) => drive(path, request, output)?,
+        (None, None) => unreachable!("one of them is required"),
+    };
+    let files = match &request.out {
+        Some(directory) => write(&report, directory)?,
+        None => Vec::new(),
+    };
+    let document = Document { report: &report, files };
+    output.result("characterize", &document, |output| tell::tell(&document, output));
+    Ok(Exit::Done)
+}
+
+/// Measures a drive in memory, in virtual time.
+fn preset(name: &str, request: &Characterize, output: &Output) -> Result<Report, CliError> {
+    let refused = |error: &dyn std::fmt::Display| usage("preset")(error.to_string());
+    let mut preset = Preset::by_name(name).map_err(|error| refused(&error))?;
+    let geometry = preset.geometry();
+    let zones = request.zones.unwrap_or(geometry.zones);
+    let capacity = request.zone_capacity.map_or(geometry.zone_capacity, BlockCount);
+    if (zones, capacity) != (geometry.zones, geometry.zone_capacity) {
+        preset = preset.with_zones(zones, capacity).map_err(|error| refused(&error))?;
+    }
+    let drive = RamDrive::new(preset.geometry().clone(), preset.timing(request.seed))
+        .map_err(|error| refused(&error))?;
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    let plan = if request.quick { Plan::quick() } else { Plan::full() };
+    let mut subject = subject(name.to_owned(), drive.attach(&handle), Stacks::MODELLED);
+    if let Some(text) = other_format(name) {
+        let other = Preset::parse(text)
+            .and_then(|other| other.with_zones(zones, capacity))
+            .map_err(|error| refused(&error))?;
+        let drive = RamDrive::new(other.geometry().clone(), other.timing(request.seed))
+            .map_err(|error| refused(&error))?;
+        subject.formats = vec![(512, drive.attach(&handle))];
+    }
+    if let Some(config) = twin(name, request) {
+        let twin = ConventionalDrive::new(config).map_err(|error| refused(&error))?;
+        subject.conventional = Some(Rc::new(twin.attach(&handle)));
+    }
+    let results = work(&executor, &handle, &subject, &Plan { seed: request.seed, ..plan }, output)?;
+    let mut command = format!("zoneweave characterize --preset {name}");
+    if zones != preset.geometry().zones || request.zones.is_some() {
+        command.push_str(&format!(" --zones {zones}"));
+    }
+    if request.zone_capacity.is_some() {
+        command.push_str(&format!(" --zone-capacity {}KiB", capacity.0 * 4));
+    }
+    let clock = "virtual: the figures are the model's, the same on every machine";
+    Ok(report(request, subject.name, &command, clock, preset.summary(), results))
+}
+
+/// The preset of the same drive in its format of 512 bytes, where that was measured.
+fn other_format(name: &str) -> Option<&'static str> {
+    name.starts_with("zn540-1tb").then_some(include_str!("characterize/zn540-1tb-512.toml"))
+}
+
+/// The conventional drive of the same hardware, where one was measured. Its superblocks are smaller than
+/// they are, so that it is overwritten once in a minute: 30 GB, or 5 GB for a quick run.
+fn twin(name: &str, request: &Characterize) -> Option<ConventionalConfig> {
+    let rows = if request.quick { 2 } else { 12 };
+    name.starts_with("zn540-1tb").then(|| ConventionalConfig {
+        seed: request.seed,
+        ..ConventionalConfig::sn640_960gb().with_superblock_rows(rows)
+    })
+}
+
+/// Measures a drive in a file, in real time.
+fn drive(path: &Path, request: &Characterize, output: &Output) -> Result<Report, CliError> {
+    let session = Session::new()?;
+    let named = session.open(path, Access::Exclusive)?;
+    if !request.yes_destroy
+        && let Some(holds) = session.executor.run(holdings(&named))?
+    {
+        return Err(CliError::NotEmpty { label: named.label, holds });
+    }
+    let plan = if request.quick { Plan::quick() } else { Plan::real_time() };
+    let subject = subject(named.label, named.drive, Stacks::REAL);
+    let plan = Plan { seed: request.seed, ..plan };
+    let results = work(&session.executor, &session.handle, &subject, &plan, output)?;
+    let what = "a drive in a file: the figures are those of this machine and its file system";
+    Ok(report(request, subject.name, "zoneweave characterize DRIVE", "real", what, results))
+}
+
+fn subject(name: String, zoned: Rc<dyn ZonedDevice>, stacks: Stacks) -> Subject {
+    let zones = (0..zoned.geometry().zones).map(ZoneId).collect();
+    Subject { name, zoned, zones, formats: Vec::new(), conventional: None, stacks }
+}
+
+fn work(
+    executor: &Executor,
+    handle: &Handle,
+    subject: &Subject,
+    plan: &Plan,
+    output: &Output,
+) -> Result<Results, CliError> {
+    let mut progress = |progress: Progress| {
+        let Progress { table, done, total } = progress;
+        output.note(format_args!("{} of {total}: {}", done + 1, table.title()));
+    };
+    Ok(executor.run(measure(handle, subject, plan, &mut progress))?)
+}
+
+fn report(
+    request: &Characterize,
+    subject: String,
+    command: &str,
+    clock: &str,
+    what: &str,
+    results: Results,
+) -> Report {
+    let quick = if request.quick { " --quick" } else { "" };
+    let seed = if request.seed == 1 { String::new() } else { format!(" --seed {}", request.seed) };
+    let conditions = [
+        ("drive", what.to_owned()),
+        ("command", format!("{command}{quick}{seed} --out DIR")),
+        ("program", format!("zoneweave {}", env!("CARGO_PKG_VERSION"))),
+        ("clock", clock.to_owned()),
+    ];
+    let conditions = conditions.map(|(name, value)| (name.to_owned(), value));
+    Report::new(subject, conditions.into(), results)
+}
+
+fn write(report: &Report, directory: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let mut written = Vec::new();
+    for file in report.files() {
+        let path = directory.join(&file.name);
+        fs::write(&path, file.text).map_err(failed(&path, "write the report"))?;
+        written.push(path);
+    }
+    Ok(written)
+}
+
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> CliError + use<> {
+    let path = path.to_owned();
+    move |error| CliError::File { path, action, error }
+}
