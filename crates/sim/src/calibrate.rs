@@ -1,7 +1,7 @@
 //! The timing model of the emulator against measurements of real drives.
 //!
 //! [`rows`] reads what was measured, [`residuals`] runs the same workloads on the model, and
-//! [`report`] sets them side by side. The workloads run on [`zoneweave_emulator::Timing`] itself,
+//! `report` sets them side by side. The workloads run on [`zoneweave_emulator::Timing`] itself,
 //! without drive or executor, so that hundreds of them take seconds.
 
 mod closed_loop;
