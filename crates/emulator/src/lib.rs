@@ -4,7 +4,8 @@
 //! It holds no media and does no I/O, so that drives in RAM and in files behave alike.
 //! [`RamDrive`] adds media in RAM, a volatile cache, timing, power failures and process kills; it
 //! is what simulations and tests run on. [`ConventionalDrive`] is a drive of the same
-//! dies with a block interface. [`media_format`] is the byte layout of drives in files.
+//! dies with a block interface. [`media_format`] is the byte layout of drives in files,
+//! and [`Pace`] makes them take the time of a model.
 //!
 //! Everything is deterministic: the same calls with the same seeds give the same history.
 
@@ -18,6 +19,7 @@ mod fault;
 pub mod flash;
 mod media;
 pub mod media_format;
+mod pace;
 mod picos;
 pub mod preset;
 mod ram_drive;
@@ -36,6 +38,7 @@ pub use fault::{
     BlockPart, Damage, Fault, FaultAction, FaultClass, FaultPlan, FaultProfile, Return,
     SeededFaults, Selector,
 };
+pub use pace::{Due, Pace};
 pub use picos::{Picos, Spread};
 pub use preset::{Preset, PresetError};
 pub use ram_drive::{ImageError, PendingCommand, RamDrive};

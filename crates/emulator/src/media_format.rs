@@ -31,6 +31,7 @@ mod defects;
 mod error;
 mod extension;
 mod header;
+mod preset_name;
 mod record;
 mod wear_record;
 
@@ -38,6 +39,7 @@ pub use defects::{DEFECTS_MAX, Defect};
 pub use error::FormatError;
 pub use extension::Extension;
 pub use header::{FORMAT_VERSION, HEADER_BYTES, MAGIC};
+pub use preset_name::PresetName;
 pub use record::{RECORD_BYTES, StoredRecord};
 
 /// The most zones a drive file can have: record tables stay at 64 MiB each.

@@ -178,6 +178,12 @@ impl Preset {
         &self.model
     }
 
+    /// Whether commands complete as they are submitted.
+    #[must_use]
+    pub fn is_instant(&self) -> bool {
+        self.model == Model::Instant
+    }
+
     /// The same drive with fewer or smaller zones, for tests that need not fill it.
     ///
     /// # Errors
@@ -196,11 +202,15 @@ impl Preset {
     /// The drive's timing; the seed decides how durations vary.
     #[must_use]
     pub fn timing(&self, seed: u64) -> Box<dyn Timing> {
+        self.timing_of(&self.geometry, seed)
+    }
+
+    /// The timing of a drive that was made of the preset with another geometry.
+    #[must_use]
+    pub fn timing_of(&self, geometry: &Geometry, seed: u64) -> Box<dyn Timing> {
         match &self.model {
             Model::Instant => Box::new(Immediate),
-            Model::Stations(parameters) => {
-                Box::new(Stations::new(parameters, &self.geometry, seed))
-            }
+            Model::Stations(parameters) => Box::new(Stations::new(parameters, geometry, seed)),
             Model::Direct(parameters) => Box::new(Direct::new(parameters)),
         }
     }

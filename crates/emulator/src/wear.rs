@@ -38,7 +38,7 @@ impl ZoneWear {
 }
 
 /// The wear of every zone of a drive.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wear {
     settings: WearSettings,
     capacity: BlockCount,

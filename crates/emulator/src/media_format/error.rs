@@ -76,6 +76,15 @@ pub enum FormatError {
         /// Bytes of each extension.
         bytes: u32,
     },
+    /// A preset has a name that no preset can have.
+    #[error(
+        "the drive file names the preset {name:?}: a name is 1 to 32 of a to z, 0 to 9 and -; \
+             restore the first 4096 bytes"
+    )]
+    PresetName {
+        /// The name.
+        name: String,
+    },
     /// The wear settings do not fit the geometry.
     #[error(transparent)]
     Wear(#[from] WearError),

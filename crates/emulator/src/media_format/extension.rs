@@ -1,20 +1,23 @@
-//! What version 2 of the format adds: unreadable blocks, and wear.
+//! What version 2 of the format adds: unreadable blocks, wear, and the name of a preset.
 
 use std::ops::Range;
 
 use zoneweave_zoned::{BLOCK_BYTES, Geometry, ZoneId};
 
 use super::{
-    Defect, DriveLayout, ERASE_BLOCKS_MAX, FormatError, StoredRecord, defects, wear_record,
-    whole_blocks,
+    Defect, DriveLayout, ERASE_BLOCKS_MAX, FormatError, PresetName, StoredRecord, defects,
+    wear_record, whole_blocks,
 };
 use crate::{Wear, WearSettings, ZoneWear};
 
-/// What a drive has beyond version 1 of the format: a list of unreadable blocks, and maybe wear.
+/// What a drive has beyond version 1 of the format: a list of unreadable blocks, and maybe wear and
+/// the timing of a preset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extension {
     /// What its zones are made of, if it counts erases.
     pub wear: Option<WearSettings>,
+    /// The preset whose timing it has, if it has any.
+    pub preset: Option<PresetName>,
 }
 
 impl DriveLayout {
@@ -55,6 +58,12 @@ impl DriveLayout {
     #[must_use]
     pub fn wear(&self) -> Option<&WearSettings> {
         self.extension.as_ref()?.wear.as_ref()
+    }
+
+    /// The preset whose timing the drive has, if it has any.
+    #[must_use]
+    pub fn preset(&self) -> Option<&PresetName> {
+        self.extension.as_ref()?.preset.as_ref()
     }
 
     /// The wear of all zones, padding included; empty if the drive counts no erases.

@@ -20,14 +20,15 @@
 //! | 76..80 | 1: resets erase in part, 2: circular mapping, 4: finishing programs, 8: worn zones go offline |
 //! | 80..84 | bytes of a zone descriptor extension, 0 for none |
 //! | 84..88 | 1: reads may cross zones, 2: reads of unwritten blocks fail |
-//! | 88..4092 | zeros |
+//! | 88..120 | the name of the preset whose timing the drive has, padded with zeros; zeros for none |
+//! | 120..4092 | zeros |
 //! | 4092..4096 | CRC-32C of bytes 0..4092 |
 //!
-//! In version 1 bytes 64..88 are zeros; version 2 has an [extension](super::Extension).
+//! In version 1 bytes 64..120 are zeros; version 2 has an [extension](super::Extension).
 
 use zoneweave_zoned::{BlockCount, Geometry, OobKind};
 
-use super::{Extension, FormatError};
+use super::{Extension, FormatError, PresetName};
 use crate::{BlockMapping, EraseMode, WearSettings, WornZone};
 
 /// Bytes of the header block.
@@ -75,6 +76,9 @@ pub(super) fn encode(
         for (place, field) in header[64..80].chunks_exact_mut(4).zip(wear_fields(wear)) {
             place.copy_from_slice(&field.to_le_bytes());
         }
+    }
+    if let Some(preset) = extension.and_then(|extension| extension.preset.as_ref()) {
+        header[88..120].copy_from_slice(&preset.bytes());
     }
     header[80..84].copy_from_slice(&geometry.descriptor_extension_bytes.to_le_bytes());
     header[84..88].copy_from_slice(&capabilities(geometry).to_le_bytes());
@@ -155,7 +159,8 @@ pub(super) fn decode(header: &[u8]) -> Result<Decoded, FormatError> {
         1 => (None, 64),
         _ => {
             let wear = wear([64, 68, 72, 76].map(|at| word(header, at)))?;
-            (Some(Extension { wear }), 88)
+            let preset = PresetName::decode(&header[88..120])?;
+            (Some(Extension { wear, preset }), 120)
         }
     };
     if word(header, 84) >= 4 {

@@ -107,7 +107,7 @@ fn layout_of(controller: &Controller, uuid: [u8; 16]) -> Result<DriveLayout, Ima
     if wear.is_none() && controller.unreadable().next().is_none() {
         return Ok(DriveLayout::new(geometry, uuid)?);
     }
-    Ok(DriveLayout::extended(geometry, uuid, Extension { wear })?)
+    Ok(DriveLayout::extended(geometry, uuid, Extension { wear, preset: None })?)
 }
 
 fn save_extension(

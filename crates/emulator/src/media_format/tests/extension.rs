@@ -16,7 +16,7 @@ fn settings() -> WearSettings {
 }
 
 fn extended(wear: Option<WearSettings>) -> DriveLayout {
-    let extension = Extension { wear };
+    let extension = Extension { wear, preset: None };
     DriveLayout::extended(layout().geometry().clone(), UUID, extension).unwrap()
 }
 
@@ -118,7 +118,8 @@ fn unreadable_blocks_are_forgotten_with_a_reset_of_their_zone() {
 fn impossible_extensions_are_refused() {
     let geometry = layout().geometry().clone();
     let build = |wear, geometry: &Geometry| {
-        DriveLayout::extended(geometry.clone(), UUID, Extension { wear: Some(wear) }).unwrap_err()
+        let extension = Extension { wear: Some(wear), preset: None };
+        DriveLayout::extended(geometry.clone(), UUID, extension).unwrap_err()
     };
     let error = WearError::EraseBlocks { erase_blocks: 78, capacity: BlockCount(77) };
     assert_eq!(build(WearSettings::new(78), &geometry), FormatError::Wear(error));
@@ -132,6 +133,40 @@ fn impossible_extensions_are_refused() {
     header[4092..].copy_from_slice(&checksum.to_le_bytes());
     let error = DriveLayout::parse(&header, u64::MAX).unwrap_err();
     assert_eq!(error, FormatError::Field { field: "wear flags", value: 16 });
+}
+
+#[test]
+fn the_name_of_a_preset_is_kept_and_checked() {
+    let name = PresetName::new("zn540-1tb").unwrap();
+    assert_eq!(name.as_str(), "zn540-1tb");
+    let extension = Extension { wear: None, preset: Some(name.clone()) };
+    let layout = DriveLayout::extended(layout().geometry().clone(), UUID, extension).unwrap();
+    let header = layout.header();
+    assert_eq!(hex(&header[64..88]), "0".repeat(48));
+    assert_eq!(hex(&header[88..104]), "7a6e3534302d31746200000000000000");
+    let parsed = DriveLayout::parse(&header, layout.file_bytes()).unwrap();
+    assert_eq!(parsed.preset(), Some(&name));
+    assert_eq!(parsed, layout);
+    for name in ["", "Femu", "a b", "a/b", "a\0b", &"a".repeat(33)] {
+        let refused = FormatError::PresetName { name: name.to_owned() };
+        assert_eq!(PresetName::new(name), Err(refused));
+    }
+    assert!(PresetName::new(&"a".repeat(32)).is_ok());
+    for (at, byte) in [(88, b'Z'), (90, 0), (92, 0xFF), (119, b'!')] {
+        let mut header = header;
+        header[at] = byte;
+        let checksum = crc32c::crc32c(&header[..4092]);
+        header[4092..].copy_from_slice(&checksum.to_le_bytes());
+        let refused = DriveLayout::parse(&header, layout.file_bytes()).unwrap_err();
+        assert!(matches!(refused, FormatError::PresetName { .. }), "byte {at}: {refused}");
+    }
+}
+
+#[test]
+fn every_preset_can_be_remembered() {
+    for name in crate::preset::names() {
+        assert_eq!(PresetName::new(name).unwrap().as_str(), name);
+    }
 }
 
 proptest! {
