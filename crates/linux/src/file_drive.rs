@@ -12,6 +12,8 @@
 //!   `fdatasync`. Until then the file system may lose or reorder what it holds if the machine
 //!   itself fails, so the drive reports a volatile cache. (Flash loses only tails; here a block
 //!   below the write pointer that was not flushed may read as zeros after a power failure.)
+//! - A drive that was made as a preset completes no command before the preset's model says, nor before
+//!   the file has done it. The others pay nothing for that, and those opened to be looked at neither.
 //! - One process at a time writes to a drive, by a lock on the file.
 //!
 //! Fault model: the file may be removed or cut off under us, which pulls the drive out; the file
@@ -26,14 +28,17 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod tickets;
+mod timing;
 mod zone_queue;
 
 use std::path::Path;
 use std::rc::Rc;
 
 use futures_util::future::{join, join_all};
+use zoneweave_emulator::media_format::{Extension, PresetName};
 use zoneweave_emulator::{
-    Controller, DriveCounters, Request, WearReport, WearSettings, Work, ZonePart,
+    Controller, DriveCounters, Due, Pace, Request, Timing, Wear, WearReport, WearSettings, Work,
+    ZonePart,
 };
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{
@@ -61,6 +66,10 @@ pub struct FileDriveInfo {
     pub uuid: [u8; 16],
     /// Its zones.
     pub zones: Vec<ZoneInfo>,
+    /// The erases so far, if the drive counts them.
+    pub wear: Option<Wear>,
+    /// The preset whose timing it has, if it has any.
+    pub preset: Option<String>,
 }
 
 impl FileDrive {
@@ -84,15 +93,52 @@ impl FileDrive {
         wear: WearSettings,
         uuid: [u8; 16],
     ) -> Result<(), FileDriveError> {
-        file::create(path, geometry, Some(wear), uuid)
+        let extension = Extension { wear: Some(wear), preset: None };
+        file::create(path, geometry, Some(extension), uuid)
     }
 
-    /// Opens a drive for this process alone.
+    /// As [`FileDrive::create`], for a drive that behaves like a preset: its zones wear as the
+    /// preset says, and it [opens](FileDrive::open) with the preset's timing.
     ///
     /// # Errors
-    /// If another process has it open, or the file is no drive or damaged.
+    /// Also if the preset does not fit the geometry.
+    pub fn create_as(
+        path: &Path,
+        geometry: Geometry,
+        preset: PresetName,
+        uuid: [u8; 16],
+    ) -> Result<(), FileDriveError> {
+        let wear = timing::known(&preset, path)?.wear().copied();
+        let extension = Extension { wear, preset: Some(preset) };
+        file::create(path, geometry, Some(extension), uuid)
+    }
+
+    /// Opens a drive for this process alone, with the timing of the preset it was made as.
+    ///
+    /// # Errors
+    /// If another process has it open, the file is no drive or damaged, or its preset is not known.
     pub fn open(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, FileDriveError> {
-        Ok(Self::start(ring, handle, file::open(path, Access::Exclusive)?))
+        let opened = file::open(path, Access::Exclusive)?;
+        let pace = timing::remembered(&opened, handle)?;
+        Ok(Self::start(ring, handle, opened, pace))
+    }
+
+    /// As [`FileDrive::open`], with another timing, such as that of a preset of one's own.
+    /// `volatile_cache` is whether a flush takes as long as writing the cache back.
+    ///
+    /// # Errors
+    /// As [`FileDrive::open`].
+    pub fn open_with_timing(
+        ring: &Ring,
+        handle: &Handle,
+        path: &Path,
+        timing: Box<dyn Timing>,
+        volatile_cache: bool,
+    ) -> Result<Self, FileDriveError> {
+        let opened = file::open(path, Access::Exclusive)?;
+        let geometry = Geometry { volatile_cache, ..opened.zones.geometry().clone() };
+        let pace = Pace::new(timing, &geometry, &opened.zones, handle);
+        Ok(Self::start(ring, handle, opened, Some(pace)))
     }
 
     /// Opens a drive for reading while another process may be writing to it: zones are seen as
@@ -106,7 +152,7 @@ impl FileDrive {
         handle: &Handle,
         path: &Path,
     ) -> Result<Self, FileDriveError> {
-        Ok(Self::start(ring, handle, file::open(path, Access::ReadOnly)?))
+        Ok(Self::start(ring, handle, file::open(path, Access::ReadOnly)?, None))
     }
 
     /// Reads what a drive file holds, also while a process is using the drive.
@@ -123,11 +169,13 @@ impl FileDrive {
                 .report(ZoneId(0), zones.geometry().zones, ReportOptions::default())
                 .unwrap_or_default()
                 .zones,
+            preset: layout.preset().map(|name| name.as_str().to_owned()),
+            wear: opened.wear,
         })
     }
 
-    fn start(ring: &Ring, handle: &Handle, opened: OpenFile) -> Self {
-        let drive = Rc::new(Drive::new(ring, handle, opened));
+    fn start(ring: &Ring, handle: &Handle, opened: OpenFile, pace: Option<Pace>) -> Self {
+        let drive = Rc::new(Drive::new(ring, handle, opened, pace));
         handle.spawn("drive watch", tasks::watch(handle.clone(), Rc::downgrade(&drive)));
         Self { drive }
     }
@@ -254,6 +302,16 @@ impl FileDrive {
         self.spawn("drive zone wears out", async move { change.await.and(Err(status)) })
     }
 
+    /// Holds an answer back until it is due.
+    fn delayed(&self, answer: Completion, due: Due) -> Completion {
+        let handle = self.drive.handle.clone();
+        self.spawn("drive delay", async move {
+            let outcome = answer.await;
+            due.wait(&handle).await;
+            outcome
+        })
+    }
+
     fn spawn(
         &self,
         name: &'static str,
@@ -285,10 +343,15 @@ impl ZonedDevice for FileDrive {
         if changes && self.drive.access == Access::ReadOnly {
             return Completion::ready(Err(Status::ZoneReadOnly));
         }
+        let due = self.drive.due(&request);
         let (admission, before) = self.drive.admit(&request);
-        match admission.outcome {
+        let answer = match admission.outcome {
             Ok(()) => self.perform(admission.work, command, &before),
             Err(status) => self.refuse(status, &request, &before),
+        };
+        match due {
+            Some(due) => self.delayed(answer, due),
+            None => answer,
         }
     }
 }

@@ -58,6 +58,17 @@ pub enum FileDriveError {
         #[source]
         error: ImportError,
     },
+    /// The drive has the timing of a preset that is not there.
+    #[error(
+        "{}: it has the timing of the preset `{name}`, which this program does not know: use the \
+         one that made it, or look at it without writing", .path.display()
+    )]
+    UnknownPreset {
+        /// The file.
+        path: PathBuf,
+        /// The preset.
+        name: String,
+    },
     /// The file system refused.
     #[error("{}: cannot {action}: {error}", .path.display())]
     File {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
+use zoneweave_emulator::Wear;
 use zoneweave_emulator::media_format::{DriveLayout, Extension, HEADER_BYTES, StoredRecord};
-use zoneweave_emulator::{Wear, WearSettings};
 use zoneweave_zoned::{Geometry, ZoneAddress, ZoneAttributes, ZoneId, ZoneSet};
 
 use super::{DriveFailure, FileDriveError};
@@ -57,12 +57,12 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> FileDr
 pub(super) fn create(
     path: &Path,
     geometry: Geometry,
-    wear: Option<WearSettings>,
+    extension: Option<Extension>,
     uuid: [u8; 16],
 ) -> Result<(), FileDriveError> {
     let geometry = Geometry { volatile_cache: true, ..geometry };
-    let layout = match wear {
-        Some(_) => DriveLayout::extended(geometry, uuid, Extension { wear }),
+    let layout = match extension {
+        Some(extension) => DriveLayout::extended(geometry, uuid, extension),
         None => DriveLayout::new(geometry, uuid),
     };
     let layout = layout.map_err(|error| FileDriveError::Format { path: path.to_owned(), error })?;

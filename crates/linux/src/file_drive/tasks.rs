@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use bytes::Bytes;
 use futures_util::future::join;
 use zoneweave_emulator::media_format::DriveLayout;
-use zoneweave_emulator::{Admission, Controller, Request, ZonePart};
+use zoneweave_emulator::{Admission, Controller, Due, Pace, Request, ZonePart};
 use zoneweave_runtime::{Gate, Handle, Nanos};
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Geometry, Payload, Reply, Status, ZoneAction,
@@ -35,6 +35,8 @@ pub(super) struct Drive {
     pub(super) layout: DriveLayout,
     pub(super) geometry: Geometry,
     pub(super) controller: RefCell<Controller>,
+    /// Absent for drives that are as fast as they can be.
+    pub(super) pace: Option<Pace>,
     zones: Vec<Zone>,
     tickets: Tickets,
     pub(super) syncs: Syncs,
@@ -68,7 +70,7 @@ impl Admitted {
 }
 
 impl Drive {
-    pub(super) fn new(ring: &Ring, handle: &Handle, opened: OpenFile) -> Self {
+    pub(super) fn new(ring: &Ring, handle: &Handle, opened: OpenFile, pace: Option<Pace>) -> Self {
         let controller = RefCell::new(controller(&opened));
         let zone = |stored: &zoneweave_emulator::media_format::StoredRecord| Zone {
             queue: RefCell::new(ZoneQueue::new(stored.record, stored.sequence)),
@@ -83,6 +85,7 @@ impl Drive {
             geometry: opened.zones.geometry().clone(),
             layout: opened.layout,
             controller,
+            pace,
             zones: opened.records.iter().map(zone).collect(),
             tickets: Tickets::default(),
             syncs: Syncs::default(),
@@ -120,6 +123,12 @@ impl Drive {
             Err(failure) => self.die(failure),
         }
         !self.is_dead()
+    }
+
+    /// When a command that is about to be admitted may complete, if that is anybody's business.
+    pub(super) fn due(&self, request: &Request) -> Option<Due> {
+        let pace = self.pace.as_ref()?;
+        Some(pace.begin(request, self.controller.borrow().zones()))
     }
 
     /// Lets the controller decide about a command.

@@ -5,6 +5,7 @@ mod image;
 mod kill;
 mod like_ram;
 mod no_space;
+mod paced;
 
 use std::path::PathBuf;
 
