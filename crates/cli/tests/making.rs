@@ -25,13 +25,45 @@ fn drives_are_sparse_files_and_never_overwritten() {
 #[test]
 fn unknown_words_are_wrong_usage() {
     let place = Place::new();
-    place.run("emu create d --preset zn540").exits(2).complains("possible values: instant");
+    place.run("emu create d --preset zn540").exits(2).complains("choose one of instant");
     place.run("emu create d --zone-capacity 5000").exits(2).complains("multiple of the block size");
     place.run("emu create d --drives 0").exits(2);
     place.run("emu create d --zones 0").exits(1).complains("at least one zone");
     place.run("array fial d").exits(2).complains("fail");
     place.run("").exits(2);
     place.run("array create vol0 --size max").exits(2).complains("DRIVE");
+}
+
+#[test]
+fn presets_are_listed_printed_and_made() {
+    let place = Place::new();
+    let list = place.run("emu presets").exits(0).says("zn540-1tb").says("904 x").says("femu");
+    assert_eq!(list.stdout.lines().count(), 8);
+    let list = place.run("--json emu presets").exits(0).document("emu-presets");
+    assert_eq!(list["presets"][0]["name"], "instant");
+    place.run("emu presets femu").exits(0).says("program_us = 140.0");
+    place.run("emu presets none").exits(3).complains("there are instant");
+    let made = place.run("--json emu create d --drives 1 --preset zn540-1tb").exits(0);
+    let made = made.document("emu-create");
+    assert_eq!((&made["zones"], &made["preset"]), (&904.into(), &"zn540-1tb".into()));
+    assert_eq!(made["zone_capacity_bytes"], 1077_u64 << 20);
+    place.run("inspect d/drive0").exits(0).says("as zn540-1tb").says("0 worn zones");
+    let few = "emu create e --drives 1 --preset femu-wa-zone --zones 8";
+    place.run(few).exits(0).says("8 zones of 128 MiB").says("as femu-wa-zone");
+    place.run("zones e/drive0").exits(0).says("erase block erased 0 times");
+    let map = place.run("--json zones e/drive0").exits(0).document("zones");
+    assert_eq!(map["drives"][0]["wear"]["erases"]["max"], 0);
+    let small = "emu create f --preset femu-wa-zone --zone-capacity 4KiB";
+    place.run(small).exits(2).complains("`wear` is refused");
+    place.run("emu create f --preset femu --zones 0").exits(2).complains("at least one zone");
+    place
+        .run("emu create f --preset mine.toml")
+        .exits(2)
+        .complains("remember a preset by its name");
+    assert!(!place.path("f").exists(), "refused before anything is made");
+    let instant = place.run("--json emu create g --drives 1 --preset instant").exits(0);
+    let instant = instant.document("emu-create");
+    assert_eq!((&instant["zones"], &instant["preset"]), (&256.into(), &serde_json::Value::Null));
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! `zoneweave emu`: emulated drives in files.
 
+mod presets;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde::Serialize;
+use zoneweave_emulator::media_format::PresetName;
 use zoneweave_linux::{FileDrive, FileDriveError};
-use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Geometry};
+use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::error::{CliError, Exit};
 use crate::format;
@@ -17,6 +20,8 @@ use crate::session::random_uuid;
 pub(crate) enum Verb {
     /// Make emulated drives: DIR/drive0 and so on, one sparse file each
     Create(Create),
+    /// List the presets that drives can behave like, or print one
+    Presets(presets::Presets),
 }
 
 /// What drives to make.
@@ -28,27 +33,26 @@ pub(crate) struct Create {
     /// How many drives
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub drives: u32,
-    /// Zones of each drive
-    #[arg(long, value_name = "Z", default_value_t = 64)]
-    pub zones: u32,
-    /// What a zone holds, such as 16MiB
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = format::parse_small_blocks)]
-    pub zone_capacity: u32,
-    /// How the drives behave
-    #[arg(long, value_enum, default_value_t = Preset::Instant)]
-    pub preset: Preset,
+    /// Zones of each drive [default: those of the preset; without one 64]
+    #[arg(long, value_name = "Z")]
+    pub zones: Option<u32>,
+    /// What a zone holds, such as 16MiB [default: as in the preset; without one 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks)]
+    pub zone_capacity: Option<u32>,
+    /// What the drives behave like, delays and wear included; `zoneweave emu presets` lists what there
+    /// is. Without it they are as fast as the file system
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
 }
 
-/// How a drive behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Preset {
-    /// As fast as the file system; a volatile cache, which a flush writes out
-    Instant,
-}
+/// Without a preset.
+const ZONES: u32 = 64;
+const ZONE_CAPACITY: BlockCount = BlockCount(4096);
 
 #[derive(Serialize)]
 struct Created {
     drives: Vec<CreatedDrive>,
+    preset: Option<String>,
     zones: u32,
     zone_capacity_bytes: u64,
     capacity_bytes: u64,
@@ -61,23 +65,29 @@ struct CreatedDrive {
 }
 
 pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
-    let Verb::Create(create) = verb;
+    let create = match verb {
+        Verb::Create(create) => create,
+        Verb::Presets(presets) => return presets::run(&presets, output),
+    };
+    let Kind { geometry, preset } = kind(&create)?;
     let drives = create_drives(&create)?;
-    let zone_capacity_bytes = u64::from(create.zone_capacity) * BLOCK_BYTES as u64;
+    let zone_capacity_bytes = geometry.zone_capacity.data_bytes() as u64;
     let created = Created {
         drives,
-        zones: create.zones,
+        preset: preset.map(|name| name.as_str().to_owned()),
+        zones: geometry.zones,
         zone_capacity_bytes,
-        capacity_bytes: zone_capacity_bytes * u64::from(create.zones),
+        capacity_bytes: zone_capacity_bytes * u64::from(geometry.zones),
     };
     output.result("emu-create", &created, |output| {
         for drive in &created.drives {
             output.line(format_args!(
-                "{}  {} zones of {}, {} in all",
+                "{}  {} zones of {}, {} in all{}",
                 drive.path.display(),
                 created.zones,
                 format::bytes(created.zone_capacity_bytes),
-                format::bytes(created.capacity_bytes)
+                format::bytes(created.capacity_bytes),
+                created.preset.as_ref().map(|name| format!(", as {name}")).unwrap_or_default()
             ));
         }
     });
@@ -89,7 +99,34 @@ pub(crate) fn drive_paths(directory: &Path, drives: u32) -> Vec<PathBuf> {
     (0..drives).map(|number| directory.join(format!("drive{number}"))).collect()
 }
 
+/// What drives are made.
+struct Kind {
+    geometry: Geometry,
+    /// What they behave like, where that is not simply to be fast.
+    preset: Option<PresetName>,
+}
+
+fn kind(create: &Create) -> Result<Kind, CliError> {
+    let capacity = create.zone_capacity.map(BlockCount);
+    let Some(name) = &create.preset else {
+        let zones = create.zones.unwrap_or(ZONES);
+        let geometry = Geometry::new(zones, capacity.unwrap_or(ZONE_CAPACITY));
+        return Ok(Kind { geometry, preset: None });
+    };
+    let mut preset = presets::named(name)?;
+    if create.zones.is_some() || capacity.is_some() {
+        let zones = create.zones.unwrap_or(preset.geometry().zones);
+        let capacity = capacity.unwrap_or(preset.geometry().zone_capacity);
+        preset = preset.with_zones(zones, capacity).map_err(presets::refused)?;
+    }
+    // What there is nothing to remember of is an ordinary drive.
+    let plain = preset.is_instant() && preset.wear().is_none();
+    let remembered = PresetName::new(name).ok().filter(|_| !plain);
+    Ok(Kind { geometry: preset.geometry().clone(), preset: remembered })
+}
+
 fn create_drives(create: &Create) -> Result<Vec<CreatedDrive>, CliError> {
+    let Kind { geometry, preset } = kind(create)?;
     let directory = &create.directory;
     fs::create_dir_all(directory).map_err(|error| CliError::File {
         path: directory.clone(),
@@ -101,12 +138,14 @@ fn create_drives(create: &Create) -> Result<Vec<CreatedDrive>, CliError> {
     if let Some(path) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
         return Err(FileDriveError::Exists { path: path.clone() }.into());
     }
-    let Preset::Instant = create.preset;
-    let geometry = Geometry::new(create.zones, BlockCount(create.zone_capacity));
     let mut created = Vec::new();
     for path in paths {
         let uuid = random_uuid()?;
-        if let Err(error) = FileDrive::create(&path, geometry.clone(), uuid) {
+        let made = match preset.clone() {
+            Some(preset) => FileDrive::create_as(&path, geometry.clone(), preset, uuid),
+            None => FileDrive::create(&path, geometry.clone(), uuid),
+        };
+        if let Err(error) = made {
             remove(&created);
             return Err(error.into());
         }

@@ -9,12 +9,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_linux::FileDrive;
+use zoneweave_linux::{FileDrive, FileDriveInfo};
 use zoneweave_raid::log::format::{ArrayUuid, RecordBody, SuperblockRecord};
 use zoneweave_raid::log::recover::assemble::{DriveRecords, read_records};
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
 
 use super::emu::uuid_text;
+use super::wear::WearView;
 use super::zones::state_word;
 use crate::error::{CliError, Exit};
 use crate::format;
@@ -45,6 +46,8 @@ pub(crate) struct Inspect {
 struct DriveView {
     path: PathBuf,
     uuid: String,
+    preset: Option<String>,
+    wear: WearView,
     zones: u32,
     zone_capacity_bytes: u64,
     max_active_zones: Option<u32>,
@@ -103,7 +106,8 @@ pub(crate) fn run(request: &Inspect, output: &Output) -> Result<Exit, CliError> 
     let array = records.newest().map(|record| record.config.array);
     match request.zone {
         None => {
-            let view = session.executor.run(view_drive(request, &named, &records));
+            let info = FileDrive::inspect(&request.drive)?;
+            let view = session.executor.run(view_drive(request, &named, &records, &info));
             output.result("inspect-drive", &view, |output| tell_drive(&view, output));
         }
         Some(zone) => {
@@ -122,7 +126,12 @@ fn zone_info(records: &DriveRecords, zone: u32) -> Result<ZoneInfo, CliError> {
     })
 }
 
-async fn view_drive(request: &Inspect, named: &NamedDrive, records: &DriveRecords) -> DriveView {
+async fn view_drive(
+    request: &Inspect,
+    named: &NamedDrive,
+    records: &DriveRecords,
+    info: &FileDriveInfo,
+) -> DriveView {
     use zoneweave_zoned::ZonedDevice;
     let geometry = named.drive.geometry();
     let array = records.newest().map(|record| record.config.array);
@@ -144,6 +153,8 @@ async fn view_drive(request: &Inspect, named: &NamedDrive, records: &DriveRecord
     DriveView {
         path: request.drive.clone(),
         uuid: uuid_text(&named.drive.uuid()),
+        preset: info.preset.clone(),
+        wear: WearView::of(info),
         zones: geometry.zones,
         zone_capacity_bytes: geometry.zone_capacity.data_bytes() as u64,
         max_active_zones: geometry.max_active,
@@ -261,12 +272,14 @@ async fn view_zone(
 
 fn tell_drive(view: &DriveView, output: &Output) {
     output.line(format_args!(
-        "{}  {}  {} zones of {}",
+        "{}  {}  {} zones of {}{}",
         output.paint(Tone::Strong, &view.path.display().to_string()),
         view.uuid,
         view.zones,
-        format::bytes(view.zone_capacity_bytes)
+        format::bytes(view.zone_capacity_bytes),
+        view.preset.as_ref().map(|name| format!("  as {name}")).unwrap_or_default()
     ));
+    output.line(view.wear.line());
     if view.superblock.is_empty() {
         output.line("no superblock record: the drive is in no array, or its records are damaged");
     }

@@ -10,6 +10,7 @@ pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod quickstart;
 pub(crate) mod serve;
+mod wear;
 pub(crate) mod zones;
 
 use crate::arguments::Verb;

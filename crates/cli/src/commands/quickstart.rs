@@ -8,7 +8,7 @@ use clap::Args;
 use zoneweave_linux::FileDrive;
 
 use super::array::create::{self, Durability, Level, Mode};
-use super::emu::{self, Preset, create_quietly, drive_paths};
+use super::emu::{self, create_quietly, drive_paths};
 use super::serve::{Nbd, serve};
 use crate::error::{CliError, Exit};
 use crate::format::{self, VolumeSize};
@@ -76,9 +76,9 @@ fn make_drives(request: &Quickstart, output: &Output) -> Result<(), CliError> {
     let create = emu::Create {
         directory: request.directory.clone(),
         drives: request.drives,
-        zones: request.zones,
-        zone_capacity: request.zone_capacity,
-        preset: Preset::Instant,
+        zones: Some(request.zones),
+        zone_capacity: Some(request.zone_capacity),
+        preset: None,
     };
     let made = create_quietly(&create)?;
     output.note(format_args!(

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use zoneweave_linux::{FileDrive, FileDriveInfo};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 
+use super::wear::WearView;
 use crate::control::Request;
 use crate::error::{CliError, Exit};
 use crate::output::{Output, Tone};
@@ -51,6 +52,7 @@ struct Map {
 struct DriveMap {
     path: PathBuf,
     zones: Vec<Zone>,
+    wear: WearView,
 }
 
 #[derive(Serialize)]
@@ -129,7 +131,7 @@ fn describe(path: PathBuf, info: &FileDriveInfo, valid: Option<&Parts>) -> Drive
         resets: zone.resets,
         valid: valid.map(|parts| parts.get(&zone.zone.0).copied().unwrap_or(0.0)),
     };
-    DriveMap { path, zones: info.zones.iter().map(zone).collect() }
+    DriveMap { path, zones: info.zones.iter().map(zone).collect(), wear: WearView::of(info) }
 }
 
 /// A zone's state, in a word.
@@ -154,6 +156,7 @@ fn tell(map: &Map, by: By, output: &Output) {
             let text: String = signs.iter().collect();
             output.line(format_args!("{:>7}  {text}", line * LINE_ZONES));
         }
+        output.line(output.paint(Tone::Faint, &drive.wear.line()));
     }
     output.line(output.paint(Tone::Faint, &legend(map, by)));
 }
