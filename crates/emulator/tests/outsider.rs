@@ -1,0 +1,15 @@
+//! The example for users of the library does what it says, twice alike.
+
+#[path = "../examples/outsider.rs"]
+mod outsider;
+
+#[test]
+fn the_example_runs() {
+    let told = outsider::run().unwrap();
+    assert_eq!(told, outsider::run().unwrap(), "the same seed, the same history");
+    let said = |what: &str| assert!(told.contains(what), "{what:?} is not in {told}");
+    said("904 zones");
+    said("appends to 4 zones");
+    said("24 were flushed");
+    said("zone 9 took 3 resets, 3 erases a block");
+}
