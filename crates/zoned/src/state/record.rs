@@ -95,10 +95,15 @@ impl ZoneSet {
         }
         for (zone, record) in (0..).map(ZoneId).zip(records) {
             check_record(&set.geometry, zone, *record)?;
-            let attributes = record.attributes.without(ZoneAttributes::RANDOM_WRITES);
-            let record = ZoneRecord { attributes, ..*record };
-            set.zones[zone.index()].record = ZoneRecord { state: ZoneState::Empty, ..record };
-            set.set_state(zone, after_restart(record, false));
+            let state = after_restart(*record, false);
+            let attributes = match state {
+                // Nothing is asked of a zone that starts again empty: see `allowed`.
+                ZoneState::Empty => ZoneAttributes::NONE,
+                _ => record.attributes.without(ZoneAttributes::RANDOM_WRITES),
+            };
+            let record = ZoneRecord { state: ZoneState::Empty, attributes, ..*record };
+            set.zones[zone.index()].record = record;
+            set.set_state(zone, state);
         }
         match set.geometry.max_active {
             Some(limit) if set.active > limit => {

@@ -107,3 +107,16 @@ fn impossible_attributes_are_refused() {
         assert_eq!(with(state, attributes), Err(error));
     }
 }
+
+/// A drive that had asked for the finish of a zone in which nothing was written kept that wish when
+/// it started again with the zone empty, and its own records were refused at the next start.
+#[test]
+fn zones_that_start_again_empty_have_no_attributes() {
+    let attributes = ZoneAttributes::FINISH_RECOMMENDED.with(ZoneAttributes::RESET_RECOMMENDED);
+    let mut records = [ZoneRecord::NEW; 6];
+    records[3] = ZoneRecord { state: ZoneState::ExplicitlyOpen, attributes, ..ZoneRecord::NEW };
+    let set = ZoneSet::import(geometry(), &records).unwrap();
+    assert_eq!(set.record(ZoneId(3)), ZoneRecord::NEW);
+    let again: Vec<_> = set.export().collect();
+    assert!(ZoneSet::import(geometry(), &again).is_ok());
+}
