@@ -159,6 +159,17 @@ fn a_torn_first_update_leaves_the_zone_new() {
 }
 
 #[test]
+fn numbers_that_cannot_be_counted_on_are_hostile() {
+    let layout = layout();
+    let worn = ZoneRecord { resets: u64::MAX, ..record() };
+    for updates in [(u64::MAX, record()), (u64::MAX - 1, record()), (1, worn)] {
+        let found = found(&layout, &tables(&layout, &[updates]));
+        let intact = found.is_ok_and(|stored| stored.record == updates.1);
+        assert!(!intact, "{updates:?}");
+    }
+}
+
+#[test]
 fn records_of_other_places_and_drives_are_no_records() {
     let layout = layout();
     let other = DriveLayout::new(layout.geometry().clone(), [1; 16]).unwrap();
