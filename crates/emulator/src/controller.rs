@@ -346,7 +346,9 @@ impl Controller {
                 Ok(Work::Write { at, blocks, placement: placement(fault), reply: at, fua, area })
             }
             Request::Append { zone, blocks, fua } => self.append(zone, blocks, fua, fault),
-            Request::Manage { zone, .. } if fault == Some(FaultAction::Lost) => {
+            Request::Manage { zone, .. }
+                if fault == Some(FaultAction::Lost) && zone.0 < self.zones.geometry().zones =>
+            {
                 Ok(Work::ZoneChanged(zone))
             }
             Request::Manage { zone, action } => {

@@ -203,7 +203,8 @@ impl SeededFaults {
             FaultClass::DuplicateAppend => FaultAction::AppendTwice,
             FaultClass::LyingWritePointer => {
                 let Request::Report { first, count, .. } = *request else { return None };
-                let zone = first.0 + below(random, count.min(self.zones).max(1));
+                let listed = below(random, count.min(self.zones).max(1));
+                let zone = first.0.saturating_add(listed);
                 let offset = below(random, self.capacity.0 + 1);
                 FaultAction::Misreport(ZoneAddress::new(ZoneId(zone), offset))
             }
