@@ -73,6 +73,17 @@ impl RandomWriteAreas {
         }
     }
 
+    /// The host can see every block, whether or not it was told: they are complete.
+    pub(crate) fn seen(&mut self) {
+        for block in self.blocks.values_mut() {
+            if self.volatile {
+                block.completed |= block.latest.is_some();
+            } else {
+                block.persist();
+            }
+        }
+    }
+
     /// Everything completed is made durable.
     pub(crate) fn flush(&mut self) {
         self.blocks.values_mut().filter(|block| block.completed).for_each(AreaBlock::persist);

@@ -60,6 +60,13 @@ impl WriteCache {
         }
     }
 
+    /// The host can see what is written up to `end`, whether or not it was told: it is complete.
+    pub(crate) fn seen(&mut self, zone: ZoneId, end: ZoneOffset) {
+        if self.zones[zone.index()].completed < end {
+            self.complete(self.written(zone, end), false);
+        }
+    }
+
     /// A flush completed, for one zone.
     pub(crate) fn promise(&mut self, flushed: Promise) {
         let Some(prefix) = self.current(flushed) else { return };

@@ -251,7 +251,7 @@ impl RamDrive {
     /// command is answered [`Status::DeviceGone`], those in flight included. A drive that was lost
     /// by [`FaultAction::Torn`] has to live through a [power failure](RamDrive::power_loss) first.
     pub fn set_gone(&self, gone: bool) {
-        self.shared.core.borrow_mut().controller.set_gone(gone);
+        self.shared.core.borrow_mut().set_gone(gone);
     }
 }
 

@@ -549,6 +549,19 @@ impl Core {
         dropped
     }
 
+    /// Pulls the drive out, or puts it back with what it held. Commands that took effect were then
+    /// answered with an error, but whoever uses the drive next sees the blocks as written, so
+    /// flushes must cover them.
+    pub(super) fn set_gone(&mut self, gone: bool) {
+        if self.controller.is_gone() && !gone {
+            self.areas.seen();
+            for zone in (0..self.controller.zones().geometry().zones).map(ZoneId) {
+                self.cache.seen(zone, self.media.len(zone));
+            }
+        }
+        self.controller.set_gone(gone);
+    }
+
     pub(super) fn restart(&mut self) {
         assert!(self.in_flight.is_empty(), "an orderly restart waits for commands in flight");
         self.controller.zones_mut().restart();
