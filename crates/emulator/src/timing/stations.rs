@@ -197,9 +197,9 @@ impl Stations {
                 let Self { management, layout, random, .. } = self;
                 Some(management.reset(record, capacity.0, layout, now, random))
             }
-            ZoneAction::Finish
-                if record.state == ZoneState::Full || record.write_pointer.0 == 0 =>
-            {
+            // Without anything to pad no program would ever end the finish. That goes for zones that
+            // refuse it, too: a read-only one may be written to its end.
+            ZoneAction::Finish if !record.state.is_active() || record.write_pointer.0 == 0 => {
                 Some(now + self.management.parameters.finish_empty_us.picos())
             }
             ZoneAction::Finish => {

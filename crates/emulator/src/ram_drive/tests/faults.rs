@@ -3,7 +3,7 @@
 use zoneweave_zoned::ReportOptions;
 
 use super::*;
-use crate::{FaultClass, FaultProfile, Return, SeededFaults};
+use crate::{FaultClass, FaultProfile, Preset, Return, SeededFaults};
 
 #[test]
 fn a_torn_write_takes_the_power_with_it() {
@@ -92,6 +92,51 @@ fn drives_come_back_stale_or_blank() {
         device.write(at(0), filled([4]), true).await.unwrap();
     });
     assert_eq!(stored(&drive), [4]);
+}
+
+/// What took effect and was answered with an error is there when the drive comes back. A flush did
+/// not cover it then, so that a power failure took blocks that had been read and flushed.
+#[test]
+fn flushes_cover_what_a_drive_held_when_it_came_back() {
+    for seed in 0..20 {
+        let drive = blank(true);
+        with_drive(&drive, async |device| {
+            drive.inject(Selector::next(CommandKind::Append), FaultAction::Slow(Nanos(100)));
+            let append = device.append(ZONE, filled([1, 2]), false);
+            drive.set_gone(true);
+            assert_eq!(append.await, Err(Status::DeviceGone));
+        });
+        drive.set_gone(false);
+        with_drive(&drive, async |device| device.flush().await.unwrap());
+        drive.power_loss(seed);
+        assert_eq!(stored(&drive), [1, 2]);
+    }
+}
+
+#[test]
+fn a_management_command_is_not_lost_by_a_zone_that_is_not_there() {
+    let drive = blank(false);
+    with_drive(&drive, async |device| {
+        drive.inject(Selector::default(), FaultAction::Lost);
+        let reset = device.manage(ZoneId(8), ZoneAction::Reset).await;
+        assert_eq!(reset, Err(Status::LbaOutOfRange));
+    });
+}
+
+/// A finish was kept until the last program of its padding, and a zone that was written to its end
+/// before it became read-only has nothing to pad: the command was never answered.
+#[test]
+fn a_finish_of_a_full_zone_that_became_read_only_is_refused_in_time() {
+    let preset = Preset::by_name("zn540-1tb").unwrap().with_zones(8, BlockCount(96)).unwrap();
+    let drive = RamDrive::new(preset.geometry().clone(), preset.timing(1)).unwrap();
+    with_drive(&drive, async |device| {
+        for _ in 0..3 {
+            device.append(ZONE, filled([1; 32]), false).await.unwrap();
+        }
+        drive.set_read_only(ZONE);
+        let finish = device.manage(ZONE, ZoneAction::Finish).await;
+        assert_eq!(finish, Err(Status::InvalidTransition));
+    });
 }
 
 #[test]
