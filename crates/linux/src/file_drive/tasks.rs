@@ -318,8 +318,13 @@ impl Drive {
     ) -> Result<Reply, Status> {
         self.turn(self.zone(zone), queued.epoch).await;
         let position = self.layout.descriptor_extension(zone).start;
-        if let Err(error) = self.ring.write_all_at(&self.file, vec![extension], position).await {
-            self.die(DriveFailure::RecordLost(error));
+        match self.ring.write_all_at(&self.file, vec![extension], position).await {
+            // A file system that remembered only the record would show, after a power failure, an
+            // extension that nobody set. An error ends the drive, which answers for it.
+            Ok(()) => {
+                let _ = self.sync().await;
+            }
+            Err(error) => self.die(DriveFailure::RecordLost(error)),
         }
         self.zone(zone).queue.borrow_mut().finished(queued.id);
         self.zone(zone).changed.open();
