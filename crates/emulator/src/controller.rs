@@ -4,7 +4,7 @@
 //! and answers with the outcome. The zone states have changed by then, so the work must be done
 //! before the next command is admitted or be invisible until it is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
@@ -134,7 +134,7 @@ pub struct Controller {
     /// Blocks that cannot be read until their zone is reset.
     unreadable: BTreeSet<ZoneAddress>,
     /// Where the latest append of each zone landed, for drives that repeat themselves.
-    appended: BTreeMap<ZoneId, ZoneOffset>,
+    appended: Vec<Option<ZoneOffset>>,
     counters: DriveCounters,
     gone: bool,
     /// How many times as long as usual commands take.
@@ -155,11 +155,12 @@ impl Controller {
     /// A drive whose zones are in the given state, such as imported ones.
     #[must_use]
     pub fn with_zones(zones: ZoneSet) -> Self {
+        let appended = vec![None; zones.geometry().zones as usize];
         Self {
             zones,
             plan: FaultPlan::default(),
             unreadable: BTreeSet::new(),
-            appended: BTreeMap::new(),
+            appended,
             counters: DriveCounters::default(),
             gone: false,
             slowness: 1,
@@ -229,7 +230,7 @@ impl Controller {
         let geometry = self.zones.geometry().clone();
         self.zones = ZoneSet::new(geometry).expect("the geometry was valid before");
         self.unreadable.clear();
-        self.appended.clear();
+        self.appended.fill(None);
         if let Some(wear) = &self.wear {
             let settings = *wear.settings();
             self.set_wear(settings).expect("the settings were valid before");
@@ -444,7 +445,7 @@ impl Controller {
     /// The zone was reset.
     fn forget(&mut self, zone: ZoneId) {
         self.unreadable.retain(|at| at.zone != zone);
-        self.appended.remove(&zone);
+        self.appended[zone.index()] = None;
     }
 
     fn append(
@@ -456,7 +457,7 @@ impl Controller {
     ) -> Result<Work, Status> {
         let blocks = taken(blocks, fault);
         let offset = self.zones.append(zone, blocks)?;
-        let before = self.appended.insert(zone, offset);
+        let before = self.appended[zone.index()].replace(offset);
         let at = ZoneAddress { zone, offset };
         let (mut placement, mut reply) = (placement(fault), at);
         match fault {

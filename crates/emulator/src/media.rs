@@ -10,6 +10,7 @@
 mod page;
 pub(crate) mod pattern;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -19,12 +20,14 @@ use zoneweave_zoned::{
 };
 
 use self::page::{PAGE_BLOCKS, Page, Run};
+use self::pattern::Recent;
 use crate::Damage;
 
 /// The blocks of one drive.
 #[derive(Clone, Debug)]
 pub(crate) struct Media {
     zones: Vec<Zone>,
+    recent: RefCell<Recent>,
     oob: OobKind,
     capacity: BlockCount,
 }
@@ -39,7 +42,8 @@ struct Zone {
 impl Media {
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let zones = vec![Zone::default(); geometry.zones as usize];
-        Self { zones, oob: geometry.oob, capacity: geometry.zone_capacity }
+        let (oob, capacity) = (geometry.oob, geometry.zone_capacity);
+        Self { zones, recent: RefCell::default(), oob, capacity }
     }
 
     /// Blocks stored in a zone.
@@ -73,29 +77,32 @@ impl Media {
         let (mut from, to) = (at.offset.0, at.offset.plus(blocks).0);
         let mut data = Vec::with_capacity(1);
         let mut oob = Vec::new();
-        if self.oob != OobKind::None {
-            oob.reserve_exact(blocks.oob_bytes());
-        }
         while from < to.min(zone.blocks) {
             let (page, first) = (&zone.pages[(from / PAGE_BLOCKS) as usize], from % PAGE_BLOCKS);
             let end = (first + (to.min(zone.blocks) - from)).min(PAGE_BLOCKS);
             let run = page.run(first, end);
-            let blocks = run.blocks();
+            let (done, count) = (BlockCount(from - at.offset.0), run.blocks());
             data.push(match run {
-                Run::Patterns(words) => pattern::blocks_of(words),
+                Run::Patterns(words) => self.recent.borrow_mut().blocks_of(words),
                 Run::Bytes(bytes) => bytes,
             });
-            if self.oob != OobKind::None {
-                page.copy_oob(first, first + blocks, &mut oob);
+            if page.has_oob(first) {
+                oob.reserve_exact(blocks.oob_bytes() - oob.len());
+                oob.resize(done.oob_bytes(), 0);
+                page.copy_oob(first, first + count, &mut oob);
             }
-            from += blocks;
+            from += count;
         }
         if from < to {
             data.push(zero_blocks(BlockCount(to - from)));
         }
-        if self.oob != OobKind::None {
-            oob.resize(blocks.oob_bytes(), 0);
+        if self.oob == OobKind::None {
+            return Payload { data, oob: Bytes::new() };
         }
+        if oob.is_empty() {
+            return Payload { data, oob: zero_oob(blocks) };
+        }
+        oob.resize(blocks.oob_bytes(), 0);
         Payload { data, oob: oob.into() }
     }
 
@@ -187,6 +194,13 @@ impl Zone {
         }
         Rc::make_mut(self.pages.last_mut().expect("a zone with blocks has a page"))
     }
+}
+
+/// Metadata of zeros, shared with the blocks of zeros.
+fn zero_oob(blocks: BlockCount) -> Bytes {
+    let bytes = blocks.oob_bytes();
+    let room = u32::try_from(bytes.div_ceil(BLOCK_BYTES)).expect("fewer blocks than before");
+    zero_blocks(BlockCount(room)).slice(..bytes)
 }
 
 fn part_of_oob(oob: &[u8], from: BlockCount, blocks: BlockCount) -> &[u8] {

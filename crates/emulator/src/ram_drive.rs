@@ -12,11 +12,12 @@
 
 mod core;
 mod image;
+mod numbered;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use zoneweave_runtime::{Handle, Nanos, Reactor};
+use zoneweave_runtime::{Alarm, Handle, Nanos, Reactor};
 use zoneweave_zoned::{
     BlockCount, Command, Completion, Geometry, GeometryError, Payload, Status, ZoneAddress, ZoneId,
     ZoneInfo, ZonedDevice, completion,
@@ -347,8 +348,14 @@ fn decide(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>) {
 }
 
 fn complete_at(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>, id: u64, when: Nanos) {
-    let shared = shared.clone();
-    reactor.timers().call_at(when, move || complete(&shared, id));
+    reactor.timers().ring_at(when, shared.clone(), id);
+}
+
+impl Alarm for Shared {
+    /// The moment is that of a command's completion.
+    fn ring(self: Rc<Self>, id: u64) {
+        complete(&self, id);
+    }
 }
 
 fn complete(shared: &Shared, id: u64) {

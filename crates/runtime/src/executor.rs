@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -37,19 +37,26 @@ struct Task {
 #[derive(Default)]
 struct ReadyQueue {
     keys: Mutex<VecDeque<TaskKey>>,
+    /// How many `keys` there are, for those who only want to know that.
+    len: AtomicUsize,
 }
 
 impl ReadyQueue {
     fn push(&self, key: TaskKey) {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).push_back(key);
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.push_back(key);
+        self.len.store(keys.len(), Ordering::Release);
     }
 
     fn pop(&self) -> Option<TaskKey> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = keys.pop_front();
+        self.len.store(keys.len(), Ordering::Release);
+        first
     }
 
     fn len(&self) -> usize {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.len.load(Ordering::Acquire)
     }
 }
 

@@ -26,5 +26,5 @@ pub use random::Random;
 pub use reactor::{Progress, Reactor, Wait};
 pub use semaphore::{Permit, Semaphore};
 pub use time::Nanos;
-pub use timer::{Sleep, TimerQueue};
+pub use timer::{Alarm, Sleep, TimerQueue};
 pub use virtual_time::VirtualTime;

@@ -1,29 +1,106 @@
 //! Timers: what is to happen at which nanosecond.
 //!
 //! Entries due at the same nanosecond fire in the order in which they were added, so that a
-//! history depends on nothing but the program.
+//! history depends on nothing but the program. A cancelled entry leaves its place in the heap
+//! behind, which is skipped; the first place is always that of a pending timer, so that a clock
+//! never stops for a cancelled one.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use slab::Slab;
+
 use crate::Nanos;
 
-type Key = (Nanos, u64);
+/// Places of cancelled timers that are not worth tidying up.
+const CANCELLED_FEW: usize = 64;
+
+/// What is told that a moment has come: a timer on it takes no memory of its own.
+pub trait Alarm {
+    /// The moment has come that `tag` was to be told.
+    fn ring(self: Rc<Self>, tag: u64);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    deadline: Nanos,
+    serial: u64,
+    slot: usize,
+}
 
 enum Action {
     Wake(Waker),
     Call(Box<dyn FnOnce()>),
+    Ring(Rc<dyn Alarm>, u64),
+}
+
+struct Entry {
+    serial: u64,
+    action: Action,
+}
+
+#[derive(Default)]
+struct Pending {
+    order: BinaryHeap<Reverse<Key>>,
+    entries: Slab<Entry>,
+    added: u64,
 }
 
 /// The pending timers of one reactor.
 #[derive(Default)]
 pub struct TimerQueue {
-    entries: RefCell<BTreeMap<Key, Action>>,
-    added: Cell<u64>,
+    pending: RefCell<Pending>,
+}
+
+impl Pending {
+    fn add(&mut self, deadline: Nanos, action: Action) -> Key {
+        let serial = self.added;
+        self.added += 1;
+        let slot = self.entries.insert(Entry { serial, action });
+        let key = Key { deadline, serial, slot };
+        self.order.push(Reverse(key));
+        key
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.order.peek().map(|first| first.0.deadline)
+    }
+
+    fn take_due(&mut self, now: Nanos) -> Option<Action> {
+        let due = self.order.peek().is_some_and(|first| first.0.deadline <= now);
+        let Reverse(key) = if due { self.order.pop()? } else { return None };
+        let entry = self.entries.remove(key.slot);
+        self.skip_cancelled();
+        Some(entry.action)
+    }
+
+    fn cancel(&mut self, key: Key) -> Option<Action> {
+        if !is_pending(&self.entries, &key) {
+            return None;
+        }
+        let entry = self.entries.remove(key.slot);
+        self.skip_cancelled();
+        if self.order.len() > 2 * self.entries.len() + CANCELLED_FEW {
+            let entries = &self.entries;
+            self.order.retain(|key| is_pending(entries, &key.0));
+        }
+        Some(entry.action)
+    }
+
+    fn skip_cancelled(&mut self) {
+        while self.order.peek().is_some_and(|first| !is_pending(&self.entries, &first.0)) {
+            self.order.pop();
+        }
+    }
+}
+
+fn is_pending(entries: &Slab<Entry>, key: &Key) -> bool {
+    entries.get(key.slot).is_some_and(|entry| entry.serial == key.serial)
 }
 
 impl TimerQueue {
@@ -36,19 +113,19 @@ impl TimerQueue {
     /// When the next timer is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
-        self.entries.borrow().first_key_value().map(|(key, _)| key.0)
+        self.pending.borrow().next_deadline()
     }
 
     /// How many timers are pending.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.borrow().len()
+        self.pending.borrow().entries.len()
     }
 
     /// Whether no timer is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.borrow().is_empty()
+        self.len() == 0
     }
 
     /// Runs `action` at `deadline`, outside of any task: for devices that complete commands.
@@ -56,26 +133,34 @@ impl TimerQueue {
         self.add(deadline, Action::Call(Box::new(action)));
     }
 
+    /// As [`TimerQueue::call_at`], for those who have many such moments.
+    pub fn ring_at(&self, deadline: Nanos, alarm: Rc<dyn Alarm>, tag: u64) {
+        self.add(deadline, Action::Ring(alarm, tag));
+    }
+
     /// Fires everything due at `now`; returns how many fired.
     pub fn fire_due(&self, now: Nanos) -> usize {
         let mut fired = 0;
-        while self.next_deadline().is_some_and(|deadline| deadline <= now) {
-            let first = self.entries.borrow_mut().pop_first();
+        loop {
+            let first = self.pending.borrow_mut().take_due(now);
             match first {
-                Some((_, Action::Wake(waker))) => waker.wake(),
-                Some((_, Action::Call(call))) => call(),
-                None => break,
+                Some(Action::Wake(waker)) => waker.wake(),
+                Some(Action::Call(call)) => call(),
+                Some(Action::Ring(alarm, tag)) => alarm.ring(tag),
+                None => return fired,
             }
             fired += 1;
         }
-        fired
     }
 
     fn add(&self, deadline: Nanos, action: Action) -> Key {
-        let key = (deadline, self.added.get());
-        self.added.set(key.1 + 1);
-        self.entries.borrow_mut().insert(key, action);
-        key
+        self.pending.borrow_mut().add(deadline, action)
+    }
+
+    fn cancel(&self, key: Key) {
+        // What is dropped may look at the timers.
+        let cancelled = self.pending.borrow_mut().cancel(key);
+        drop(cancelled);
     }
 }
 
@@ -97,7 +182,7 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if let Some(key) = self.key.take() {
-            self.reactor.timers().entries.borrow_mut().remove(&key);
+            self.reactor.timers().cancel(key);
         }
         if self.reactor.now() >= self.deadline {
             return Poll::Ready(());
@@ -111,7 +196,53 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.reactor.timers().entries.borrow_mut().remove(&key);
+            self.reactor.timers().cancel(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    struct Log(RefCell<Vec<u64>>);
+
+    impl Alarm for Log {
+        fn ring(self: Rc<Self>, tag: u64) {
+            self.0.borrow_mut().push(tag);
+        }
+    }
+
+    #[test]
+    fn timers_fire_by_deadline_and_then_in_the_order_they_were_added() {
+        let (timers, log) = (TimerQueue::new(), Rc::new(Log(RefCell::default())));
+        for (tag, deadline) in [(1, 30), (2, 10), (3, 10), (4, 20)] {
+            timers.ring_at(Nanos(deadline), log.clone(), tag);
+        }
+        assert_eq!(timers.fire_due(Nanos(25)), 3);
+        assert_eq!((timers.len(), timers.next_deadline()), (1, Some(Nanos(30))));
+        assert_eq!(timers.fire_due(Nanos(30)), 1);
+        assert_eq!(*log.0.borrow(), [2, 3, 4, 1]);
+    }
+
+    #[test]
+    fn cancelled_timers_leave_nothing_behind() {
+        let (timers, log) = (TimerQueue::new(), Rc::new(Log(RefCell::default())));
+        let add = |deadline| timers.add(Nanos(deadline), Action::Ring(log.clone(), deadline));
+        let last = add(1_000_000);
+        for round in 0..1000 {
+            let (early, late) = (add(round), add(2_000_000));
+            timers.cancel(early);
+            assert_eq!(timers.next_deadline(), Some(Nanos(1_000_000)));
+            timers.cancel(late);
+            timers.cancel(late);
+        }
+        assert_eq!(timers.len(), 1);
+        assert!(timers.pending.borrow().order.len() <= 2 + CANCELLED_FEW);
+        timers.cancel(last);
+        assert!(timers.is_empty() && timers.next_deadline().is_none());
+        assert_eq!(timers.fire_due(Nanos(u64::MAX)), 0);
     }
 }

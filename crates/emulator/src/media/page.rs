@@ -100,6 +100,11 @@ impl Page {
         }
     }
 
+    /// Whether metadata of any block from `from` on is other than zeros.
+    pub(super) fn has_oob(&self, from: u32) -> bool {
+        self.oob.len() > BlockCount(from).oob_bytes()
+    }
+
     /// Appends the metadata of stored blocks to a buffer.
     pub(super) fn copy_oob(&self, from: u32, to: u32, buffer: &mut Vec<u8>) {
         let [from, to] = [from, to].map(|block| BlockCount(block).oob_bytes());

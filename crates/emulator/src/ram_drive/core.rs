@@ -1,7 +1,5 @@
 //! The state of a RAM drive and every step it takes, without clocks or waiting.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
@@ -10,6 +8,7 @@ use zoneweave_zoned::{
 };
 
 use super::PendingCommand;
+use super::numbered::Numbered;
 use crate::areas::RandomWriteAreas;
 use crate::cache::{Promise, WriteCache};
 use crate::media::{Media, damaged};
@@ -22,11 +21,11 @@ pub(super) struct Core {
     areas: RandomWriteAreas,
     cache: WriteCache,
     timing: Box<dyn Timing>,
-    in_flight: BTreeMap<u64, InFlight>,
+    in_flight: Numbered<InFlight>,
     commands: u64,
     incarnation: u64,
     /// The latest write of each zone and when it is applied: later ones must not pass it.
-    last_write: BTreeMap<ZoneId, LastWrite>,
+    last_writes: Vec<LastWrite>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -66,8 +65,10 @@ impl Planned {
 pub(super) struct Finished {
     request: Request,
     outcome: Outcome,
-    /// Prefixes that become durable, or complete, with the completion.
-    promises: Vec<Promise>,
+    /// For writes: the prefix that is complete with the completion.
+    written: Option<Promise>,
+    /// For flushes: prefixes that become durable with the completion.
+    flushed: Vec<Promise>,
 }
 
 #[derive(Clone)]
@@ -92,16 +93,17 @@ impl Core {
         let media = Media::new(geometry);
         let areas = RandomWriteAreas::new(geometry.volatile_cache);
         let cache = WriteCache::new(geometry.zones, geometry.volatile_cache);
+        let last_writes = vec![LastWrite::default(); geometry.zones as usize];
         Self {
             controller,
             media,
             areas,
             cache,
             timing,
-            in_flight: BTreeMap::new(),
+            in_flight: Numbered::default(),
             commands: 0,
             incarnation: 0,
-            last_write: BTreeMap::new(),
+            last_writes,
         }
     }
 
@@ -112,8 +114,8 @@ impl Core {
     }
 
     pub(super) fn fork(&self, timing: Box<dyn Timing>) -> Self {
-        let copy = |(id, one): (&u64, &InFlight)| {
-            (*id, InFlight { stage: one.stage.clone(), responder: None })
+        let copy = |(id, one): (u64, &InFlight)| {
+            (id, InFlight { stage: one.stage.clone(), responder: None })
         };
         Self {
             controller: self.controller.clone(),
@@ -124,7 +126,7 @@ impl Core {
             in_flight: self.in_flight.iter().map(copy).collect(),
             commands: self.commands,
             incarnation: self.incarnation,
-            last_write: self.last_write.clone(),
+            last_writes: self.last_writes.clone(),
         }
     }
 
@@ -158,11 +160,12 @@ impl Core {
     /// Enters a schedule into a plan, behind earlier writes to the zone.
     fn order(&mut self, request: &Request, schedule: Schedule, planned: &mut Planned) {
         let Schedule { mut applied, completed } = schedule;
-        if let Request::Write { at, .. } = request {
-            let last = self.last_write.entry(at.zone).or_default();
+        if let Request::Write { at, .. } = request
+            && let Some(last) = self.last_writes.get_mut(at.zone.index())
+        {
             applied = applied.max(last.applied);
             last.applied = applied;
-            let entry = last.id.and_then(|id| self.in_flight.get(&id));
+            let entry = last.id.and_then(|id| self.in_flight.get(id));
             planned.behind = entry.is_some_and(|entry| matches!(entry.stage, Stage::Waiting(..)));
         }
         (planned.applied, planned.completed) = (applied, completed.max(applied));
@@ -180,7 +183,7 @@ impl Core {
             let (id, schedule) = self.timing.decide(self.controller.zones(), now)?;
             let schedule = self.slowed(schedule, now);
             let Some(InFlight { stage: Stage::Waiting(_, planned), .. }) =
-                self.in_flight.get_mut(&id.0)
+                self.in_flight.get_mut(id.0)
             else {
                 continue;
             };
@@ -191,8 +194,10 @@ impl Core {
     }
 
     pub(super) fn add(&mut self, command: Command, planned: Planned, responder: Responder) -> u64 {
-        if let Command::Write { at, .. } = &command {
-            self.last_write.entry(at.zone).or_default().id = Some(self.commands);
+        if let Command::Write { at, .. } = &command
+            && let Some(last) = self.last_writes.get_mut(at.zone.index())
+        {
+            last.id = Some(self.commands);
         }
         self.insert(Stage::Waiting(command, planned), responder)
     }
@@ -210,7 +215,7 @@ impl Core {
 
     /// The command changes the drive; returns when it completes, or nothing if a crash took it.
     pub(super) fn apply(&mut self, id: u64) -> Option<Nanos> {
-        let mut entry = self.in_flight.remove(&id)?;
+        let mut entry = self.in_flight.remove(id)?;
         let Stage::Waiting(command, planned) = entry.stage else {
             panic!("command {id} takes effect once")
         };
@@ -222,7 +227,7 @@ impl Core {
 
     /// Takes a command out that is due to complete, unless a crash took it.
     pub(super) fn complete(&mut self, id: u64) -> Option<(Option<Responder>, Outcome)> {
-        let InFlight { stage, responder } = self.in_flight.remove(&id)?;
+        let InFlight { stage, responder } = self.in_flight.remove(id)?;
         let Stage::Applied(finished) = stage else { panic!("command {id} completes after it") };
         Some((responder, self.settle(finished)))
     }
@@ -238,15 +243,15 @@ impl Core {
     }
 
     fn keep_promises(&mut self, finished: &Finished, durable: bool) {
-        for promise in &finished.promises {
-            match finished.request {
-                Request::Flush if durable => self.cache.promise(*promise),
-                Request::Flush => {}
-                Request::Write { fua, .. } | Request::Append { fua, .. } => {
-                    self.cache.complete(*promise, fua && durable);
-                }
-                _ => unreachable!("only writes and flushes make promises"),
-            }
+        if let Some(written) = finished.written {
+            let fua = matches!(
+                finished.request,
+                Request::Write { fua: true, .. } | Request::Append { fua: true, .. }
+            );
+            self.cache.complete(written, fua && durable);
+        }
+        for flushed in finished.flushed.iter().filter(|_| durable) {
+            self.cache.promise(*flushed);
         }
         if let Request::Write { at, blocks, fua } = finished.request {
             self.areas.complete(at, blocks, fua && durable);
@@ -268,14 +273,17 @@ impl Core {
             }
             _ => Payload::default(),
         };
-        let promises = match &admission.work {
+        let written = match &admission.work {
             Work::Write { at, blocks, placement, area: true, .. } => {
                 self.store_ahead(*at, &payload, *blocks, *placement);
-                Vec::new()
+                None
             }
             Work::Write { at, blocks, placement, .. } => {
-                vec![self.store(*at, &payload, *blocks, *placement)]
+                Some(self.store(*at, &payload, *blocks, *placement))
             }
+            _ => None,
+        };
+        let flushed = match &admission.work {
             Work::Flush { effective: true } => {
                 self.areas.flush();
                 planned.flushes
@@ -284,7 +292,7 @@ impl Core {
         };
         let reply = self.reply(admission.work);
         let outcome = admission.outcome.map(|()| reply);
-        (Finished { request, outcome, promises }, completed)
+        (Finished { request, outcome, written, flushed }, completed)
     }
 
     fn reply(&mut self, work: Work) -> Reply {
@@ -436,13 +444,14 @@ impl Core {
             Stage::Waiting(_, planned) => planned.applied,
             Stage::Applied(_) => Nanos::ZERO,
         };
-        let mut ids: Vec<_> = self.in_flight.iter().map(|(id, one)| (moment(one), *id)).collect();
+        let mut ids: Vec<_> = self.in_flight.iter().map(|(id, one)| (moment(one), id)).collect();
         ids.sort_unstable();
         ids.into_iter().map(|(_, id)| id).collect()
     }
 
     pub(super) fn pending(&self) -> Vec<PendingCommand> {
-        let describe = |id: u64| match &self.in_flight[&id].stage {
+        let in_flight = |id| self.in_flight.get(id).expect("listed as in flight");
+        let describe = |id: u64| match &in_flight(id).stage {
             Stage::Waiting(command, _) => {
                 PendingCommand { request: Request::from(command), applied: false }
             }
@@ -456,7 +465,7 @@ impl Core {
     pub(super) fn abandon(&mut self) -> Vec<Responder> {
         self.incarnation += 1;
         self.timing.clear();
-        self.last_write.clear();
+        self.last_writes.fill(LastWrite::default());
         let mut responders = Vec::new();
         for one in std::mem::take(&mut self.in_flight).into_values() {
             responders.extend(one.responder);
@@ -486,7 +495,8 @@ impl Core {
         // Promises of commands that never completed were not made: they are dropped, not kept.
         self.in_flight.values_mut().for_each(|one| {
             if let Stage::Applied(finished) = &mut one.stage {
-                finished.promises.clear();
+                finished.written = None;
+                finished.flushed.clear();
             }
         });
         self.abandon()
@@ -518,7 +528,7 @@ impl Core {
     /// Lets commands that have not taken effect do so, or not.
     fn decide(&mut self, choices: &mut dyn CrashChoices) {
         for id in self.in_order() {
-            let Some(InFlight { stage: Stage::Waiting(command, _), .. }) = self.in_flight.get(&id)
+            let Some(InFlight { stage: Stage::Waiting(command, _), .. }) = self.in_flight.get(id)
             else {
                 continue;
             };

@@ -12,17 +12,21 @@ use crate::{Picos, Spread};
 /// A span of microseconds, finite and not negative.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
-pub struct Micros(f64);
+pub struct Micros {
+    micros: f64,
+    /// The same; commands would spend a tenth of their time on rounding it anew.
+    picos: Picos,
+}
 
 impl Micros {
     /// The number.
     #[must_use]
     pub fn get(self) -> f64 {
-        self.0
+        self.micros
     }
 
-    pub(crate) fn picos(self) -> Picos {
-        Picos::from_micros(self.0)
+    pub(crate) const fn picos(self) -> Picos {
+        self.picos
     }
 }
 
@@ -32,7 +36,7 @@ impl TryFrom<f64> for Micros {
     fn try_from(micros: f64) -> Result<Self, String> {
         // More would overflow sums of picoseconds.
         match micros {
-            0.0..=1e10 => Ok(Self(micros)),
+            0.0..=1e10 => Ok(Self { micros, picos: Picos::from_micros(micros) }),
             _ => Err(format!("a time must be between 0 and 1e10 µs, found {micros}")),
         }
     }
