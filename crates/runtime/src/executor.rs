@@ -177,7 +177,7 @@ impl Executor {
             }
             assert!(
                 progress == Progress::Some || runnable,
-                "every task waits and nothing is going to happen: {}",
+                "every task waits and nothing is going to happen: {:?} and main",
                 self.shared.task_names()
             );
         }
@@ -228,14 +228,12 @@ impl Shared {
         drop(finished);
     }
 
-    fn task_names(&self) -> String {
+    fn task_names(&self) -> Vec<String> {
         let mut counts = std::collections::BTreeMap::new();
         for (_, task) in self.tasks.borrow().iter() {
             *counts.entry(task.name).or_insert(0_u32) += 1;
         }
-        let listed: Vec<_> =
-            counts.iter().map(|(name, count)| format!("{count} x {name}")).collect();
-        if listed.is_empty() { "no task but main".to_owned() } else { listed.join(", ") }
+        counts.iter().map(|(name, count)| format!("{count} x {name}")).collect()
     }
 }
 
@@ -250,6 +248,12 @@ impl Handle {
     #[must_use]
     pub fn reactor(&self) -> Rc<dyn Reactor> {
         self.shared.reactor.clone()
+    }
+
+    /// The tasks there are besides main, as `2 x name`: for whoever looks for leaks.
+    #[must_use]
+    pub fn task_names(&self) -> Vec<String> {
+        self.shared.task_names()
     }
 
     /// Starts a task. `name` is what a deadlock report calls it.

@@ -25,6 +25,8 @@ const KEPT_BLOCKS: usize = 8 * 1024;
 struct Kept {
     by_length: BTreeMap<usize, Vec<Box<[Page]>>>,
     blocks: usize,
+    /// Blocks of buffers that are not given back yet.
+    in_use: usize,
 }
 
 thread_local! {
@@ -42,6 +44,8 @@ impl Drop for AlignedBuffer {
         // Where the thread is ending, so is the memory.
         let _ended = KEPT.try_with(|kept| {
             let mut kept = kept.borrow_mut();
+            // A buffer may come from another thread.
+            kept.in_use = kept.in_use.saturating_sub(pages.len());
             if kept.blocks + pages.len() <= KEPT_BLOCKS {
                 kept.blocks += pages.len();
                 kept.by_length.entry(pages.len()).or_default().push(pages);
@@ -75,6 +79,7 @@ impl AlignedBuffer {
 
     fn reused(blocks: BlockCount) -> Option<Self> {
         KEPT.with_borrow_mut(|kept| {
+            kept.in_use += blocks.index();
             let pages = kept.by_length.get_mut(&blocks.index())?.pop()?;
             kept.blocks -= pages.len();
             Some(Self { pages })
@@ -103,6 +108,12 @@ impl AsMut<[u8]> for AlignedBuffer {
     fn as_mut(&mut self) -> &mut [u8] {
         self.pages.as_mut_bytes()
     }
+}
+
+/// Blocks of this thread's buffers that somebody holds, for whoever looks for leaks.
+#[must_use]
+pub fn blocks_in_use() -> usize {
+    KEPT.with_borrow(|kept| kept.in_use)
 }
 
 static ZEROS: [u8; 64 * BLOCK_BYTES] = [0; 64 * BLOCK_BYTES];
