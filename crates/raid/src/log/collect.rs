@@ -373,7 +373,8 @@ async fn queue_blocks(
         let pba = core.state.borrow().space.pba(*place);
         blocks.extend(pending_of(core, pba, entry, found));
     }
-    if blocks.is_empty() {
+    // Once the volume closes nobody writes them any more: whoever waited would wait for ever.
+    if blocks.is_empty() || core.closing.get() {
         return None;
     }
     if mutant(Mutant::MovedBlocksShareSequence) {

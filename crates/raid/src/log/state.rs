@@ -200,6 +200,13 @@ impl State {
         u32::try_from(free).unwrap_or(u32::MAX)
     }
 
+    /// Whether stripes of a stream are under way.
+    #[must_use]
+    pub(super) fn is_writing(&self, kind: StreamKind) -> bool {
+        let mut segments = self.segments.iter();
+        segments.any(|(_, segment)| segment.stream == kind && segment.in_flight > 0)
+    }
+
     /// How many free segments a stream has to leave when it takes one.
     #[must_use]
     pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {

@@ -38,7 +38,14 @@ pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
             Step::FailQueue(reason) => fail_queue(&core, kind, reason),
         }
     }
-    fail_queue(&core, kind, "the volume is shutting down");
+    // Stripes under way may yet give their blocks back.
+    loop {
+        fail_queue(&core, kind, "the volume is shutting down");
+        if !core.state.borrow().is_writing(kind) {
+            return;
+        }
+        core.changed.wait().await;
+    }
 }
 
 /// No write enters a group before the one before it is durable.
