@@ -23,6 +23,9 @@ const QUEUED_BLOCKS: u64 = 16 * 1024;
 /// Failed writes in a row after which a member is taken out of service.
 const WRITE_FAILURES_TO_FAIL: u32 = 3;
 
+/// How often a zone's reset is tried.
+const RESET_TRIES: u32 = 3;
+
 /// The engine's shared parts.
 pub(super) struct Core {
     /// Clock and tasks.
@@ -187,7 +190,8 @@ impl Core {
         }
     }
 
-    /// Resets a zone and notes how it went.
+    /// Resets a zone and notes how it went. A reset that fails is tried again: doing it twice does no
+    /// harm, and a zone that stays as it is would be missing until the next start.
     ///
     /// # Errors
     /// The drive's status.
@@ -197,7 +201,15 @@ impl Core {
         zone: ZoneId,
     ) -> Result<(), Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
-        let result = device.manage(zone, ZoneAction::Reset).await;
+        let mut result = device.manage(zone, ZoneAction::Reset).await;
+        for _ in 1..RESET_TRIES {
+            match result {
+                Err(status) if !status.is_fatal() => {
+                    result = device.manage(zone, ZoneAction::Reset).await;
+                }
+                _ => break,
+            }
+        }
         self.note_write(column, result);
         result
     }
