@@ -26,11 +26,11 @@ use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::core::Core;
-use crate::log::format::{ContentKind, RecordBody, SealRecord};
+use crate::log::format::{ContentKind, RecordBody, SealRecord, TrimExtent};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
-use crate::log::read::{Pin, read_places};
+use crate::log::read::{FoundBlock, Pin, read_places};
 use crate::log::volume::Volume;
-use crate::marks::{Mark, mark};
+use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 use assemble::Assembly;
 use replay::Candidate;
@@ -172,51 +172,65 @@ fn record_late(core: &Rc<Core>, seal: SealRecord) {
     core.handle.spawn("late seal", commit);
 }
 
+/// Blocks written again at a time.
+const RESCUED_BLOCKS: usize = 512;
+
 /// Writes the newest blocks of stripes that are readable but incomplete to new stripes, oldest
-/// first, so that newer ones overrule them.
+/// first, so that newer ones overrule them. Many at a time, so that stripes are full: what filled
+/// one segment must not take two, for there is one in reserve.
 async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'static str> {
-    for candidate in candidates {
-        let _pin = Pin::new(core, candidate.place.slot);
-        if candidate.hides.is_empty() {
-            rescue_data(core, candidate).await?;
-        }
-        for extent in &candidate.hides {
-            mark(Mark::WeakTrimRewritten);
-            let (ticket, done) = Ticket::new(1);
-            let trim = PendingTrim { extent: *extent, origin: Origin::User, ticket };
-            core.state.borrow_mut().relocation.push_trim(trim);
-            core.changed.open();
-            wait(done).await?;
+    let data = |candidate: &Candidate| candidate.hides.is_empty();
+    for run in candidates.chunk_by(|one, next| data(one) && data(next)) {
+        for batch in run.chunks(RESCUED_BLOCKS) {
+            let pin = |candidate: &Candidate| Pin::new(core, candidate.place.slot);
+            let _pins: Vec<_> = batch.iter().map(pin).collect();
+            if batch.iter().all(data) {
+                rescue_data(core, batch).await?;
+            }
+            for extent in batch.iter().flat_map(|candidate| &candidate.hides) {
+                rescue_trim(core, *extent).await?;
+            }
         }
     }
     Ok(())
 }
 
-async fn rescue_data(core: &Rc<Core>, candidate: &Candidate) -> Result<(), &'static str> {
-    let found = read_places(core, &[candidate.place]).await.pop().flatten();
+async fn rescue_trim(core: &Rc<Core>, extent: TrimExtent) -> Result<(), &'static str> {
+    mark(Mark::WeakTrimRewritten);
+    let (ticket, done) = Ticket::new(1);
+    let trim = PendingTrim { extent, origin: Origin::User, ticket };
+    core.state.borrow_mut().relocation.push_trim(trim);
+    core.changed.open();
+    wait(done).await
+}
+
+async fn rescue_data(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'static str> {
+    let places: Vec<_> = candidates.iter().map(|candidate| candidate.place).collect();
+    let found = read_places(core, &places).await;
     // What cannot be read was never promised: acknowledged stripes lose at most m chunks.
-    let Some(found) = found else {
-        mark(Mark::WeakBlockGone);
-        return Ok(());
-    };
-    let identity = found.identity;
-    if !matches!(identity.kind, ContentKind::Data | ContentKind::Lost) {
+    mark_if(Mark::WeakBlockGone, || found.iter().any(Option::is_none));
+    let holds =
+        |block: &FoundBlock| matches!(block.identity.kind, ContentKind::Data | ContentKind::Lost);
+    let blocks: Vec<_> = found.into_iter().flatten().filter(holds).collect();
+    if blocks.is_empty() {
         return Ok(());
     }
     mark(Mark::WeakBlockRewritten);
-    let (ticket, done) = Ticket::new(1);
+    let (ticket, done) = Ticket::new(blocks.len() as u64);
     {
         let mut state = core.state.borrow_mut();
-        state.inflight.begin_write(identity.lba.0..identity.lba.0 + 1);
-        state.relocation.queue.push_back(PendingBlock::Data(PendingData {
-            lba: identity.lba,
-            sequence: identity.sequence,
-            kind: identity.kind,
-            data: found.data,
-            data_checksum: identity.data_checksum,
-            origin: Origin::User,
-            ticket,
-        }));
+        for FoundBlock { data, identity } in blocks {
+            state.inflight.begin_write(identity.lba.0..identity.lba.0 + 1);
+            state.relocation.queue.push_back(PendingBlock::Data(PendingData {
+                lba: identity.lba,
+                sequence: identity.sequence,
+                kind: identity.kind,
+                data,
+                data_checksum: identity.data_checksum,
+                origin: Origin::User,
+                ticket: ticket.clone(),
+            }));
+        }
     }
     core.changed.open();
     wait(done).await
