@@ -1,0 +1,334 @@
+//! Users and administrators: each does one thing after the other.
+
+use std::rc::Rc;
+
+use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
+use zoneweave_raid::log::{AdminError, ReplaceError, Volume};
+use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::{
+    BlockCount, BlockDevice, Lba, Status, ZoneAction, ZoneAddress, ZoneId, ZoneState,
+};
+
+use super::bay::{Bay, index};
+use super::pattern::{contents, version_of};
+use super::scenario::{Action, Command, Fault, On, Part};
+use super::world::World;
+
+/// One user or administrator.
+pub(super) struct Actor {
+    pub world: Rc<World>,
+    pub volume: Volume,
+    pub handle: Handle,
+}
+
+impl Actor {
+    /// Does everything on a list.
+    pub(super) async fn run(self, actions: Vec<Action>) {
+        for action in actions {
+            self.act(action).await;
+        }
+    }
+
+    async fn act(&self, action: Action) {
+        match action {
+            Action::Write { lba, blocks, fua } => self.write(lba, blocks, fua).await,
+            Action::Trim { lba, blocks, fua } => self.zero(lba, blocks, fua, true).await,
+            Action::WriteZeroes { lba, blocks, fua } => self.zero(lba, blocks, fua, false).await,
+            Action::Read { lba, blocks } => self.read(lba, blocks).await,
+            Action::Flush => self.flush().await,
+            Action::Sleep { us } => self.handle.sleep(Nanos::from_micros(us)).await,
+            Action::Fail { slot } => self.fail(slot).await,
+            Action::Replace { slot } => self.replace(slot).await,
+            Action::Resume => {
+                let resumed = self.volume.resume_rebuild().await;
+                self.note_rebuild(resumed);
+            }
+            Action::Scrub => self.scrub().await,
+            Action::Pull { slot, too_many } => self.pull(slot, too_many),
+            Action::Fault { slot, fault } => {
+                self.world.observe(&self.volume);
+                strike(&self.world, slot, fault);
+            }
+        }
+    }
+
+    /// The part of the volume that a request is for.
+    fn range(&self, lba: u64, blocks: u32) -> (u64, u64) {
+        let capacity = self.world.blocks.get();
+        let lba = lba % capacity;
+        (lba, u64::from(blocks.max(1)).min(capacity - lba))
+    }
+
+    async fn write(&self, lba: u64, blocks: u32, fua: bool) {
+        let (lba, blocks) = self.range(lba, blocks);
+        let version = self.world.oracle.borrow_mut().submit(lba, blocks, false);
+        let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
+        let result = self.volume.write(Lba(lba), data, fua).await;
+        self.acknowledged("a write", version, fua, result);
+    }
+
+    async fn zero(&self, lba: u64, blocks: u32, fua: bool, trim: bool) {
+        let (lba, blocks) = self.range(lba, blocks);
+        let version = self.world.oracle.borrow_mut().submit(lba, blocks, true);
+        let result = match trim {
+            true => self.volume.trim(Lba(lba), blocks, fua).await,
+            false => self.volume.write_zeroes(Lba(lba), blocks, fua).await,
+        };
+        self.acknowledged("a trim", version, fua, result);
+    }
+
+    fn acknowledged(
+        &self,
+        what: &str,
+        version: u64,
+        fua: bool,
+        result: Result<(), zoneweave_zoned::BlockError>,
+    ) {
+        self.world.count(|tally| tally.requests += 1);
+        if self.world.expect(what, result).is_some() {
+            let promised = fua || self.world.writethrough();
+            self.world.oracle.borrow_mut().acknowledge(version, promised);
+        }
+    }
+
+    async fn read(&self, lba: u64, blocks: u32) {
+        let (lba, blocks) = self.range(lba, blocks);
+        let began = self.world.oracle.borrow_mut().begin_read();
+        let length = u32::try_from(blocks).expect("a request's length");
+        let result = self.volume.read(Lba(lba), length).await;
+        self.world.count(|tally| tally.requests += 1);
+        let mut oracle = self.world.oracle.borrow_mut();
+        let data = self.world.expect("a read", result).unwrap_or_default();
+        if data.is_empty() {
+            return oracle.end_read(began);
+        }
+        self.world.count(|tally| tally.blocks_read += blocks);
+        let mut at = lba;
+        for piece in data {
+            for block in piece.chunks_exact(zoneweave_zoned::BLOCK_BYTES) {
+                let version = version_of(at, block);
+                let version = version.unwrap_or_else(|| panic!("block {at} reads as garbage"));
+                let allowed = oracle.read(at, version, began);
+                allowed.unwrap_or_else(|why| panic!("{why}"));
+                at += 1;
+            }
+        }
+        assert_eq!(at, lba + blocks, "a read returns what was asked for");
+        oracle.end_read(began);
+    }
+
+    async fn flush(&self) {
+        let began = self.world.oracle.borrow_mut().tick();
+        let result = self.volume.flush().await;
+        self.world.count(|tally| tally.requests += 1);
+        if self.world.expect("a flush", result).is_some() {
+            self.world.oracle.borrow_mut().flushed(began);
+        }
+    }
+
+    async fn fail(&self, slot: usize) {
+        self.world.observe(&self.volume);
+        if slot >= self.world.shape.columns() || !self.world.bay.borrow().may_impair(slot) {
+            return;
+        }
+        self.world.bay.borrow_mut().suspect(slot);
+        match self.volume.fail(slot).await {
+            Ok(()) | Err(AdminError::WouldLoseData { .. }) => {}
+            Err(error) => assert!(self.world.may_fail(), "failing slot {slot}: {error}"),
+        }
+    }
+
+    async fn replace(&self, slot: usize) {
+        self.world.observe(&self.volume);
+        let failed = self.volume.status().members;
+        let failed = failed.iter().find(|member| matches!(member.state, "failed" | "missing"));
+        let slot = failed.map_or(slot, |member| usize::from(member.slot));
+        let allowed = failed.is_some() || self.world.bay.borrow().may_impair(slot);
+        if slot >= self.world.shape.columns() || !allowed {
+            return;
+        }
+        replace(&self.world, &self.volume, &self.handle, slot).await;
+    }
+
+    fn note_rebuild(&self, result: Result<(), ReplaceError>) {
+        note_rebuild(&self.world, &self.volume, result);
+    }
+
+    async fn scrub(&self) {
+        scrub(&self.world, &self.volume).await;
+    }
+
+    fn pull(&self, slot: usize, too_many: bool) {
+        self.world.observe(&self.volume);
+        let mut bay = self.world.bay.borrow_mut();
+        if slot >= self.world.shape.columns() {
+            return;
+        }
+        if !bay.may_impair(slot) {
+            // What was damaged before would be lost with it for good.
+            if !too_many || !bay.undamaged() || bay.is_degraded() {
+                return;
+            }
+            self.world.broken.set(true);
+        }
+        bay.suspect(slot);
+        bay.drives[slot].ram.set_gone(true);
+        self.world.count(|tally| tally.faults += 1);
+    }
+}
+
+/// Puts a blank drive into a slot and rebuilds it.
+pub(super) async fn replace(world: &Rc<World>, volume: &Volume, handle: &Handle, slot: usize) {
+    let (device, uuid) = {
+        let mut bay = world.bay.borrow_mut();
+        bay.exchange(slot);
+        bay.suspect(slot);
+        (bay.drives[slot].ram.attach(handle), world.member(bay.made()))
+    };
+    let result = volume.replace(slot, device, uuid).await;
+    let wanted = volume.status().members[slot].uuid == uuid.to_string();
+    if result.is_err() && !wanted {
+        world.bay.borrow_mut().undo_exchange(slot);
+    }
+    note_rebuild(world, volume, result);
+}
+
+/// A rebuild came to its end, one way or the other.
+pub(super) fn note_rebuild(world: &World, volume: &Volume, result: Result<(), ReplaceError>) {
+    if result.is_ok() {
+        world.count(|tally| tally.rebuilds += 1);
+        world.confirm(volume);
+    }
+    world.observe(volume);
+}
+
+/// Scrubs the volume.
+pub(super) async fn scrub(world: &World, volume: &Volume) {
+    let before = world.bay.borrow().before_scrub();
+    match volume.scrub().await {
+        Ok(report) => {
+            world.count(|tally| tally.scrubs += 1);
+            if report.unrepairable == 0 {
+                world.bay.borrow_mut().after_scrub(&before);
+            } else {
+                assert!(world.may_fail(), "a scrub lost blocks: {report:?}");
+            }
+        }
+        Err(error) => assert!(world.may_fail(), "a scrub failed: {error}"),
+    }
+}
+
+/// Something happens to the drive in a slot, if the contract covers it.
+pub(super) fn strike(world: &World, slot: usize, fault: Fault) {
+    let mut bay = world.bay.borrow_mut();
+    let harmless = matches!(fault, Fault::Slow { .. });
+    if slot >= world.shape.columns() || !(harmless || bay.may_impair(slot)) {
+        return;
+    }
+    if !harmless {
+        bay.suspect(slot);
+    }
+    if damages(fault) {
+        bay.damage(slot);
+    }
+    world.count(|tally| tally.faults += 1);
+    apply(&mut bay, slot, fault);
+}
+
+/// Whether what is on the drive, or will be, is not what was written.
+fn damages(fault: Fault) -> bool {
+    match fault {
+        Fault::Slow { .. } | Fault::Error { .. } | Fault::Partial { .. } => false,
+        Fault::Rot { .. }
+        | Fault::Unreadable { .. }
+        | Fault::Copied { .. }
+        | Fault::Lost { .. }
+        | Fault::Misdirected { .. }
+        | Fault::Garbled { .. } => true,
+    }
+}
+
+fn apply(bay: &mut Bay, slot: usize, fault: Fault) {
+    let ram = &bay.drives[slot].ram;
+    let plan = |on: On, action| ram.inject(selector(on), action);
+    match fault {
+        Fault::Rot { seed, part, bit } => {
+            let Some(at) = written(ram, &mut Random::new(seed)) else { return };
+            let part = block_part(part);
+            ram.corrupt(
+                at,
+                match bit {
+                    true => Damage::BitFlip { part, seed },
+                    false => Damage::Garbage { part, seed },
+                },
+            );
+        }
+        Fault::Unreadable { seed } => {
+            if let Some(at) = written(ram, &mut Random::new(seed)) {
+                ram.set_unreadable(at, BlockCount(1));
+            }
+        }
+        Fault::Copied { seed } => {
+            let mut random = Random::new(seed);
+            if let (Some(from), Some(to)) = (written(ram, &mut random), written(ram, &mut random)) {
+                ram.overwrite(to, &ram.peek(from, BlockCount(1)));
+            }
+        }
+        Fault::Slow { on, times, us } => {
+            ram.inject(selector(on).times(times), FaultAction::Slow(Nanos::from_micros(us)));
+        }
+        Fault::Error { on, applied: true } => plan(on, FaultAction::FailApplied(status(on))),
+        Fault::Error { on, applied: false } => plan(on, FaultAction::Fail(status(on))),
+        Fault::Partial { on, blocks } => plan(on, FaultAction::Partial(BlockCount(blocks))),
+        Fault::Lost { on } => plan(on, FaultAction::Lost),
+        Fault::Misdirected { on, zone, offset } => {
+            let zone = ZoneId(zone % ram.geometry().zones);
+            plan(on, FaultAction::Misdirect(ZoneAddress::new(zone, offset)));
+        }
+        Fault::Garbled { on, seed, part } => {
+            plan(on, FaultAction::Garble(Damage::Garbage { part: block_part(part), seed }));
+        }
+    }
+}
+
+fn status(on: On) -> Status {
+    match on.command {
+        Command::Read => Status::UnrecoveredRead,
+        _ => Status::WriteFault,
+    }
+}
+
+fn selector(on: On) -> Selector {
+    let selector = match on.command {
+        Command::Read => Selector::next(CommandKind::Read),
+        Command::Write => Selector::next(CommandKind::Write),
+        Command::Append => Selector::next(CommandKind::Append),
+        Command::Flush => Selector::next(CommandKind::Flush),
+        Command::Reset => Selector::next(CommandKind::Manage(ZoneAction::Reset)),
+        Command::Any => Selector::default(),
+    };
+    selector.after(on.after)
+}
+
+fn block_part(part: Part) -> BlockPart {
+    match part {
+        Part::Data => BlockPart::Data,
+        Part::Oob => BlockPart::Oob,
+        Part::Both => BlockPart::Both,
+    }
+}
+
+/// A written block of a drive.
+fn written(ram: &zoneweave_emulator::RamDrive, random: &mut Random) -> Option<ZoneAddress> {
+    let infos = (0..ram.geometry().zones).map(|zone| ram.zone(ZoneId(zone)));
+    let holds = |state| !matches!(state, ZoneState::Empty | ZoneState::Offline);
+    let zones: Vec<_> =
+        infos.filter(|info| holds(info.state) && info.write_pointer.0 > 0).collect();
+    if zones.is_empty() {
+        return None;
+    }
+    let info = zones[index(random, zones.len())];
+    let stored = info.write_pointer.0.min(ram.geometry().zone_capacity.0);
+    let offset = u32::try_from(random.below(stored.into())).expect("an offset in a zone");
+    Some(ZoneAddress::new(info.zone, offset))
+}

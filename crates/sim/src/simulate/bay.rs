@@ -1,0 +1,285 @@
+//! The drives of an array, those taken out of it, and what is wrong with each.
+//!
+//! The bay is where the contract is kept: it knows how many slots are impaired (without a working
+//! member, or with damage that nobody has healed), and says whether one more may be.
+
+use std::collections::BTreeSet;
+
+use zoneweave_emulator::{Jitter, RamDrive};
+use zoneweave_raid::log::OfferedDrive;
+use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::{BlockCount, Geometry};
+
+use super::scenario::{Shape, Stop};
+
+/// What is wrong with the contents of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Damage {
+    None,
+    /// Some of what it holds is not what was written, or may come to be.
+    Present,
+    /// A scrub found nothing any more. It counts as healed once a start has found it so.
+    Scrubbed,
+}
+
+/// A drive in a slot.
+pub(super) struct Drive {
+    /// The hardware.
+    pub ram: RamDrive,
+    damage: Damage,
+    /// Times that damage was done, for scrubs that miss some.
+    damaged: u64,
+    /// It may be taken out of service in this life.
+    suspect: bool,
+}
+
+/// All drives.
+pub(super) struct Bay {
+    shape: Shape,
+    /// By slot.
+    pub drives: Vec<Drive>,
+    /// Taken out of their slots.
+    former: Vec<Drive>,
+    /// Slots without a working member, as far as the engine told.
+    out: BTreeSet<usize>,
+    /// Whether those are more than may be recorded: drives were pulled that will be back.
+    unsettled: bool,
+    made: u64,
+}
+
+/// Where a drive that is offered comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// This slot.
+    Slot(usize),
+    /// Those taken out.
+    Former(usize),
+}
+
+impl Bay {
+    /// Blank drives in every slot.
+    pub(super) fn new(shape: Shape) -> Self {
+        let mut bay = Self {
+            shape,
+            drives: Vec::new(),
+            former: Vec::new(),
+            out: BTreeSet::new(),
+            unsettled: false,
+            made: 0,
+        };
+        for _ in 0..shape.columns() {
+            let drive = bay.make();
+            bay.drives.push(drive);
+        }
+        bay
+    }
+
+    fn make(&mut self) -> Drive {
+        self.made += 1;
+        let shape = &self.shape;
+        let mut geometry = Geometry::new(shape.zones, BlockCount(shape.zone_blocks));
+        geometry.volatile_cache = shape.volatile;
+        geometry.max_active = Some(shape.active_zones);
+        geometry.max_open = Some(shape.active_zones);
+        let seed = shape.seed.wrapping_add(self.made << 32);
+        let timing = Jitter::new(seed, Nanos::from_micros(shape.latency_us));
+        let ram = RamDrive::new(geometry, timing).expect("a scenario's drives are possible");
+        Drive { ram, damage: Damage::None, damaged: 0, suspect: false }
+    }
+
+    /// A number for the identity of the next drive.
+    pub(super) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Puts a blank drive into a slot.
+    pub(super) fn exchange(&mut self, slot: usize) {
+        let new = self.make();
+        let old = std::mem::replace(&mut self.drives[slot], new);
+        self.former.push(old);
+        self.out.insert(slot);
+    }
+
+    /// A blank drive is found in a slot; nobody sees the old one again.
+    pub(super) fn blank(&mut self, slot: usize) {
+        self.drives[slot] = self.make();
+        self.out.insert(slot);
+    }
+
+    /// The drive taken out last is put back: nobody wanted the new one.
+    pub(super) fn undo_exchange(&mut self, slot: usize) {
+        if let Some(old) = self.former.pop() {
+            self.drives[slot] = old;
+        }
+    }
+
+    /// The engine took a drive for the member in a slot that had been taken out of it: it was
+    /// stopped before that was on record.
+    pub(super) fn put_back(&mut self, former: usize, slot: usize) {
+        std::mem::swap(&mut self.former[former], &mut self.drives[slot]);
+    }
+
+    /// Every drive, in slots or not.
+    pub(super) fn everything(&self) -> impl Iterator<Item = &RamDrive> {
+        self.drives.iter().chain(&self.former).map(|drive| &drive.ram)
+    }
+
+    /// Attaches drives to an engine.
+    pub(super) fn offer(
+        &self,
+        handle: &Handle,
+        missing: &BTreeSet<usize>,
+        strangers: bool,
+        order: u64,
+    ) -> Vec<(Origin, OfferedDrive)> {
+        let mut offered = Vec::new();
+        let mut attach = |origin, drive: &Drive, label| {
+            offered.push((origin, OfferedDrive { device: drive.ram.attach(handle), label }));
+        };
+        for (slot, drive) in self.drives.iter().enumerate() {
+            if !missing.contains(&slot) {
+                attach(Origin::Slot(slot), drive, format!("drive {slot}"));
+            }
+        }
+        for (at, drive) in self.former.iter().enumerate().filter(|_| strangers) {
+            attach(Origin::Former(at), drive, format!("former drive {at}"));
+        }
+        if order != 0 {
+            let mut random = Random::new(order);
+            for at in (1..offered.len()).rev() {
+                offered.swap(at, index(&mut random, at + 1));
+            }
+        }
+        offered
+    }
+
+    /// Slots that cannot be relied on.
+    pub(super) fn impaired(&self) -> BTreeSet<usize> {
+        let bad = |drive: &Drive| drive.damage != Damage::None || drive.suspect;
+        let drives = self.drives.iter().enumerate();
+        let bad = drives.filter(|(_, drive)| bad(drive)).map(|(slot, _)| slot);
+        self.out.iter().copied().chain(bad).collect()
+    }
+
+    /// Whether nothing is wrong with any drive but that it is no member.
+    pub(super) fn undamaged(&self) -> bool {
+        self.drives.iter().all(|drive| drive.damage == Damage::None)
+    }
+
+    /// Whether a slot has no working member: with a blank drive under rebuild, those pulled may be
+    /// more than half of all that carry records.
+    pub(super) fn is_degraded(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Whether something may happen to a slot's drive within the contract.
+    pub(super) fn may_impair(&self, slot: usize) -> bool {
+        let mut impaired = self.impaired();
+        impaired.insert(slot);
+        self.shape.beyond || impaired.len() <= self.shape.spared()
+    }
+
+    /// Slots of a list that may be away as well, as far as the contract goes.
+    pub(super) fn spare(&self, asked: &[usize]) -> BTreeSet<usize> {
+        let mut impaired = self.impaired();
+        let mut away = BTreeSet::new();
+        if self.unsettled && !self.shape.beyond {
+            return away;
+        }
+        for slot in asked.iter().copied().filter(|slot| *slot < self.drives.len()) {
+            let is_new = impaired.insert(slot);
+            if is_new && impaired.len() > self.shape.spared() && !self.shape.beyond {
+                impaired.remove(&slot);
+                continue;
+            }
+            away.insert(slot);
+        }
+        away
+    }
+
+    /// The drive may be taken out of service for what is about to happen.
+    pub(super) fn suspect(&mut self, slot: usize) {
+        self.drives[slot].suspect = true;
+    }
+
+    /// What a drive holds, or will be given, is damaged.
+    pub(super) fn damage(&mut self, slot: usize) {
+        self.drives[slot].damage = Damage::Present;
+        self.drives[slot].damaged += 1;
+    }
+
+    /// Damaged drives to which nothing more is going to happen, with the state of their damage.
+    pub(super) fn before_scrub(&self) -> Vec<(usize, u64)> {
+        let drives = self.drives.iter().enumerate().filter(|(_, drive)| {
+            drive.damage == Damage::Present && drive.ram.faults(|plan| plan.pending().is_empty())
+        });
+        drives.map(|(slot, drive)| (slot, drive.damaged)).collect()
+    }
+
+    /// A scrub that began with those has healed everything it found.
+    pub(super) fn after_scrub(&mut self, before: &[(usize, u64)]) {
+        for (slot, damaged) in before {
+            let drive = &mut self.drives[*slot];
+            if drive.damaged == *damaged {
+                drive.damage = Damage::Scrubbed;
+            }
+        }
+    }
+
+    /// The engine told which slots have no working member. Those that have one again are told by
+    /// [`Bay::confirm`]: the engine knows before it is on record.
+    pub(super) fn observe(&mut self, out: BTreeSet<usize>) {
+        self.out.extend(out);
+    }
+
+    /// It is on record which slots have no working member.
+    pub(super) fn confirm(&mut self, out: BTreeSet<usize>) {
+        self.out = out;
+    }
+
+    /// A start has come to its end.
+    pub(super) fn started(&mut self) {
+        self.unsettled = false;
+        for drive in &mut self.drives {
+            if drive.damage == Damage::Scrubbed {
+                drive.damage = Damage::None;
+            }
+        }
+    }
+
+    /// A start was cut short: the members that were away or failed may be recorded as out.
+    pub(super) fn cut_short(&mut self, away: &BTreeSet<usize>) {
+        let drives = self.drives.iter().enumerate();
+        let suspects: Vec<_> =
+            drives.filter(|(_, drive)| drive.suspect).map(|(slot, _)| slot).collect();
+        self.out.extend(suspects);
+        self.out.extend(away);
+    }
+
+    /// Too many drives were pulled: which of them are out is seen when they are back.
+    pub(super) fn unsettle(&mut self) {
+        self.unsettled = true;
+    }
+
+    /// The engine is stopped. Planned faults are forgotten and drives that were pulled are back.
+    pub(super) fn crash(&mut self, stop: &Stop) {
+        for (number, ram) in (0..).zip(self.everything()) {
+            let seed = stop.seed.wrapping_add(number << 32);
+            if stop.power {
+                ram.power_loss(seed);
+            } else {
+                ram.process_kill(seed);
+            }
+        }
+        for drive in &mut self.drives {
+            drive.ram.faults(zoneweave_emulator::FaultPlan::clear);
+            drive.ram.set_gone(false);
+            drive.suspect = false;
+        }
+    }
+}
+
+/// A random index.
+pub(super) fn index(random: &mut Random, length: usize) -> usize {
+    usize::try_from(random.below(length as u64)).expect("below a length")
+}

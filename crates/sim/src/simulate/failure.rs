@@ -1,0 +1,84 @@
+//! A history that broke a promise: what, where in the code, and in which life.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::Once;
+
+use serde::Serialize;
+
+/// What a broken promise looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// What was said.
+    pub message: String,
+    /// Where in the code, if [`note_panics`] was called: `file:line`.
+    pub place: String,
+    /// In which life, from 1 on; 0 while the array was made.
+    pub life: usize,
+}
+
+impl Failure {
+    pub(super) fn leak(blocks: usize) -> Self {
+        let message = format!("{blocks} blocks of memory are still held after the end");
+        Self { message, place: String::new(), life: 0 }
+    }
+
+    /// Whether it looks like the same bug: numbers may differ, for a smaller history has others.
+    #[must_use]
+    pub fn resembles(&self, other: &Self) -> bool {
+        let words = |text: &str| {
+            let letters = text.chars().filter(|letter| !letter.is_ascii_digit());
+            letters.take(24).collect::<String>()
+        };
+        match self.place.is_empty() || other.place.is_empty() {
+            true => words(&self.message) == words(&other.message),
+            false => self.place == other.place && words(&self.message) == words(&other.message),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "in life {}: {}", self.life, self.message)?;
+        match self.place.is_empty() {
+            true => Ok(()),
+            false => write!(f, " ({})", self.place),
+        }
+    }
+}
+
+thread_local! {
+    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+    static CATCHING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Notes where panics of histories happen instead of printing them. Other panics print as ever.
+pub fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let others = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+            if !CATCHING.get() {
+                return others(info);
+            }
+            let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
+            PLACE.set(place.unwrap_or_default());
+        }));
+    });
+}
+
+/// Runs a history to its end or to a panic.
+pub(super) fn catch<T>(history: impl FnOnce() -> T) -> Result<T, Failure> {
+    PLACE.set(String::new());
+    CATCHING.set(true);
+    // What a panic leaves behind is the history's own, and dropped with it.
+    let result = catch_unwind(AssertUnwindSafe(history));
+    CATCHING.set(false);
+    result.map_err(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+        Failure { message, place: PLACE.take(), life: 0 }
+    })
+}

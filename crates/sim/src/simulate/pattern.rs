@@ -1,0 +1,73 @@
+//! What blocks hold: every version of every block says which it is, in all of its 4 KiB.
+//!
+//! Words after the first two follow from both, so that a block put together from two versions, or
+//! found at the wrong address, is recognised wherever it is cut. Version 0 is zeros.
+
+use bytes::Bytes;
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, zero_blocks};
+
+const WORD_BYTES: usize = 8;
+
+/// An odd constant (2^64 divided by the golden ratio), so that all words of a block differ.
+const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
+
+fn start(lba: u64, version: u64) -> u64 {
+    let mixed = (lba ^ version.rotate_left(32)).wrapping_mul(STRIDE);
+    (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+}
+
+/// The contents of a version of a block.
+pub(super) fn contents(lba: u64, version: u64) -> Bytes {
+    if version == 0 {
+        return zero_blocks(BlockCount(1));
+    }
+    let mut buffer = AlignedBuffer::zeroed(BlockCount(1));
+    let mut word = start(lba, version);
+    for bytes in buffer.as_mut().chunks_exact_mut(WORD_BYTES) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+        word = word.wrapping_add(STRIDE);
+    }
+    buffer.as_mut()[..WORD_BYTES].copy_from_slice(&version.to_le_bytes());
+    buffer.as_mut()[WORD_BYTES..2 * WORD_BYTES].copy_from_slice(&lba.to_le_bytes());
+    buffer.freeze()
+}
+
+/// The version that a block holds; `None` for what was never written to it.
+pub(super) fn version_of(lba: u64, data: &[u8]) -> Option<u64> {
+    assert_eq!(data.len(), BLOCK_BYTES, "a block is a block");
+    let word = |at: usize| {
+        let bytes = &data[at * WORD_BYTES..(at + 1) * WORD_BYTES];
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    };
+    let version = word(0);
+    if version == 0 {
+        return data.iter().all(|byte| *byte == 0).then_some(0);
+    }
+    let mut expected = start(lba, version).wrapping_add(STRIDE.wrapping_mul(2));
+    for bytes in data.chunks_exact(WORD_BYTES).skip(2) {
+        if bytes != expected.to_le_bytes() {
+            return None;
+        }
+        expected = expected.wrapping_add(STRIDE);
+    }
+    (word(1) == lba).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_names_its_version_and_nothing_else_does() {
+        let block = contents(7, 12);
+        assert_eq!(version_of(7, &block), Some(12));
+        assert_eq!(version_of(8, &block), None, "found at the wrong address");
+        let mut torn = block.to_vec();
+        torn[2048..].copy_from_slice(&contents(7, 13)[2048..]);
+        assert_eq!(version_of(7, &torn), None, "two versions in one block");
+        assert_eq!(version_of(3, &contents(3, 0)), Some(0));
+        torn.fill(0);
+        torn[4000] = 1;
+        assert_eq!(version_of(7, &torn), None, "nearly zeros");
+    }
+}

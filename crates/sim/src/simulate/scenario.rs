@@ -1,0 +1,341 @@
+//! A scenario: everything that happens in one history, in full.
+//!
+//! Running a scenario draws nothing at random but by the seeds written in it, so it replays, can be
+//! cut down, and is kept as a file. It says what is tried; where trying it would break the
+//! contract with the volume (a second drive damaged where redundancy covers one), the run skips it,
+//! unless the scenario is one `beyond` the contract. So any part of a scenario is a scenario.
+
+use serde::{Deserialize, Serialize};
+
+/// The layout of scenario files that this release writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// One history: an array, and one life of its engine after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The seed that it was drawn from.
+    pub seed: u64,
+    /// Why it is kept, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub story: String,
+    /// The array.
+    pub shape: Shape,
+    /// Attempts to make the array that are cut short.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupted_formats: Vec<Stop>,
+    /// The lives of the engine, each ended by a crash or by itself.
+    pub lives: Vec<Life>,
+}
+
+/// The drives and the array on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Data chunks of a stripe.
+    pub data: usize,
+    /// Parity chunks of a stripe.
+    pub parity: usize,
+    /// Zones of a drive.
+    pub zones: u32,
+    /// Blocks of a zone.
+    pub zone_blocks: u32,
+    /// Blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// Rows of a group.
+    pub group_rows: u32,
+    /// Whether chunks are appended (Zone Append) or written in place (Zone Write).
+    pub tabled: bool,
+    /// Whether drives have a volatile cache.
+    pub volatile: bool,
+    /// Whether writes are acknowledged only when durable; by the drives' caches if not given.
+    pub writethrough: Option<bool>,
+    /// Zones that a drive can have open or closed at a time.
+    pub active_zones: u32,
+    /// The longest a drive takes for a command that is not slowed down, in microseconds.
+    pub latency_us: u64,
+    /// Identities and latencies.
+    pub seed: u64,
+    /// Whether more may be damaged and lost than the redundancy covers. Then anything may fail, but
+    /// nothing may be made up.
+    #[serde(default)]
+    pub beyond: bool,
+}
+
+impl Shape {
+    /// Drives of the array.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.data + self.parity
+    }
+
+    /// Drives that may be damaged or away at a time without anything failing: no more than the
+    /// parity covers, and never half of them, since the other half could be in use elsewhere.
+    #[must_use]
+    pub fn spared(&self) -> usize {
+        self.parity.min((self.columns() - 1) / 2)
+    }
+}
+
+/// From a start of the engine to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Life {
+    /// Starts with too few drives, tried first: these slots stay away. Each must be refused, and
+    /// change nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Vec<usize>>,
+    /// Slots whose drive stays away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<usize>,
+    /// Slots whose drive is replaced by a blank one before the start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blanked: Vec<usize>,
+    /// Whether drives that were taken out earlier are offered as well.
+    #[serde(default)]
+    pub strangers: bool,
+    /// In which order drives are offered, by seed; 0 is the order of slots.
+    #[serde(default)]
+    pub order: u64,
+    /// What happens to drives while the engine is down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meanwhile: Vec<Action>,
+    /// What users and administrators do: each list is one of them, who does one thing after the
+    /// other.
+    pub actors: Vec<Vec<Action>>,
+    /// Where the engine is stopped; it comes to its end otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    /// Whether the offline checker looks at the drives after recovery.
+    #[serde(default)]
+    pub checked: bool,
+}
+
+/// Where the engine is stopped, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stop {
+    /// What the steps are counted from.
+    pub since: Since,
+    /// Steps of the executor: tasks polled and turns of the clock.
+    pub steps: u64,
+    /// Whether drives lose their power, too.
+    pub power: bool,
+    /// Decides what becomes of commands in flight and of what is not durable.
+    pub seed: u64,
+}
+
+/// What steps are counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Since {
+    /// The start: stops soon after it fall into recovery.
+    Start,
+    /// The moment when the volume was verified and users are served.
+    Serving,
+}
+
+/// One thing that a user or an administrator does, or that happens to a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Action {
+    /// Write blocks; addresses wrap around at the end of the volume.
+    Write {
+        /// The first block.
+        lba: u64,
+        /// How many.
+        blocks: u32,
+        /// Durable when acknowledged.
+        #[serde(default)]
+        fua: bool,
+    },
+    /// Trim blocks.
+    Trim {
+        /// The first block.
+        lba: u64,
+        /// How many.
+        blocks: u32,
+        /// Durable when acknowledged.
+        #[serde(default)]
+        fua: bool,
+    },
+    /// Write zeros.
+    WriteZeroes {
+        /// The first block.
+        lba: u64,
+        /// How many.
+        blocks: u32,
+        /// Durable when acknowledged.
+        #[serde(default)]
+        fua: bool,
+    },
+    /// Read and verify blocks.
+    Read {
+        /// The first block.
+        lba: u64,
+        /// How many.
+        blocks: u32,
+    },
+    /// Flush.
+    Flush,
+    /// Wait.
+    Sleep {
+        /// How long, in microseconds.
+        us: u64,
+    },
+    /// Take a member out of service.
+    Fail {
+        /// Its slot.
+        slot: usize,
+    },
+    /// Put a blank drive into the first slot that has no working member, or else into this one, and
+    /// rebuild it.
+    Replace {
+        /// The slot if all work.
+        slot: usize,
+    },
+    /// Go on with a rebuild that was interrupted.
+    Resume,
+    /// Read and verify everything, and heal what is damaged.
+    Scrub,
+    /// Pull a drive out; it comes back before the next life.
+    Pull {
+        /// Its slot.
+        slot: usize,
+        /// Even if it is one too many: then writes must stop, and nothing may be lost.
+        #[serde(default)]
+        too_many: bool,
+    },
+    /// Something happens to what is on a drive, or to commands to come.
+    Fault {
+        /// The drive's slot.
+        slot: usize,
+        /// What happens.
+        fault: Fault,
+    },
+}
+
+/// What happens to a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Fault {
+    /// A written block rots.
+    Rot {
+        /// Chooses the block and the bytes.
+        seed: u64,
+        /// The block, the metadata beside it, or both.
+        part: Part,
+        /// One bit only.
+        bit: bool,
+    },
+    /// A written block cannot be read any more.
+    Unreadable {
+        /// Chooses the block.
+        seed: u64,
+    },
+    /// A written block is overwritten by another one of the drive.
+    Copied {
+        /// Chooses both.
+        seed: u64,
+    },
+    /// A command takes longer.
+    Slow {
+        /// Which one.
+        on: On,
+        /// How many from that on.
+        times: u64,
+        /// By how much, in microseconds.
+        us: u64,
+    },
+    /// A command fails.
+    Error {
+        /// Which one.
+        on: On,
+        /// Whether it is carried out all the same.
+        applied: bool,
+    },
+    /// A write stops after so many blocks and fails.
+    Partial {
+        /// Which one.
+        on: On,
+        /// The blocks that are written.
+        blocks: u32,
+    },
+    /// A write is acknowledged and never happens: zeros are in its place.
+    Lost {
+        /// Which one.
+        on: On,
+    },
+    /// A write goes elsewhere on the drive.
+    Misdirected {
+        /// Which one.
+        on: On,
+        /// The zone it hits.
+        zone: u32,
+        /// The block of the zone.
+        offset: u32,
+    },
+    /// A write stores damaged blocks.
+    Garbled {
+        /// Which one.
+        on: On,
+        /// Chooses the bytes.
+        seed: u64,
+        /// What of the blocks.
+        part: Part,
+    },
+}
+
+/// The command that a fault waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct On {
+    /// Its kind.
+    pub command: Command,
+    /// Commands of that kind to let pass first.
+    pub after: u64,
+}
+
+/// Kinds of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// A read.
+    Read,
+    /// A write at the write pointer.
+    Write,
+    /// A zone append.
+    Append,
+    /// A flush.
+    Flush,
+    /// A zone reset.
+    Reset,
+    /// Any command.
+    Any,
+}
+
+/// A part of a stored block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The 4,096 bytes.
+    Data,
+    /// The metadata beside them.
+    Oob,
+    /// Both.
+    Both,
+}
+
+impl Scenario {
+    /// How much there is in it, for telling whether cutting it down got anywhere.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let life = |life: &Life| {
+            let actions: usize = life.actors.iter().map(|actor| 1 + actor.len()).sum();
+            1 + actions + life.meanwhile.len() + life.missing.len() + life.refused.len()
+        };
+        self.lives.iter().map(life).sum::<usize>() + self.interrupted_formats.len()
+    }
+}

@@ -1,0 +1,131 @@
+//! Scenarios as files: JSON, one action a line.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
+use thiserror::Error;
+
+use super::scenario::{FORMAT, Scenario};
+
+/// Lists and objects nested deeper than this are on one line.
+const OPEN_LEVELS: usize = 6;
+
+/// Why a text is no scenario.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// It does not parse.
+    #[error("the scenario cannot be read: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// It is of another release.
+    #[error("the scenario has format {found}; this release runs format {FORMAT}")]
+    Format {
+        /// Its format.
+        found: u32,
+    },
+    /// The array cannot be.
+    #[error("the scenario's array cannot be: it has {data} data and {parity} parity chunks")]
+    Shape {
+        /// Data chunks.
+        data: usize,
+        /// Parity chunks.
+        parity: usize,
+    },
+}
+
+impl Scenario {
+    /// The scenario of a file.
+    ///
+    /// # Errors
+    /// If the text is none.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let scenario: Self = serde_json::from_str(text)?;
+        if scenario.format != FORMAT {
+            return Err(TraceError::Format { found: scenario.format });
+        }
+        let (data, parity) = (scenario.shape.data, scenario.shape.parity);
+        if data == 0 || !(1..=32).contains(&(data + parity)) {
+            return Err(TraceError::Shape { data, parity });
+        }
+        Ok(scenario)
+    }
+
+    /// The scenario as the text of a file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = Vec::new();
+        let formatter = Outline { depth: 0, open: PrettyFormatter::new() };
+        let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
+        self.serialize(&mut serializer).expect("a scenario has a text");
+        text.push(b'\n');
+        String::from_utf8(text).expect("JSON is UTF-8")
+    }
+}
+
+/// Indents the outer levels and keeps the inner ones on a line.
+struct Outline {
+    depth: usize,
+    open: PrettyFormatter<'static>,
+}
+
+macro_rules! by_depth {
+    ($self:ident, $method:ident, $($argument:expr),*) => {
+        if $self.depth < OPEN_LEVELS {
+            $self.open.$method($($argument),*)
+        } else {
+            CompactFormatter.$method($($argument),*)
+        }
+    };
+}
+
+impl Formatter for Outline {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        by_depth!(self, begin_array, writer)
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        let result = by_depth!(self, end_array, writer);
+        self.depth -= 1;
+        result
+    }
+
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        by_depth!(self, begin_array_value, writer, first)
+    }
+
+    fn end_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        by_depth!(self, end_array_value, writer)
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        by_depth!(self, begin_object, writer)
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        let result = by_depth!(self, end_object, writer);
+        self.depth -= 1;
+        result
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        by_depth!(self, begin_object_key, writer, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        by_depth!(self, begin_object_value, writer)
+    }
+
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        by_depth!(self, end_object_value, writer)
+    }
+}

@@ -1,0 +1,187 @@
+//! What is checked after a recovery, when a volume is quiet, and when it has ended.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use zoneweave_check::{Finding, Options, Severity, check};
+use zoneweave_emulator::{FaultPlan, Immediate};
+use zoneweave_raid::log::{Health, Volume};
+use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
+use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, BlockError, Lba, ZonedDevice};
+
+use super::oracle::Survives;
+use super::pattern::version_of;
+use super::world::World;
+
+/// Blocks read at a time.
+const READ_BLOCKS: u64 = 64;
+
+/// Time in which everything that goes on in the background comes to its end.
+const SETTLING: Nanos = Nanos::from_secs(10);
+
+/// Zones of each drive that hold superblock records.
+const SUPERBLOCK_ZONES: u64 = 2;
+
+/// What a block reads as; `None` if reading it fails, and may.
+type Found = Option<u64>;
+
+/// A start has come to its end: every block holds what it may, and is pinned.
+pub(super) async fn verify_recovered(
+    world: &Rc<World>,
+    volume: &Volume,
+    away: &BTreeSet<usize>,
+    offline: bool,
+) {
+    let found = read_all(world, volume).await;
+    let survives = world.survives.replace(Survives::Acknowledged);
+    {
+        let mut oracle = world.oracle.borrow_mut();
+        for (lba, version) in (0..).zip(&found) {
+            let Some(version) = version else { continue };
+            oracle.settle(lba, *version, survives).unwrap_or_else(|why| panic!("{why}"));
+        }
+    }
+    volume.assert_consistent();
+    world.confirm(volume);
+    world.bay.borrow_mut().started();
+    let crashed = world.crashed.replace(0);
+    let degraded = volume.status().health != Health::Healthy;
+    world.count(|tally| {
+        tally.recoveries += u64::from(crashed > 0);
+        tally.degraded_recoveries += u64::from(crashed > 0 && degraded);
+        tally.blocks_read += found.len() as u64;
+    });
+    if offline && !world.shape.beyond && world.bay.borrow().undamaged() {
+        check_offline(world, away, &found);
+    }
+}
+
+async fn read_all(world: &World, volume: &Volume) -> Vec<Found> {
+    let blocks = world.blocks.get();
+    let mut found = Vec::new();
+    let mut lba = 0;
+    while lba < blocks {
+        let length = (blocks - lba).min(READ_BLOCKS);
+        match read(volume, lba, length).await {
+            Ok(versions) => found.extend(versions.into_iter().map(Some)),
+            Err(error) => {
+                world.expect::<()>("a read of a recovered volume", Err(error));
+                for lba in lba..lba + length {
+                    let block = read(volume, lba, 1).await;
+                    found.push(world.expect("a read", block).map(|versions| versions[0]));
+                }
+            }
+        }
+        lba += length;
+    }
+    found
+}
+
+async fn read(volume: &Volume, lba: u64, blocks: u64) -> Result<Vec<u64>, BlockError> {
+    let length = u32::try_from(blocks).expect("a request's length");
+    let pieces = volume.read(Lba(lba), length).await?;
+    let blocks = pieces.iter().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES));
+    let version = |(lba, block): (u64, &[u8])| {
+        version_of(lba, block).unwrap_or_else(|| panic!("block {lba} reads as garbage"))
+    };
+    Ok((lba..).zip(blocks).map(version).collect())
+}
+
+/// The offline checker, which shares no code with the engine, finds on media what the volume
+/// returned, and nothing that contradicts itself. Not where drives are damaged: then stripes of the
+/// last group may not count for it, and the next start would write them again.
+fn check_offline(world: &World, away: &BTreeSet<usize>, found: &[Found]) {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    let bay = world.bay.borrow();
+    // Copies: attaching the drives themselves would take them from the engine.
+    let copies: Vec<_> = bay.drives.iter().map(|drive| drive.ram.fork(Immediate)).collect();
+    let devices = copies.iter().enumerate().map(|(slot, copy)| {
+        copy.faults(FaultPlan::clear);
+        (!away.contains(&slot)).then(|| -> Rc<dyn ZonedDevice> { copy.attach(&handle) })
+    });
+    let devices = devices.collect();
+    executor.run(async {
+        let options = Options { every_version: true, ..Options::default() };
+        let checked = check(devices, options).await;
+        let bad = |finding: &&Finding| finding.severity == Severity::Violation;
+        let contradictions: Vec<_> = checked.report.findings.iter().filter(bad).take(3).collect();
+        assert!(
+            contradictions.is_empty(),
+            "the checker finds {} contradictions, such as {contradictions:?}",
+            checked.report.tally.violations
+        );
+        let Some(contents) = checked.contents else {
+            panic!("the checker finds no array");
+        };
+        for (lba, version) in (0..).zip(found) {
+            let Some(version) = version else { continue };
+            match contents.read(lba).await {
+                Ok(block) => {
+                    let read = block.map_or(Some(0), |block| version_of(lba, &block));
+                    assert!(
+                        read == Some(*version),
+                        "block {lba} reads as version {version}, the checker finds {read:?}: {:?}",
+                        contents.newest(lba)
+                    );
+                }
+                Err(error) => panic!("the checker cannot read: {error}"),
+            }
+        }
+    });
+    world.count(|tally| tally.offline_checks += 1);
+}
+
+/// Users have stopped: what goes on in the background ends, and every zone is accounted for.
+pub(super) async fn verify_quiet(world: &World, volume: &Volume, handle: &Handle) {
+    let found = {
+        let began = world.oracle.borrow_mut().begin_read();
+        (began, read_all(world, volume).await)
+    };
+    {
+        let mut oracle = world.oracle.borrow_mut();
+        for (lba, version) in (0..).zip(&found.1) {
+            let Some(version) = version else { continue };
+            oracle.read(lba, *version, found.0).unwrap_or_else(|why| panic!("{why}"));
+        }
+        oracle.end_read(found.0);
+    }
+    if world.may_fail() {
+        return;
+    }
+    handle.sleep(SETTLING).await;
+    volume.assert_consistent();
+    let bay = world.bay.borrow();
+    let sound = bay.undamaged() && bay.impaired().is_empty();
+    if sound {
+        account_for_zones(world, volume);
+    }
+}
+
+fn account_for_zones(world: &World, volume: &Volume) {
+    let status = volume.status();
+    let segments = volume.segments();
+    for member in &status.members {
+        let slot = usize::from(member.slot);
+        let held = segments.iter().filter(|segment| segment.zones[slot].is_some()).count() as u64;
+        let known = member.free_zones + held + u64::from(member.orphan_zones) + SUPERBLOCK_ZONES;
+        assert!(
+            known == u64::from(world.shape.zones) && member.orphan_zones == 0,
+            "of the {} zones in slot {slot} {} are free, {held} in segments, {} orphans",
+            world.shape.zones,
+            member.free_zones,
+            member.orphan_zones
+        );
+    }
+}
+
+/// The volume is closed: no task and no command is left.
+pub(super) async fn verify_ended(world: &World, handle: &Handle) {
+    handle.sleep(SETTLING).await;
+    let waiting = handle.task_names();
+    assert!(waiting.is_empty(), "tasks outlive the volume: {}", waiting.join(", "));
+    for (slot, drive) in world.bay.borrow().drives.iter().enumerate() {
+        let pending = drive.ram.in_flight();
+        assert!(pending.is_empty(), "commands to slot {slot} outlive the volume: {pending:?}");
+    }
+}

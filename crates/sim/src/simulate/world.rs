@@ -1,0 +1,187 @@
+//! One history being made: the drives, the oracle, and what is expected now.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::{CreateOptions, Volume};
+use zoneweave_runtime::Random;
+use zoneweave_zoned::BlockError;
+
+use super::bay::Bay;
+use super::oracle::{Oracle, Survives};
+use super::scenario::Shape;
+
+/// What was done, for whoever wants to know what a run was worth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Tally {
+    /// Histories run.
+    pub scenarios: u64,
+    /// Times that the engine was stopped.
+    pub crashes: u64,
+    /// Those of them in which the power was lost, too.
+    pub power_losses: u64,
+    /// Those of them that fell into recovery.
+    pub crashes_in_recovery: u64,
+    /// The most crashes in a row without a recovery that came to its end.
+    pub deepest: u64,
+    /// Recoveries after a crash that came to their end and were verified, block by block.
+    pub recoveries: u64,
+    /// Those of them without every member.
+    pub degraded_recoveries: u64,
+    /// Starts with too few drives, refused.
+    pub refusals: u64,
+    /// Recoveries that the offline checker looked at.
+    pub offline_checks: u64,
+    /// Requests of users that ended.
+    pub requests: u64,
+    /// Reads among them, of blocks.
+    pub blocks_read: u64,
+    /// Faults planned or done.
+    pub faults: u64,
+    /// Drives rebuilt.
+    pub rebuilds: u64,
+    /// Scrubs that came to their end.
+    pub scrubs: u64,
+    /// Segments reclaimed.
+    pub segments_reclaimed: u64,
+}
+
+impl Tally {
+    /// Adds what another run was worth.
+    pub fn add(&mut self, other: &Self) {
+        self.scenarios += other.scenarios;
+        self.crashes += other.crashes;
+        self.power_losses += other.power_losses;
+        self.crashes_in_recovery += other.crashes_in_recovery;
+        self.deepest = self.deepest.max(other.deepest);
+        self.recoveries += other.recoveries;
+        self.degraded_recoveries += other.degraded_recoveries;
+        self.refusals += other.refusals;
+        self.offline_checks += other.offline_checks;
+        self.requests += other.requests;
+        self.blocks_read += other.blocks_read;
+        self.faults += other.faults;
+        self.rebuilds += other.rebuilds;
+        self.scrubs += other.scrubs;
+        self.segments_reclaimed += other.segments_reclaimed;
+    }
+}
+
+/// The history.
+pub(super) struct World {
+    /// The array.
+    pub shape: Shape,
+    /// The drives.
+    pub bay: RefCell<Bay>,
+    /// What blocks may read as.
+    pub oracle: RefCell<Oracle>,
+    /// What was counted.
+    pub tally: RefCell<Tally>,
+    /// Blocks of the volume.
+    pub blocks: Cell<u64>,
+    /// What the crashes since the last verified recovery left promised.
+    pub survives: Cell<Survives>,
+    /// Crashes since then.
+    pub crashed: Cell<u64>,
+    /// In this life too many drives were pulled: requests may fail.
+    pub broken: Cell<bool>,
+}
+
+impl World {
+    /// Blank drives.
+    pub(super) fn new(shape: Shape) -> Self {
+        let mut oracle = Oracle::default();
+        if shape.beyond {
+            oracle.lose_promises();
+        }
+        Self {
+            shape,
+            bay: RefCell::new(Bay::new(shape)),
+            oracle: RefCell::new(oracle),
+            tally: RefCell::default(),
+            blocks: Cell::new(0),
+            survives: Cell::new(Survives::Acknowledged),
+            crashed: Cell::new(0),
+            broken: Cell::new(false),
+        }
+    }
+
+    /// What the array is made of.
+    pub(super) fn create_options(&self, wipe: bool) -> CreateOptions {
+        let shape = &self.shape;
+        let members = (0..shape.columns() as u64).map(|slot| self.member(slot)).collect();
+        CreateOptions {
+            name: "simulated".to_owned(),
+            scheme: Scheme::new(shape.data, shape.parity).expect("a scenario's scheme is possible"),
+            volume_blocks: None,
+            chunk_blocks: shape.chunk_blocks,
+            group_rows: shape.group_rows,
+            tabled: shape.tabled,
+            writethrough: shape.writethrough,
+            array: ArrayUuid(self.identity(u64::MAX)),
+            members,
+            lineage: shape.seed | 1,
+            wipe,
+        }
+    }
+
+    /// The identity of the n-th drive.
+    pub(super) fn member(&self, number: u64) -> MemberUuid {
+        MemberUuid(self.identity(number))
+    }
+
+    fn identity(&self, number: u64) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        Random::new(self.shape.seed.wrapping_add(number.wrapping_mul(0x1_0001))).fill(&mut bytes);
+        bytes
+    }
+
+    /// Whether acknowledged writes survive a power loss without a flush.
+    pub(super) fn writethrough(&self) -> bool {
+        !self.shape.volatile || self.shape.writethrough == Some(true)
+    }
+
+    /// Whether requests may fail.
+    pub(super) fn may_fail(&self) -> bool {
+        self.shape.beyond || self.broken.get()
+    }
+
+    /// Counts something.
+    pub(super) fn count(&self, change: impl FnOnce(&mut Tally)) {
+        change(&mut self.tally.borrow_mut());
+    }
+
+    /// The outcome of a request, or nothing if it failed and may.
+    ///
+    /// # Panics
+    /// If it failed and must not.
+    pub(super) fn expect<T>(&self, what: &str, result: Result<T, BlockError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) if self.may_fail() => {
+                let harmless = !matches!(error, BlockError::OutOfRange { .. });
+                assert!(harmless, "{what} failed: {error}");
+                None
+            }
+            Err(error) => panic!("{what} failed within the contract: {error}"),
+        }
+    }
+
+    /// Asks the engine which slots have no working member.
+    pub(super) fn observe(&self, volume: &Volume) {
+        self.bay.borrow_mut().observe(slots_out(volume));
+    }
+
+    /// The same, where that is on record.
+    pub(super) fn confirm(&self, volume: &Volume) {
+        self.bay.borrow_mut().confirm(slots_out(volume));
+    }
+}
+
+fn slots_out(volume: &Volume) -> BTreeSet<usize> {
+    let members = volume.status().members;
+    let out = members.iter().filter(|member| member.state != "online");
+    out.map(|member| usize::from(member.slot)).collect()
+}

@@ -1,0 +1,88 @@
+//! Histories that once failed are run for ever.
+//!
+//! Each file in `traces` is a scenario that was cut down when it failed; its `story` says what the
+//! bug was. `zoneweave simulate --scenario crates/sim/traces/NAME.json` replays one.
+
+#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+use std::fs;
+use std::path::Path;
+
+use zoneweave_sim::simulate::{Mix, Scenario, generate, run, shrink};
+
+fn traces() -> Vec<(String, Scenario)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let read = |path: &Path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let scenario = Scenario::parse(&fs::read_to_string(path).unwrap());
+        (name.clone(), scenario.unwrap_or_else(|error| panic!("{name}: {error}")))
+    };
+    paths.iter().map(|path| read(path)).collect()
+}
+
+#[test]
+fn stored_histories_pass_and_tell_their_story() {
+    let traces = traces();
+    assert!(!traces.is_empty());
+    let mut failures = Vec::new();
+    for (name, scenario) in traces {
+        assert!(scenario.story.len() > 40, "{name} has no story");
+        if let Err(failure) = run(&scenario) {
+            failures.push(format!("{name} fails {failure}"));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn a_scenario_survives_its_file() {
+    for seed in 0..50 {
+        let scenario = generate(seed, Mix { swarm: seed % 2 == 1 });
+        assert_eq!(Scenario::parse(&scenario.text()).unwrap(), scenario);
+    }
+}
+
+/// A history must replay, or a failure could not be looked into.
+#[test]
+fn a_history_is_the_same_each_time() {
+    for seed in 0..10 {
+        let scenario = generate(seed, Mix { swarm: true });
+        assert_eq!(run(&scenario), run(&scenario), "seed {seed}");
+    }
+}
+
+#[test]
+fn fresh_histories_pass() {
+    for (seed, swarm) in (0..60).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let result = run(&generate(seed, Mix { swarm }));
+        let flag = if swarm { " --swarm" } else { "" };
+        result.unwrap_or_else(|failure| {
+            panic!("{failure}: zoneweave simulate --seed {seed} --runs 1{flag}")
+        });
+    }
+}
+
+/// A scenario that asks for the impossible is not run, and one that fails is cut down.
+#[test]
+fn parts_of_a_scenario_are_scenarios() {
+    let whole = generate(3, Mix::default());
+    for count in 0..whole.lives.len() {
+        let mut part = whole.clone();
+        part.lives.truncate(count);
+        run(&part).unwrap();
+    }
+    let mut impossible = whole;
+    impossible.shape.zones = 5;
+    let tally = run(&impossible).unwrap();
+    assert_eq!(tally.recoveries, 0);
+    let failure = zoneweave_sim::simulate::Failure {
+        message: "made up".to_owned(),
+        place: String::new(),
+        life: 1,
+    };
+    let kept = shrink(impossible.clone(), failure, 10);
+    assert_eq!(kept.scenario, impossible, "nothing fails like that");
+}
