@@ -3,7 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    array, bench, characterize, completions, demo, emu, inspect, man, quickstart, serve, zones,
+    array, bench, characterize, completions, demo, emu, inspect, man, quickstart, serve, simulate,
+    zones,
 };
 
 /// RAID volumes over zoned drives.
@@ -69,6 +70,8 @@ pub(crate) enum Verb {
     Bench(bench::Bench),
     /// Measure what a drive is like, and judge it
     Characterize(characterize::Characterize),
+    /// Try to break the volume: made-up histories with crashes and faults, on drives in memory
+    Simulate(simulate::Simulate),
     /// Make an array, fail a drive, rebuild it, cut the power, and verify everything
     Demo(demo::Demo),
     /// Make four emulated drives and an array in a directory, if needed, and serve it

@@ -10,6 +10,7 @@ pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod quickstart;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 mod wear;
 pub(crate) mod zones;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Inspect(inspect) => inspect::run(&inspect, output),
         Verb::Bench(bench) => bench::run(&bench, output),
         Verb::Characterize(characterize) => characterize::run(&characterize, output),
+        Verb::Simulate(simulate) => simulate::run(&simulate, output),
         Verb::Demo(demo) => demo::run(&demo, output),
         Verb::Quickstart(quickstart) => quickstart::run(quickstart, output),
         Verb::Completions(completions) => completions::run(&completions, output),

@@ -1,0 +1,176 @@
+//! `zoneweave simulate`: histories of the volume made up from seeds, on drives in memory, judged.
+//!
+//! Seed after seed is drawn and run, on as many threads as asked for, until there were enough. What
+//! fails is cut down, stored as a file, and comes with the command that replays it. The result
+//! depends on the seeds alone, not on threads or time.
+
+mod campaign;
+mod report;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use zoneweave_raid::mutants::Mutant;
+use zoneweave_sim::simulate::{
+    Failure, Mix, Scenario, generate, note_panics, run as run_one, shrink,
+};
+
+use crate::error::{CliError, Exit};
+use crate::output::Output;
+use crate::session;
+use campaign::{Campaign, Until};
+use report::{Found, Report};
+
+/// Histories tried to cut down one that fails.
+const SHRINK_TRIES: u64 = 4000;
+
+#[derive(Args)]
+pub(crate) struct Simulate {
+    /// The first seed; drawn at random, and printed, if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Seeds to run
+    #[arg(long, value_name = "N", default_value_t = 100, conflicts_with_all = ["minutes", "recoveries"])]
+    runs: u64,
+    /// Run seeds for so long
+    #[arg(long, value_name = "M", conflicts_with = "recoveries")]
+    minutes: Option<u64>,
+    /// Run seeds until so many recoveries after crashes were verified
+    #[arg(long, value_name = "N")]
+    recoveries: Option<u64>,
+    /// Leave features out by seed and do the others more often
+    #[arg(long)]
+    swarm: bool,
+    /// Replay a stored history instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm"])]
+    scenario: Option<PathBuf>,
+    /// Cut the stored history down if it fails, and store what is left beside it
+    #[arg(long, requires = "scenario")]
+    shrink: bool,
+    /// Plant a bug, and see how soon it is found (needs a build with `--features instrumented`)
+    #[arg(long, value_name = "NAME", value_parser = parse_mutant)]
+    mutant: Option<Mutant>,
+    /// Threads; as many as there are processors if not given
+    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Where histories that fail are stored
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    traces: PathBuf,
+    /// Failures after which no further seeds are run
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    failures: u64,
+}
+
+fn parse_mutant(name: &str) -> Result<Mutant, String> {
+    if !zoneweave_raid::marks::INSTRUMENTED {
+        return Err("this build has no mutants: build it with --features instrumented".to_owned());
+    }
+    let names = || Mutant::ALL.iter().map(|mutant| mutant.name()).collect::<Vec<_>>().join(", ");
+    Mutant::named(name).ok_or_else(|| format!("no mutant is called {name}; there are: {}", names()))
+}
+
+pub(crate) fn run(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
+    note_panics();
+    match &request.scenario {
+        Some(path) => replay(request, path, output),
+        None => search(request, output),
+    }
+}
+
+fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliError> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| file_error(path, "read", error))?;
+    let scenario = Scenario::parse(&text).map_err(|error| CliError::Usage {
+        option: "scenario",
+        problem: format!("{}: {error}", path.display()),
+    })?;
+    zoneweave_raid::mutants::select(request.mutant);
+    let failure = match run_one(&scenario) {
+        Ok(tally) => {
+            output.result("simulation", &tally, |output| {
+                output.line(format_args!(
+                    "passed: {} crashes, {} recoveries verified, {} blocks read",
+                    tally.crashes, tally.recoveries, tally.blocks_read
+                ));
+            });
+            return Ok(Exit::Done);
+        }
+        Err(failure) => failure,
+    };
+    output.news(format_args!("fails {failure}"));
+    if request.shrink {
+        let stored = path.with_extension("shrunk.json");
+        let found = cut_down(scenario, failure, &stored, None, output)?;
+        output.result("simulation", &found, |output| found.tell(output));
+    } else {
+        output
+            .result("simulation", &failure, |output| output.line(format_args!("fails {failure}")));
+    }
+    Ok(Exit::Failed)
+}
+
+fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
+    let first = match request.seed {
+        Some(seed) => seed,
+        // Seeds are typed again by people: 48 bits are enough.
+        None => session::random_number()? >> 16,
+    };
+    let until = match (request.minutes, request.recoveries) {
+        (Some(minutes), _) => Until::Minutes(minutes),
+        (None, Some(recoveries)) => Until::Recoveries(recoveries),
+        (None, None) => Until::Seeds(request.runs),
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mix = Mix { swarm: request.swarm };
+    output.note(format_args!("seeds from {first} on"));
+    let campaign = Campaign {
+        first,
+        mix,
+        until,
+        jobs: request.jobs.map_or(processors, usize::from),
+        mutant: request.mutant,
+        failures_most: if request.mutant.is_some() { u64::MAX } else { request.failures },
+    };
+    let outcome = campaign.run(output);
+    let mut found = Vec::new();
+    if request.mutant.is_none() {
+        for (seed, failure) in &outcome.failures {
+            let scenario = generate(*seed, mix);
+            output.news(format_args!("seed {seed} fails {failure}"));
+            let path = request.traces.join(format!("seed-{seed}.json"));
+            found.push(cut_down(scenario, failure.clone(), &path, Some(*seed), output)?);
+        }
+    }
+    let report = Report::new(&campaign, &outcome, found);
+    output.result("simulation", &report, |output| report.tell(output));
+    let passed = outcome.failures.is_empty() != request.mutant.is_some();
+    Ok(if passed { Exit::Done } else { Exit::Failed })
+}
+
+/// Cuts a failing history down and stores what is left.
+fn cut_down(
+    scenario: Scenario,
+    failure: Failure,
+    path: &Path,
+    seed: Option<u64>,
+    output: &Output,
+) -> Result<Found, CliError> {
+    let before = scenario.size();
+    output.note("cutting the history down");
+    let shrunk = shrink(scenario, failure, SHRINK_TRIES);
+    let mut scenario = shrunk.scenario;
+    scenario.story = shrunk.failure.to_string();
+    fs::write(path, scenario.text()).map_err(|error| file_error(path, "write", error))?;
+    Ok(Found {
+        seed,
+        failure: shrunk.failure,
+        actions_before: before,
+        actions: scenario.size(),
+        replay: format!("zoneweave simulate --scenario {}", path.display()),
+    })
+}
+
+fn file_error(path: &Path, action: &'static str, error: std::io::Error) -> CliError {
+    CliError::File { path: path.to_owned(), action, error }
+}

@@ -1,0 +1,139 @@
+//! Seeds on several threads, until there were enough.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use zoneweave_raid::mutants::{Mutant, select};
+use zoneweave_sim::simulate::{Failure, Mix, Tally, generate, run};
+
+use crate::output::Output;
+
+/// Between two lines about how far it is.
+const TELLING: Duration = Duration::from_secs(30);
+
+/// When there were enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// So many seeds were run.
+    Seeds(u64),
+    /// So many recoveries were verified.
+    Recoveries(u64),
+    /// So long.
+    Minutes(u64),
+}
+
+/// What to run.
+pub(super) struct Campaign {
+    pub first: u64,
+    pub mix: Mix,
+    pub until: Until,
+    pub jobs: usize,
+    pub mutant: Option<Mutant>,
+    pub failures_most: u64,
+}
+
+/// What came out.
+pub(super) struct Outcome {
+    pub tally: Tally,
+    pub seeds: u64,
+    /// By seed.
+    pub failures: BTreeMap<u64, Failure>,
+    pub cpu_seconds: f64,
+    pub wall_seconds: f64,
+}
+
+#[derive(Default)]
+struct Progress {
+    tally: Tally,
+    seeds: u64,
+    failures: BTreeMap<u64, Failure>,
+}
+
+impl Campaign {
+    /// Runs seeds until there were enough.
+    pub(super) fn run(&self, output: &Output) -> Outcome {
+        let (started, cpu) = (Instant::now(), cpu_seconds());
+        let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
+        let progress = Mutex::new(Progress::default());
+        thread::scope(|scope| {
+            let work = || self.work(started, &next, &enough, &progress);
+            let workers: Vec<_> = (0..self.jobs).map(|_| scope.spawn(work)).collect();
+            let mut told = Instant::now();
+            while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
+                thread::sleep(Duration::from_millis(20));
+                if told.elapsed() > TELLING {
+                    told = Instant::now();
+                    let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+                    output.note(format_args!(
+                        "{} seeds, {} crashes, {} recoveries verified, {} failures",
+                        progress.seeds,
+                        progress.tally.crashes,
+                        progress.tally.recoveries,
+                        progress.failures.len()
+                    ));
+                }
+            }
+        });
+        let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Outcome {
+            tally: progress.tally,
+            seeds: progress.seeds,
+            failures: progress.failures,
+            cpu_seconds: cpu_seconds() - cpu,
+            wall_seconds: started.elapsed().as_secs_f64(),
+        }
+    }
+
+    fn work(
+        &self,
+        started: Instant,
+        next: &AtomicU64,
+        enough: &AtomicBool,
+        progress: &Mutex<Progress>,
+    ) {
+        select(self.mutant);
+        while !enough.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if self.until == Until::Seeds(number) {
+                // This seed is the first too many; whoever has an earlier one runs it.
+                enough.store(true, Ordering::Relaxed);
+            }
+            if matches!(self.until, Until::Seeds(most) if number >= most) {
+                return;
+            }
+            let seed = self.first.wrapping_add(number);
+            let result = run(&generate(seed, self.mix));
+            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.seeds += 1;
+            match result {
+                Ok(tally) => progress.tally.add(&tally),
+                Err(failure) => {
+                    progress.failures.insert(seed, failure);
+                }
+            }
+            let failed = progress.failures.len() as u64 >= self.failures_most;
+            if failed || self.is_over(&progress, started) {
+                enough.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn is_over(&self, progress: &Progress, started: Instant) -> bool {
+        match self.until {
+            Until::Seeds(_) => false,
+            Until::Recoveries(most) => progress.tally.recoveries >= most,
+            Until::Minutes(minutes) => started.elapsed() >= Duration::from_secs(minutes * 60),
+        }
+    }
+}
+
+/// Processor time that this process has taken.
+#[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
