@@ -1,12 +1,11 @@
 //! Killing the process at any point loses nothing that completed.
 //!
 //! The test starts its own binary as a child that appends and resets as fast as it can and tells
-//! through a pipe what completed, kills it after a while, and looks at what the file holds.
+//! through a pipe what completed, kills it after it has told enough, and looks at what the file holds.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command as Process, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command as Process, Stdio};
 
 use zoneweave_runtime::Random;
 
@@ -81,7 +80,8 @@ struct Told {
     appended: BTreeMap<u32, u64>,
 }
 
-fn kill_after(path: &Path, pause: Duration) -> BTreeMap<u32, Told> {
+/// Kills a child after it has said so many lines; what it said, those that came meanwhile included.
+fn kill_after(path: &Path, lines: u64) -> BTreeMap<u32, Told> {
     let mut child = Process::new(std::env::current_exe().unwrap())
         .args(["--exact", "file_drive::tests::kill::child", "--ignored", "--nocapture"])
         .env(PATH_VARIABLE, path)
@@ -89,16 +89,17 @@ fn kill_after(path: &Path, pause: Duration) -> BTreeMap<u32, Told> {
         .spawn()
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
-    let reader = std::thread::spawn(move || listen(output));
-    std::thread::sleep(pause);
-    child.kill().unwrap();
+    let told = listen(output, &mut child, lines);
     child.wait().unwrap();
-    reader.join().unwrap()
+    told
 }
 
-fn listen(output: impl BufRead) -> BTreeMap<u32, Told> {
+fn listen(output: impl BufRead, child: &mut Child, lines: u64) -> BTreeMap<u32, Told> {
     let mut told = BTreeMap::<u32, Told>::new();
-    for line in output.lines() {
+    for (number, line) in (1..).zip(output.lines()) {
+        if number == lines {
+            child.kill().unwrap();
+        }
         let line = line.unwrap();
         let mut words = line.split(' ');
         let verb = words.next().unwrap_or_default().to_owned();
@@ -154,8 +155,8 @@ fn completed_writes_survive_the_death_of_the_process() {
     let mut random = Random::new(1);
     let mut checked = 0;
     for round in 0..ROUNDS {
-        let pause = Duration::from_millis(60 + random.below(120));
-        let told = kill_after(&path, pause);
+        // A zone is reset every 26 lines, four take turns: at least one reset, most of them several.
+        let told = kill_after(&path, 200 + random.below(1000));
         let ring = Ring::new().unwrap();
         let executor = Executor::new(Rc::new(ring.clone()));
         let drive = FileDrive::open(&ring, &executor.handle(), &path).unwrap();
