@@ -10,7 +10,8 @@ pub enum Verdict {
     Holds,
     /// This drive does not.
     DoesNotHold,
-    /// This drive does not, and what the paper saw has been traced to how it was measured.
+    /// This drive does not; it does what the paper's own data set shows instead, and what the paper
+    /// says has been traced to how it was measured or read.
     Artefact,
     /// The run has not the numbers.
     CannotBeMeasured,
@@ -46,12 +47,24 @@ pub struct Claim {
     pub verdict: Verdict,
     /// Whether the observation stands and falls with it.
     pub decides: bool,
-    /// Where it is known to come from, if not from the drive.
-    pub artefact: Option<&'static str>,
+    /// What else it may be, where paper and data set disagree.
+    pub artefact: Option<Artefact>,
+}
+
+/// What the data set has in place of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Artefact {
+    /// Where the claim comes from, if not from the drive.
+    pub cause: &'static str,
+    /// The rule that tells whether this drive does as the data set has it.
+    pub rule: &'static str,
 }
 
 /// A number or two of this drive, and whether the rule is met; nothing if they were not measured.
 pub(super) type Found = Option<(String, bool)>;
+
+/// As [`Found`], and whether the rule of the data set is met.
+pub(super) type FoundOfTwo = Option<(String, bool, bool)>;
 
 impl Claim {
     /// A claim that its observation stands and falls with.
@@ -78,20 +91,27 @@ impl Claim {
         Self { decides: false, ..self }
     }
 
-    /// If it does not hold, this is where the paper's figure comes from.
-    pub(super) fn artefact(self, cause: &'static str) -> Self {
-        Self { artefact: Some(cause), ..self }
-    }
-
     /// Decides the claim.
     pub(super) fn found(self, found: Found) -> Self {
-        let verdict = match (&found, self.artefact) {
-            (None, _) => Verdict::CannotBeMeasured,
-            (Some((_, true)), _) => Verdict::Holds,
-            (Some((_, false)), Some(_)) => Verdict::Artefact,
-            (Some((_, false)), None) => Verdict::DoesNotHold,
+        let verdict = match &found {
+            None => Verdict::CannotBeMeasured,
+            Some((_, true)) => Verdict::Holds,
+            Some((_, false)) => Verdict::DoesNotHold,
         };
         Self { verdict, drive: found.map(|(text, _)| text).unwrap_or_default(), ..self }
+    }
+
+    /// Decides a claim that the data set does not bear out: the drive may do as the paper says, as
+    /// the data set has it, or neither.
+    pub(super) fn disputed(self, artefact: Artefact, found: FoundOfTwo) -> Self {
+        let verdict = match &found {
+            None => Verdict::CannotBeMeasured,
+            Some((_, true, _)) => Verdict::Holds,
+            Some((_, false, true)) => Verdict::Artefact,
+            Some((_, false, false)) => Verdict::DoesNotHold,
+        };
+        let drive = found.map(|(text, ..)| text).unwrap_or_default();
+        Self { verdict, drive, artefact: Some(artefact), ..self }
     }
 }
 
@@ -138,9 +158,14 @@ mod tests {
         Claim::new("s", "r").found(found.map(|met| (String::from("1"), met)))
     }
 
+    fn disputed(paper: bool, data_set: bool) -> Claim {
+        let artefact = Artefact { cause: "host", rule: "r" };
+        Claim::new("s", "r").disputed(artefact, Some((String::from("1"), paper, data_set)))
+    }
+
     #[test]
     fn an_observation_is_as_good_as_its_deciding_claims() {
-        let artefact = || Claim::new("s", "r").artefact("host").found(Some((String::new(), false)));
+        let artefact = || disputed(false, true);
         let verdict = |claims| Observation::new(1, "t", claims).verdict;
         assert_eq!(verdict(vec![claim(Some(true)), claim(None)]), Verdict::Holds);
         assert_eq!(verdict(vec![claim(Some(true)), artefact()]), Verdict::Artefact);
@@ -153,8 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn a_known_artefact_that_does_show_is_no_artefact() {
-        let claim = Claim::new("s", "r").artefact("host").found(Some((String::new(), true)));
-        assert_eq!(claim.verdict, Verdict::Holds);
+    fn a_disputed_claim_is_an_artefact_only_if_the_drive_does_as_the_data_set() {
+        assert_eq!(disputed(true, false).verdict, Verdict::Holds);
+        assert_eq!(disputed(true, true).verdict, Verdict::Holds);
+        assert_eq!(disputed(false, true).verdict, Verdict::Artefact);
+        assert_eq!(disputed(false, false).verdict, Verdict::DoesNotHold);
     }
 }

@@ -77,7 +77,8 @@ fn observations(page: &mut Page, observations: &[Observation]) {
          NVMe Flash Devices with Zoned Namespaces”, CLUSTER 2023, and its published data set (WD \
          Ultrastar DC ZN540, 1 TB). Each claim is decided by its rule from the numbers of this run \
          alone; small ones are shown and decide nothing. An <em>artefact</em> is a claim that does \
-         not hold here, and whose figure in the paper was traced to how it was measured.</p>\n<table>\
+         not hold here, whose figure in the paper was traced to how it was measured, and in place \
+         of which this drive does as the data set has it, by a rule of its own.</p>\n<table>\
          <tr><th>claim and rule</th><th>paper</th><th>data set</th><th>this drive</th><th>verdict\
          </th></tr>"
     ));
@@ -91,9 +92,11 @@ fn observations(page: &mut Page, observations: &[Observation]) {
         for claim in &observation.claims {
             let (open, close) = if claim.decides { ("", "") } else { ("<small>", "</small>") };
             let cause = match (claim.verdict, claim.artefact) {
-                (Verdict::Artefact, Some(cause)) => {
-                    format!("<br><small>{}</small>", escape(cause))
-                }
+                (Verdict::Artefact, Some(artefact)) => format!(
+                    "<br><small>{} (met: {})</small>",
+                    escape(artefact.cause),
+                    escape(artefact.rule)
+                ),
                 _ => String::new(),
             };
             page.add(format_args!(

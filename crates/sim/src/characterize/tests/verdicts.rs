@@ -111,6 +111,7 @@ fn observation_5_holds_only_where_the_drive_itself_is_faster_in_one_zone() {
     assert_eq!(verdict(5, run(98.6, 0.0625)), Verdict::Artefact);
     assert_eq!(verdict(5, run(130.0, 0.0625)), Verdict::Artefact);
     assert_eq!(verdict(5, run(130.0, 1.0)), Verdict::Holds);
+    assert_eq!(verdict(5, run(70.0, 0.0625)), Verdict::DoesNotHold);
 }
 
 #[test]
@@ -125,6 +126,8 @@ fn observation_6_looks_inside_the_grid() {
     };
     assert_eq!(verdict(6, run(137.0, 133.0)), Verdict::Holds);
     assert_eq!(verdict(6, run(137.0, 143.0)), Verdict::Artefact);
+    assert_eq!(verdict(6, run(137.0, 160.0)), Verdict::DoesNotHold);
+    assert_eq!(verdict(6, run(137.0, 120.0)), Verdict::DoesNotHold);
     assert_eq!(verdict(6, run(170.0, 133.0)), Verdict::DoesNotHold);
 }
 
@@ -254,6 +257,7 @@ fn observations_12_and_13_compare_with_what_happened_alone() {
     assert_eq!(verdict(12, run(23.0, 17.2)), Verdict::DoesNotHold);
     assert_eq!(verdict(13, run(11.7, 17.2)), Verdict::Artefact);
     assert_eq!(verdict(13, run(11.7, 31.0)), Verdict::Holds);
+    assert_eq!(verdict(13, run(11.7, 19.5)), Verdict::DoesNotHold);
 }
 
 #[test]
