@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    array, bench, characterize, completions, demo, emu, inspect, man, quickstart, serve, simulate,
-    zones,
+    array, bench, characterize, completions, demo, emu, experiment, inspect, man, quickstart,
+    serve, simulate, zones,
 };
 
 /// RAID volumes over zoned drives.
@@ -66,10 +66,12 @@ pub(crate) enum Verb {
     Zones(zones::Zones),
     /// Show what is on a drive, byte for byte, also if it is damaged or in use
     Inspect(inspect::Inspect),
-    /// Measure the engine on drives in memory
+    /// Measure the engine on drives in memory, or the emulation of drives
     Bench(bench::Bench),
     /// Measure what a drive is like, and judge it
     Characterize(characterize::Characterize),
+    /// Repeat a published measurement and write its tables
+    Experiment(experiment::Experiment),
     /// Try to break the volume: made-up histories with crashes and faults, on drives in memory
     Simulate(simulate::Simulate),
     /// Make an array, fail a drive, rebuild it, cut the power, and verify everything

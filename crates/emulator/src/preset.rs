@@ -17,6 +17,7 @@ use crate::{WearError, WearSettings};
 const EMBEDDED: &[(&str, &str)] = &[
     ("instant", include_str!("../presets/instant.toml")),
     ("zn540-1tb", include_str!("../presets/zn540-1tb.toml")),
+    ("zn540-1tb-512", include_str!("../presets/zn540-1tb-512.toml")),
     ("zn540-1tb-volatile", include_str!("../presets/zn540-1tb-volatile.toml")),
     ("zn540-4tb", include_str!("../presets/zn540-4tb.toml")),
     ("zn540-4tb-volatile", include_str!("../presets/zn540-4tb-volatile.toml")),

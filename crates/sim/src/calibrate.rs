@@ -10,6 +10,6 @@ mod points;
 mod report;
 
 pub use closed_loop::{ClosedLoop, Job, Kind, Outcome};
-pub use measured::{MeasuredError, Row, rows};
+pub use measured::{MeasuredError, Row, embedded_rows, rows};
 pub use points::{Residual, residuals};
 pub use report::{Group, groups, markdown, table};

@@ -6,6 +6,7 @@
 
 mod chart;
 mod report;
+mod zn540;
 mod zns_vs_block;
 
 use thiserror::Error;
@@ -27,11 +28,18 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[Experiment] = &[Experiment {
-    name: "zns-vs-block",
-    summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
-    run: zns_vs_block::run,
-}];
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "zn540",
+        summary: "the timing of the zn540 presets against measurements of the drives, row by row",
+        run: zn540::run,
+    },
+    Experiment {
+        name: "zns-vs-block",
+        summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
+        run: zns_vs_block::run,
+    },
+];
 
 /// Why an experiment could not be carried out.
 #[derive(Debug, Error)]
@@ -48,6 +56,9 @@ pub enum ExperimentError {
     /// A zoned drive cannot be made.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// A table cannot be written.
+    #[error(transparent)]
+    Table(#[from] csv::Error),
 }
 
 impl Experiment {

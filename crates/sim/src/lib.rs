@@ -3,13 +3,14 @@
 //! What is here drives the other crates and judges what they do; nothing of it is needed to serve
 //! a volume. [`workload`] issues I/O and measures it; [`characterize`] finds out what a drive is like;
 //! [`calibrate`] holds the emulator's timing against measurements of real drives; [`experiments`]
-//! measures figures of papers again; [`simulate`] makes up histories of the volume, with crashes and
-//! faults, and judges them.
+//! measures figures of papers again; [`mixed_load`] is there to measure what emulation costs;
+//! [`simulate`] makes up histories of the volume, with crashes and faults, and judges them.
 //!
 //! Everything is deterministic: it runs on the caller's reactor, and takes its choices from seeds.
 
 pub mod calibrate;
 pub mod characterize;
 pub mod experiments;
+pub mod mixed_load;
 pub mod simulate;
 pub mod workload;

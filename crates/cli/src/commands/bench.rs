@@ -2,8 +2,9 @@
 //!
 //! The drives complete at once and are copied to and from, so that the figures are the engine's
 //! own cost. What they are to be compared with is measured in the same run: copying cold memory,
-//! XOR and CRC-32C.
+//! XOR and CRC-32C. With `--emulator` it is an emulated drive that is measured ([`emulator`]).
 
+mod emulator;
 mod memory;
 mod volume;
 
@@ -29,9 +30,19 @@ pub(crate) struct Bench {
     /// How long each measurement takes; there are 18, repeated --runs times
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = parse_seconds)]
     seconds: f64,
-    /// How often everything is measured; the median is reported
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
-    runs: u32,
+    /// How often everything is measured; the median is reported (default: 3, of the emulator 5)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    runs: Option<u32>,
+    /// Measure how many commands a second of this machine emulates on a drive with all its timing
+    #[arg(long, conflicts_with = "seconds")]
+    emulator: bool,
+    /// The kind of drive that --emulator measures
+    #[arg(long, value_name = "PRESET", default_value = "zn540-1tb", requires = "emulator")]
+    preset: String,
+    /// The commands of each run of --emulator
+    #[arg(long, value_name = "N", default_value_t = 2_000_000, requires = "emulator",
+          value_parser = clap::value_parser!(u32).range(4800..))]
+    commands: u32,
     /// The memory that cold copies run over
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = format::parse_blocks)]
     region: u64,
@@ -78,8 +89,12 @@ struct Line {
 }
 
 pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
+    if request.emulator {
+        return emulator::run(request, output);
+    }
+    let runs = request.runs.unwrap_or(3);
     output.note("measuring memory");
-    let memory = measure_memory(request.region, request.runs);
+    let memory = measure_memory(request.region, runs);
     let bench = VolumeBench::new()?;
     output.note("filling the volume");
     bench.fill()?;
@@ -87,11 +102,11 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     for write in [true, false] {
         for blocks in SIZES {
             for depth in DEPTHS {
-                let mut runs = Vec::new();
-                for _ in 0..request.runs {
-                    runs.push(bench.measure(write, blocks, depth, request.seconds)?);
+                let mut measures = Vec::new();
+                for _ in 0..runs {
+                    measures.push(bench.measure(write, blocks, depth, request.seconds)?);
                 }
-                let line = line(write, blocks, depth, median(runs), &memory);
+                let line = line(write, blocks, depth, median(measures), &memory);
                 output.detail(format_args!("{} {} x {depth}", line.operation, line.request_bytes));
                 results.push(line);
             }
@@ -102,7 +117,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
         machine: machine(),
         configuration: bench.configuration(),
         seconds_per_measurement: request.seconds,
-        runs: request.runs,
+        runs,
         memory,
         results,
     };

@@ -6,6 +6,7 @@ pub(crate) mod characterize;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod emu;
+pub(crate) mod experiment;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod quickstart;
@@ -28,6 +29,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Inspect(inspect) => inspect::run(&inspect, output),
         Verb::Bench(bench) => bench::run(&bench, output),
         Verb::Characterize(characterize) => characterize::run(&characterize, output),
+        Verb::Experiment(experiment) => experiment::run(&experiment, output),
         Verb::Simulate(simulate) => simulate::run(&simulate, output),
         Verb::Demo(demo) => demo::run(&demo, output),
         Verb::Quickstart(quickstart) => quickstart::run(quickstart, output),

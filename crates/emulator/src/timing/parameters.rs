@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::{Picos, Spread};
 
 /// A span of microseconds, finite and not negative.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
 pub struct Micros {
     micros: f64,
@@ -173,6 +173,9 @@ pub struct WriteParameters {
     pub large_us: Micros,
     /// Latency of larger commands for each block.
     pub large_block_us: Micros,
+    /// More latency of commands of one block, as drives in a format of smaller blocks have it.
+    #[serde(default)]
+    pub single_us: Micros,
     /// How much the latency behind the core varies.
     pub latency_jitter: Fraction,
     /// What the data path carries, if that is a limit.

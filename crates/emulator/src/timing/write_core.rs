@@ -100,10 +100,12 @@ impl WriteCore {
 
     fn latency(&self, kind: Kind, blocks: BlockCount) -> Picos {
         let count = u64::from(blocks.0);
-        let WriteParameters { small_us, small_kib, large_us, large_block_us, .. } = &self.write;
+        let WriteParameters { small_us, small_kib, large_us, large_block_us, single_us, .. } =
+            &self.write;
+        let single = if blocks.0 == 1 { single_us.picos() } else { Picos::ZERO };
         let latency = match blocks.0 * 4 <= *small_kib {
-            true => small_us.picos(),
-            false => large_us.picos() + large_block_us.picos().times(count),
+            true => small_us.picos() + single,
+            false => large_us.picos() + large_block_us.picos().times(count) + single,
         };
         match (kind, blocks.0) {
             (Kind::Write, _) => latency,

@@ -6,6 +6,12 @@ use std::path::Path;
 use serde::Deserialize;
 use thiserror::Error;
 
+macro_rules! embedded {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../../experiments/zn540/measured/", $name)))
+    };
+}
+
 /// One measured quantity of one workload.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +57,35 @@ pub enum MeasuredError {
         /// Why not.
         error: csv::Error,
     },
+}
+
+/// The files in `experiments/zn540/measured`, in alphabetical order.
+const EMBEDDED: &[(&str, &str)] = &[
+    embedded!("append.csv"),
+    embedded!("finish.csv"),
+    embedded!("format-512.csv"),
+    embedded!("management.csv"),
+    embedded!("mq-deadline.csv"),
+    embedded!("read-under-write.csv"),
+    embedded!("read.csv"),
+    embedded!("reset.csv"),
+    embedded!("saturated.csv"),
+    embedded!("write.csv"),
+    embedded!("zapraid.csv"),
+];
+
+/// The rows that come with the program.
+///
+/// # Panics
+/// Never: tests read them.
+#[must_use]
+pub fn embedded_rows() -> Vec<Row> {
+    let read = |(name, text): &(&str, &str)| -> Vec<Row> {
+        let rows = csv::Reader::from_reader(text.as_bytes()).deserialize().collect();
+        let rows: Result<_, csv::Error> = rows;
+        rows.unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    EMBEDDED.iter().flat_map(read).collect()
 }
 
 /// All rows of the CSV files in a directory, files in alphabetical order.

@@ -59,23 +59,32 @@ type Key = (String, Option<u32>, u32, u32, Option<u32>);
 /// If a row asks for what is not known here.
 #[must_use]
 pub fn residuals(rows: &[Row]) -> Vec<Residual> {
-    let small = Preset::by_name("zn540-1tb").expect("embedded presets load");
-    let large = Preset::by_name("zn540-4tb").expect("embedded presets load");
-    let mut runs: BTreeMap<(bool, Key), Vec<Outcome>> = BTreeMap::new();
+    let mut presets = BTreeMap::new();
+    let mut runs: BTreeMap<(&str, Key), Vec<Outcome>> = BTreeMap::new();
     let residual = |row: &Row| {
-        let four_tb = row.group.starts_with("ZapRAID");
-        let preset = if four_tb { &large } else { &small };
+        let name = preset_of(row);
+        let load = || Preset::by_name(name).expect("embedded presets load");
+        let preset = &*presets.entry(name).or_insert_with(load);
         let key =
             (row.operation.clone(), row.request_kib, row.zones, row.queue_depth, row.parameter);
         let model = if row.request_kib.is_none() || row.group.starts_with("opening") {
             lone_command(row, preset)
         } else {
-            let run = runs.entry((four_tb, key)).or_insert_with(|| workload(row, preset));
+            let run = runs.entry((name, key)).or_insert_with(|| workload(row, preset));
             quantity(row, run)
         };
         Residual { row: row.clone(), model }
     };
     rows.iter().map(residual).collect()
+}
+
+/// The preset of the drive that a row was measured on.
+fn preset_of(row: &Row) -> &'static str {
+    match row.group.as_str() {
+        group if group.starts_with("ZapRAID") => "zn540-4tb",
+        "512 B format" => "zn540-1tb-512",
+        _ => "zn540-1tb",
+    }
 }
 
 fn quantity(row: &Row, run: &[Outcome]) -> f64 {

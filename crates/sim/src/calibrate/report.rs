@@ -46,6 +46,7 @@ fn kind(residual: &Residual) -> String {
     match (row.quantity.as_str(), row.operation.as_str()) {
         ("iops", "read-under-write") => format!("{}, IOPS, QD{}", row.group, row.queue_depth),
         ("iops", _) => format!("{} IOPS", row.group),
+        ("p50", _) if row.group == "512 B format" => format!("{} latency p50, QD1", row.group),
         ("p50", "read" | "write" | "append") if depth == 1 => "latency p50, QD1".to_owned(),
         ("p50" | "p95" | "p99", "read" | "write" | "append" | "read-under-write") => {
             format!("{} latency {}, not a target", row.group, row.quantity)
