@@ -94,8 +94,8 @@ fn preset(name: &str, request: &Characterize, output: &Output) -> Result<Report,
     let handle = executor.handle();
     let plan = if request.quick { Plan::quick() } else { Plan::full() };
     let mut subject = subject(name.to_owned(), drive.attach(&handle), Stacks::MODELLED);
-    if let Some(text) = other_format(name) {
-        let other = Preset::parse(text)
+    if let Some(other) = other_format(name) {
+        let other = Preset::by_name(other)
             .and_then(|other| other.with_zones(zones, capacity))
             .map_err(|error| refused(&error))?;
         let drive = RamDrive::new(other.geometry().clone(), other.timing(request.seed))
@@ -120,7 +120,7 @@ fn preset(name: &str, request: &Characterize, output: &Output) -> Result<Report,
 
 /// The preset of the same drive in its format of 512 bytes, where that was measured.
 fn other_format(name: &str) -> Option<&'static str> {
-    name.starts_with("zn540-1tb").then_some(include_str!("characterize/zn540-1tb-512.toml"))
+    matches!(name, "zn540-1tb" | "zn540-1tb-volatile").then_some("zn540-1tb-512")
 }
 
 /// The conventional drive of the same hardware, where one was measured. Its superblocks are smaller than
