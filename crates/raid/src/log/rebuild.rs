@@ -244,23 +244,7 @@ async fn rebuild_segments(
         if left.is_empty() {
             return Ok(());
         }
-        let next = {
-            let mut state = core.state.borrow_mut();
-            let ready = left.into_iter().find(|slot| {
-                let segment = &state.segments[*slot];
-                segment.phase == Phase::Sealed && !segment.busy
-            });
-            let zone = ready.and_then(|_| state.members[column.index()].pool.take());
-            match (ready, zone) {
-                (Some(slot), Some(zone)) => {
-                    state.segments[slot].busy = true;
-                    state.members[column.index()].active_zones += 1;
-                    Some((slot, ColumnZone { zone: zone.0, resets: zone.1 }))
-                }
-                _ => None,
-            }
-        };
-        let Some((slot, zone)) = next else {
+        let Some((slot, zone)) = next_segment(core, column, &left) else {
             // What is left is being reclaimed, or waits for a zone that reclaiming frees.
             mark(Mark::RebuildWaits);
             core.changed.wait().await;
@@ -269,6 +253,28 @@ async fn rebuild_segments(
         let result = rebuild_segment(core, slot, column, zone.zone).await;
         finish_segment(core, slot, column, zone, result.is_ok()).await;
     }
+}
+
+/// The next segment to rebuild, now busy, and the zone for its column.
+fn next_segment(
+    core: &Core,
+    column: Column,
+    lacking: &[SegmentSlot],
+) -> Option<(SegmentSlot, ColumnZone)> {
+    let mut state = core.state.borrow_mut();
+    let state = &mut *state;
+    let ready = lacking.iter().filter(|slot| {
+        let segment = &state.segments[**slot];
+        segment.phase == Phase::Sealed && !segment.busy
+    });
+    let member = &mut state.members[column.index()];
+    let (slot, (zone, resets)) = ready.copied().find_map(|slot| {
+        let listed = state.segments[slot].listed[column.index()];
+        Some((slot, member.pool.take_other_than(listed)?))
+    })?;
+    member.active_zones += 1;
+    state.segments[slot].busy = true;
+    Some((slot, ColumnZone { zone, resets }))
 }
 
 fn check_going_on(core: &Core, column: Column) -> Result<(), ReplaceError> {

@@ -50,6 +50,9 @@ pub(super) struct Segment {
     pub stream: StreamKind,
     /// Each column's zone; `None` where the column is missing.
     pub zones: Vec<Option<ColumnZone>>,
+    /// The zones it was made with, as its header lists them. A column is rebuilt in another one: a
+    /// copy in the listed zone would pass for the column itself, finished or not.
+    pub listed: Vec<Option<ZoneId>>,
     /// Where it is in its life.
     pub phase: Phase,
     /// Blocks of it that the index maps, and tombstone blocks still needed.
@@ -95,6 +98,7 @@ impl Segment {
             generation: header.generation,
             stream: header.stream,
             zones,
+            listed: header.zones.clone(),
             phase,
             valid: 0,
             min_sequence: u64::MAX,

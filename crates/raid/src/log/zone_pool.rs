@@ -21,6 +21,14 @@ impl ZonePool {
         self.free.pop_first().map(|(resets, zone)| (zone, resets))
     }
 
+    /// Takes the least worn zone but for one.
+    pub(super) fn take_other_than(&mut self, except: Option<ZoneId>) -> Option<(ZoneId, u64)> {
+        let other = |(_, zone): &&(u64, ZoneId)| Some(*zone) != except;
+        let (resets, zone) = self.free.iter().find(other).copied()?;
+        self.free.remove(&(resets, zone));
+        Some((zone, resets))
+    }
+
     /// How many zones are free.
     #[must_use]
     pub(super) fn len(&self) -> usize {
