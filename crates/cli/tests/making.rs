@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 
 use common::{MEMBERS, Place};
+use zoneweave_emulator::preset;
 
 #[test]
 fn drives_are_sparse_files_and_never_overwritten() {
@@ -38,7 +39,7 @@ fn unknown_words_are_wrong_usage() {
 fn presets_are_listed_printed_and_made() {
     let place = Place::new();
     let list = place.run("emu presets").exits(0).says("zn540-1tb").says("904 x").says("femu");
-    assert_eq!(list.stdout.lines().count(), 8);
+    assert_eq!(list.stdout.lines().count(), 1 + preset::names().len(), "a head and a line each");
     let list = place.run("--json emu presets").exits(0).document("emu-presets");
     assert_eq!(list["presets"][0]["name"], "instant");
     place.run("emu presets femu").exits(0).says("program_us = 140.0");
