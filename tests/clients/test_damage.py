@@ -51,7 +51,7 @@ def test_damage_headers_of_a_rebuilt_drive(workspace):
     load = Load(workspace.random, range(0, 6000), salt=3)
     load.write(array.uri, 2000)
     spare = workspace.drives("spare", 1, 48, "1MiB")[0]
-    array.zoneweave("array", "replace", array.drives[0], "--slot", 1, "--with", spare)
+    array.zoneweave("array", "replace", array.drives[0], "--slot", 1, "--with", spare, "--yes-destroy")
     array.drives[1] = spare
     array.stop()
     array.check()

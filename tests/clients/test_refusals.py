@@ -98,12 +98,12 @@ def test_refusals_smaller_drive(workspace):
     array, load = prepared(workspace)
     small = workspace.drives("small", 1, 12, "1MiB")[0]
     text = array.zoneweave("array", "replace", *array.drives, "--slot", 2, "--with", small,
-                           code=(1, 4))
+                           "--yes-destroy", code=(1, 4))
     says(text, "small")
     still_whole(array, load, "after the refusal")
     array.serve()
     text = array.zoneweave("array", "replace", *array.drives, "--slot", 2, "--with", small,
-                           code=(1, 4))
+                           "--yes-destroy", code=(1, 4))
     says(text, "small")
     array.stop()
     still_whole(array, load, "after the second refusal")
