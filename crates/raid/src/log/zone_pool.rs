@@ -18,7 +18,7 @@ impl ZonePool {
 
     /// Takes the least worn zone.
     pub(super) fn take(&mut self) -> Option<(ZoneId, u64)> {
-        self.free.pop_first().map(|(resets, zone)| (zone, resets))
+        self.take_other_than(None)
     }
 
     /// Takes the least worn zone but for one.
