@@ -4,12 +4,16 @@
 //! differ from each other, and rare combinations get a chance. Without it every history has a bit
 //! of everything.
 
+mod faults;
+mod habits;
+mod stories;
+
 use zoneweave_runtime::Random;
 
 use super::bay::index;
-use super::scenario::{
-    Action, Command, FORMAT, Fault, Life, On, Part, Scenario, Shape, Since, Stop,
-};
+use super::scenario::{Action, FORMAT, Life, Scenario, Shape, Since, Stop};
+use habits::Habits;
+use stories::{fill, last_lives};
 
 /// What kind of histories to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,112 +87,6 @@ fn shape(random: &mut Random) -> Shape {
         latency_us: pick(random, &[20, 100, 100, 1000]),
         seed: random.next() >> 1,
         beyond: random.per_mille(60),
-    }
-}
-
-/// How often the histories of a seed do what, in parts of 1,000 or by weight.
-struct Habits {
-    writes: u64,
-    reads: u64,
-    flushes: u64,
-    trims: u64,
-    zeroes: u64,
-    sleeps: u64,
-    fua: u64,
-    hot_blocks: u64,
-    blocks_most: u32,
-    actors_most: u64,
-    fills: bool,
-    /// Lives that are stopped soon after their start.
-    early_stops: u64,
-    power: u64,
-    missing: u64,
-    refused: u64,
-    blanked: u64,
-    strangers: u64,
-    admin: u64,
-    pulls: u64,
-    faults: u64,
-    faults_before: u64,
-    kinds: Vec<FaultKind>,
-    steps_most: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FaultKind {
-    Rot,
-    Unreadable,
-    Copied,
-    Slow,
-    Error,
-    Partial,
-    Lost,
-    Misdirected,
-    Garbled,
-}
-
-const FAULT_KINDS: [FaultKind; 9] = [
-    FaultKind::Rot,
-    FaultKind::Unreadable,
-    FaultKind::Copied,
-    FaultKind::Slow,
-    FaultKind::Error,
-    FaultKind::Partial,
-    FaultKind::Lost,
-    FaultKind::Misdirected,
-    FaultKind::Garbled,
-];
-
-impl Habits {
-    fn draw(random: &mut Random, mix: Mix, shape: &Shape) -> Self {
-        let redundant = shape.spared() > 0 || shape.beyond;
-        // Swarm: nothing, the usual, or a lot.
-        let mut often = |usual: u64| match (mix.swarm, random.below(3)) {
-            (false, _) => usual,
-            (true, 0) => 0,
-            (true, 1) => usual,
-            (true, _) => (usual * 4).min(900),
-        };
-        let mut if_redundant = |usual: u64| if redundant { often(usual) } else { 0 };
-        let (missing, blanked) = (if_redundant(150), if_redundant(50));
-        let (admin, pulls) = (if_redundant(150), if_redundant(60));
-        let (faults, faults_before) = (if_redundant(150), if_redundant(100));
-        let refused = if shape.columns() > 1 { often(30) } else { 0 };
-        let (flushes, trims, zeroes) = (often(80), often(60), often(20));
-        let (sleeps, fua, early_stops) = (often(40), often(100), 100 + often(200));
-        let (reads, strangers) = (often(120), often(200));
-        let mut kinds = FAULT_KINDS.to_vec();
-        if mix.swarm {
-            kinds.retain(|_| random.per_mille(400));
-            if kinds.is_empty() {
-                kinds.push(pick(random, &FAULT_KINDS));
-            }
-        }
-        Self {
-            writes: 600,
-            reads,
-            flushes,
-            trims,
-            zeroes,
-            sleeps,
-            fua,
-            hot_blocks: pick(random, &[4, 16, 64, 100_000]),
-            blocks_most: pick(random, &[1, 4, 8, 8, 24]),
-            actors_most: pick(random, &[1, 3, 6, 10]),
-            fills: random.per_mille(700),
-            early_stops,
-            power: pick(random, &[0, 500, 600, 1000]),
-            missing,
-            refused,
-            blanked,
-            strangers,
-            admin,
-            pulls,
-            faults,
-            faults_before,
-            kinds,
-            steps_most: pick(random, &[300, 1000, 3000]),
-        }
     }
 }
 
@@ -336,71 +234,4 @@ impl Draw<'_> {
         }
         actions
     }
-
-    fn fault(&mut self) -> Action {
-        let kind = pick(self.random, &self.habits.kinds);
-        let (seed, slot) = (self.random.next(), self.slot());
-        let part = pick(self.random, &[Part::Data, Part::Oob, Part::Both]);
-        let most = pick(self.random, &[3, 30]);
-        let after = self.random.below(most);
-        let write =
-            if self.shape.tabled && self.chance(800) { Command::Append } else { Command::Write };
-        let anything =
-            pick(self.random, &[write, write, Command::Flush, Command::Reset, Command::Any]);
-        let fault = match kind {
-            FaultKind::Rot => Fault::Rot { seed, part, bit: self.chance(500) },
-            FaultKind::Unreadable => Fault::Unreadable { seed },
-            FaultKind::Copied => Fault::Copied { seed },
-            FaultKind::Slow => Fault::Slow {
-                on: On { command: anything, after },
-                times: 1 + self.random.below(8),
-                us: pick(self.random, &[1000, 10_000, 100_000]),
-            },
-            FaultKind::Error => {
-                let command = pick(self.random, &[anything, anything, Command::Read]);
-                Fault::Error { on: On { command, after }, applied: self.chance(500) }
-            }
-            FaultKind::Partial => {
-                let blocks = between(self.random, 0, 3);
-                Fault::Partial { on: On { command: write, after }, blocks }
-            }
-            FaultKind::Lost => {
-                let command = if self.chance(100) { Command::Reset } else { write };
-                Fault::Lost { on: On { command, after } }
-            }
-            FaultKind::Misdirected => Fault::Misdirected {
-                on: On { command: write, after },
-                zone: between(self.random, 0, self.shape.zones - 1),
-                offset: between(self.random, 0, self.shape.zone_blocks - 1),
-            },
-            FaultKind::Garbled => Fault::Garbled { on: On { command: write, after }, seed, part },
-        };
-        Action::Fault { slot, fault }
-    }
-}
-
-/// Writes the whole volume first, so that there is something to reclaim.
-fn fill(life: &mut Life, shape: &Shape, random: &mut Random) {
-    let most = u64::from(shape.zones * shape.zone_blocks) * shape.data as u64;
-    let write = |lba| Action::Write { lba, blocks: 16, fua: false };
-    // What is beyond the end wraps around.
-    life.actors.insert(0, (0..most / 3).step_by(16).map(write).collect());
-    if let Some(stop) = &mut life.stop {
-        stop.since = Since::Serving;
-        stop.steps += 400 + random.below(800);
-    }
-}
-
-/// Everything is brought back and healed; then there is one more start, to look at it.
-fn last_lives(shape: &Shape, random: &mut Random) -> [Life; 2] {
-    let mut heal = vec![Action::Resume];
-    heal.extend((0..shape.parity).map(|_| Action::Resume));
-    let failed = (0..shape.spared()).map(|_| Action::Replace { slot: usize::MAX });
-    heal.extend(failed);
-    heal.extend([Action::Scrub, Action::Flush]);
-    let user =
-        (0..8).map(|_| Action::Write { lba: random.below(64), blocks: 4, fua: false }).collect();
-    let healing = Life { actors: vec![heal, user], order: random.next(), ..Life::default() };
-    let looking = Life { checked: true, ..Life::default() };
-    [healing, looking]
 }

@@ -1,0 +1,88 @@
+//! How often the histories of a seed do what.
+
+use zoneweave_runtime::Random;
+
+use super::faults::{FAULT_KINDS, FaultKind};
+use super::{Mix, pick};
+use crate::simulate::scenario::Shape;
+
+/// How often the histories of a seed do what, in parts of 1,000 or by weight.
+pub(super) struct Habits {
+    pub writes: u64,
+    pub reads: u64,
+    pub flushes: u64,
+    pub trims: u64,
+    pub zeroes: u64,
+    pub sleeps: u64,
+    pub fua: u64,
+    pub hot_blocks: u64,
+    pub blocks_most: u32,
+    pub actors_most: u64,
+    pub fills: bool,
+    /// Lives that are stopped soon after their start.
+    pub early_stops: u64,
+    pub power: u64,
+    pub missing: u64,
+    pub refused: u64,
+    pub blanked: u64,
+    pub strangers: u64,
+    pub admin: u64,
+    pub pulls: u64,
+    pub faults: u64,
+    pub faults_before: u64,
+    pub kinds: Vec<FaultKind>,
+    pub steps_most: u64,
+}
+
+impl Habits {
+    pub(super) fn draw(random: &mut Random, mix: Mix, shape: &Shape) -> Self {
+        let redundant = shape.spared() > 0 || shape.beyond;
+        // Swarm: nothing, the usual, or a lot.
+        let mut often = |usual: u64| match (mix.swarm, random.below(3)) {
+            (false, _) => usual,
+            (true, 0) => 0,
+            (true, 1) => usual,
+            (true, _) => (usual * 4).min(900),
+        };
+        let mut if_redundant = |usual: u64| if redundant { often(usual) } else { 0 };
+        let (missing, blanked) = (if_redundant(150), if_redundant(50));
+        let (admin, pulls) = (if_redundant(150), if_redundant(60));
+        let (faults, faults_before) = (if_redundant(150), if_redundant(100));
+        let refused = if shape.columns() > 1 { often(30) } else { 0 };
+        let (flushes, trims, zeroes) = (often(80), often(60), often(20));
+        let (sleeps, fua, early_stops) = (often(40), often(100), 100 + often(200));
+        let (reads, strangers) = (often(120), often(200));
+        let mut kinds = FAULT_KINDS.to_vec();
+        if mix.swarm {
+            kinds.retain(|_| random.per_mille(400));
+            if kinds.is_empty() {
+                kinds.push(pick(random, &FAULT_KINDS));
+            }
+        }
+        Self {
+            writes: 600,
+            reads,
+            flushes,
+            trims,
+            zeroes,
+            sleeps,
+            fua,
+            hot_blocks: pick(random, &[4, 16, 64, 100_000]),
+            blocks_most: pick(random, &[1, 4, 8, 8, 24]),
+            actors_most: pick(random, &[1, 3, 6, 10]),
+            fills: random.per_mille(700),
+            early_stops,
+            power: pick(random, &[0, 500, 600, 1000]),
+            missing,
+            refused,
+            blanked,
+            strangers,
+            admin,
+            pulls,
+            faults,
+            faults_before,
+            kinds,
+            steps_most: pick(random, &[300, 1000, 3000]),
+        }
+    }
+}
