@@ -36,7 +36,7 @@ pub(crate) fn open_envelope(block: &[u8], block_type: BlockType) -> Option<(Arra
     let array = Array(fields.bytes(32));
     let checksum = array.checksum(&[&block[..16], &[0; 4], &block[20..length]]);
     let right = checksum == fields.u32(16)
-        && fields.u16(8) == 1
+        && fields.u16(8) == 2
         && fields.u16(10) == block_type as u16
         && block[length..].iter().all(|byte| *byte == 0);
     right.then(|| (array, &block[ENVELOPE_BYTES..length]))
@@ -109,6 +109,7 @@ pub(crate) struct Oob {
     pub(crate) role: u8,
     pub(crate) place: Place,
     pub(crate) columns: u64,
+    pub(crate) block_in_chunk: u16,
 }
 
 impl Oob {
@@ -146,6 +147,7 @@ impl Oob {
             role,
             place,
             columns: fields.u64(44),
+            block_in_chunk: fields.u16(52),
         })
     }
 }

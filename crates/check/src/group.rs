@@ -92,8 +92,9 @@ impl Group {
                 stripe: (!segment.header.tabled).then_some(row),
                 blocks: Vec::with_capacity(shape.chunk_blocks as usize),
             };
-            for (offset, block) in blocks.by_ref().take(shape.chunk_blocks as usize) {
-                let (verified, problem) = verifier.verify(block, &mut chunk.stripe);
+            let written = blocks.by_ref().take(shape.chunk_blocks as usize);
+            for (within, (offset, block)) in (0..).zip(written) {
+                let (verified, problem) = verifier.verify(block, within, &mut chunk.stripe);
                 if matches!(verified, ChunkBlock::Good { .. }) {
                     findings.report.counts.verified_blocks += 1;
                 }
@@ -150,15 +151,22 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    /// Judges a block of a chunk whose stripe is `stripe`, if known; learns it otherwise.
-    fn verify(&self, block: ReadBlock, stripe: &mut Option<u32>) -> (ChunkBlock, Option<Problem>) {
+    /// Judges block number `within` of a chunk whose stripe is `stripe`, if known; learns it
+    /// otherwise.
+    fn verify(
+        &self,
+        block: ReadBlock,
+        within: u16,
+        stripe: &mut Option<u32>,
+    ) -> (ChunkBlock, Option<Problem>) {
         let block = match block {
             Ok(block) => block,
             Err(status) => return (ChunkBlock::Damaged, Some(Problem::unreadable(status))),
         };
         let shape = &self.segment.header.shape;
         let oob = Oob::parse(self.membership.array, &block.oob, &block.data, shape.data_chunks);
-        let Some(oob) = oob.filter(|oob| self.fits(oob, *stripe)) else {
+        let Some(oob) = oob.filter(|oob| oob.block_in_chunk == within && self.fits(oob, *stripe))
+        else {
             return (ChunkBlock::Damaged, Some(Problem::ChunkDamaged));
         };
         *stripe = Some(oob.stripe);

@@ -44,6 +44,8 @@ macro_rules! marks {
 marks! {
     /// Start: drives carry records of two arrays, the array of most of them is started.
     OtherArrayLeftOut = "assemble.other_array_left_out",
+    /// Start: the drives carry an array in another version of the format; refused.
+    OtherVersionRefused = "assemble.other_version_refused",
     /// Start: a drive's records are of a history that was left behind by a forced start.
     OtherLineageLeftOut = "assemble.other_lineage_left_out",
     /// Start: two histories reached the same epoch; refused.
@@ -258,6 +260,8 @@ marks! {
     LostBlockRefused = "read.lost_block_refused",
     /// A block verifies, but is of another stripe than belongs there.
     BlockOfOtherStripe = "read.block_of_other_stripe",
+    /// A block verifies, but is another block of its chunk.
+    BlockOfOtherPlaceInChunk = "read.block_of_other_place_in_chunk",
     /// A block verifies, but is of an older use of its zone or of another column.
     StaleBlock = "read.stale_block",
     /// Fewer columns are left than a stripe needs.

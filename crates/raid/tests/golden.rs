@@ -176,6 +176,7 @@ fn metadata_of_every_place_keeps_its_bytes() {
         role: Role(role),
         place,
         columns: 0b1_1101,
+        block_in_chunk: 0x5152,
     };
     for (name, role) in [("oob-data", 2), ("oob-parity", 3)] {
         let oob = oob(role, Place::Chunk, identity.encode());

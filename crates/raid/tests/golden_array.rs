@@ -1,9 +1,10 @@
-//! A whole array as an early release left it, in `golden/array.bin`: it must start and read as it
+//! A whole array as an early release left it, in `golden/array-2.bin`: it must start and read as it
 //! did, for ever. It was made by crashing in the middle of work twice, so that it has sealed
 //! segments, segments that a crash left over, seals, trims and superblock snapshots.
 //!
 //! `REGENERATE_GOLDEN=array cargo test -p zoneweave-raid --test golden_array` makes another one.
-//! That is right only for a new format version, beside the old file.
+//! That is right only for a new format version, beside the old file: `golden/array-1.bin` is of
+//! version 1, which must be refused by its name.
 
 #![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 
@@ -18,14 +19,17 @@ use image::Image;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
-use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume, create, open_array};
+use zoneweave_raid::log::{
+    CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, Volume, create, open_array,
+    survey,
+};
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};
 
 const DRIVES: usize = 4;
 
 fn path() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/array.bin")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/array-2.bin")
 }
 
 fn executor() -> Executor {
@@ -151,4 +155,18 @@ fn the_golden_array_can_be_written() {
     let held =
         executor.run(async { read_all(&open(&handle, &image.drives, None).await, blocks).await });
     assert_eq!(held[0], 7);
+}
+
+#[test]
+fn an_array_of_format_version_1_is_refused_by_that_name() {
+    let old = path().with_file_name("array-1.bin");
+    let image = Image::decode(&std::fs::read(old).unwrap());
+    let executor = executor();
+    let handle = executor.handle();
+    let offered = offer(&image.drives, &handle, None);
+    let survey = executor.run(survey(offered));
+    assert!(survey.drives.iter().all(|d| d.role == DriveRole::OtherVersion { version: 1 }));
+    let offered = offer(&image.drives, &handle, Some(0));
+    let refused = executor.run(open_array(&handle, offered, OpenOptions::default()));
+    assert!(matches!(refused, Err(OpenError::OtherVersion { version: 1 })));
 }

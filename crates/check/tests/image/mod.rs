@@ -259,6 +259,7 @@ impl Image {
                 role,
                 place: Place::Chunk,
                 columns: (1 << scheme.columns()) - 1,
+                block_in_chunk: u16::try_from(at).unwrap(),
             };
             let oob = oob.encode(Seed::of(ARRAY), &bytes, scheme.is_data(role));
             blocks.push((Payload::new(bytes.into(), Bytes::copy_from_slice(&oob)), entry));
@@ -313,6 +314,7 @@ pub(crate) fn structured(block: Bytes, place: Place, generation: u64, column: Co
         role: Role(0),
         place,
         columns: 0,
+        block_in_chunk: 0,
     };
     let bytes: [u8; OOB_BYTES] = oob.encode(Seed::of(ARRAY), &block, false);
     Payload::new(block, Bytes::copy_from_slice(&bytes))

@@ -136,6 +136,9 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
             verdict.label
         ),
         DriveRole::Foreign { array } => format!("belongs to another array, {array}"),
+        DriveRole::OtherVersion { version } => {
+            format!("belongs to an array in format version {version}")
+        }
         DriveRole::Unknown => "holds data, but no array's superblock".to_owned(),
         DriveRole::Blank => "holds nothing".to_owned(),
         DriveRole::Unreadable(status) => format!("cannot be read: {status}"),
@@ -150,6 +153,7 @@ const fn role_word(role: &DriveRole) -> &'static str {
         DriveRole::Member { .. } => "member",
         DriveRole::Stale { .. } => "stale",
         DriveRole::Foreign { .. } => "foreign",
+        DriveRole::OtherVersion { .. } => "other-version",
         DriveRole::Unknown => "unknown",
         DriveRole::Blank => "blank",
         DriveRole::Unreadable(_) => "unreadable",

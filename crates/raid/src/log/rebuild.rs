@@ -444,7 +444,7 @@ fn metadata(
     found: bool,
 ) -> [u8; OOB_BYTES] {
     let mut state = core.state.borrow_mut();
-    let (row, _) = state.geometry.row_of(place.block);
+    let (row, within) = state.geometry.row_of(place.block);
     let (scheme, geometry, seed) = (state.scheme(), state.geometry, state.seed);
     let segment = &state.segments[place.slot];
     let stripe = segment.stripe_of(&geometry, place.column, row);
@@ -457,7 +457,8 @@ fn metadata(
         stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),
         columns: segment.column_map() | 1 << place.column.index(),
     };
-    let record = oob_record(scheme, identity, place.column, role, coded);
+    let within = u16::try_from(within).expect("at most 1024 blocks in a chunk");
+    let record = oob_record(scheme, identity, place.column, role, within, coded);
     let record = if found { record } else { Oob { place: Place::Hole, ..record } };
     if !found {
         mark(Mark::HoleWritten);

@@ -111,34 +111,41 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuil
     Some(Rebuilt { data, coded: identity })
 }
 
-/// Reads one block of a segment and verifies that it is intact and belongs there.
+/// Reads the block of another column that is coded with the one at `place`, and verifies that it
+/// is intact and belongs there.
 pub(super) async fn read_verified(
     core: &Rc<Core>,
-    segment: BlockPlace,
+    place: BlockPlace,
     column: Column,
     at: ZoneAddress,
 ) -> Option<Verified> {
     let payload = core.read_zone(column, at, BlockCount(1)).await.ok()?;
     let data = payload.block(0);
     assert!(data.len() == BLOCK_BYTES, "a block of {} bytes", data.len());
-    verify(&core.state.borrow(), segment, column, &data, &payload.block_oob(0))
+    verify(&core.state.borrow(), place, column, &data, &payload.block_oob(0))
         .map(|oob| Verified { data, oob })
 }
 
-/// Verifies a chunk's block: checksums, generation and column.
+/// Verifies a chunk's block: checksums, generation, column, and its place in the chunk.
 #[must_use]
 pub(super) fn verify(
     state: &State,
-    segment: BlockPlace,
+    place: BlockPlace,
     column: Column,
     data: &[u8],
     oob: &[u8],
 ) -> Option<Oob> {
-    let generation = state.segments.get(segment.slot)?.generation;
+    let generation = state.segments.get(place.slot)?.generation;
     let oob = Oob::verify_chunk(state.seed, oob, data, state.scheme().data())?;
     let current = oob.generation == generation || mutant(Mutant::GenerationNotChecked);
     if !current || oob.column != column {
         mark(Mark::StaleBlock);
+        return None;
+    }
+    let (_, within) = state.geometry.row_of(place.block);
+    let misplaced = u32::from(oob.block_in_chunk) != within;
+    if misplaced && !mutant(Mutant::MisdirectedBlockAccepted) {
+        mark(Mark::BlockOfOtherPlaceInChunk);
         return None;
     }
     Some(oob)

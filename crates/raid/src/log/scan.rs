@@ -8,7 +8,7 @@ use zoneweave_zoned::{BlockCount, Payload, ZoneAddress};
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
-use crate::log::geometry::{ChunkBlock, Row};
+use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
 use crate::log::reconstruct::{rebuild_block, verify};
@@ -172,9 +172,11 @@ fn scanned(
     let scheme = state.scheme();
     let mut stripe = None;
     let mut entries = Vec::with_capacity(chunk as usize);
-    for at in row * chunk..(row + 1) * chunk {
+    for within in 0..chunk {
+        let at = row * chunk + within;
         let data = payload.block(at as usize);
-        let place = BlockPlace { slot, column, block: ChunkBlock(0) };
+        // The stripe, and so the row that counts, is what is being found out.
+        let place = BlockPlace { slot, column, block: state.geometry.block_of(Row(0), within) };
         let oob = verify(&state, place, column, &data, &payload.block_oob(at as usize))?;
         if *stripe.get_or_insert(oob.stripe) != oob.stripe {
             return None;

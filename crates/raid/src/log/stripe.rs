@@ -141,8 +141,9 @@ fn data_chunk(
     blocks: &[DataBlock],
 ) -> Chunk {
     let mut oob = Vec::with_capacity(blocks.len() * OOB_BYTES);
-    for block in blocks {
-        let record = oob_record(scheme, stripe, column, role, block.identity.encode());
+    for (block_in_chunk, block) in (0..).zip(blocks) {
+        let coded = block.identity.encode();
+        let record = oob_record(scheme, stripe, column, role, block_in_chunk, coded);
         oob.extend_from_slice(&record.encode(seed, &block.data, true));
     }
     let data = blocks.iter().map(|block| block.data.clone()).collect();
@@ -167,9 +168,8 @@ fn parity_chunk(
     let blocks = data.len() / BLOCK_BYTES;
     let mut oob = Vec::with_capacity(blocks * OOB_BYTES);
     let (coded, _) = coded.as_chunks::<CODED_BYTES>();
-    for (at, coded) in coded.iter().enumerate() {
-        let record = oob_record(scheme, stripe, column, role, *coded);
-        let block = &data[at * BLOCK_BYTES..(at + 1) * BLOCK_BYTES];
+    for ((block_in_chunk, coded), block) in (0..).zip(coded).zip(data.chunks_exact(BLOCK_BYTES)) {
+        let record = oob_record(scheme, stripe, column, role, block_in_chunk, *coded);
         oob.extend_from_slice(&record.encode(seed, block, false));
     }
     let entry = parity_entry(stripe.stripe_in_group);
@@ -187,6 +187,7 @@ pub(super) fn oob_record(
     stripe: StripeIdentity,
     column: Column,
     role: Role,
+    block_in_chunk: u16,
     coded: [u8; CODED_BYTES],
 ) -> Oob {
     Oob {
@@ -198,6 +199,7 @@ pub(super) fn oob_record(
         role,
         place: Place::Chunk,
         columns: stripe.columns,
+        block_in_chunk,
     }
 }
 

@@ -307,6 +307,7 @@ pub(super) fn structured_payload(
         role: Role(0),
         place,
         columns: 0,
+        block_in_chunk: 0,
     };
     let bytes = oob.encode(Seed::of(array), &block, false);
     Payload::new(block, Bytes::copy_from_slice(&bytes))

@@ -264,6 +264,9 @@ pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<String>, CliEr
         let config = &record.config;
         return Ok(Some(format!("a member of array {} ({})", config.name, config.array)));
     }
+    if let Some(version) = records.other_version {
+        return Ok(Some(format!("a member of an array in format version {version}")));
+    }
     let zones = named.drive.report().await.map_err(failed)?;
     let written = zones.iter().filter(|info| holds_something(info)).count();
     Ok((written > 0).then(|| format!("{written} written zones")))

@@ -104,7 +104,9 @@ async fn describe(path: PathBuf, named: &NamedDrive) -> Listing {
         damaged_records: records.damaged.len(),
         ..problem(path, if blank { "blank" } else { "unknown" }, String::new())
     };
-    listing.problem = None;
+    listing.problem = records
+        .other_version
+        .map(|version| format!("belongs to an array in format version {version}"));
     if let Some(record) = records.newest() {
         member(&mut listing, record);
     }

@@ -67,8 +67,8 @@ pub enum FormatError {
     /// The block is not one of ours, or was overwritten.
     #[error("no Zoneweave block: the magic number is missing")]
     BadMagic,
-    /// Written by a later release.
-    #[error("format version {found} is newer than the {FORMAT_VERSION} this release reads")]
+    /// Written by another release.
+    #[error("format version {found}, and this release reads version {FORMAT_VERSION}")]
     Version {
         /// The version found.
         found: u16,

@@ -104,6 +104,7 @@ fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8])
         role,
         place,
         columns: u64::from(input[44]) << 56 | u64::from(input[45]),
+        block_in_chunk: u16::from(input[52]) << 8 | u16::from(input[53]),
     };
     let mut bytes = oob.encode(seed, block, is_data);
     let verify = |bytes: &[u8]| match place {
@@ -275,6 +276,7 @@ pub fn oob_seeds() -> Vec<Vec<u8>> {
         role: Role(0),
         place: Place::Chunk,
         columns: 0b111,
+        block_in_chunk: 2,
     };
     let mut bytes = oob.encode(seed, &block, true).to_vec();
     bytes.extend(block);

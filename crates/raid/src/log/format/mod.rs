@@ -29,4 +29,4 @@ pub use superblock::{
 pub use tombstone::{EXTENTS_PER_TOMBSTONE, TombstoneBlock, TrimExtent};
 
 /// The version of everything in this module.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;

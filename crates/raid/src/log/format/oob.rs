@@ -15,7 +15,8 @@
 //! | 40..42 | volume | own |
 //! | 42..44 | shard | own |
 //! | 44..52 | columns that take part in the stripe, a bit each | own |
-//! | 52..60 | zero | own |
+//! | 52..54 | block of the chunk | own |
+//! | 54..60 | zero | own |
 //! | 60..64 | own checksum | own |
 //!
 //! *Coded* fields of parity blocks are the parity of those of the data blocks, so a lost block's
@@ -168,7 +169,8 @@ struct Raw {
     volume: U16,
     shard: U16,
     columns: U64,
-    reserved: [u8; 8],
+    block_in_chunk: U16,
+    reserved: [u8; 6],
     checksum: U32,
 }
 
@@ -194,6 +196,8 @@ pub struct Oob {
     pub place: Place,
     /// The columns that take part in the stripe, a bit each.
     pub columns: u64,
+    /// Which block of its chunk this is, counted from zero; zero outside of chunks.
+    pub block_in_chunk: u16,
 }
 
 impl Oob {
@@ -212,7 +216,8 @@ impl Oob {
             volume: 0.into(),
             shard: 0.into(),
             columns: self.columns.into(),
-            reserved: [0; 8],
+            block_in_chunk: self.block_in_chunk.into(),
+            reserved: [0; 6],
             checksum: 0.into(),
         };
         let digest = if is_data { stored_digest(&raw) } else { seed.checksum(&[payload]) };
@@ -287,6 +292,7 @@ impl Oob {
             role: Role(raw.role),
             place,
             columns: raw.columns.get(),
+            block_in_chunk: raw.block_in_chunk.get(),
         })
     }
 }
@@ -320,6 +326,7 @@ mod tests {
             role: Role(role),
             place: Place::Chunk,
             columns: 0b1111,
+            block_in_chunk: 3,
         };
         (seed, oob, data)
     }

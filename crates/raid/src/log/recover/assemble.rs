@@ -15,7 +15,8 @@ use zoneweave_zoned::{
 use crate::layout::Column;
 use crate::log::core::read_split;
 use crate::log::format::{
-    ArrayUuid, FormatError, MemberState, Oob, Place, RecordBody, SealRecord, Seed, SuperblockRecord,
+    ArrayUuid, FORMAT_VERSION, FormatError, MemberState, Oob, Place, RecordBody, SealRecord, Seed,
+    SuperblockRecord,
 };
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
@@ -40,6 +41,15 @@ pub enum OpenError {
     /// No drive has a superblock.
     #[error("none of the drives belongs to an array; `zoneweave array create` makes one")]
     NoArray,
+    /// The drives' superblocks are of another release's format.
+    #[error(
+        "the drives carry an array in format version {version}, and this release reads version \
+         {FORMAT_VERSION}: start it with a release that reads that one"
+    )]
+    OtherVersion {
+        /// The version found.
+        version: u16,
+    },
     /// Too few members for reading everything.
     #[error(
         "array {name} has {present} of {total} drives and needs {needed}: {missing}; \
@@ -123,6 +133,11 @@ pub enum DriveRole {
         /// The other array.
         array: ArrayUuid,
     },
+    /// A member of an array in another version of the format.
+    OtherVersion {
+        /// The version.
+        version: u16,
+    },
     /// No superblock record, but written zones.
     Unknown,
     /// Nothing on it.
@@ -149,6 +164,8 @@ pub struct DriveRecords {
     pub records: Vec<(ZoneId, SuperblockRecord)>,
     /// Blocks among them that did not decode, with what was wrong.
     pub damaged: Vec<(ZoneAddress, FormatError)>,
+    /// The version of records that are intact, but of another version of the format.
+    pub other_version: Option<u16>,
     /// Every zone of the drive.
     pub zones: Vec<ZoneInfo>,
 }
@@ -216,6 +233,11 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
         let blocks = read_blocks(device, info.zone, written).await;
         let decoded: Vec<_> = blocks.iter().map(|(data, oob)| decode_record(data, oob)).collect();
         if !decoded.iter().any(Result::is_ok) {
+            let version = |record: &Result<_, FormatError>| match record {
+                Err(FormatError::Version { found }) => Some(*found),
+                _ => None,
+            };
+            found.other_version = found.other_version.or(decoded.iter().find_map(version));
             continue;
         }
         for (offset, record) in (0..).zip(decoded) {
@@ -287,7 +309,8 @@ pub(super) async fn assemble(
 ) -> Result<Assembly, OpenError> {
     let (drives, mut verdicts) = look(offered).await;
     let newest = newest_records(&drives);
-    let (chosen, forced) = choose(&newest, options)?;
+    let chosen = choose(&newest, options);
+    let (chosen, forced) = chosen.map_err(|error| name_other_version(error, &verdicts))?;
     let mut chosen = chosen.clone();
     if mutant(Mutant::StaleMemberReadmitted) {
         readmit(&mut chosen, &newest);
@@ -312,6 +335,7 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     let (drives, mut verdicts) = look(offered).await;
     let newest = newest_records(&drives);
     let refusal = choose(&newest, OpenOptions::default()).err();
+    let refusal = refusal.map(|error| name_other_version(error, &verdicts));
     // Where the array would not start, the membership it would have with force still tells most.
     let forced = OpenOptions { force: true, lineage: 0 };
     let Ok((chosen, _)) = choose(&newest, forced) else {
@@ -340,7 +364,10 @@ async fn look(offered: Vec<OfferedDrive>) -> (Vec<Option<Drive>>, Vec<DriveVerdi
                 None if records.zones.iter().all(|z| z.state == ZoneState::Empty) => {
                     DriveRole::Blank
                 }
-                None => DriveRole::Unknown,
+                None => match records.other_version {
+                    Some(version) => DriveRole::OtherVersion { version },
+                    None => DriveRole::Unknown,
+                },
             },
         };
         verdicts.push(DriveVerdict {
@@ -351,6 +378,21 @@ async fn look(offered: Vec<OfferedDrive>) -> (Vec<Option<Drive>>, Vec<DriveVerdi
         drives.push(read.ok().map(|records| Drive { offered, records }));
     }
     (drives, verdicts)
+}
+
+/// No array is found on drives that carry one of another version: that is what users must know.
+fn name_other_version(error: OpenError, verdicts: &[DriveVerdict]) -> OpenError {
+    let version = |verdict: &DriveVerdict| match verdict.role {
+        DriveRole::OtherVersion { version } => Some(version),
+        _ => None,
+    };
+    match verdicts.iter().find_map(version) {
+        Some(version) if matches!(error, OpenError::NoArray) => {
+            mark(Mark::OtherVersionRefused);
+            OpenError::OtherVersion { version }
+        }
+        _ => error,
+    }
 }
 
 fn newest_records(drives: &[Option<Drive>]) -> Vec<Option<&SuperblockRecord>> {
