@@ -5,12 +5,14 @@
 //! depends on the seeds alone, not on threads or time.
 
 mod campaign;
+mod marks;
 mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use zoneweave_raid::marks::INSTRUMENTED;
 use zoneweave_raid::mutants::Mutant;
 use zoneweave_sim::simulate::{
     Failure, Mix, Scenario, generate, note_panics, run as run_one, shrink,
@@ -20,13 +22,17 @@ use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::session;
 use campaign::{Campaign, Until};
+use marks::Counts;
 use report::{Found, Report};
 
 /// Histories tried to cut down one that fails.
 const SHRINK_TRIES: u64 = 4000;
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Simulate {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// The first seed; drawn at random, and printed, if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -51,6 +57,9 @@ pub(crate) struct Simulate {
     /// Plant a bug, and see how soon it is found (needs a build with `--features instrumented`)
     #[arg(long, value_name = "NAME", value_parser = parse_mutant)]
     mutant: Option<Mutant>,
+    /// Append to a file how often each mark of the engine was hit (needs the same build)
+    #[arg(long, value_name = "FILE", value_parser = parse_instrumented)]
+    marks: Option<PathBuf>,
     /// Threads; as many as there are processors if not given
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -62,19 +71,37 @@ pub(crate) struct Simulate {
     failures: u64,
 }
 
-fn parse_mutant(name: &str) -> Result<Mutant, String> {
-    if !zoneweave_raid::marks::INSTRUMENTED {
-        return Err("this build has no mutants: build it with --features instrumented".to_owned());
+#[derive(Subcommand)]
+enum Verb {
+    /// Sum files of `--marks`, and fail if a mark was never hit
+    #[command(hide = !INSTRUMENTED)]
+    Marks(marks::Check),
+}
+
+fn parse_instrumented(path: &str) -> Result<PathBuf, String> {
+    needs_instrumented()?;
+    Ok(PathBuf::from(path))
+}
+
+fn needs_instrumented() -> Result<(), String> {
+    match INSTRUMENTED {
+        true => Ok(()),
+        false => Err("this build has none: build it with --features instrumented".to_owned()),
     }
+}
+
+fn parse_mutant(name: &str) -> Result<Mutant, String> {
+    needs_instrumented()?;
     let names = || Mutant::ALL.iter().map(|mutant| mutant.name()).collect::<Vec<_>>().join(", ");
     Mutant::named(name).ok_or_else(|| format!("no mutant is called {name}; there are: {}", names()))
 }
 
 pub(crate) fn run(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
     note_panics();
-    match &request.scenario {
-        Some(path) => replay(request, path, output),
-        None => search(request, output),
+    match (&request.verb, &request.scenario) {
+        (Some(Verb::Marks(check)), _) => marks::check(check, output),
+        (None, Some(path)) => replay(request, path, output),
+        (None, None) => search(request, output),
     }
 }
 
@@ -86,7 +113,9 @@ fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliE
         problem: format!("{}: {error}", path.display()),
     })?;
     zoneweave_raid::mutants::select(request.mutant);
-    let failure = match run_one(&scenario) {
+    let result = run_one(&scenario);
+    Counts::of_this_thread().append_if_asked(request.marks.as_deref())?;
+    let failure = match result {
         Ok(tally) => {
             output.result("simulation", &tally, |output| {
                 output.line(format_args!(
@@ -133,6 +162,7 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
         failures_most: if request.mutant.is_some() { u64::MAX } else { request.failures },
     };
     let outcome = campaign.run(output);
+    outcome.marks.append_if_asked(request.marks.as_deref())?;
     let mut found = Vec::new();
     if request.mutant.is_none() {
         for (seed, failure) in &outcome.failures {

@@ -10,6 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use zoneweave_raid::mutants::{Mutant, select};
 use zoneweave_sim::simulate::{Failure, Mix, Tally, generate, run};
 
+use super::marks::Counts;
 use crate::output::Output;
 
 /// Between two lines about how far it is.
@@ -39,6 +40,7 @@ pub(super) struct Campaign {
 /// What came out.
 pub(super) struct Outcome {
     pub tally: Tally,
+    pub marks: Counts,
     pub seeds: u64,
     /// By seed.
     pub failures: BTreeMap<u64, Failure>,
@@ -49,6 +51,7 @@ pub(super) struct Outcome {
 #[derive(Default)]
 struct Progress {
     tally: Tally,
+    marks: Counts,
     seeds: u64,
     failures: BTreeMap<u64, Failure>,
 }
@@ -60,7 +63,11 @@ impl Campaign {
         let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
         let progress = Mutex::new(Progress::default());
         thread::scope(|scope| {
-            let work = || self.work(started, &next, &enough, &progress);
+            let work = || {
+                self.work(started, &next, &enough, &progress);
+                let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+                progress.marks.add(&Counts::of_this_thread());
+            };
             let workers: Vec<_> = (0..self.jobs).map(|_| scope.spawn(work)).collect();
             let mut told = Instant::now();
             while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
@@ -81,6 +88,7 @@ impl Campaign {
         let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
         Outcome {
             tally: progress.tally,
+            marks: progress.marks,
             seeds: progress.seeds,
             failures: progress.failures,
             cpu_seconds: cpu_seconds() - cpu,

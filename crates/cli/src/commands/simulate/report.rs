@@ -1,9 +1,11 @@
 //! What a campaign was worth, and what it found.
 
 use serde::Serialize;
+use zoneweave_raid::marks::INSTRUMENTED;
 use zoneweave_sim::simulate::{Failure, Tally};
 
 use super::campaign::{Campaign, Outcome};
+use super::marks::Counts;
 use crate::output::{Output, Tone};
 
 /// A history that fails.
@@ -41,6 +43,8 @@ pub(super) struct Report {
     recoveries_per_cpu_minute: f64,
     failing_seeds: Vec<u64>,
     failures: Vec<Found>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marks: Option<Counts>,
 }
 
 impl Report {
@@ -60,6 +64,7 @@ impl Report {
             recoveries_per_cpu_minute: outcome.tally.recoveries as f64 / minutes.max(1e-9),
             failing_seeds: outcome.failures.keys().copied().collect(),
             failures,
+            marks: INSTRUMENTED.then(|| outcome.marks.clone()),
         }
     }
 
@@ -93,6 +98,9 @@ impl Report {
             "{:.1} s of processor time, {:.0} verified recoveries a minute of it",
             self.cpu_seconds, self.recoveries_per_cpu_minute
         ));
+        if let Some(marks) = &self.marks {
+            marks.tell(output);
+        }
         for found in &self.failures {
             found.tell(output);
         }

@@ -1,0 +1,138 @@
+//! How often histories took the branches of the engine that carry marks.
+//!
+//! Counts are kept in text files, a line for each mark and run: its name, a space, how often it was
+//! hit. Runs append to them, also those of the engine's own tests (`ZONEWEAVE_MARKS`), and lines of
+//! the same mark add up.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Serialize, Serializer};
+use zoneweave_raid::marks::{self, Mark};
+
+use super::file_error;
+use crate::error::{CliError, Exit};
+use crate::output::{Output, Tone};
+
+/// Marks named as those that were hit least.
+const RAREST: usize = 8;
+
+/// How often each mark was hit; one that is not in it was not.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts(BTreeMap<Mark, u64>);
+
+impl Counts {
+    /// What this thread has counted.
+    pub(super) fn of_this_thread() -> Self {
+        Self(marks::counts().into_iter().collect())
+    }
+
+    /// Adds what others have counted.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (mark, count) in &other.0 {
+            *self.0.entry(*mark).or_default() += count;
+        }
+    }
+
+    /// The counts of a file.
+    fn read(path: &Path) -> Result<Self, CliError> {
+        let text = fs::read_to_string(path).map_err(|error| file_error(path, "read", error))?;
+        let mut counts = Self::default();
+        for line in text.lines() {
+            let counted = line.split_once(' ').and_then(|(name, count)| {
+                let mark = Mark::ALL.iter().find(|mark| mark.name() == name)?;
+                Some((*mark, count.parse::<u64>().ok()?))
+            });
+            let (mark, count) = counted.ok_or_else(|| CliError::Usage {
+                option: "marks",
+                problem: format!("{}: this is no count of a mark: {line}", path.display()),
+            })?;
+            *counts.0.entry(mark).or_default() += count;
+        }
+        Ok(counts)
+    }
+
+    /// Appends the counts to a file, if there is one.
+    pub(super) fn append_if_asked(&self, path: Option<&Path>) -> Result<(), CliError> {
+        let Some(path) = path else { return Ok(()) };
+        let hit = self.sorted().into_iter().filter(|(_, count)| *count > 0);
+        let lines: String = hit.map(|(mark, count)| format!("{} {count}\n", mark.name())).collect();
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        let written = file.and_then(|mut file| file.write_all(lines.as_bytes()));
+        written.map_err(|error| file_error(path, "write", error))
+    }
+
+    /// All marks, those that were hit least first.
+    fn sorted(&self) -> Vec<(Mark, u64)> {
+        let count = |mark: &Mark| (*mark, self.0.get(mark).copied().unwrap_or(0));
+        let mut counts: Vec<_> = Mark::ALL.iter().map(count).collect();
+        counts.sort_by_key(|(_, count)| *count);
+        counts
+    }
+
+    /// Tells which marks were never hit, and which hardly ever.
+    pub(super) fn tell(&self, output: &Output) {
+        let counts = self.sorted();
+        let (never, hit) = counts.split_at(counts.partition_point(|(_, count)| *count == 0));
+        let rarest = hit.iter().take(RAREST);
+        let rarest: Vec<_> =
+            rarest.map(|(mark, count)| format!("{} {count}", mark.name())).collect();
+        output.line(format_args!(
+            "{} of {} marks hit, the rarest: {}",
+            hit.len(),
+            counts.len(),
+            rarest.join(", ")
+        ));
+        if !never.is_empty() {
+            let never: Vec<_> = never.iter().map(|(mark, _)| mark.name()).collect();
+            output.line(format_args!("never hit: {}", never.join(", ")));
+        }
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.sorted().iter().map(|(mark, count)| (mark.name(), count)))
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Check {
+    /// Files that `--marks` or the tests of the engine have written
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// How often each mark must have been hit
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    least: u64,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    least: u64,
+    /// Marks that were hit less often.
+    missed: Vec<&'static str>,
+    marks: &'a Counts,
+}
+
+/// Sums files of counts.
+pub(super) fn check(request: &Check, output: &Output) -> Result<Exit, CliError> {
+    let mut counts = Counts::default();
+    for path in &request.files {
+        counts.add(&Counts::read(path)?);
+    }
+    let sorted = counts.sorted();
+    let missed: Vec<_> = sorted.iter().filter(|(_, count)| *count < request.least).collect();
+    let names = missed.iter().map(|(mark, _)| mark.name()).collect();
+    let checked = Checked { least: request.least, missed: names, marks: &counts };
+    output.result("marks", &checked, |output| {
+        counts.tell(output);
+        for (mark, count) in &missed {
+            let text = format!("{} was hit {count} times: {}", mark.name(), mark.doc());
+            output.line(output.paint(Tone::Bad, &text));
+        }
+    });
+    Ok(if missed.is_empty() { Exit::Done } else { Exit::Failed })
+}
