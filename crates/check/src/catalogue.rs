@@ -1,6 +1,6 @@
 //! Which zones make which segments: docs/format.md section 5.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 
@@ -52,7 +52,8 @@ pub(crate) async fn read_segments(
     }
     let mut segments = BTreeMap::new();
     for (id, zones) in by_segment {
-        if membership.dead.contains(&id) {
+        let headers = zones.iter().filter_map(|zone| zone.header.as_ref());
+        if headers.into_iter().any(|header| membership.dead.contains(&header.generation)) {
             findings.report.counts.dead_segments += 1;
             continue;
         }
@@ -142,14 +143,13 @@ async fn attribute_headless(
             }
         }
         let Some(member) = &membership.members[slot] else { continue };
-        let mut genuine = Vec::new();
-        for header in claims.into_values() {
-            if has_generation(membership, &member.drive, slot, column, header.generation).await {
-                genuine.push(header);
-            }
-        }
+        let carried = generations(membership, &member.drive, slot, column).await;
+        let fits =
+            |header: &Header| column.write_pointer <= 1 || carried.contains(&header.generation);
+        let mut genuine: Vec<_> = claims.into_values().filter(fits).collect();
         let problem = match genuine.len() {
-            0 => Problem::OrphanZone,
+            0 if carried.is_disjoint(&membership.dead) => Problem::OrphanZone,
+            0 => Problem::HeaderDamaged,
             1 => Problem::HeaderDamaged,
             _ => Problem::ZoneClaimedTwice,
         };
@@ -158,24 +158,24 @@ async fn attribute_headless(
     }
 }
 
-/// Whether the first blocks of a zone after its header carry a generation.
-async fn has_generation(
+/// The generations that the first blocks of a zone after its header carry.
+async fn generations(
     membership: &Membership,
     drive: &Drive,
     slot: usize,
     column: Column,
-    generation: u64,
-) -> bool {
+) -> BTreeSet<u64> {
     let count = (column.write_pointer - 1).min(GENERATION_PROBES);
     if count == 0 {
-        return true;
+        return BTreeSet::new();
     }
     let data_chunks = membership.config.shape.data_chunks;
-    let blocks = drive.read(column.zone, 1, count).await;
-    blocks.into_iter().flatten().any(|block| {
+    let blocks = drive.read(column.zone, 1, count).await.into_iter().flatten();
+    let oobs = blocks.filter_map(|block| {
         Oob::parse(membership.array, &block.oob, &block.data, data_chunks)
-            .is_some_and(|oob| oob.generation == generation && usize::from(oob.column) == slot)
-    })
+            .filter(|oob| usize::from(oob.column) == slot)
+    });
+    oobs.map(|oob| oob.generation).collect()
 }
 
 /// Puts the zones of one segment into columns.

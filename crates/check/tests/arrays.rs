@@ -180,7 +180,7 @@ fn a_seal_overrules_a_stripe_that_looks_complete() {
 fn dead_segments_count_for_nothing() {
     let mut image = sound((2, 1), 1, true);
     let before = image.check(&[]).report.counts;
-    image.record(RecordBody::Dead(vec![2]));
+    image.record(RecordBody::Dead(vec![502]));
     let report = image.check(&[]).report;
     assert!(report.clean, "{:#?}", report.findings);
     assert_eq!((report.counts.dead_segments, report.counts.segments), (1, 2));

@@ -130,6 +130,8 @@ marks! {
     OfflineZoneLeftOut = "recovery.offline_zone_left_out",
     /// Recovery: a zone with nothing but a header that does not verify is reset.
     HeaderlessZoneReset = "recovery.headerless_zone_reset",
+    /// Recovery: a zone without header is reset, for its blocks carry the generation of a dead segment.
+    DeadZoneWithoutHeader = "recovery.dead_zone_without_header_reset",
     /// Recovery: a zone holds something that nobody accounts for, and is left alone.
     OrphanZoneLeftAlone = "recovery.orphan_zone_left_alone",
     /// Recovery: a zone without header belongs to the segment whose generation its blocks carry.

@@ -104,7 +104,7 @@ async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     if flush && core.flush_members().await.is_err() {
         return false;
     }
-    let id = {
+    let generation = {
         let mut state = core.state.borrow_mut();
         let segment = &mut state.segments[slot];
         if segment.valid > 0 {
@@ -112,13 +112,13 @@ async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
             return false;
         }
         segment.phase = Phase::Dead;
-        let id = segment.id;
+        let generation = segment.generation;
         state.forget_moves(slot);
-        state.dead.insert(id);
-        id
+        state.dead.insert(generation);
+        generation
     };
     let record = !mutant(Mutant::DeadNotRecorded);
-    if record && core.superblock.commit(core, RecordBody::Dead(vec![id])).await.is_err() {
+    if record && core.superblock.commit(core, RecordBody::Dead(vec![generation])).await.is_err() {
         return false;
     }
     let wait = !mutant(Mutant::ReadersNotAwaited);
@@ -135,8 +135,8 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let early = mutant(Mutant::ZonesReusedBeforeAllReset);
     if early {
         let mut state = core.state.borrow_mut();
-        let id = state.segments[slot].id;
-        state.dead.remove(&id);
+        let generation = state.segments[slot].generation;
+        state.dead.remove(&generation);
     }
     let columns = zones.iter().enumerate();
     let resets = columns.filter_map(|(column, zone)| Some((Column::of(column), (*zone)?)));
@@ -175,7 +175,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         }
     }
     if all_reset {
-        state.dead.remove(&segment.id);
+        state.dead.remove(&segment.generation);
     }
     state.seals.remove(&segment.id);
     state.counters.segments_reclaimed += 1;

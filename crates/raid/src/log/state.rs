@@ -70,7 +70,8 @@ pub(super) struct State {
     pub segments: SegmentTable,
     /// Decisions about leftover segments, by segment number.
     pub seals: BTreeMap<u64, SealRecord>,
-    /// Segments recorded dead whose zones may not all be reset, by segment number.
+    /// Segments recorded dead whose zones may not all be reset, by generation: that is what blocks
+    /// behind a damaged header still tell.
     pub dead: BTreeSet<u64>,
     /// Zones that recovery found to be of no use any more, with their reset counts.
     pub zones_to_reset: Vec<(Column, ZoneId, u64)>,

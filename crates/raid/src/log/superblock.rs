@@ -266,7 +266,7 @@ fn mix(mut value: u64) -> u64 {
 fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     let mut bodies: Vec<_> = state.seals.values().cloned().map(RecordBody::Seal).collect();
     let dead: Vec<_> = state.dead.iter().copied().collect();
-    bodies.extend(dead.chunks(RecordBody::MAX_DEAD).map(|ids| RecordBody::Dead(ids.to_vec())));
+    bodies.extend(dead.chunks(RecordBody::MAX_DEAD).map(|some| RecordBody::Dead(some.to_vec())));
     if mutant(Mutant::SnapshotForgetsDecisions) {
         bodies.clear();
     }

@@ -223,7 +223,7 @@ impl RecordBody {
             Self::State => Vec::new(),
             Self::Checkpoint(pointer) => pointer.encode().to_vec(),
             Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
-            Self::Dead(segments) => segments.iter().flat_map(|id| id.to_le_bytes()).collect(),
+            Self::Dead(segments) => segments.iter().flat_map(|word| word.to_le_bytes()).collect(),
             Self::Seal(seal) => {
                 let rows = u32::try_from(seal.valid.len()).expect("a group's rows");
                 assert!(rows <= MAX_SEAL_ROWS, "a seal of {rows} rows");

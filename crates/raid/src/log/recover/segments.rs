@@ -43,8 +43,22 @@ type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
 #[derive(Default)]
 struct Sorted {
     claims: Claims,
-    /// Zones without a valid header, with the generation that the blocks behind it carry.
-    unclaimed: Vec<(Column, ZoneInfo, Option<u64>)>,
+    /// Zones without a valid header, with what the blocks behind it tell.
+    unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
+}
+
+/// Which generations the blocks behind a damaged header carry, and how many of them each. What
+/// damaged the header may have put blocks of another segment behind it.
+#[derive(Default)]
+struct Witnesses(BTreeMap<u64, usize>);
+
+impl Witnesses {
+    /// The generation that more than half of the blocks carry.
+    fn majority(&self) -> Option<u64> {
+        let total: usize = self.0.values().sum();
+        let most = |(_, count): &(&u64, &usize)| **count * 2 > total;
+        self.0.iter().find(most).map(|(generation, _)| *generation)
+    }
 }
 
 /// Finds every segment and enters it into the state; fills the pools with the empty zones.
@@ -58,9 +72,16 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         }
     }
     adopt_headerless(&mut sorted);
-    for (column, info, _) in sorted.unclaimed {
+    let mut still_dead = BTreeSet::new();
+    for (column, info, witnesses) in sorted.unclaimed {
+        let named = witnesses.majority();
+        let dead = named.filter(|named| core.state.borrow().dead.contains(named));
+        if let Some(generation) = dead {
+            mark(Mark::DeadZoneWithoutHeader);
+            still_dead.insert(generation);
+            to_reset.push((column, info));
         // Chunks start behind the header: a zone with one block holds nothing.
-        if info.write_pointer.0 <= 1 && info.state.is_active() {
+        } else if info.write_pointer.0 <= 1 && info.state.is_active() {
             mark(Mark::HeaderlessZoneReset);
             to_reset.push((column, info));
         } else {
@@ -69,12 +90,13 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         }
     }
     let mut found = Vec::new();
-    let mut still_dead = BTreeSet::new();
-    for (id, columns) in sorted.claims {
-        if core.state.borrow().dead.contains(&id) {
+    for columns in sorted.claims.into_values() {
+        let generation = generation_of(&columns);
+        let dead = generation.filter(|named| core.state.borrow().dead.contains(named));
+        if let Some(generation) = dead {
             mark(Mark::DeadSegmentResetAgain);
             mark_if(Mark::PartialResetFinished, || partly_reset(core, &columns));
-            still_dead.insert(id);
+            still_dead.insert(generation);
             to_reset.extend(columns.into_iter().flat_map(|(column, claims)| {
                 claims.into_iter().map(move |claim| (column, claim.info))
             }));
@@ -92,6 +114,12 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         to_reset.into_iter().map(|(column, info)| (column, info.zone, info.resets)).collect();
     raise_counters(&mut state);
     Ok(found)
+}
+
+/// The generation that a segment's headers tell.
+fn generation_of(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<u64> {
+    let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
+    headers.next().map(|header| header.generation)
 }
 
 /// Whether some of the zones that a segment's headers list on members in service are reset.
@@ -150,8 +178,8 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
                 columns.entry(column).or_default().push(claim);
             }
             None => {
-                let named = generation_of(core, column, info).await;
-                sorted.unclaimed.push((column, info, named));
+                let witnesses = ask_witnesses(core, column, info).await;
+                sorted.unclaimed.push((column, info, witnesses));
             }
         }
     }
@@ -179,8 +207,9 @@ pub(in crate::log) async fn read_header(
 /// Blocks behind a damaged header that are asked for the segment's generation.
 const WITNESSES: u32 = 32;
 
-/// The generation that the blocks behind a damaged header carry.
-async fn generation_of(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Option<u64> {
+/// The generations that the blocks behind a damaged header carry.
+async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Witnesses {
+    let mut asked = Witnesses::default();
     let witnesses = info.write_pointer.0.saturating_sub(1).min(WITNESSES);
     for offset in 1..=witnesses {
         let at = ZoneAddress::new(info.zone, offset);
@@ -191,42 +220,38 @@ async fn generation_of(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Optio
         let chunk = Oob::verify_chunk(state.seed, &oob, &block, data);
         let found = chunk.or_else(|| Oob::verify_other(state.seed, &oob, &block, Place::Index));
         if let Some(oob) = found.filter(|oob| oob.column == column) {
-            return Some(oob.generation);
+            *asked.0.entry(oob.generation).or_default() += 1;
         }
     }
-    None
+    asked
 }
 
-/// Gives zones without a valid header to the segment whose generation their blocks carry, or to
+/// Gives zones without a valid header to the segment whose generation most blocks carry, or to
 /// the newest segment whose other headers list them. Older headers may list a zone of a drive that
 /// was replaced since.
 fn adopt_headerless(sorted: &mut Sorted) {
     let Sorted { claims, unclaimed } = sorted;
-    unclaimed.retain(|(column, info, named)| {
+    unclaimed.retain(|(column, info, witnesses)| {
+        let lacks = |columns: &BTreeMap<Column, Vec<Claim>>| !columns.contains_key(column);
         let lists = |columns: &BTreeMap<Column, Vec<Claim>>| {
             let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
             headers.any(|header| header.zone(*column) == Some(info.zone))
         };
         let listing = || {
-            let newest_first = claims.iter().rev();
-            let mut lacking = newest_first.filter(|(_, columns)| !columns.contains_key(column));
-            lacking.find(|(_, columns)| lists(columns)).map(|(segment, _)| *segment)
+            let fits = |columns| lacks(columns) && lists(columns);
+            let mut newest_first = claims.iter().rev();
+            newest_first.find(|(_, columns)| fits(columns)).map(|(segment, _)| *segment)
         };
         let of_generation = |generation: u64| {
-            let carries = |claim: &Claim| {
-                claim.header.as_ref().is_some_and(|header| header.generation == generation)
-            };
+            let fits = |columns| lacks(columns) && generation_of(columns) == Some(generation);
             let mut segments = claims.iter();
-            segments.find(|(_, columns)| columns.values().flatten().any(carries)).map(|(id, _)| *id)
+            segments.find(|(_, columns)| fits(columns)).map(|(segment, _)| *segment)
         };
-        let by_generation = named.and_then(of_generation);
+        let by_generation = witnesses.majority().and_then(of_generation);
         let segment = by_generation.or_else(listing);
         let Some(columns) = segment.and_then(|segment| claims.get_mut(&segment)) else {
             return true;
         };
-        if columns.contains_key(column) {
-            return true;
-        }
         let by_generation = by_generation.is_some();
         mark(if by_generation { Mark::AdoptedByGeneration } else { Mark::AdoptedByHeader });
         columns.entry(*column).or_default().push(Claim { info: *info, header: None });
