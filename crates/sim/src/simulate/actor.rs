@@ -2,16 +2,13 @@
 
 use std::rc::Rc;
 
-use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
 use zoneweave_raid::log::{AdminError, ReplaceError, Volume};
-use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{
-    BlockCount, BlockDevice, Lba, Status, ZoneAction, ZoneAddress, ZoneId, ZoneState,
-};
+use zoneweave_runtime::{Handle, Nanos};
+use zoneweave_zoned::{BlockDevice, Lba};
 
-use super::bay::{Bay, index};
 use super::pattern::{contents, version_of};
-use super::scenario::{Action, Command, Fault, On, Part};
+use super::scenario::Action;
+use super::strike::{pull, strike};
 use super::world::World;
 
 /// One user or administrator.
@@ -44,7 +41,10 @@ impl Actor {
                 self.note_rebuild(resumed);
             }
             Action::Scrub => self.scrub().await,
-            Action::Pull { slot, too_many } => self.pull(slot, too_many),
+            Action::Pull { slot, too_many, forgetting } => {
+                self.world.observe(&self.volume);
+                pull(&self.world, slot, too_many, forgetting);
+            }
             Action::Fault { slot, fault } => {
                 self.world.observe(&self.volume);
                 strike(&self.world, slot, fault);
@@ -157,24 +157,6 @@ impl Actor {
     async fn scrub(&self) {
         scrub(&self.world, &self.volume).await;
     }
-
-    fn pull(&self, slot: usize, too_many: bool) {
-        self.world.observe(&self.volume);
-        let mut bay = self.world.bay.borrow_mut();
-        if slot >= self.world.shape.columns() {
-            return;
-        }
-        if !bay.may_impair(slot) {
-            // What was damaged before would be lost with it for good.
-            if !too_many || !bay.undamaged() || bay.is_degraded() {
-                return;
-            }
-            self.world.broken.set(true);
-        }
-        bay.suspect(slot);
-        bay.drives[slot].ram.set_gone(true);
-        self.world.count(|tally| tally.faults += 1);
-    }
 }
 
 /// Puts a blank drive into a slot and rebuilds it.
@@ -216,119 +198,4 @@ pub(super) async fn scrub(world: &World, volume: &Volume) {
         }
         Err(error) => assert!(world.may_fail(), "a scrub failed: {error}"),
     }
-}
-
-/// Something happens to the drive in a slot, if the contract covers it.
-pub(super) fn strike(world: &World, slot: usize, fault: Fault) {
-    let mut bay = world.bay.borrow_mut();
-    let harmless = matches!(fault, Fault::Slow { .. });
-    if slot >= world.shape.columns() || !(harmless || bay.may_impair(slot)) {
-        return;
-    }
-    if !harmless {
-        bay.suspect(slot);
-    }
-    if damages(fault) {
-        bay.damage(slot);
-    }
-    world.count(|tally| tally.faults += 1);
-    apply(&mut bay, slot, fault);
-}
-
-/// Whether what is on the drive, or will be, is not what was written.
-fn damages(fault: Fault) -> bool {
-    match fault {
-        Fault::Slow { .. } | Fault::Error { .. } | Fault::Partial { .. } => false,
-        Fault::Rot { .. }
-        | Fault::Unreadable { .. }
-        | Fault::Copied { .. }
-        | Fault::Lost { .. }
-        | Fault::Misdirected { .. }
-        | Fault::Garbled { .. } => true,
-    }
-}
-
-fn apply(bay: &mut Bay, slot: usize, fault: Fault) {
-    let ram = &bay.drives[slot].ram;
-    let plan = |on: On, action| ram.inject(selector(on), action);
-    match fault {
-        Fault::Rot { seed, part, bit } => {
-            let Some(at) = written(ram, &mut Random::new(seed)) else { return };
-            let part = block_part(part);
-            ram.corrupt(
-                at,
-                match bit {
-                    true => Damage::BitFlip { part, seed },
-                    false => Damage::Garbage { part, seed },
-                },
-            );
-        }
-        Fault::Unreadable { seed } => {
-            if let Some(at) = written(ram, &mut Random::new(seed)) {
-                ram.set_unreadable(at, BlockCount(1));
-            }
-        }
-        Fault::Copied { seed } => {
-            let mut random = Random::new(seed);
-            if let (Some(from), Some(to)) = (written(ram, &mut random), written(ram, &mut random)) {
-                ram.overwrite(to, &ram.peek(from, BlockCount(1)));
-            }
-        }
-        Fault::Slow { on, times, us } => {
-            ram.inject(selector(on).times(times), FaultAction::Slow(Nanos::from_micros(us)));
-        }
-        Fault::Error { on, applied: true } => plan(on, FaultAction::FailApplied(status(on))),
-        Fault::Error { on, applied: false } => plan(on, FaultAction::Fail(status(on))),
-        Fault::Partial { on, blocks } => plan(on, FaultAction::Partial(BlockCount(blocks))),
-        Fault::Lost { on } => plan(on, FaultAction::Lost),
-        Fault::Misdirected { on, zone, offset } => {
-            let zone = ZoneId(zone % ram.geometry().zones);
-            plan(on, FaultAction::Misdirect(ZoneAddress::new(zone, offset)));
-        }
-        Fault::Garbled { on, seed, part } => {
-            plan(on, FaultAction::Garble(Damage::Garbage { part: block_part(part), seed }));
-        }
-    }
-}
-
-fn status(on: On) -> Status {
-    match on.command {
-        Command::Read => Status::UnrecoveredRead,
-        _ => Status::WriteFault,
-    }
-}
-
-fn selector(on: On) -> Selector {
-    let selector = match on.command {
-        Command::Read => Selector::next(CommandKind::Read),
-        Command::Write => Selector::next(CommandKind::Write),
-        Command::Append => Selector::next(CommandKind::Append),
-        Command::Flush => Selector::next(CommandKind::Flush),
-        Command::Reset => Selector::next(CommandKind::Manage(ZoneAction::Reset)),
-        Command::Any => Selector::default(),
-    };
-    selector.after(on.after)
-}
-
-fn block_part(part: Part) -> BlockPart {
-    match part {
-        Part::Data => BlockPart::Data,
-        Part::Oob => BlockPart::Oob,
-        Part::Both => BlockPart::Both,
-    }
-}
-
-/// A written block of a drive.
-fn written(ram: &zoneweave_emulator::RamDrive, random: &mut Random) -> Option<ZoneAddress> {
-    let infos = (0..ram.geometry().zones).map(|zone| ram.zone(ZoneId(zone)));
-    let holds = |state| !matches!(state, ZoneState::Empty | ZoneState::Offline);
-    let zones: Vec<_> =
-        infos.filter(|info| holds(info.state) && info.write_pointer.0 > 0).collect();
-    if zones.is_empty() {
-        return None;
-    }
-    let info = zones[index(random, zones.len())];
-    let stored = info.write_pointer.0.min(ram.geometry().zone_capacity.0);
-    let offset = u32::try_from(random.below(stored.into())).expect("an offset in a zone");
-    Some(ZoneAddress::new(info.zone, offset))
 }

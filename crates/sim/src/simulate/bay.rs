@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use zoneweave_emulator::{Jitter, RamDrive};
+use zoneweave_emulator::{FaultPlan, Jitter, RamDrive};
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{BlockCount, Geometry};
+use zoneweave_zoned::{BlockCount, Geometry, ZoneId, ZoneState};
 
 use super::scenario::{Shape, Stop};
 
@@ -31,6 +31,35 @@ pub(super) struct Drive {
     damaged: u64,
     /// It may be taken out of service in this life.
     suspect: bool,
+    /// Zones that hold something nobody accounts for, since it was damaged.
+    orphans: u32,
+    /// It was pulled, and what its cache holds is lost.
+    forgetting: bool,
+}
+
+/// Zones at the start of a drive among which those for superblock records are chosen: a drive
+/// that lost one of them is hardly a member any more.
+const SUPERBLOCK_ZONES: u32 = 4;
+
+/// Zones that a drive may lose and still count in full, where the volume leaves them to spare:
+/// each is tried again at every start, and a drive that fails three commands in a row is taken out.
+const LOST_ZONES_MAX: usize = 2;
+
+impl Drive {
+    /// Zones that failed.
+    fn lost_zones(&self) -> impl Iterator<Item = ZoneId> + '_ {
+        let failed = |zone: &ZoneId| {
+            matches!(self.ram.zone(*zone).state, ZoneState::ReadOnly | ZoneState::Offline)
+        };
+        (0..self.ram.geometry().zones).map(ZoneId).filter(failed)
+    }
+
+    /// Whether it lost more zones than the array can do without.
+    fn is_worn(&self, shape: &Shape) -> bool {
+        let spare = LOST_ZONES_MAX.min(shape.spare_zones as usize);
+        let needed = self.lost_zones().any(|zone| zone.0 < SUPERBLOCK_ZONES);
+        needed || self.lost_zones().count() + self.orphans as usize > spare
+    }
 }
 
 /// All drives.
@@ -42,7 +71,9 @@ pub(super) struct Bay {
     former: Vec<Drive>,
     /// Slots without a working member, as far as the engine told.
     out: BTreeSet<usize>,
-    /// Whether those are more than may be recorded: drives were pulled that will be back.
+    /// Slots whose drive stays away, until a start has come to its end.
+    away: BTreeSet<usize>,
+    /// Whether those out are more than may be recorded: drives were pulled that will be back.
     unsettled: bool,
     made: u64,
 }
@@ -64,6 +95,7 @@ impl Bay {
             drives: Vec::new(),
             former: Vec::new(),
             out: BTreeSet::new(),
+            away: BTreeSet::new(),
             unsettled: false,
             made: 0,
         };
@@ -84,7 +116,14 @@ impl Bay {
         let seed = shape.seed.wrapping_add(self.made << 32);
         let timing = Jitter::new(seed, Nanos::from_micros(shape.latency_us));
         let ram = RamDrive::new(geometry, timing).expect("a scenario's drives are possible");
-        Drive { ram, damage: Damage::None, damaged: 0, suspect: false }
+        Drive {
+            ram,
+            damage: Damage::None,
+            damaged: 0,
+            suspect: false,
+            orphans: 0,
+            forgetting: false,
+        }
     }
 
     /// A number for the identity of the next drive.
@@ -155,21 +194,47 @@ impl Bay {
 
     /// Slots that cannot be relied on.
     pub(super) fn impaired(&self) -> BTreeSet<usize> {
-        let bad = |drive: &Drive| drive.damage != Damage::None || drive.suspect;
+        let bad = |drive: &Drive| {
+            drive.damage != Damage::None || drive.suspect || drive.is_worn(&self.shape)
+        };
         let drives = self.drives.iter().enumerate();
         let bad = drives.filter(|(_, drive)| bad(drive)).map(|(slot, _)| slot);
-        self.out.iter().copied().chain(bad).collect()
+        self.out.iter().chain(&self.away).copied().chain(bad).collect()
     }
 
     /// Whether nothing is wrong with any drive but that it is no member.
     pub(super) fn undamaged(&self) -> bool {
-        self.drives.iter().all(|drive| drive.damage == Damage::None)
+        let sound = |drive: &Drive| drive.damage == Damage::None && !drive.is_worn(&self.shape);
+        self.drives.iter().all(sound)
+    }
+
+    /// Zones that the drive in a slot has lost.
+    pub(super) fn lost_zones(&self, slot: usize) -> usize {
+        self.drives[slot].lost_zones().count()
+    }
+
+    /// A start found zones on a drive that nobody accounts for. Damage can do that.
+    ///
+    /// # Panics
+    /// If the drive never had any.
+    pub(super) fn note_orphans(&mut self, slot: usize, orphans: u32) {
+        let drive = &mut self.drives[slot];
+        assert!(
+            orphans == 0 || drive.damaged > 0,
+            "nobody accounts for {orphans} zones in slot {slot}, which never was damaged"
+        );
+        drive.orphans = orphans;
+    }
+
+    /// Whether nothing happens to any drive in this life that may take it out of service.
+    pub(super) fn unsuspected(&self) -> bool {
+        self.drives.iter().all(|drive| !drive.suspect)
     }
 
     /// Whether a slot has no working member: with a blank drive under rebuild, those pulled may be
     /// more than half of all that carry records.
     pub(super) fn is_degraded(&self) -> bool {
-        !self.out.is_empty()
+        !(self.out.is_empty() && self.away.is_empty())
     }
 
     /// Whether something may happen to a slot's drive within the contract.
@@ -211,7 +276,9 @@ impl Bay {
     /// Damaged drives to which nothing more is going to happen, with the state of their damage.
     pub(super) fn before_scrub(&self) -> Vec<(usize, u64)> {
         let drives = self.drives.iter().enumerate().filter(|(_, drive)| {
-            drive.damage == Damage::Present && drive.ram.faults(|plan| plan.pending().is_empty())
+            let ended =
+                |plan: &mut FaultPlan| plan.pending().is_empty() && plan.seeded_mut().is_none();
+            drive.damage == Damage::Present && drive.ram.faults(ended)
         });
         drives.map(|(slot, drive)| (slot, drive.damaged)).collect()
     }
@@ -237,9 +304,27 @@ impl Bay {
         self.out = out;
     }
 
+    /// The drives in these slots stay away.
+    pub(super) fn leave_out(&mut self, slots: &BTreeSet<usize>) {
+        self.away.clone_from(slots);
+    }
+
+    /// A drive is pulled out; it comes back before the next life, perhaps without what its cache
+    /// held.
+    pub(super) fn pull(&mut self, slot: usize, forgetting: bool) {
+        self.suspect(slot);
+        if forgetting {
+            self.damage(slot);
+        }
+        let drive = &mut self.drives[slot];
+        drive.forgetting |= forgetting;
+        drive.ram.set_gone(true);
+    }
+
     /// A start has come to its end.
     pub(super) fn started(&mut self) {
         self.unsettled = false;
+        self.away.clear();
         for drive in &mut self.drives {
             if drive.damage == Damage::Scrubbed {
                 drive.damage = Damage::None;
@@ -254,6 +339,7 @@ impl Bay {
             drives.filter(|(_, drive)| drive.suspect).map(|(slot, _)| slot).collect();
         self.out.extend(suspects);
         self.out.extend(away);
+        self.away.clear();
     }
 
     /// Too many drives were pulled: which of them are out is seen when they are back.
@@ -272,7 +358,11 @@ impl Bay {
             }
         }
         for drive in &mut self.drives {
-            drive.ram.faults(zoneweave_emulator::FaultPlan::clear);
+            drive.ram.faults(FaultPlan::clear);
+            drive.ram.set_slowness(1);
+            if std::mem::take(&mut drive.forgetting) && !stop.power {
+                drive.ram.power_loss(stop.seed);
+            }
             drive.ram.set_gone(false);
             drive.suspect = false;
         }

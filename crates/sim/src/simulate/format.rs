@@ -8,16 +8,30 @@ use zoneweave_raid::log::{OfferedDrive, OpenOptions, create, open_array};
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockDevice, Lba};
 
-use super::scenario::{Since, Stop};
+use super::scenario::{BrokenFormat, Scenario, Since, Stop};
 use super::world::World;
+
+/// Steps in which every attempt comes to its end.
+const FORMAT_STEPS_MAX: u64 = 100_000;
+
+/// The end of a process that used the drives.
+const KILL: Stop = Stop { since: Since::Start, steps: 0, power: false, seed: 2 };
 
 /// Makes the array, after attempts that were cut short. Tells whether its shape is possible.
 ///
 /// # Panics
 /// If making it fails.
-pub(super) fn make(world: &World, interrupted: &[Stop]) -> bool {
+pub(super) fn make(world: &World, scenario: &Scenario) -> bool {
+    let interrupted = &scenario.interrupted_formats;
+    for broken in &scenario.broken_formats {
+        if attempt(world, true, |steps| vanish(world, *broken, steps)) == Attempt::Impossible {
+            return false;
+        }
+        world.bay.borrow_mut().crash(&KILL);
+        look_at(world);
+    }
     for stop in interrupted {
-        let made = attempt(world, true, Some(*stop));
+        let made = attempt(world, true, |steps| steps > stop.steps);
         if made == Attempt::Impossible {
             return false;
         }
@@ -25,9 +39,11 @@ pub(super) fn make(world: &World, interrupted: &[Stop]) -> bool {
         world.count(|tally| tally.crashes += u64::from(made == Attempt::CutShort));
         look_at(world);
     }
-    match attempt(world, !interrupted.is_empty(), None) {
+    let wipe = !(interrupted.is_empty() && scenario.broken_formats.is_empty());
+    match attempt(world, wipe, |_| false) {
         Attempt::Impossible => return false,
         Attempt::CutShort => unreachable!("nobody stopped it"),
+        Attempt::Failed(error) => panic!("the array cannot be made: {error}"),
         Attempt::Made => {}
     }
     let stop = Stop { since: Since::Start, steps: 0, power: world.shape.seed & 1 == 1, seed: 1 };
@@ -35,10 +51,21 @@ pub(super) fn make(world: &World, interrupted: &[Stop]) -> bool {
     true
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A drive vanishes at some step of an attempt. It is back before the next.
+fn vanish(world: &World, broken: BrokenFormat, steps: u64) -> bool {
+    if steps == broken.steps && broken.slot < world.shape.columns() {
+        world.bay.borrow_mut().pull(broken.slot, false);
+        world.count(|tally| tally.faults += 1);
+    }
+    assert!(steps < FORMAT_STEPS_MAX, "making an array comes to no end without a drive");
+    false
+}
+
+#[derive(PartialEq, Eq)]
 enum Attempt {
     Made,
     CutShort,
+    Failed(String),
     /// No array of this shape can be: nothing was tried.
     Impossible,
 }
@@ -48,7 +75,7 @@ fn offer(world: &World, handle: &Handle) -> Vec<OfferedDrive> {
     offered.into_iter().map(|(_, drive)| drive).collect()
 }
 
-fn attempt(world: &World, wipe: bool, stop: Option<Stop>) -> Attempt {
+fn attempt(world: &World, wipe: bool, mut stops: impl FnMut(u64) -> bool) -> Attempt {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let offered = offer(world, &executor.handle());
     let options = world.create_options(wipe);
@@ -58,7 +85,7 @@ fn attempt(world: &World, wipe: bool, stop: Option<Stop>) -> Attempt {
     let mut steps = 0;
     let made = executor.run_until(create(&offered, &options), || {
         steps += 1;
-        stop.is_some_and(|stop| steps > stop.steps)
+        stops(steps)
     });
     match made {
         None => Attempt::CutShort,
@@ -66,7 +93,7 @@ fn attempt(world: &World, wipe: bool, stop: Option<Stop>) -> Attempt {
             world.blocks.set(config.volume_blocks);
             Attempt::Made
         }
-        Some(Err(error)) => panic!("the array cannot be made: {error}"),
+        Some(Err(error)) => Attempt::Failed(error.to_string()),
     }
 }
 
@@ -88,6 +115,5 @@ fn look_at(world: &World) {
         *volume.borrow_mut() = Some(opened);
     });
     drop(executor);
-    let stop = Stop { since: Since::Start, steps: 0, power: false, seed: 2 };
-    world.bay.borrow_mut().crash(&stop);
+    world.bay.borrow_mut().crash(&KILL);
 }

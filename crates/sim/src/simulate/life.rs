@@ -7,10 +7,11 @@ use std::rc::Rc;
 use zoneweave_raid::log::{DriveRole, OpenError, OpenOptions, OpenReport, Volume, open_array};
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 
-use super::actor::{Actor, strike};
+use super::actor::Actor;
 use super::bay::Origin;
 use super::oracle::Survives;
-use super::scenario::{Action, Life, Since, Stop};
+use super::scenario::{Action, Life, Since, Stop, Timed};
+use super::strike::{pull, strike};
 use super::verify::{verify_ended, verify_quiet, verify_recovered};
 use super::world::World;
 
@@ -18,33 +19,58 @@ use super::world::World;
 /// bug that never gets anywhere should not cost more than needed.
 const STEPS_MAX: u64 = 400_000;
 
-/// Virtual time in which every life comes to its end. The slowest command takes a tenth of a
-/// second.
+/// Virtual time in which every life comes to its end, where no drive is slow altogether. The
+/// slowest command takes a tenth of a second.
 const TIME_MAX: Nanos = Nanos::from_secs(600);
 
 /// How long an idle engine is left alone before it is stopped, where it was to be stopped later.
 const IDLE: Nanos = Nanos::from_secs(2);
 
-/// Counts steps and tells when to stop.
-struct Steps {
+/// Counts steps, lets happen what happens at some of them, and tells when to stop.
+struct Steps<'a> {
+    world: &'a World,
+    timed: &'a [Timed],
     stop: Option<Stop>,
     handle: Handle,
     serving: Rc<Cell<bool>>,
+    /// Since the start.
     taken: u64,
-    counted: u64,
+    /// Since users are served.
+    served: u64,
 }
 
-impl Steps {
+impl Steps<'_> {
     fn step(&mut self) -> bool {
         self.taken += 1;
+        self.served += u64::from(self.serving.get());
         assert!(self.taken < STEPS_MAX, "busy without getting anywhere: {} steps", self.taken);
         let now = self.handle.now();
-        assert!(now < TIME_MAX, "the engine takes for ever: {now}");
-        let Some(stop) = &self.stop else { return false };
-        if stop.since == Since::Start || self.serving.get() {
-            self.counted += 1;
+        assert!(now < self.world.patience(TIME_MAX), "the engine takes for ever: {now}");
+        for timed in self.timed {
+            if self.since(timed.since) == timed.steps + 1 {
+                happen(self.world, timed.action, self.serving.get());
+            }
         }
-        self.counted > stop.steps
+        self.stop.is_some_and(|stop| self.since(stop.since) > stop.steps)
+    }
+
+    fn since(&self, since: Since) -> u64 {
+        match since {
+            Since::Start => self.taken,
+            Since::Serving => self.served,
+        }
+    }
+}
+
+/// Something happens to a drive. Only while users are served one too many may be pulled: a start
+/// that fails would prove nothing.
+fn happen(world: &World, action: Action, serving: bool) {
+    match action {
+        Action::Fault { slot, fault } => strike(world, slot, fault),
+        Action::Pull { slot, too_many, forgetting } => {
+            pull(world, slot, too_many && serving, forgetting);
+        }
+        _ => {}
     }
 }
 
@@ -62,11 +88,13 @@ pub(super) fn live(world: &Rc<World>, life: &Life) {
     let serving = Rc::new(Cell::new(false));
     let volume = RefCell::new(None);
     let mut steps = Steps {
+        world,
+        timed: &life.timed,
         stop: life.stop,
         handle: handle.clone(),
         serving: serving.clone(),
         taken: 0,
-        counted: 0,
+        served: 0,
     };
     let main = Main { world, life, away: &away, handle: &handle, serving: &serving };
     let ended = executor.run_until(main.run(&volume), || steps.step());
@@ -85,18 +113,19 @@ pub(super) fn live(world: &Rc<World>, life: &Life) {
 
 /// What happens before the engine is started; returns which slots stay away.
 fn prepare(world: &World, life: &Life) -> BTreeSet<usize> {
-    world.broken.set(false);
+    world.begin_life();
     let mut bay = world.bay.borrow_mut();
     for slot in bay.spare(&life.blanked) {
         bay.blank(slot);
     }
     drop(bay);
     for action in &life.meanwhile {
-        if let Action::Fault { slot, fault } = action {
-            strike(world, *slot, *fault);
-        }
+        happen(world, *action, false);
     }
-    world.bay.borrow().spare(&life.missing)
+    let mut bay = world.bay.borrow_mut();
+    let away = bay.spare(&life.missing);
+    bay.leave_out(&away);
+    away
 }
 
 /// The engine is stopped, or has stopped by itself.
@@ -196,7 +225,7 @@ impl Main<'_> {
             End::InOrder
         } else {
             // Whatever goes on in the background goes on until the stop.
-            self.handle.sleep(IDLE).await;
+            self.handle.sleep(self.world.patience(IDLE)).await;
             End::Idle
         }
     }

@@ -19,6 +19,7 @@ mod oracle;
 mod pattern;
 pub mod scenario;
 mod shrink;
+mod strike;
 mod trace;
 mod verify;
 mod world;
@@ -43,7 +44,7 @@ pub fn run(scenario: &Scenario) -> Result<Tally, Failure> {
     let life = std::cell::Cell::new(0);
     let tally = failure::catch(|| {
         let world = Rc::new(World::new(scenario.shape));
-        if format::make(&world, &scenario.interrupted_formats) {
+        if format::make(&world, scenario) {
             for (number, one) in (1..).zip(&scenario.lives) {
                 life.set(number);
                 life::live(&world, one);

@@ -103,6 +103,7 @@ impl Shrinker {
                 scenario.interrupted_formats.drain(range);
             },
         );
+        self.attempt(|scenario| scenario.broken_formats.clear());
     }
 
     fn actors(&mut self) {
@@ -148,6 +149,12 @@ impl Shrinker {
                     scenario.lives[at].meanwhile.drain(range);
                 },
             );
+            self.thin(
+                |scenario| scenario.lives[at].timed.len(),
+                |scenario, range| {
+                    scenario.lives[at].timed.drain(range);
+                },
+            );
             self.attempt(|scenario| scenario.lives[at].strangers = false);
             self.attempt(|scenario| scenario.lives[at].order = 0);
             self.attempt(|scenario| scenario.lives[at].checked = false);
@@ -187,7 +194,8 @@ impl Shrinker {
 
     fn shape(&mut self) {
         type Change = fn(&mut super::scenario::Shape);
-        let changes: [Change; 12] = [
+        let changes: [Change; 13] = [
+            |shape| shape.spare_zones = 0,
             |shape| shape.chunk_blocks = 1,
             |shape| shape.group_rows = 1,
             |shape| shape.volatile = false,

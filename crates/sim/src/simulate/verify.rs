@@ -43,6 +43,9 @@ pub(super) async fn verify_recovered(
     }
     volume.assert_consistent();
     world.confirm(volume);
+    for member in volume.status().members {
+        world.bay.borrow_mut().note_orphans(usize::from(member.slot), member.orphan_zones);
+    }
     world.bay.borrow_mut().started();
     let crashed = world.crashed.replace(0);
     let degraded = volume.status().health != Health::Healthy;
@@ -51,7 +54,11 @@ pub(super) async fn verify_recovered(
         tally.degraded_recoveries += u64::from(crashed > 0 && degraded);
         tally.blocks_read += found.len() as u64;
     });
-    if offline && !world.shape.beyond && world.bay.borrow().undamaged() {
+    let sound = {
+        let bay = world.bay.borrow();
+        bay.undamaged() && bay.unsuspected()
+    };
+    if offline && !world.shape.beyond && sound {
         check_offline(world, away, &found);
     }
 }
@@ -149,7 +156,7 @@ pub(super) async fn verify_quiet(world: &World, volume: &Volume, handle: &Handle
     if world.may_fail() {
         return;
     }
-    handle.sleep(SETTLING).await;
+    handle.sleep(world.patience(SETTLING)).await;
     volume.assert_consistent();
     let bay = world.bay.borrow();
     let sound = bay.undamaged() && bay.impaired().is_empty();
@@ -164,9 +171,12 @@ fn account_for_zones(world: &World, volume: &Volume) {
     for member in &status.members {
         let slot = usize::from(member.slot);
         let held = segments.iter().filter(|segment| segment.zones[slot].is_some()).count() as u64;
+        if world.bay.borrow().lost_zones(slot) > 0 {
+            continue;
+        }
         let known = member.free_zones + held + u64::from(member.orphan_zones) + SUPERBLOCK_ZONES;
         assert!(
-            known == u64::from(world.shape.zones) && member.orphan_zones == 0,
+            known == u64::from(world.shape.zones),
             "of the {} zones in slot {slot} {} are free, {held} in segments, {} orphans",
             world.shape.zones,
             member.free_zones,
@@ -177,7 +187,7 @@ fn account_for_zones(world: &World, volume: &Volume) {
 
 /// The volume is closed: no task and no command is left.
 pub(super) async fn verify_ended(world: &World, handle: &Handle) {
-    handle.sleep(SETTLING).await;
+    handle.sleep(world.patience(SETTLING)).await;
     let waiting = handle.task_names();
     assert!(waiting.is_empty(), "tasks outlive the volume: {}", waiting.join(", "));
     for (slot, drive) in world.bay.borrow().drives.iter().enumerate() {

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::geometry::SegmentGeometry;
+use zoneweave_raid::log::limits::largest_volume;
 use zoneweave_raid::log::{CreateOptions, Volume};
-use zoneweave_runtime::Random;
-use zoneweave_zoned::BlockError;
+use zoneweave_runtime::{Nanos, Random};
+use zoneweave_zoned::{BlockCount, BlockError};
 
 use super::bay::Bay;
 use super::oracle::{Oracle, Survives};
@@ -87,6 +89,8 @@ pub(super) struct World {
     pub crashed: Cell<u64>,
     /// In this life too many drives were pulled: requests may fail.
     pub broken: Cell<bool>,
+    /// How many times as long the slowest drive of this life may take.
+    slowest: Cell<u64>,
 }
 
 impl World {
@@ -105,6 +109,7 @@ impl World {
             survives: Cell::new(Survives::Acknowledged),
             crashed: Cell::new(0),
             broken: Cell::new(false),
+            slowest: Cell::new(1),
         }
     }
 
@@ -115,7 +120,7 @@ impl World {
         CreateOptions {
             name: "simulated".to_owned(),
             scheme: Scheme::new(shape.data, shape.parity).expect("a scenario's scheme is possible"),
-            volume_blocks: None,
+            volume_blocks: self.volume_blocks(),
             chunk_blocks: shape.chunk_blocks,
             group_rows: shape.group_rows,
             tabled: shape.tabled,
@@ -125,6 +130,19 @@ impl World {
             lineage: shape.seed | 1,
             wipe,
         }
+    }
+
+    /// The blocks of a volume that leaves zones to spare.
+    fn volume_blocks(&self) -> Option<u64> {
+        let shape = &self.shape;
+        if shape.spare_zones == 0 {
+            return None;
+        }
+        let scheme = Scheme::new(shape.data, shape.parity).ok()?;
+        let capacity = BlockCount(shape.zone_blocks);
+        let geometry =
+            SegmentGeometry::new(scheme, capacity, shape.chunk_blocks, shape.group_rows)?;
+        Some(largest_volume(&geometry, shape.zones.saturating_sub(shape.spare_zones)))
     }
 
     /// The identity of the n-th drive.
@@ -146,6 +164,22 @@ impl World {
     /// Whether requests may fail.
     pub(super) fn may_fail(&self) -> bool {
         self.shape.beyond || self.broken.get()
+    }
+
+    /// A life begins: nothing has happened in it.
+    pub(super) fn begin_life(&self) {
+        self.broken.set(false);
+        self.slowest.set(1);
+    }
+
+    /// A drive takes so many times as long.
+    pub(super) fn slow_down(&self, times: u64) {
+        self.slowest.set(self.slowest.get().max(times));
+    }
+
+    /// What takes so long at most, with a slow drive.
+    pub(super) fn patience(&self, usual: Nanos) -> Nanos {
+        Nanos(usual.0.saturating_mul(self.slowest.get()))
     }
 
     /// Counts something.

@@ -1,7 +1,7 @@
 //! Drawing what happens to drives.
 
 use super::{Draw, between, pick};
-use crate::simulate::scenario::{Action, Command, Fault, On, Part};
+use crate::simulate::scenario::{Action, Class, Command, Fault, On, Part, Since, Timed};
 
 /// Kinds of faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,19 +15,50 @@ pub(super) enum FaultKind {
     Lost,
     Misdirected,
     Garbled,
+    Sluggish,
+    Often,
+    FlushIgnored,
+    Misreported,
+    Append,
 }
 
-/// Every kind.
-pub(super) const FAULT_KINDS: [FaultKind; 9] = [
+/// Every kind; what is there more than once is drawn more often.
+pub(super) const FAULT_KINDS: [FaultKind; 22] = [
     FaultKind::Rot,
+    FaultKind::Rot,
+    FaultKind::Unreadable,
     FaultKind::Unreadable,
     FaultKind::Copied,
     FaultKind::Slow,
+    FaultKind::Slow,
+    FaultKind::Error,
+    FaultKind::Error,
     FaultKind::Error,
     FaultKind::Partial,
+    FaultKind::Partial,
+    FaultKind::Lost,
     FaultKind::Lost,
     FaultKind::Misdirected,
     FaultKind::Garbled,
+    FaultKind::Garbled,
+    FaultKind::Sluggish,
+    FaultKind::Often,
+    FaultKind::FlushIgnored,
+    FaultKind::Misreported,
+    FaultKind::Append,
+];
+
+/// Classes of faults that happen again and again.
+const CLASSES: [Class; 9] = [
+    Class::Errored,
+    Class::Lost,
+    Class::Misdirected,
+    Class::Rotted,
+    Class::Unreadable,
+    Class::Slow,
+    Class::DuplicateAppend,
+    Class::LyingWritePointer,
+    Class::IneffectiveFlush,
 ];
 
 impl Draw<'_> {
@@ -69,7 +100,48 @@ impl Draw<'_> {
                 offset: between(self.random, 0, self.shape.zone_blocks - 1),
             },
             FaultKind::Garbled => Fault::Garbled { on: On { command: write, after }, seed, part },
+            kind => self.lasting_fault(kind, seed, after),
         };
         Action::Fault { slot, fault }
+    }
+
+    /// A drive that is bad altogether, or one that lies.
+    fn lasting_fault(&mut self, kind: FaultKind, seed: u64, after: u64) -> Fault {
+        match kind {
+            FaultKind::Sluggish => Fault::Sluggish { times: pick(self.random, &[10, 100, 1000]) },
+            FaultKind::Often => Fault::Often {
+                class: pick(self.random, &CLASSES),
+                per_million: pick(self.random, &[2000, 20_000, 200_000]),
+                seed,
+            },
+            FaultKind::FlushIgnored => {
+                Fault::FlushIgnored { after, times: 1 + self.random.below(20) }
+            }
+            FaultKind::Misreported => Fault::Misreported {
+                // Drives are asked for a report when the array starts, and hardly later.
+                after: after % 2,
+                zone: between(self.random, 0, self.shape.zones - 1),
+                offset: between(self.random, 0, self.shape.zone_blocks),
+            },
+            FaultKind::Append if self.chance(500) => Fault::Repeated { after },
+            _ => Fault::Doubled { after },
+        }
+    }
+
+    /// A drive pulled, or up to three where that is one too many.
+    pub(super) fn pulls(&mut self) -> Vec<Action> {
+        let too_many = self.chance(300);
+        let forgetting = self.chance(300);
+        let pull = |slot| Action::Pull { slot, too_many, forgetting };
+        self.slots(if too_many { 3 } else { 1 }).into_iter().map(pull).collect()
+    }
+
+    /// Something that happens at some step.
+    pub(super) fn timed(&mut self) -> Vec<Timed> {
+        let since = if self.chance(600) { Since::Start } else { Since::Serving };
+        let most = pick(self.random, &[20, 100, 400, 2000]);
+        let steps = self.random.below(most);
+        let actions = if self.chance(600) { self.pulls() } else { vec![self.fault()] };
+        actions.into_iter().map(|action| Timed { since, steps, action }).collect()
     }
 }

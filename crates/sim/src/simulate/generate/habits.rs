@@ -28,6 +28,7 @@ pub(super) struct Habits {
     pub strangers: u64,
     pub admin: u64,
     pub pulls: u64,
+    pub timed: u64,
     pub faults: u64,
     pub faults_before: u64,
     pub kinds: Vec<FaultKind>,
@@ -46,14 +47,15 @@ impl Habits {
         };
         let mut if_redundant = |usual: u64| if redundant { often(usual) } else { 0 };
         let (missing, blanked) = (if_redundant(150), if_redundant(50));
-        let (admin, pulls) = (if_redundant(150), if_redundant(60));
-        let (faults, faults_before) = (if_redundant(150), if_redundant(100));
+        let (admin, pulls, timed) = (if_redundant(150), if_redundant(60), if_redundant(80));
+        let (faults, faults_before) = (if_redundant(300), if_redundant(150));
         let refused = if shape.columns() > 1 { often(30) } else { 0 };
         let (flushes, trims, zeroes) = (often(80), often(60), often(20));
         let (sleeps, fua, early_stops) = (often(40), often(100), 100 + often(200));
         let (reads, strangers) = (often(120), often(200));
         let mut kinds = FAULT_KINDS.to_vec();
         if mix.swarm {
+            kinds.dedup();
             kinds.retain(|_| random.per_mille(400));
             if kinds.is_empty() {
                 kinds.push(pick(random, &FAULT_KINDS));
@@ -79,6 +81,7 @@ impl Habits {
             strangers,
             admin,
             pulls,
+            timed,
             faults,
             faults_before,
             kinds,

@@ -11,7 +11,7 @@ mod stories;
 use zoneweave_runtime::Random;
 
 use super::bay::index;
-use super::scenario::{Action, FORMAT, Life, Scenario, Shape, Since, Stop};
+use super::scenario::{Action, BrokenFormat, FORMAT, Life, Scenario, Shape, Since, Stop};
 use habits::Habits;
 use stories::{fill, last_lives};
 
@@ -40,6 +40,11 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
         lives.push(life);
     }
     lives.extend(last_lives(&shape, &mut random));
+    let mut broken_formats = Vec::new();
+    while random.per_mille(20) {
+        let slot = index(&mut random, shape.columns());
+        broken_formats.push(BrokenFormat { slot, steps: random.below(60) });
+    }
     let mut interrupted_formats = Vec::new();
     while random.per_mille(30) {
         let stop = Stop {
@@ -50,7 +55,8 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
         };
         interrupted_formats.push(stop);
     }
-    Scenario { format: FORMAT, seed, story: String::new(), shape, interrupted_formats, lives }
+    let story = String::new();
+    Scenario { format: FORMAT, seed, story, shape, interrupted_formats, broken_formats, lives }
 }
 
 fn between(random: &mut Random, least: u32, most: u32) -> u32 {
@@ -72,10 +78,11 @@ fn shape(random: &mut Random) -> Shape {
     };
     let chunk_blocks = pick(random, &[1, 1, 1, 2, 2, 4]);
     let roomy = random.per_mille(100);
+    let spare_zones = if random.per_mille(400) { between(random, 1, 3) } else { 0 };
     Shape {
         data,
         parity,
-        zones: between(random, 6, if roomy { 14 } else { 8 }),
+        zones: between(random, 6, if roomy { 14 } else { 8 }) + spare_zones,
         zone_blocks: chunk_blocks * between(random, 14, if roomy { 40 } else { 20 })
             + between(random, 0, 3),
         chunk_blocks,
@@ -86,6 +93,7 @@ fn shape(random: &mut Random) -> Shape {
         active_zones: pick(random, &[8, 9, 14]),
         latency_us: pick(random, &[20, 100, 100, 1000]),
         seed: random.next() >> 1,
+        spare_zones,
         beyond: random.per_mille(60),
     }
 }
@@ -152,11 +160,13 @@ impl Draw<'_> {
         }
         if self.chance(self.habits.pulls) {
             let us = self.random.below(3000);
-            let too_many = self.chance(300);
-            let pull = |slot| Action::Pull { slot, too_many };
             let mut actor = vec![Action::Sleep { us }];
-            actor.extend(self.slots(if too_many { 3 } else { 1 }).into_iter().map(pull));
+            actor.extend(self.pulls());
             life.actors.push(actor);
+        }
+        while life.timed.len() < 4 && self.chance(self.habits.timed) {
+            let timed = self.timed();
+            life.timed.extend(timed);
         }
         life
     }

@@ -5,7 +5,11 @@
 //! contract with the volume (a second drive damaged where redundancy covers one), the run skips it,
 //! unless the scenario is one `beyond` the contract. So any part of a scenario is a scenario.
 
+mod fault;
+
 use serde::{Deserialize, Serialize};
+
+pub use fault::{Class, Command, Fault, On, Part};
 
 /// The layout of scenario files that this release writes and reads.
 pub const FORMAT: u32 = 1;
@@ -26,8 +30,21 @@ pub struct Scenario {
     /// Attempts to make the array that are cut short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interrupted_formats: Vec<Stop>,
+    /// Attempts to make the array in which a drive vanishes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken_formats: Vec<BrokenFormat>,
     /// The lives of the engine, each ended by a crash or by itself.
     pub lives: Vec<Life>,
+}
+
+/// An attempt to make the array in which a drive vanishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokenFormat {
+    /// Its slot.
+    pub slot: usize,
+    /// After so many steps.
+    pub steps: u64,
 }
 
 /// The drives and the array on them.
@@ -58,10 +75,19 @@ pub struct Shape {
     pub latency_us: u64,
     /// Identities and latencies.
     pub seed: u64,
+    /// Zones by which the volume is smaller than it could be: so many may fail.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spare_zones: u32,
     /// Whether more may be damaged and lost than the redundancy covers. Then anything may fail, but
     /// nothing may be made up.
     #[serde(default)]
     pub beyond: bool,
+}
+
+/// What is as in every older scenario is not written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Shape {
@@ -105,6 +131,9 @@ pub struct Life {
     /// What users and administrators do: each list is one of them, who does one thing after the
     /// other.
     pub actors: Vec<Vec<Action>>,
+    /// What happens to drives at some step, whatever the engine is doing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timed: Vec<Timed>,
     /// Where the engine is stopped; it comes to its end otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
@@ -125,6 +154,18 @@ pub struct Stop {
     pub power: bool,
     /// Decides what becomes of commands in flight and of what is not durable.
     pub seed: u64,
+}
+
+/// Something that happens at some step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timed {
+    /// What the steps are counted from.
+    pub since: Since,
+    /// Steps of the executor.
+    pub steps: u64,
+    /// What happens: a fault, or a drive pulled.
+    pub action: Action,
 }
 
 /// What steps are counted from.
@@ -207,6 +248,9 @@ pub enum Action {
         /// Even if it is one too many: then writes must stop, and nothing may be lost.
         #[serde(default)]
         too_many: bool,
+        /// And what its cache held is lost.
+        #[serde(default)]
+        forgetting: bool,
     },
     /// Something happens to what is on a drive, or to commands to come.
     Fault {
@@ -217,125 +261,16 @@ pub enum Action {
     },
 }
 
-/// What happens to a drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Fault {
-    /// A written block rots.
-    Rot {
-        /// Chooses the block and the bytes.
-        seed: u64,
-        /// The block, the metadata beside it, or both.
-        part: Part,
-        /// One bit only.
-        bit: bool,
-    },
-    /// A written block cannot be read any more.
-    Unreadable {
-        /// Chooses the block.
-        seed: u64,
-    },
-    /// A written block is overwritten by another one of the drive.
-    Copied {
-        /// Chooses both.
-        seed: u64,
-    },
-    /// A command takes longer.
-    Slow {
-        /// Which one.
-        on: On,
-        /// How many from that on.
-        times: u64,
-        /// By how much, in microseconds.
-        us: u64,
-    },
-    /// A command fails.
-    Error {
-        /// Which one.
-        on: On,
-        /// Whether it is carried out all the same.
-        applied: bool,
-    },
-    /// A write stops after so many blocks and fails.
-    Partial {
-        /// Which one.
-        on: On,
-        /// The blocks that are written.
-        blocks: u32,
-    },
-    /// A write is acknowledged and never happens: zeros are in its place.
-    Lost {
-        /// Which one.
-        on: On,
-    },
-    /// A write goes elsewhere on the drive.
-    Misdirected {
-        /// Which one.
-        on: On,
-        /// The zone it hits.
-        zone: u32,
-        /// The block of the zone.
-        offset: u32,
-    },
-    /// A write stores damaged blocks.
-    Garbled {
-        /// Which one.
-        on: On,
-        /// Chooses the bytes.
-        seed: u64,
-        /// What of the blocks.
-        part: Part,
-    },
-}
-
-/// The command that a fault waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct On {
-    /// Its kind.
-    pub command: Command,
-    /// Commands of that kind to let pass first.
-    pub after: u64,
-}
-
-/// Kinds of commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Command {
-    /// A read.
-    Read,
-    /// A write at the write pointer.
-    Write,
-    /// A zone append.
-    Append,
-    /// A flush.
-    Flush,
-    /// A zone reset.
-    Reset,
-    /// Any command.
-    Any,
-}
-
-/// A part of a stored block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// The 4,096 bytes.
-    Data,
-    /// The metadata beside them.
-    Oob,
-    /// Both.
-    Both,
-}
-
 impl Scenario {
     /// How much there is in it, for telling whether cutting it down got anywhere.
     #[must_use]
     pub fn size(&self) -> usize {
         let life = |life: &Life| {
             let actions: usize = life.actors.iter().map(|actor| 1 + actor.len()).sum();
-            1 + actions + life.meanwhile.len() + life.missing.len() + life.refused.len()
+            let happens = life.meanwhile.len() + life.timed.len();
+            1 + actions + happens + life.missing.len() + life.refused.len()
         };
-        self.lives.iter().map(life).sum::<usize>() + self.interrupted_formats.len()
+        let formats = self.interrupted_formats.len() + self.broken_formats.len();
+        self.lives.iter().map(life).sum::<usize>() + formats
     }
 }

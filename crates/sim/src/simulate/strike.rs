@@ -1,0 +1,221 @@
+//! What happens to drives, as far as the contract covers it.
+
+use zoneweave_emulator::{
+    BlockPart, CommandKind, Damage, FaultAction, FaultClass, RamDrive, SeededFaults, Selector,
+};
+use zoneweave_runtime::{Nanos, Random};
+use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneState};
+
+use super::bay::{Bay, index};
+use super::scenario::{Class, Command, Fault, On, Part};
+use super::world::World;
+
+/// How many times as long a drive takes that becomes slow now and then.
+const SLOWEST_TIMES: u64 = 1000;
+
+/// Something happens to the drive in a slot, if the contract covers it.
+pub(super) fn strike(world: &World, slot: usize, fault: Fault) {
+    let mut bay = world.bay.borrow_mut();
+    let harmless = is_harmless(fault);
+    if slot >= world.shape.columns() || !(harmless || bay.may_impair(slot)) {
+        return;
+    }
+    if !harmless {
+        bay.suspect(slot);
+    }
+    if damages(fault) {
+        bay.damage(slot);
+    }
+    match fault {
+        Fault::Sluggish { times } => world.slow_down(u64::from(times)),
+        Fault::Often { class: Class::Slow, .. } => world.slow_down(SLOWEST_TIMES),
+        _ => {}
+    }
+    world.count(|tally| tally.faults += 1);
+    apply(&mut bay, slot, fault);
+}
+
+/// Pulls the drive in a slot out, if the contract covers it, or if it is to be `too_many`.
+pub(super) fn pull(world: &World, slot: usize, too_many: bool, forgetting: bool) {
+    let mut bay = world.bay.borrow_mut();
+    if slot >= world.shape.columns() {
+        return;
+    }
+    let covered = bay.may_impair(slot);
+    if !covered {
+        // What was damaged before would be lost with it for good.
+        if !too_many || !bay.undamaged() || bay.is_degraded() {
+            return;
+        }
+        world.broken.set(true);
+    }
+    bay.pull(slot, forgetting && covered);
+    world.count(|tally| tally.faults += 1);
+}
+
+/// Whether the drive only takes its time.
+fn is_harmless(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Slow { .. } | Fault::Sluggish { .. } | Fault::Often { class: Class::Slow, .. }
+    )
+}
+
+/// Whether what is on the drive, or will be, is not what was written. A flush that does nothing
+/// counts, for the power may fail.
+fn damages(fault: Fault) -> bool {
+    match fault {
+        Fault::Slow { .. } | Fault::Sluggish { .. } => false,
+        Fault::Error { .. } | Fault::Partial { .. } => false,
+        Fault::ZoneWorn { offline, .. } | Fault::ZoneFails { offline, .. } => offline,
+        Fault::Often { class, .. } => !matches!(class, Class::Slow | Class::Errored),
+        Fault::Rot { .. }
+        | Fault::Unreadable { .. }
+        | Fault::Copied { .. }
+        | Fault::Lost { .. }
+        | Fault::Misdirected { .. }
+        | Fault::Garbled { .. }
+        | Fault::FlushIgnored { .. }
+        | Fault::Misreported { .. }
+        | Fault::Repeated { .. }
+        | Fault::Doubled { .. } => true,
+    }
+}
+
+fn apply(bay: &mut Bay, slot: usize, fault: Fault) {
+    let ram = &bay.drives[slot].ram;
+    let plan = |on: On, action| ram.inject(selector(on), action);
+    match fault {
+        Fault::Rot { seed, part, bit } => {
+            let Some(at) = written(ram, &mut Random::new(seed)) else { return };
+            let part = block_part(part);
+            ram.corrupt(
+                at,
+                match bit {
+                    true => Damage::BitFlip { part, seed },
+                    false => Damage::Garbage { part, seed },
+                },
+            );
+        }
+        Fault::Unreadable { seed } => {
+            if let Some(at) = written(ram, &mut Random::new(seed)) {
+                ram.set_unreadable(at, BlockCount(1));
+            }
+        }
+        Fault::Copied { seed } => {
+            let mut random = Random::new(seed);
+            if let (Some(from), Some(to)) = (written(ram, &mut random), written(ram, &mut random)) {
+                ram.overwrite(to, &ram.peek(from, BlockCount(1)));
+            }
+        }
+        Fault::Slow { on, times, us } => {
+            ram.inject(selector(on).times(times), FaultAction::Slow(Nanos::from_micros(us)));
+        }
+        Fault::Error { on, applied: true } => plan(on, FaultAction::FailApplied(status(on))),
+        Fault::Error { on, applied: false } => plan(on, FaultAction::Fail(status(on))),
+        Fault::Partial { on, blocks } => plan(on, FaultAction::Partial(BlockCount(blocks))),
+        Fault::Lost { on } => plan(on, FaultAction::Lost),
+        Fault::Misdirected { on, zone, offset } => {
+            let zone = ZoneId(zone % ram.geometry().zones);
+            plan(on, FaultAction::Misdirect(ZoneAddress::new(zone, offset)));
+        }
+        Fault::Garbled { on, seed, part } => {
+            plan(on, FaultAction::Garble(Damage::Garbage { part: block_part(part), seed }));
+        }
+        Fault::ZoneWorn { seed, offline } => wear(ram, &mut Random::new(seed), offline),
+        Fault::ZoneFails { on, offline: true } => plan(on, FaultAction::Offline),
+        Fault::ZoneFails { on, offline: false } => plan(on, FaultAction::ReadOnly),
+        Fault::Sluggish { times } => ram.set_slowness(times),
+        Fault::Often { class, per_million, seed } => happen_often(ram, class, per_million, seed),
+        Fault::FlushIgnored { after, times } => {
+            let flushes = Selector::next(CommandKind::Flush).after(after).times(times);
+            ram.inject(flushes, FaultAction::Ineffective);
+        }
+        Fault::Misreported { after, zone, offset } => {
+            let zone = ZoneId(zone % ram.geometry().zones);
+            let lie = FaultAction::Misreport(ZoneAddress::new(zone, offset));
+            ram.inject(Selector::next(CommandKind::Report).after(after), lie);
+        }
+        Fault::Repeated { after } => {
+            ram.inject(Selector::next(CommandKind::Append).after(after), FaultAction::RepeatOffset);
+        }
+        Fault::Doubled { after } => {
+            ram.inject(Selector::next(CommandKind::Append).after(after), FaultAction::AppendTwice);
+        }
+    }
+}
+
+/// A zone fails, every other time one that holds something.
+fn wear(ram: &RamDrive, random: &mut Random, offline: bool) {
+    let held = if random.per_mille(500) { written(ram, random) } else { None };
+    let any = u32::try_from(random.below(ram.geometry().zones.into())).expect("32 bits");
+    let zone = held.map_or(ZoneId(any), |at| at.zone);
+    match offline {
+        true => ram.set_offline(zone),
+        false => ram.set_read_only(zone),
+    }
+}
+
+/// Adds a class to the faults that happen again and again.
+fn happen_often(ram: &RamDrive, class: Class, per_million: u32, seed: u64) {
+    let class = match class {
+        Class::Errored => FaultClass::Errored,
+        Class::Lost => FaultClass::Lost,
+        Class::Misdirected => FaultClass::Misdirected,
+        Class::Rotted => FaultClass::Rotted,
+        Class::Unreadable => FaultClass::Unreadable,
+        Class::Slow => FaultClass::Slow,
+        Class::DuplicateAppend => FaultClass::DuplicateAppend,
+        Class::LyingWritePointer => FaultClass::LyingWritePointer,
+        Class::IneffectiveFlush => FaultClass::IneffectiveFlush,
+    };
+    ram.faults(|plan| {
+        let before = plan.seeded_mut().map(|seeded| seeded.profile().clone());
+        let profile = before.unwrap_or_default().with(class, per_million);
+        plan.set_seeded(Some(SeededFaults::new(profile, seed, ram.geometry())));
+    });
+}
+
+fn status(on: On) -> Status {
+    match on.command {
+        Command::Read => Status::UnrecoveredRead,
+        _ => Status::WriteFault,
+    }
+}
+
+fn selector(on: On) -> Selector {
+    let selector = match on.command {
+        Command::Read => Selector::next(CommandKind::Read),
+        Command::Write => Selector::next(CommandKind::Write),
+        Command::Append => Selector::next(CommandKind::Append),
+        Command::Flush => Selector::next(CommandKind::Flush),
+        Command::Reset => Selector::next(CommandKind::Manage(ZoneAction::Reset)),
+        Command::Finish => Selector::next(CommandKind::Manage(ZoneAction::Finish)),
+        Command::Report => Selector::next(CommandKind::Report),
+        Command::Any => Selector::default(),
+    };
+    selector.after(on.after)
+}
+
+fn block_part(part: Part) -> BlockPart {
+    match part {
+        Part::Data => BlockPart::Data,
+        Part::Oob => BlockPart::Oob,
+        Part::Both => BlockPart::Both,
+    }
+}
+
+/// A written block of a drive.
+fn written(ram: &RamDrive, random: &mut Random) -> Option<ZoneAddress> {
+    let infos = (0..ram.geometry().zones).map(|zone| ram.zone(ZoneId(zone)));
+    let holds = |state| !matches!(state, ZoneState::Empty | ZoneState::Offline);
+    let zones: Vec<_> =
+        infos.filter(|info| holds(info.state) && info.write_pointer.0 > 0).collect();
+    if zones.is_empty() {
+        return None;
+    }
+    let info = zones[index(random, zones.len())];
+    let stored = info.write_pointer.0.min(ram.geometry().zone_capacity.0);
+    let offset = u32::try_from(random.below(stored.into())).expect("an offset in a zone");
+    Some(ZoneAddress::new(info.zone, offset))
+}
