@@ -211,7 +211,8 @@ async fn assemble(
         }
         columns[zone.slot] = Some(zone.column);
     }
-    let segment = Segment { header, columns, seal: membership.seals.get(&id).cloned() };
+    let segment =
+        Segment { header, columns, seal: membership.seals.get(&id).map(|(_, seal)| seal.clone()) };
     segment.note_missing(membership, id, findings);
     segment
 }

@@ -44,7 +44,8 @@ pub(crate) struct Membership {
     pub(crate) epoch: Epoch,
     /// By slot.
     pub(crate) members: Vec<Option<Member>>,
-    pub(crate) seals: BTreeMap<u64, Seal>,
+    /// The newest seal of each segment, with the sequence of its record.
+    pub(crate) seals: BTreeMap<u64, (u64, Seal)>,
     pub(crate) dead: BTreeSet<u64>,
     pub(crate) sequence_ceiling: u64,
     pub(crate) segment_ceiling: u64,
@@ -255,9 +256,15 @@ impl Membership {
                 Payload::State | Payload::SnapshotEnd => {}
                 Payload::Dead(segments) => self.dead.extend(segments),
                 Payload::Seal(seal) => {
-                    let known = self.seals.entry(seal.segment).or_insert_with(|| seal.clone());
-                    if known != seal {
+                    let found = (record.sequence, seal.clone());
+                    let known = self.seals.entry(seal.segment).or_insert_with(|| found.clone());
+                    // Only one that left everything out may be followed by another.
+                    let older = if known.0 < found.0 { &known.1 } else { seal };
+                    if known.1 != *seal && !older.is_empty() {
                         findings.add(*location, Problem::SealsDiffer { sealed: seal.segment });
+                    }
+                    if known.0 < found.0 {
+                        *known = found;
                     }
                 }
             }

@@ -75,6 +75,13 @@ pub(crate) struct Record {
     pub(crate) payload: Payload,
 }
 
+impl Seal {
+    /// Whether it leaves everything out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0 && self.valid.is_empty()
+    }
+}
+
 impl Record {
     /// The record in a block, if block and metadata verify.
     pub(crate) fn parse(block: &[u8], oob: &[u8]) -> Option<Self> {

@@ -172,6 +172,10 @@ marks! {
     WeakBlockSuperseded = "recovery.weak_block_superseded",
     /// Recovery: a block of a weak stripe cannot be read any more.
     WeakBlockGone = "recovery.weak_block_gone",
+    /// Recovery: what was written again comes to count.
+    RescueSealed = "recovery.rescue_sealed",
+    /// Recovery: a write fails, and recovery begins anew.
+    RecoveryBegunAnew = "recovery.begun_anew",
     /// Recovery: a leftover is gone before its seal is written.
     SealNotNeeded = "recovery.seal_not_needed",
     /// Recovery: of two copies with the same sequence the later one seen is preferred.

@@ -46,8 +46,6 @@ pub(super) struct Core {
     pub rebuild_progress: Cell<Option<Progress>>,
     /// How far a scrub is, while one runs.
     pub scrub_progress: Cell<Option<Progress>>,
-    /// Whether the relocation tasks run.
-    pub relocating: Cell<bool>,
     /// Whether new writes are refused, because the volume is being closed.
     pub(super) refusing: Cell<bool>,
     /// Whether the background tasks shall end.
@@ -70,7 +68,6 @@ impl Core {
             admin: Semaphore::new(1),
             rebuild_progress: Cell::new(None),
             scrub_progress: Cell::new(None),
-            relocating: Cell::new(false),
             refusing: Cell::new(false),
             closing: Cell::new(false),
         })

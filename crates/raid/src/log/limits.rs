@@ -7,7 +7,8 @@
 //!   moving it costs.
 //! * User writes take a new segment only if, with an open relocation segment counted in,
 //!   [`RESERVE_SEGMENTS`] stay free. A crash may cost one of them, to hold what recovery writes
-//!   again of stripes that were under way. The other one serves to move blocks; if that is
+//!   again of stripes that were under way: one, however often recovery is cut short, because what it
+//!   writes counts only when it has come to its end. The other one serves to move blocks; if that is
 //!   interrupted by a crash, what was moved still is where it came from, and the segment is free
 //!   again.
 

@@ -52,13 +52,22 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
         all_written &= result.is_ok();
         core.note_write(column, result);
     }
-    let mut state = core.state.borrow_mut();
-    if !all_written {
+    if all_written {
+        seal_unfilled(core, slot).await;
+    } else {
         mark(Mark::HeaderNotWritten);
-        state.abandon(slot);
+        core.state.borrow_mut().abandon(slot);
     }
-    drop(state);
     core.changed.open();
+}
+
+/// While recovery goes on, makes durable that nothing in the segment counts.
+async fn seal_unfilled(core: &Rc<Core>, slot: SegmentSlot) {
+    let seal = core.state.borrow_mut().seal_unfilled(slot);
+    if let Some(seal) = seal {
+        // If it cannot be recorded writes stop, and nothing is written to the segment.
+        let _stopped = core.superblock.commit(core, RecordBody::Seal(seal)).await;
+    }
 }
 
 /// Keeps the ceilings on media well above what is given out. Nothing above a ceiling is given out

@@ -65,6 +65,8 @@ pub(super) struct Segment {
     pub in_flight: u32,
     /// Somebody (collection, rebuild, scrub) works on it; others keep away.
     pub busy: bool,
+    /// The next start would need it, if this one were cut short: it is neither moved nor freed.
+    pub kept: bool,
     /// Damage was found: it is moved out as soon as possible.
     pub damaged: bool,
     /// Its zones are open or closed, not full: they count against the drives' active limit.
@@ -105,6 +107,7 @@ impl Segment {
             readers: 0,
             in_flight: 0,
             busy: false,
+            kept: false,
             damaged: false,
             holds_active_zones: phase != Phase::Sealed,
             cursor: (phase == Phase::Open)

@@ -97,8 +97,35 @@ pub(super) struct State {
     pub fua_always: bool,
     /// Whether some member may lose completed writes at power loss.
     pub volatile: bool,
+    /// While recovery goes on: what it may not be believed, should it be cut short.
+    pub recovering: Option<Recovering>,
     /// What happened so far.
     pub counters: Counters,
+}
+
+/// A recovery of which nothing is published yet.
+#[derive(Debug)]
+pub(super) struct Recovering {
+    /// The segments it fills, by number: on media they are sealed with nothing in them.
+    filled: BTreeSet<u64>,
+    may_begin_anew: bool,
+}
+
+impl Recovering {
+    /// Why writes stop where recovery begins anew.
+    pub(super) const AGAIN: &str = "a write failed while the array was being recovered";
+
+    /// A recovery; whether a failed write may make it begin anew.
+    #[must_use]
+    pub(super) fn new(may_begin_anew: bool) -> Self {
+        Self { filled: BTreeSet::new(), may_begin_anew }
+    }
+
+    /// Whether it fills this segment.
+    #[must_use]
+    pub(super) fn filled(&self, segment: u64) -> bool {
+        self.filled.contains(&segment)
+    }
 }
 
 /// Blocks of the volume that point elsewhere since they were moved.
@@ -315,20 +342,45 @@ impl State {
 
     /// Stops filling a segment: what it holds is moved out.
     pub(super) fn abandon(&mut self, slot: SegmentSlot) {
+        if self.segments[slot].phase != Phase::Open {
+            return;
+        }
+        mark(Mark::SegmentGivenUp);
+        self.close(slot);
+        self.counters.segments_abandoned += 1;
+        self.take_back(slot);
+        let segment = &self.segments[slot];
+        let filled = |recovering: &&Recovering| recovering.filled(segment.id);
+        let recovering = self.recovering.as_ref().filter(filled);
+        if segment.valid > 0 && recovering.is_some_and(|recovering| recovering.may_begin_anew) {
+            // What was written again would take two segments: it is written again once more.
+            self.stopped = Some(Recovering::AGAIN);
+        }
+    }
+
+    /// Takes no more stripes into a segment, unless it is complete.
+    pub(super) fn close(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         if segment.phase != Phase::Open {
             return;
         }
-        mark(Mark::SegmentGivenUp);
         segment.phase = Phase::Leftover;
         segment.cursor = None;
         let kind = segment.stream;
-        let stream = self.stream(kind);
-        if stream.open == Some(slot) {
-            stream.open = None;
+        if self.stream(kind).open == Some(slot) {
+            self.stream(kind).open = None;
         }
-        self.counters.segments_abandoned += 1;
-        self.take_back(slot);
+    }
+
+    /// Seals a segment that recovery is about to fill with nothing in it: only when everything is
+    /// decided it comes to count. Returns the seal, to be made durable.
+    pub(super) fn seal_unfilled(&mut self, slot: SegmentSlot) -> Option<SealRecord> {
+        let segment = &self.segments[slot];
+        let (id, generation) = (segment.id, segment.generation);
+        self.recovering.as_mut()?.filled.insert(id);
+        let seal = SealRecord { segment: id, generation, rows: 0, valid: Vec::new() };
+        self.seals.insert(id, seal.clone());
+        Some(seal)
     }
 
     /// Points blocks that were moved into a segment given up to where they came from, which holds
@@ -477,7 +529,7 @@ impl State {
     pub(super) fn empty_segment(&self) -> Option<SegmentSlot> {
         let empty = |segment: &Segment| {
             segment.valid == 0
-                && !segment.busy
+                && !(segment.busy || segment.kept)
                 && segment.in_flight == 0
                 && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
         };
@@ -488,7 +540,7 @@ impl State {
     #[must_use]
     pub(super) fn victim(&self, low_on_space: bool) -> Option<SegmentSlot> {
         let candidates = self.segments.iter().filter(|(_, segment)| {
-            !segment.busy
+            !(segment.busy || segment.kept)
                 && segment.in_flight == 0
                 && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
         });

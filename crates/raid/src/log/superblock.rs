@@ -97,6 +97,11 @@ impl SuperblockLog {
         core.changed.open();
     }
 
+    /// Waits until no commit is under way.
+    pub(super) async fn commits_ended(&self) {
+        drop(self.lock.acquire().await);
+    }
+
     async fn commit_locked(
         &self,
         core: &Rc<Core>,

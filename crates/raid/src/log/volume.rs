@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use thiserror::Error;
+use zoneweave_runtime::JoinHandle;
 use zoneweave_zoned::{
     BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState, Lba, Status,
     ZonedDevice,
@@ -51,23 +52,22 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume around a recovered engine; starts its background tasks.
+    /// A volume around a recovered engine, which moves blocks already; serves users.
     #[must_use]
     pub(super) fn start(core: Rc<Core>) -> Self {
-        Self::start_relocation(&core);
         let user = write::run(core.clone(), StreamKind::User);
         core.handle.spawn("user writer", user);
         Self { core }
     }
 
     /// Starts what moves blocks, which recovery needs before users are served.
-    pub(super) fn start_relocation(core: &Rc<Core>) {
-        if !core.relocating.replace(true) {
-            let writer = write::run(core.clone(), StreamKind::Relocation);
-            core.handle.spawn("relocation writer", writer);
-            core.handle.spawn("collector", collect::run(core.clone()));
-            core.handle.spawn("sweeper", collect::sweep(core.clone()));
-        }
+    pub(super) fn start_relocation(core: &Rc<Core>) -> Vec<JoinHandle<()>> {
+        let writer = write::run(core.clone(), StreamKind::Relocation);
+        vec![
+            core.handle.spawn("relocation writer", writer),
+            core.handle.spawn("collector", collect::run(core.clone())),
+            core.handle.spawn("sweeper", collect::sweep(core.clone())),
+        ]
     }
 
     /// What the volume tells about itself.

@@ -529,6 +529,7 @@ fn finish(
         ceilings_to_record: (sequence_ceiling, segment_ceiling),
         fua_always: writethrough && volatile,
         volatile,
+        recovering: None,
         counters: Counters::default(),
         geometry,
         config,
@@ -548,6 +549,9 @@ type Decisions = (BTreeMap<u64, SealRecord>, BTreeSet<u64>);
 fn decisions<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Decisions {
     let mut seals: BTreeMap<u64, SealRecord> = BTreeMap::new();
     let mut dead = BTreeSet::new();
+    // What recovery fills is sealed with nothing in it first: the newest seal counts.
+    let mut records: Vec<_> = records.collect();
+    records.sort_by_key(|record| record.record_sequence);
     for record in records {
         match &record.body {
             RecordBody::Seal(seal) => {

@@ -17,7 +17,9 @@
 pub mod assemble;
 mod leftover;
 mod membership;
+mod publish;
 mod replay;
+mod rescue;
 mod segments;
 
 use std::rc::Rc;
@@ -26,14 +28,11 @@ use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::core::Core;
-use crate::log::format::{ContentKind, RecordBody, SealRecord, TrimExtent};
-use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
-use crate::log::read::{FoundBlock, Pin, read_places};
+use crate::log::state::Recovering;
 use crate::log::volume::Volume;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::marks::{Mark, mark};
 use assemble::Assembly;
-use replay::Candidate;
+use publish::publish;
 
 pub use assemble::{DriveRole, DriveVerdict, OpenError, Survey, survey};
 pub(in crate::log) use segments::read_header;
@@ -72,6 +71,9 @@ pub struct OpenReport {
     pub discarded_stripes: u64,
 }
 
+/// How often a recovery that a failed write interrupts begins anew.
+const RECOVERIES: u32 = 4;
+
 /// Starts an array from the drives offered.
 ///
 /// # Errors
@@ -81,8 +83,24 @@ pub async fn open(
     drives: Vec<OfferedDrive>,
     options: OpenOptions,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    let Assembly { state, superblock, verdicts, forced } =
+    for _ in 1..RECOVERIES {
+        match recover(handle, drives.clone(), options, true).await {
+            Err(OpenError::Stopped(Recovering::AGAIN)) => mark(Mark::RecoveryBegunAnew),
+            ended => return ended,
+        }
+    }
+    recover(handle, drives, options, false).await
+}
+
+async fn recover(
+    handle: &Handle,
+    drives: Vec<OfferedDrive>,
+    options: OpenOptions,
+    may_begin_anew: bool,
+) -> Result<(Volume, OpenReport), OpenError> {
+    let Assembly { mut state, superblock, verdicts, forced } =
         assemble::assemble(drives, options).await?;
+    state.recovering = Some(Recovering::new(may_begin_anew));
     let core = Core::new(handle.clone(), state, superblock);
     let mut report = OpenReport { drives: verdicts, ..OpenReport::default() };
     let found = segments::find(&core).await?;
@@ -97,148 +115,11 @@ pub async fn open(
             report.rescued_stripes += judged.weak_stripes;
             report.discarded_stripes += judged.discarded_stripes;
             seals.extend(judged.new_seal);
+            core.state.borrow_mut().segments[segment.slot].kept |= !judged.weak.is_empty();
             weak.extend(judged.weak);
         }
     }
     let candidates = replay::build_index(&core, weak).await;
     publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
     Ok((Volume::start(core), report))
-}
-
-/// Makes what recovery decided durable.
-async fn publish(
-    core: &Rc<Core>,
-    candidates: Vec<Candidate>,
-    seals: Vec<SealRecord>,
-    forced: Option<u64>,
-) -> Result<(), &'static str> {
-    {
-        let mut state = core.state.borrow_mut();
-        if let Some(lineage) = forced {
-            state.epoch.lineage = lineage;
-            state.membership_dirty = true;
-        }
-        for candidate in &candidates {
-            state.segments[candidate.place.slot].busy = true;
-        }
-    }
-    core.superblock.commit_snapshot(core).await?;
-    {
-        let mut state = core.state.borrow_mut();
-        (state.sequence_ceiling, state.segment_ceiling) = state.ceilings_to_record;
-    }
-    segments::reset_dead(core).await?;
-    Volume::start_relocation(core);
-    rescue(core, &candidates).await?;
-    if !mutant(Mutant::DecisionBeforeFlush) {
-        core.flush_members().await?;
-    }
-    for seal in seals {
-        if mutant(Mutant::DecisionNotRecorded) {
-            continue;
-        }
-        {
-            let mut state = core.state.borrow_mut();
-            // It may be gone already: then there is nothing left to decide on.
-            let there = state.segments.iter().any(|(_, segment)| segment.id == seal.segment);
-            if !there {
-                mark(Mark::SealNotNeeded);
-                continue;
-            }
-            state.seals.insert(seal.segment, seal.clone());
-        }
-        if mutant(Mutant::DecisionRecordedLate) {
-            record_late(core, seal);
-            continue;
-        }
-        core.superblock.commit(core, RecordBody::Seal(seal)).await?;
-    }
-    let mut state = core.state.borrow_mut();
-    for candidate in &candidates {
-        if let Some(segment) = state.segments.get_mut(candidate.place.slot) {
-            segment.busy = false;
-        }
-    }
-    state.counters = crate::log::status::Counters::default();
-    drop(state);
-    core.changed.open();
-    Ok(())
-}
-
-/// For [`Mutant::DecisionRecordedLate`].
-fn record_late(core: &Rc<Core>, seal: SealRecord) {
-    let inner = core.clone();
-    let commit = async move { inner.superblock.commit(&inner, RecordBody::Seal(seal)).await };
-    core.handle.spawn("late seal", commit);
-}
-
-/// Blocks written again at a time.
-const RESCUED_BLOCKS: usize = 512;
-
-/// Writes the newest blocks of stripes that are readable but incomplete to new stripes, oldest
-/// first, so that newer ones overrule them. Many at a time, so that stripes are full: what filled
-/// one segment must not take two, for there is one in reserve.
-async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'static str> {
-    let data = |candidate: &Candidate| candidate.hides.is_empty();
-    for run in candidates.chunk_by(|one, next| data(one) && data(next)) {
-        for batch in run.chunks(RESCUED_BLOCKS) {
-            let pin = |candidate: &Candidate| Pin::new(core, candidate.place.slot);
-            let _pins: Vec<_> = batch.iter().map(pin).collect();
-            if batch.iter().all(data) {
-                rescue_data(core, batch).await?;
-            }
-            for extent in batch.iter().flat_map(|candidate| &candidate.hides) {
-                rescue_trim(core, *extent).await?;
-            }
-        }
-    }
-    Ok(())
-}
-
-async fn rescue_trim(core: &Rc<Core>, extent: TrimExtent) -> Result<(), &'static str> {
-    mark(Mark::WeakTrimRewritten);
-    let (ticket, done) = Ticket::new(1);
-    let trim = PendingTrim { extent, origin: Origin::User, ticket };
-    core.state.borrow_mut().relocation.push_trim(trim);
-    core.changed.open();
-    wait(done).await
-}
-
-async fn rescue_data(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'static str> {
-    let places: Vec<_> = candidates.iter().map(|candidate| candidate.place).collect();
-    let found = read_places(core, &places).await;
-    // What cannot be read was never promised: acknowledged stripes lose at most m chunks.
-    mark_if(Mark::WeakBlockGone, || found.iter().any(Option::is_none));
-    let holds =
-        |block: &FoundBlock| matches!(block.identity.kind, ContentKind::Data | ContentKind::Lost);
-    let blocks: Vec<_> = found.into_iter().flatten().filter(holds).collect();
-    if blocks.is_empty() {
-        return Ok(());
-    }
-    mark(Mark::WeakBlockRewritten);
-    let (ticket, done) = Ticket::new(blocks.len() as u64);
-    {
-        let mut state = core.state.borrow_mut();
-        for FoundBlock { data, identity } in blocks {
-            state.inflight.begin_write(identity.lba.0..identity.lba.0 + 1);
-            state.relocation.queue.push_back(PendingBlock::Data(PendingData {
-                lba: identity.lba,
-                sequence: identity.sequence,
-                kind: identity.kind,
-                data,
-                data_checksum: identity.data_checksum,
-                origin: Origin::User,
-                ticket: ticket.clone(),
-            }));
-        }
-    }
-    core.changed.open();
-    wait(done).await
-}
-
-async fn wait(done: crate::log::queue::TicketReceiver) -> Result<(), &'static str> {
-    match done.await {
-        Some(Ok(())) => Ok(()),
-        _ => Err("writes stopped while the array was being recovered"),
-    }
 }

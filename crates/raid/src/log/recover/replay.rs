@@ -35,7 +35,8 @@ pub(super) struct Candidate {
 /// Orders copies with the same sequence.
 type Rank = (bool, i128);
 
-/// Builds the index and the valid counts; returns what weak stripes have to add, oldest first.
+/// Builds the index and the valid counts; returns what weak stripes have to add: of each block of the
+/// volume one version at most, so that they can be written in any order.
 pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Candidate> {
     let blocks = core.state.borrow().config.volume_blocks;
     let slots: Vec<_> = core.state.borrow().segments.iter().map(|(slot, _)| slot).collect();
@@ -49,7 +50,7 @@ pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Ca
         for slot in &slots {
             replay_segment(core, *slot, &mut partition).await;
         }
-        for (at, block) in weak.iter().enumerate() {
+        for (at, block) in weak.iter().enumerate().rev() {
             match &weak_tombstones[at] {
                 Some(extents) => hides[at].extend(partition.add_weak_trims(extents)),
                 None => wanted[at] |= partition.add_weak(&block.entry),
@@ -205,11 +206,13 @@ impl Partition {
         for extent in extents {
             for lba in self.within(extent) {
                 let known = &mut self.sequences[Lba(lba - self.start).index()];
-                // Where nothing was ever written there is nothing to hide.
-                if *known == 0 || extent.sequence <= *known {
+                if extent.sequence <= *known {
                     continue;
                 }
-                *known = extent.sequence;
+                // Where nothing was ever written there is nothing to hide.
+                if std::mem::replace(known, extent.sequence) == 0 {
+                    continue;
+                }
                 match hides.last_mut() {
                     Some(last)
                         if last.lba.0 + last.blocks == lba && last.sequence == extent.sequence =>

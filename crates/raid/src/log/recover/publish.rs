@@ -1,0 +1,169 @@
+//! Making what recovery decided durable, before anything is served.
+//!
+//! Until the decision on a leftover is on media, the next start may take another one, from the
+//! same chunks. So nothing that it would need may go meanwhile, and what is written again has to be
+//! written again by the next start: the segments it goes to are sealed with nothing in them before
+//! they are filled. So a recovery that is cut short costs no segment, however often it happens;
+//! nor does a write that fails, after which recovery begins anew.
+
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+use zoneweave_runtime::JoinHandle;
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{IndexEntry, RecordBody, SealRecord};
+use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
+use crate::log::index::SegmentSlot;
+use crate::log::recover::replay::Candidate;
+use crate::log::recover::rescue::rescue;
+use crate::log::recover::segments;
+use crate::log::segment::Segment;
+use crate::log::state::State;
+use crate::log::volume::Volume;
+use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
+
+/// Makes what recovery decided durable.
+///
+/// # Errors
+/// If writes stop, or recovery has to begin anew.
+pub(super) async fn publish(
+    core: &Rc<Core>,
+    candidates: Vec<Candidate>,
+    seals: Vec<SealRecord>,
+    forced: Option<u64>,
+) -> Result<(), &'static str> {
+    {
+        let mut state = core.state.borrow_mut();
+        if let Some(lineage) = forced {
+            state.epoch.lineage = lineage;
+            state.membership_dirty = true;
+        }
+        for (_, segment) in state.segments.iter_mut() {
+            segment.kept |= segment.valid > 0;
+        }
+    }
+    core.superblock.commit_snapshot(core).await?;
+    {
+        let mut state = core.state.borrow_mut();
+        (state.sequence_ceiling, state.segment_ceiling) = state.ceilings_to_record;
+    }
+    segments::reset_dead(core).await?;
+    let tasks = Volume::start_relocation(core);
+    let published = decide(core, &candidates, seals).await;
+    if published.is_err() {
+        stop(core, tasks).await;
+        return published;
+    }
+    let mut state = core.state.borrow_mut();
+    state.recovering = None;
+    for (_, segment) in state.segments.iter_mut() {
+        segment.kept = false;
+    }
+    state.counters = crate::log::status::Counters::default();
+    drop(state);
+    core.changed.open();
+    Ok(())
+}
+
+/// Ends what was started, so that recovery can begin anew.
+async fn stop(core: &Rc<Core>, tasks: Vec<JoinHandle<()>>) {
+    core.closing.set(true);
+    core.changed.open();
+    join_all(tasks).await;
+    core.superblock.commits_ended().await;
+}
+
+async fn decide(
+    core: &Rc<Core>,
+    candidates: &[Candidate],
+    seals: Vec<SealRecord>,
+) -> Result<(), &'static str> {
+    rescue(core, candidates).await?;
+    if !mutant(Mutant::DecisionBeforeFlush) {
+        core.flush_members().await?;
+    }
+    // What was written again counts before what it replaces is left out.
+    for seal in close_filled(core).await {
+        core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
+        core.superblock.commit(core, RecordBody::Seal(seal)).await?;
+    }
+    for seal in seals {
+        if mutant(Mutant::DecisionNotRecorded) {
+            continue;
+        }
+        {
+            let mut state = core.state.borrow_mut();
+            // It may be gone already: then there is nothing left to decide on.
+            let there = state.segments.iter().any(|(_, segment)| segment.id == seal.segment);
+            if !there {
+                mark(Mark::SealNotNeeded);
+                continue;
+            }
+            state.seals.insert(seal.segment, seal.clone());
+        }
+        if mutant(Mutant::DecisionRecordedLate) {
+            record_late(core, seal);
+            continue;
+        }
+        core.superblock.commit(core, RecordBody::Seal(seal)).await?;
+    }
+    Ok(())
+}
+
+/// Closes the segments that recovery has filled; returns the seals that let what is in them count.
+async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
+    while filled(&core.state.borrow()).any(|(_, segment)| segment.in_flight > 0) {
+        core.changed.wait().await;
+    }
+    let mut state = core.state.borrow_mut();
+    let mut seals = Vec::new();
+    let slots: Vec<_> = filled(&state).map(|(slot, _)| slot).collect();
+    for slot in slots {
+        state.close(slot);
+        if state.segments[slot].valid > 0 {
+            mark(Mark::RescueSealed);
+            // Where it were moved to, nothing would count: that is sealed already.
+            state.segments[slot].kept = true;
+            seals.push(seal_of_filled(&state.geometry, &state.segments[slot]));
+        }
+    }
+    seals
+}
+
+fn filled(state: &State) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
+    let ours = |segment: &Segment| {
+        state.recovering.as_ref().is_some_and(|recovering| recovering.filled(segment.id))
+    };
+    state.segments.iter().filter(move |(_, segment)| ours(segment))
+}
+
+/// The seal of a segment of which everything that took effect counts.
+fn seal_of_filled(geometry: &SegmentGeometry, segment: &Segment) -> SealRecord {
+    let recorded = segment.entries.iter().map(Vec::len).max().unwrap_or(0);
+    let recorded = u32::try_from(recorded).expect("a span's blocks");
+    let (end, _) = geometry.row_of(ChunkBlock(segment.first_unindexed.0 + recorded));
+    let last = end.0.checked_sub(1).map_or(0..0, |row| geometry.group_of(Row(row)));
+    // What an index run covers is whole.
+    let mut valid = vec![recorded == 0; last.len()];
+    for (column, entries) in segment.entries.iter().enumerate() {
+        let blocks = (segment.first_unindexed.0..).zip(entries);
+        for (block, _) in blocks.filter(|(_, entry)| **entry != IndexEntry::EMPTY) {
+            let (row, _) = geometry.row_of(ChunkBlock(block));
+            let stripe = segment.stripe_of(geometry, Column::of(column), row);
+            if last.contains(&stripe) {
+                valid[(stripe - last.start) as usize] = true;
+            }
+        }
+    }
+    SealRecord { segment: segment.id, generation: segment.generation, rows: last.start, valid }
+}
+
+/// For [`Mutant::DecisionRecordedLate`].
+fn record_late(core: &Rc<Core>, seal: SealRecord) {
+    let inner = core.clone();
+    let commit = async move { inner.superblock.commit(&inner, RecordBody::Seal(seal)).await };
+    core.handle.spawn("late seal", commit);
+}

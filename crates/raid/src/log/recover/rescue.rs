@@ -1,0 +1,91 @@
+//! Writing the newest blocks of weak stripes again, to complete stripes.
+//!
+//! No two candidates are of the same block of the volume, so their order does not matter. Many are
+//! written at a time, so that stripes are full: what filled one segment must not take two, for
+//! there is one in reserve.
+
+use std::rc::Rc;
+
+use crate::log::core::Core;
+use crate::log::format::{ContentKind, TrimExtent};
+use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
+use crate::log::read::{FoundBlock, pin_all, read_places};
+use crate::log::recover::replay::Candidate;
+use crate::marks::{Mark, mark, mark_if};
+
+/// Blocks written again at a time.
+const RESCUED_BLOCKS: usize = 512;
+
+/// Writes candidates again.
+///
+/// # Errors
+/// If writes stop.
+pub(super) async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'static str> {
+    let (data, trims): (Vec<_>, Vec<_>) =
+        candidates.iter().partition(|candidate| candidate.hides.is_empty());
+    for batch in data.chunks(RESCUED_BLOCKS) {
+        rescue_data(core, batch).await?;
+    }
+    rescue_trims(core, trims.iter().flat_map(|candidate| &candidate.hides)).await
+}
+
+async fn rescue_trims<'a>(
+    core: &Rc<Core>,
+    extents: impl Iterator<Item = &'a TrimExtent>,
+) -> Result<(), &'static str> {
+    let extents: Vec<_> = extents.copied().collect();
+    if extents.is_empty() {
+        return Ok(());
+    }
+    mark(Mark::WeakTrimRewritten);
+    let (ticket, done) = Ticket::new(extents.len() as u64);
+    {
+        let mut state = core.state.borrow_mut();
+        for extent in extents {
+            let trim = PendingTrim { extent, origin: Origin::User, ticket: ticket.clone() };
+            state.relocation.push_trim(trim);
+        }
+    }
+    core.changed.open();
+    wait(done).await
+}
+
+async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &'static str> {
+    let places: Vec<_> = candidates.iter().map(|candidate| candidate.place).collect();
+    let _pins = pin_all(core, &places);
+    let found = read_places(core, &places).await;
+    // What cannot be read was never promised: acknowledged stripes lose at most m chunks.
+    mark_if(Mark::WeakBlockGone, || found.iter().any(Option::is_none));
+    let holds =
+        |block: &FoundBlock| matches!(block.identity.kind, ContentKind::Data | ContentKind::Lost);
+    let blocks: Vec<_> = found.into_iter().flatten().filter(holds).collect();
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    mark(Mark::WeakBlockRewritten);
+    let (ticket, done) = Ticket::new(blocks.len() as u64);
+    {
+        let mut state = core.state.borrow_mut();
+        for FoundBlock { data, identity } in blocks {
+            state.inflight.begin_write(identity.lba.0..identity.lba.0 + 1);
+            state.relocation.queue.push_back(PendingBlock::Data(PendingData {
+                lba: identity.lba,
+                sequence: identity.sequence,
+                kind: identity.kind,
+                data,
+                data_checksum: identity.data_checksum,
+                origin: Origin::User,
+                ticket: ticket.clone(),
+            }));
+        }
+    }
+    core.changed.open();
+    wait(done).await
+}
+
+async fn wait(done: TicketReceiver) -> Result<(), &'static str> {
+    match done.await {
+        Some(Ok(())) => Ok(()),
+        _ => Err("writes stopped while the array was being recovered"),
+    }
+}
