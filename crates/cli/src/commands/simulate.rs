@@ -5,15 +5,18 @@
 //! depends on the seeds alone, not on threads or time.
 
 mod campaign;
+mod exhaustive;
 mod marks;
 mod report;
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use zoneweave_raid::marks::INSTRUMENTED;
 use zoneweave_raid::mutants::Mutant;
+use zoneweave_sim::simulate::exhaustive::{Space, StateName};
 use zoneweave_sim::simulate::{
     Failure, Mix, Scenario, generate, note_panics, run as run_one, shrink,
 };
@@ -51,6 +54,17 @@ pub(crate) struct Simulate {
     /// Replay a stored history instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm"])]
     scenario: Option<PathBuf>,
+    /// Search a space of small histories whole instead: every crash, with every drive impaired
+    #[arg(long, value_name = "NAME", value_parser = exhaustive::parse_space,
+          conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "scenario"])]
+    exhaustive: Option<&'static Space>,
+    /// Search these cases of the space only
+    #[arg(long, value_name = "A..B", value_parser = exhaustive::parse_range, requires = "exhaustive")]
+    range: Option<Range<u64>>,
+    /// Go to one state of the space
+    #[arg(long, value_name = "STATE", value_parser = exhaustive::parse_state, requires = "exhaustive",
+          conflicts_with = "range")]
+    state: Option<StateName>,
     /// Cut the stored history down if it fails, and store what is left beside it
     #[arg(long, requires = "scenario")]
     shrink: bool,
@@ -101,8 +115,16 @@ pub(crate) fn run(request: &Simulate, output: &Output) -> Result<Exit, CliError>
     match (&request.verb, &request.scenario) {
         (Some(Verb::Marks(check)), _) => marks::check(check, output),
         (None, Some(path)) => replay(request, path, output),
-        (None, None) => search(request, output),
+        (None, None) => match request.exhaustive {
+            Some(space) => exhaustive::run(space, request, jobs(request), output),
+            None => search(request, output),
+        },
     }
+}
+
+fn jobs(request: &Simulate) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    request.jobs.map_or(processors, usize::from)
 }
 
 fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliError> {
@@ -150,14 +172,13 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
         (None, Some(recoveries)) => Until::Recoveries(recoveries),
         (None, None) => Until::Seeds(request.runs),
     };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mix = Mix { swarm: request.swarm };
     output.note(format_args!("seeds from {first} on"));
     let campaign = Campaign {
         first,
         mix,
         until,
-        jobs: request.jobs.map_or(processors, usize::from),
+        jobs: jobs(request),
         mutant: request.mutant,
         failures_most: if request.mutant.is_some() { u64::MAX } else { request.failures },
     };

@@ -11,6 +11,7 @@
 
 mod actor;
 mod bay;
+pub mod exhaustive;
 mod failure;
 mod format;
 mod generate;

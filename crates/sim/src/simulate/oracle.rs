@@ -69,7 +69,7 @@ pub(super) enum Survives {
 }
 
 /// The history of a volume.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Oracle {
     clock: Moment,
     writes: Vec<Extent>,
@@ -206,16 +206,7 @@ impl Oracle {
             return self.once_written(lba, reads_as);
         }
         let Some(versions) = self.blocks.get_mut(&lba) else { return never_written(lba, reads_as) };
-        let survivor = |other: &&Version| match survives {
-            Survives::Acknowledged => other.proven != NEVER,
-            Survives::Durable => other.promised,
-        };
-        let allowed = versions.iter().filter(|one| one.reads_as == reads_as).any(|found| {
-            let others = versions.iter().filter(survivor);
-            !others
-                .into_iter()
-                .any(|other| other.number != found.number && found.came_before(other))
-        });
+        let allowed = may_be_found(versions, reads_as, survives);
         if !allowed {
             let history = describe(versions);
             return Err(format!(
@@ -230,6 +221,18 @@ impl Oracle {
         Ok(())
     }
 
+    /// What each block that was ever written may be found as after a crash now.
+    pub(super) fn promises(&self, survives: Survives) -> Vec<(u64, Vec<u64>)> {
+        let allowed = |versions: &Vec<Version>| {
+            let mut numbers: Vec<_> = versions.iter().map(|one| one.reads_as).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            numbers.retain(|reads_as| may_be_found(versions, *reads_as, survives));
+            numbers
+        };
+        self.blocks.iter().map(|(lba, versions)| (*lba, allowed(versions))).collect()
+    }
+
     fn once_written(&self, lba: u64, reads_as: u64) -> Result<(), String> {
         let written = reads_as == 0
             || usize::try_from(reads_as - 1)
@@ -241,6 +244,18 @@ impl Oracle {
             false => Err(format!("block {lba} reads as version {reads_as}, which it never had")),
         }
     }
+}
+
+/// Whether a block may read like that after a crash: no version that survives is newer.
+fn may_be_found(versions: &[Version], reads_as: u64, survives: Survives) -> bool {
+    let survivor = |other: &&Version| match survives {
+        Survives::Acknowledged => other.proven != NEVER,
+        Survives::Durable => other.promised,
+    };
+    versions.iter().filter(|one| one.reads_as == reads_as).any(|found| {
+        let mut others = versions.iter().filter(survivor);
+        !others.any(|other| other.number != found.number && found.came_before(other))
+    })
 }
 
 /// Drops the versions that came before one that was promised before every read under way began:

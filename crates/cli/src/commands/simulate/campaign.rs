@@ -14,7 +14,7 @@ use super::marks::Counts;
 use crate::output::Output;
 
 /// Between two lines about how far it is.
-const TELLING: Duration = Duration::from_secs(30);
+pub(super) const TELLING: Duration = Duration::from_secs(30);
 
 /// When there were enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Campaign {
 
 /// Processor time that this process has taken.
 #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
-fn cpu_seconds() -> f64 {
+pub(super) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

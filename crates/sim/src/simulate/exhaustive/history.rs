@@ -1,0 +1,287 @@
+//! One run of a trace on the real engine, and what of it a crash at each boundary would find.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use zoneweave_emulator::{
+    CommandKind, FaultAction, Immediate, PendingCommand, RamDrive, Request, Selector,
+};
+use zoneweave_raid::log::{OfferedDrive, OpenOptions, Volume, open_array};
+use zoneweave_runtime::{Executor, Handle, JoinHandle, Nanos, VirtualTime};
+use zoneweave_zoned::{BlockDevice, Lba, Status};
+
+use super::space::{Operation, Step};
+use super::timing::Ranked;
+use crate::simulate::oracle::{Oracle, Survives};
+use crate::simulate::pattern::contents;
+
+/// Steps in which every trace comes to its end.
+const STEPS_MAX: u64 = 1_000_000;
+
+/// Time in which what goes on in the background comes to its end.
+const SETTLING: Nanos = Nanos::from_secs(1);
+
+/// Between two looks whether the volume has started.
+const A_MOMENT: Nanos = Nanos::from_micros(1);
+
+/// What a crash finds at one moment.
+pub(super) struct Boundary {
+    /// The drives by slot, commands in flight included.
+    pub drives: Vec<RamDrive>,
+    /// The same drives before the trace.
+    pub before: Rc<Vec<RamDrive>>,
+    /// What was promised by then.
+    pub oracle: Oracle,
+    /// A slot whose drive may be no member any more: it was pulled, or the engine has taken it out.
+    pub out: Option<usize>,
+}
+
+/// What to run, on which drives.
+pub(super) struct Run<'a> {
+    pub drives: &'a [RamDrive],
+    /// A slot whose drive is out from the start.
+    pub out: Option<usize>,
+    pub oracle: Oracle,
+    pub survives: Survives,
+    /// Whether acknowledged writes are durable.
+    pub durable: bool,
+    pub filling: &'a [Operation],
+    pub trace: &'a [Step],
+    /// The ranks of the drives by speed.
+    pub order: [u8; 4],
+}
+
+/// Runs a trace; returns the boundaries from the moment on when its last operation begins: the
+/// earlier ones are those of the shorter trace. An empty trace has all of them, from the start on.
+///
+/// # Panics
+/// If a request fails, or the engine never comes to rest.
+pub(super) fn record(run: Run<'_>) -> Vec<Boundary> {
+    let drives = run.drives.iter().zip(run.order);
+    let drives: Vec<_> = drives.map(|(ram, rank)| ram.fork(Ranked::new(rank))).collect();
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let stage = Rc::new(Stage {
+        before: RefCell::new(forks(&drives)),
+        drives,
+        away: Cell::new(run.out),
+        suspect: Cell::new(run.out),
+        oracle: RefCell::new(run.oracle),
+        durable: run.durable,
+        handle: executor.handle(),
+        volume: RefCell::new(None),
+        recording: Cell::new(run.trace.is_empty()),
+    });
+    let mut watch = Watch { survives: run.survives, seen: None, steps: 0, found: Vec::new() };
+    let main = play(stage.clone(), run.filling, run.trace);
+    executor.run_until(main, || {
+        watch.look(&stage);
+        false
+    });
+    for ram in &stage.drives {
+        ram.process_kill(0);
+    }
+    drop(executor);
+    watch.found
+}
+
+fn forks(drives: &[RamDrive]) -> Rc<Vec<RamDrive>> {
+    Rc::new(drives.iter().map(|ram| ram.fork(Immediate)).collect())
+}
+
+/// What operations work on.
+struct Stage {
+    drives: Vec<RamDrive>,
+    before: RefCell<Rc<Vec<RamDrive>>>,
+    /// A slot without a drive.
+    away: Cell<Option<usize>>,
+    /// A slot whose drive may be taken out of service.
+    suspect: Cell<Option<usize>>,
+    oracle: RefCell<Oracle>,
+    durable: bool,
+    handle: Handle,
+    volume: RefCell<Option<Volume>>,
+    recording: Cell<bool>,
+}
+
+/// What decides whether two moments are the same to a crash: the commands in flight that it may
+/// spare or that make a difference when they end, what is promised, and who is out.
+type Moment = (Vec<Vec<PendingCommand>>, Vec<(u64, Vec<u64>)>, Option<usize>);
+
+/// Sees every moment go by, and keeps those at which something is different.
+struct Watch {
+    survives: Survives,
+    seen: Option<Moment>,
+    steps: u64,
+    found: Vec<Boundary>,
+}
+
+impl Watch {
+    fn look(&mut self, stage: &Stage) {
+        self.steps += 1;
+        assert!(self.steps < STEPS_MAX, "busy without getting anywhere");
+        if !stage.recording.get() {
+            return;
+        }
+        let promises = stage.oracle.borrow().promises(self.survives);
+        let moment = (in_flight(&stage.drives), promises, stage.out());
+        if self.seen.as_ref() == Some(&moment) {
+            return;
+        }
+        self.seen = Some(moment);
+        self.found.push(Boundary {
+            drives: stage.drives.iter().map(|ram| ram.fork(Immediate)).collect(),
+            before: stage.before.borrow().clone(),
+            oracle: stage.oracle.borrow().clone(),
+            out: stage.out(),
+        });
+    }
+}
+
+fn in_flight(drives: &[RamDrive]) -> Vec<Vec<PendingCommand>> {
+    let matters = |command: &PendingCommand| {
+        !matches!(command.request, Request::Read { .. } | Request::Report { .. })
+    };
+    drives.iter().map(|ram| ram.in_flight().into_iter().filter(matters).collect()).collect()
+}
+
+async fn play(stage: Rc<Stage>, filling: &[Operation], trace: &[Step]) {
+    // In tasks of their own: the watch sees what a task did before anything completes.
+    stage.spawn(Operation::Restart).await;
+    for operation in filling {
+        stage.spawn(*operation).await;
+    }
+    if !filling.is_empty() {
+        stage.handle.sleep(SETTLING).await;
+    }
+    let before = forks(&stage.drives);
+    stage.before.replace(before);
+    let mut under_way = Vec::new();
+    for (left, step) in (0..trace.len()).rev().zip(trace) {
+        if !step.together {
+            for task in under_way.drain(..) {
+                task.await;
+            }
+        }
+        stage.recording.set(stage.recording.get() || left == 0);
+        under_way.push(stage.spawn(step.operation));
+    }
+    for task in under_way {
+        task.await;
+    }
+    stage.handle.sleep(SETTLING).await;
+}
+
+impl Stage {
+    fn spawn(self: &Rc<Self>, operation: Operation) -> JoinHandle<()> {
+        self.handle.spawn("operation", self.clone().perform(operation))
+    }
+
+    async fn perform(self: Rc<Self>, operation: Operation) {
+        match operation {
+            Operation::Write { lba, blocks, fua } => self.write(lba, blocks, fua).await,
+            Operation::Trim { lba, blocks, fua } => self.trim(lba, blocks, fua).await,
+            Operation::Flush => self.flush().await,
+            Operation::Restart => self.restart().await,
+            Operation::Pull { slot } => self.pull(slot),
+            Operation::FailingWrite { slot } => {
+                self.fail_next(slot, &[CommandKind::Write, CommandKind::Append]);
+                self.write(0, 1, false).await;
+            }
+            Operation::FailingFlush { slot } => {
+                self.fail_next(slot, &[CommandKind::Flush]);
+                self.flush().await;
+            }
+        }
+    }
+
+    /// The slot whose drive is out. As long as the engine calls it a working member, it is one: the
+    /// others are all that the redundancy covers.
+    fn out(&self) -> Option<usize> {
+        let suspect = self.suspect.get()?;
+        let volume = self.volume.borrow();
+        let online = |volume: &Volume| volume.status().members[suspect].state == "online";
+        let works = self.away.get().is_none() && volume.as_ref().is_some_and(online);
+        (!works).then_some(suspect)
+    }
+
+    /// Whether something may happen to a drive: to one at most.
+    fn may_impair(&self, slot: usize) -> bool {
+        let free = self.suspect.get().is_none_or(|suspect| suspect == slot);
+        if free {
+            self.suspect.set(Some(slot));
+        }
+        free
+    }
+
+    fn pull(&self, slot: usize) {
+        if self.may_impair(slot) {
+            self.away.set(Some(slot));
+            self.drives[slot].set_gone(true);
+        }
+    }
+
+    /// The next command of these kinds to a drive will fail.
+    fn fail_next(&self, slot: usize, kinds: &[CommandKind]) {
+        if self.may_impair(slot) {
+            let next = Selector { kinds: kinds.to_vec(), ..Selector::default() };
+            self.drives[slot].inject(next, FaultAction::Fail(Status::WriteFault));
+        }
+    }
+
+    /// The volume, when it has started.
+    async fn volume(&self) -> Volume {
+        loop {
+            if let Some(volume) = &*self.volume.borrow() {
+                return volume.clone();
+            }
+            self.handle.sleep(A_MOMENT).await;
+        }
+    }
+
+    async fn write(&self, lba: u64, blocks: u64, fua: bool) {
+        let version = self.oracle.borrow_mut().submit(lba, blocks, false);
+        let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
+        let written = self.volume().await.write(Lba(lba), data, fua).await;
+        written.unwrap_or_else(|error| panic!("a write failed: {error}"));
+        self.oracle.borrow_mut().acknowledge(version, fua || self.durable);
+    }
+
+    async fn trim(&self, lba: u64, blocks: u64, fua: bool) {
+        let version = self.oracle.borrow_mut().submit(lba, blocks, true);
+        let trimmed = self.volume().await.trim(Lba(lba), blocks, fua).await;
+        trimmed.unwrap_or_else(|error| panic!("a trim failed: {error}"));
+        self.oracle.borrow_mut().acknowledge(version, fua || self.durable);
+    }
+
+    async fn flush(&self) {
+        let began = self.oracle.borrow_mut().tick();
+        let flushed = self.volume().await.flush().await;
+        flushed.unwrap_or_else(|error| panic!("a flush failed: {error}"));
+        self.oracle.borrow_mut().flushed(began);
+    }
+
+    /// Closes the volume if there is one, and starts it.
+    async fn restart(&self) {
+        let running = self.volume.borrow_mut().take();
+        if let Some(volume) = running {
+            let began = self.oracle.borrow_mut().tick();
+            volume.close().await.unwrap_or_else(|error| panic!("closing failed: {error}"));
+            self.oracle.borrow_mut().flushed(began);
+            self.handle.sleep(SETTLING).await;
+        }
+        let offered = offer(&self.drives, self.away.get(), &self.handle);
+        let started = open_array(&self.handle, offered, OpenOptions::default()).await;
+        let (volume, _) = started.unwrap_or_else(|error| panic!("it does not start: {error}"));
+        *self.volume.borrow_mut() = Some(volume);
+    }
+}
+
+/// Attaches all drives but the one that is out.
+pub(super) fn offer(drives: &[RamDrive], out: Option<usize>, handle: &Handle) -> Vec<OfferedDrive> {
+    let present = drives.iter().enumerate().filter(|(slot, _)| Some(*slot) != out);
+    let offer = |(slot, ram): (usize, &RamDrive)| OfferedDrive {
+        device: ram.attach(handle),
+        label: format!("drive {slot}"),
+    };
+    present.map(offer).collect()
+}

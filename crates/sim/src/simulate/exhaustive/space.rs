@@ -1,0 +1,407 @@
+//! What the named spaces are: drives, how they were filled before, and all traces over an alphabet
+//! of operations up to a length.
+//!
+//! A *case* is one kind of drives, one filling and one trace; cases are numbered, short traces
+//! first, so that a range of them can be searched alone. What is searched inside a case is said in
+//! [the module above](super).
+
+use std::fmt;
+
+use crate::simulate::scenario::Shape;
+
+/// Something that a user or an administrator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Writes blocks.
+    Write {
+        /// The first block.
+        lba: u64,
+        /// How many.
+        blocks: u64,
+        /// Durably.
+        fua: bool,
+    },
+    /// Trims blocks. Writing zeros is the same to the engine.
+    Trim {
+        /// The first block.
+        lba: u64,
+        /// How many.
+        blocks: u64,
+        /// Durably.
+        fua: bool,
+    },
+    /// Makes everything durable.
+    Flush,
+    /// Closes the volume and starts it again.
+    Restart,
+    /// Pulls a drive out.
+    Pull {
+        /// Its slot.
+        slot: usize,
+    },
+    /// Writes block 0, and one chunk fails to be written.
+    FailingWrite {
+        /// Where.
+        slot: usize,
+    },
+    /// Makes everything durable, and one drive fails to.
+    FailingFlush {
+        /// Where.
+        slot: usize,
+    },
+}
+
+use Operation::{FailingFlush, FailingWrite, Flush, Pull, Restart, Trim, Write};
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let durably = |fua| if fua { " fua" } else { "" };
+        match self {
+            Write { lba, blocks, fua } => write!(f, "write {lba}+{blocks}{}", durably(*fua)),
+            Trim { lba, blocks, fua } => write!(f, "trim {lba}+{blocks}{}", durably(*fua)),
+            Flush => f.write_str("flush"),
+            Restart => f.write_str("restart"),
+            Pull { slot } => write!(f, "pull {slot}"),
+            FailingWrite { slot } => write!(f, "write 0+1 failing at {slot}"),
+            FailingFlush { slot } => write!(f, "flush failing at {slot}"),
+        }
+    }
+}
+
+/// An operation of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub operation: Operation,
+    /// Whether it begins together with the one before, and not when that has ended.
+    pub together: bool,
+}
+
+/// The drives, and how they are stopped.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drives {
+    pub name: &'static str,
+    /// They have a volatile cache.
+    pub volatile: bool,
+    /// Acknowledged is durable.
+    pub writethrough: bool,
+    /// Chunks are appended.
+    pub append: bool,
+    /// A crash takes the power, and not only the process.
+    pub power: bool,
+}
+
+impl Drives {
+    /// The array on them: the smallest that the engine makes has 3 + 1 drives of 6 zones, of
+    /// which 2 hold superblocks. Groups of 2 rows, so that a few writes pass the end of one.
+    pub(super) fn shape(&self) -> Shape {
+        Shape {
+            data: 3,
+            parity: 1,
+            zones: 6,
+            zone_blocks: 16,
+            chunk_blocks: 1,
+            group_rows: 2,
+            tabled: self.append,
+            volatile: self.volatile,
+            writethrough: Some(self.writethrough),
+            active_zones: 8,
+            latency_us: 1,
+            seed: 1,
+            spare_zones: 0,
+            beyond: false,
+        }
+    }
+}
+
+/// What was done before a trace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filling {
+    pub name: &'static str,
+    pub operations: &'static [Operation],
+}
+
+/// A named space.
+#[derive(Debug)]
+pub struct Space {
+    /// What it is called.
+    pub name: &'static str,
+    /// What is in it, in a sentence.
+    pub about: &'static str,
+    pub(super) drives: &'static [Drives],
+    pub(super) fillings: &'static [Filling],
+    pub(super) alphabet: &'static [Operation],
+    pub(super) longest: u32,
+    /// Ranks of the drives in slots 0 to 3, by speed, one case after the other with each.
+    pub(super) orders: &'static [[u8; 4]],
+    /// Whether recoveries are crashed into, too.
+    pub(super) again: bool,
+}
+
+/// One case of a space.
+pub(super) struct Case {
+    pub drives: Drives,
+    pub filling: Filling,
+    pub trace: Vec<Step>,
+}
+
+impl Space {
+    /// The space of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SPACES.iter().find(|space| space.name == name)
+    }
+
+    /// Traces of `length` operations: each of the alphabet, and each but the first after the one
+    /// before it or together with it.
+    fn traces_of(&self, length: u32) -> u64 {
+        match length {
+            0 => 1,
+            _ => self.choices(0) * self.choices(1).pow(length - 1),
+        }
+    }
+
+    /// What may come at a place of a trace: each operation after the one before, or, if it is no
+    /// restart, together with it.
+    fn choices(&self, place: u32) -> u64 {
+        let together = if place == 0 { 0 } else { self.companions().len() };
+        (self.alphabet.len() + together) as u64
+    }
+
+    fn companions(&self) -> Vec<Operation> {
+        self.alphabet.iter().copied().filter(|one| *one != Restart).collect()
+    }
+
+    fn traces(&self) -> u64 {
+        (0..=self.longest).map(|length| self.traces_of(length)).sum()
+    }
+
+    /// How many cases it has.
+    #[must_use]
+    pub fn cases(&self) -> u64 {
+        self.traces() * self.drives.len() as u64 * self.fillings.len() as u64
+    }
+
+    /// How the number of cases comes about.
+    #[must_use]
+    pub fn size(&self) -> String {
+        let listed = |names: Vec<&str>| names.join(", ");
+        let letters: Vec<_> = self.alphabet.iter().map(ToString::to_string).collect();
+        format!(
+            "{} cases = {} kinds of drives ({}) x {} fillings ({}) x {} traces of at most {} of {} \
+             operations ({}), each after the one before or together with it; each case with {} \
+             orders of the drives by speed{}",
+            self.cases(),
+            self.drives.len(),
+            listed(self.drives.iter().map(|drives| drives.name).collect()),
+            self.fillings.len(),
+            listed(self.fillings.iter().map(|filling| filling.name).collect()),
+            self.traces(),
+            self.longest,
+            self.alphabet.len(),
+            letters.join(", "),
+            self.orders.len(),
+            if self.again { "; every recovery is crashed into again" } else { "" },
+        )
+    }
+
+    /// A case.
+    ///
+    /// # Panics
+    /// If there is none of this number.
+    pub(super) fn case(&self, number: u64) -> Case {
+        assert!(number < self.cases(), "case {number} of {}", self.cases());
+        let mut rest = number;
+        let mut digit = |base: u64| {
+            let digit = rest % base;
+            rest /= base;
+            usize::try_from(digit).expect("an index")
+        };
+        let drives = self.drives[digit(self.drives.len() as u64)];
+        let filling = self.fillings[digit(self.fillings.len() as u64)];
+        Case { drives, filling, trace: self.trace(rest) }
+    }
+
+    fn trace(&self, number: u64) -> Vec<Step> {
+        let (mut rest, mut length) = (number, 0);
+        while rest >= self.traces_of(length) {
+            rest -= self.traces_of(length);
+            length += 1;
+        }
+        let mut steps = Vec::new();
+        for place in 0..length {
+            let choices = self.choices(place);
+            let choice = usize::try_from(rest % choices).expect("an index");
+            rest /= choices;
+            steps.push(match choice.checked_sub(self.alphabet.len()) {
+                None => Step { operation: self.alphabet[choice], together: false },
+                Some(choice) => Step { operation: self.companions()[choice], together: true },
+            });
+        }
+        steps
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} drives, {} array:", self.drives.name, self.filling.name)?;
+        if self.trace.is_empty() {
+            write!(f, " start")?;
+        }
+        for (at, step) in self.trace.iter().enumerate() {
+            let joint = match (at, step.together) {
+                (0, _) => "",
+                (_, false) => ", then",
+                (_, true) => " with",
+            };
+            write!(f, "{joint} {}", step.operation)?;
+        }
+        Ok(())
+    }
+}
+
+const fn write(lba: u64, blocks: u64) -> Operation {
+    Write { lba, blocks, fua: false }
+}
+
+/// Nothing that is acknowledged is lost with the power.
+const PROTECTED: Drives =
+    Drives { name: "protected", volatile: false, writethrough: true, append: true, power: false };
+
+/// The power takes what was not flushed.
+const VOLATILE: Drives =
+    Drives { name: "volatile", volatile: true, writethrough: false, append: true, power: true };
+
+/// Every chunk is written through, in place.
+const THROUGH: Drives = Drives {
+    name: "write-through",
+    volatile: true,
+    writethrough: true,
+    append: false,
+    power: true,
+};
+
+const FRESH: Filling = Filling { name: "fresh", operations: &[] };
+
+/// The segment's last group comes next: 12 of its 13 rows are written.
+const NEARLY_FULL_SEGMENT: Filling = Filling {
+    name: "nearly full segment",
+    operations: &[
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        write(0, 3),
+        Flush,
+    ],
+};
+
+/// As before, and every block of the volume holds data, all in that segment.
+const FULL_VOLUME: Filling =
+    Filling { name: "full volume", operations: &[write(0, 30), write(0, 6), Flush] };
+
+const FUA: Operation = Write { lba: 1, blocks: 1, fua: true };
+
+const TRIM: Operation = Trim { lba: 0, blocks: 2, fua: false };
+
+/// One of each kind, around the same blocks; the second write fills a stripe and begins another.
+const FEW: &[Operation] = &[
+    write(0, 1),
+    write(0, 4),
+    FUA,
+    TRIM,
+    Flush,
+    FailingWrite { slot: 1 },
+    FailingFlush { slot: 1 },
+    Pull { slot: 1 },
+];
+
+/// With a write of three stripes that overlaps the others, a durable trim, and restarts.
+const ALL: &[Operation] = &[
+    write(0, 1),
+    write(0, 4),
+    write(2, 7),
+    FUA,
+    TRIM,
+    Trim { lba: 1, blocks: 4, fua: true },
+    Flush,
+    FailingWrite { slot: 1 },
+    FailingFlush { slot: 1 },
+    Pull { slot: 1 },
+    Restart,
+];
+
+/// Each drive is the slowest once, and the fastest.
+const TURNS: &[[u8; 4]] = &[[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]];
+
+const EVERY_KIND: &[Drives] = &[PROTECTED, VOLATILE, THROUGH];
+
+/// Every space.
+pub const SPACES: &[Space] = &[
+    Space {
+        name: "two-ops",
+        about: "up to two operations on a fresh array",
+        drives: EVERY_KIND,
+        fillings: &[FRESH],
+        alphabet: FEW,
+        longest: 2,
+        orders: TURNS,
+        again: false,
+    },
+    Space {
+        name: "full-segment",
+        about: "one operation at the end of a segment, when the next has to be reclaimed",
+        drives: EVERY_KIND,
+        fillings: &[NEARLY_FULL_SEGMENT, FULL_VOLUME],
+        alphabet: FEW,
+        longest: 1,
+        orders: TURNS,
+        again: false,
+    },
+    Space {
+        name: "crash-twice",
+        about: "a write that is crashed into, and every recovery from that crashed into again",
+        drives: EVERY_KIND,
+        fillings: &[FRESH],
+        alphabet: &[write(0, 1)],
+        longest: 1,
+        orders: &[[0, 1, 2, 3]],
+        again: true,
+    },
+    Space {
+        name: "three-ops",
+        about: "up to three operations on a fresh array",
+        drives: EVERY_KIND,
+        fillings: &[FRESH],
+        alphabet: ALL,
+        longest: 3,
+        orders: TURNS,
+        again: false,
+    },
+    Space {
+        name: "three-ops-anywhere",
+        about: "up to three operations, also at the end of a segment and on a full volume",
+        drives: EVERY_KIND,
+        fillings: &[FRESH, NEARLY_FULL_SEGMENT, FULL_VOLUME],
+        alphabet: ALL,
+        longest: 3,
+        orders: TURNS,
+        again: false,
+    },
+    Space {
+        name: "two-ops-crash-twice",
+        about: "up to two operations, and every recovery crashed into again",
+        drives: EVERY_KIND,
+        fillings: &[FRESH, NEARLY_FULL_SEGMENT],
+        alphabet: ALL,
+        longest: 2,
+        orders: TURNS,
+        again: true,
+    },
+];

@@ -1,0 +1,71 @@
+//! A start of the engine after a crash, and what it finds.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use zoneweave_emulator::{FaultPlan, RamDrive};
+use zoneweave_raid::log::{OpenOptions, Volume, open_array};
+use zoneweave_runtime::{Executor, VirtualTime};
+use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, Lba};
+
+use super::history::offer;
+use super::judge::Rules;
+use super::outcome::{Worst, crash};
+use crate::simulate::pattern::version_of;
+
+/// Steps in which every recovery comes to its end.
+const STEPS_MAX: u64 = 200_000;
+
+/// What a start found.
+pub(super) struct Start {
+    /// The version of each block.
+    pub found: Vec<u64>,
+    /// Slots with a working member.
+    pub online: Vec<bool>,
+    /// The drives after a crash right behind it.
+    pub drives: Vec<RamDrive>,
+}
+
+/// Starts the array, reads it all, and crashes it.
+///
+/// # Panics
+/// If it does not start, or cannot be read.
+pub(super) fn start(rules: Rules, drives: Vec<RamDrive>, away: Option<usize>) -> Start {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    let steps = Cell::new(0);
+    let offered = offer(&drives, away, &handle);
+    let running = executor.run_until(
+        async {
+            let started = open_array(&handle, offered, OpenOptions::default()).await;
+            let (volume, _) = started.unwrap_or_else(|error| panic!("it does not start: {error}"));
+            let found = read_all(&volume, rules.volume_blocks).await;
+            volume.assert_consistent();
+            let members = volume.status().members;
+            (found, members.iter().map(|member| member.state == "online").collect())
+        },
+        || {
+            steps.set(steps.get() + 1);
+            assert!(steps.get() < STEPS_MAX, "busy without getting anywhere");
+            false
+        },
+    );
+    let (found, online) = running.expect("nobody stops it");
+    for ram in &drives {
+        ram.faults(FaultPlan::clear);
+        crash(ram, rules.power, &mut Worst);
+    }
+    drop(executor);
+    Start { found, online, drives }
+}
+
+async fn read_all(volume: &Volume, blocks: u64) -> Vec<u64> {
+    let length = u32::try_from(blocks).expect("a small volume");
+    let pieces = volume.read(Lba(0), length).await;
+    let pieces = pieces.unwrap_or_else(|error| panic!("the volume cannot be read: {error}"));
+    let blocks = pieces.iter().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES));
+    let version = |(lba, block): (u64, &[u8])| {
+        version_of(lba, block).unwrap_or_else(|| panic!("block {lba} reads as garbage"))
+    };
+    (0..).zip(blocks).map(version).collect()
+}
