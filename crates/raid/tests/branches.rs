@@ -296,13 +296,16 @@ fn a_leftover_is_scanned_around_unreadable_blocks() {
 fn zones_that_cannot_be_reset_stay_known_as_dead() {
     let array = array(13);
     let reset = CommandKind::Manage(ZoneAction::Reset);
-    fail_once(&array, 0, reset, ZoneId(0));
+    // A reset that fails is tried three times.
+    let fail_resets = |slot, zone, times| {
+        (0..times * 3).for_each(|_| fail_once(&array, slot, reset, zone));
+    };
+    fail_resets(0, ZoneId(0), 1);
     live(&array, async |volume, _, handle| {
         put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
         let zone = sealed_zones(volume, 0)[0];
-        fail_once(&array, 0, reset, zone);
-        fail_once(&array, 1, reset, zone);
-        fail_once(&array, 1, reset, zone);
+        fail_resets(0, zone, 1);
+        fail_resets(1, zone, 2);
         put_run(volume, handle, 0, SEGMENT_BLOCKS, 2).await;
         while volume.status().counters.segments_reclaimed == 0 {
             handle.sleep(Nanos::from_millis(1)).await;
