@@ -6,8 +6,12 @@
 
 mod campaign;
 mod exhaustive;
+mod kill_table;
+mod killers;
+mod kills;
 mod marks;
 mod report;
+mod table;
 
 use std::fs;
 use std::ops::Range;
@@ -90,6 +94,12 @@ enum Verb {
     /// Sum files of `--marks`, and fail if a mark was never hit
     #[command(hide = !INSTRUMENTED)]
     Marks(marks::Check),
+    /// Plant one bug after the other and see in how many histories each is found; fail if one is not
+    #[command(hide = !INSTRUMENTED)]
+    KillTable(kill_table::KillTable),
+    /// Replay a stored history for each of these bugs, which has to find it
+    #[command(hide = !INSTRUMENTED)]
+    Killers(killers::Killers),
 }
 
 fn parse_instrumented(path: &str) -> Result<PathBuf, String> {
@@ -104,6 +114,11 @@ fn needs_instrumented() -> Result<(), String> {
     }
 }
 
+/// The same for commands that need it whatever their options are.
+fn needs_build(option: &'static str) -> Result<(), CliError> {
+    needs_instrumented().map_err(|problem| CliError::Usage { option, problem })
+}
+
 fn parse_mutant(name: &str) -> Result<Mutant, String> {
     needs_instrumented()?;
     let names = || Mutant::ALL.iter().map(|mutant| mutant.name()).collect::<Vec<_>>().join(", ");
@@ -114,6 +129,8 @@ pub(crate) fn run(request: &Simulate, output: &Output) -> Result<Exit, CliError>
     note_panics();
     match (&request.verb, &request.scenario) {
         (Some(Verb::Marks(check)), _) => marks::check(check, output),
+        (Some(Verb::KillTable(table)), _) => kill_table::run(table, output),
+        (Some(Verb::Killers(killers)), _) => killers::run(killers, output),
         (None, Some(path)) => replay(request, path, output),
         (None, None) => match request.exhaustive {
             Some(space) => exhaustive::run(space, request, jobs(request), output),

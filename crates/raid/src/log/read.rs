@@ -36,6 +36,10 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
+        // What a panic left behind may contradict itself, and a second panic would abort.
+        if std::thread::panicking() {
+            return;
+        }
         let idle = {
             let mut state = self.core.state.borrow_mut();
             let readers = &mut state.segments[self.slot].readers;

@@ -368,6 +368,10 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        // What a panic left behind may contradict itself, and a second panic would abort.
+        if std::thread::panicking() {
+            return;
+        }
         self.core.state.borrow_mut().segments[self.slot].in_flight -= 1;
         self.core.changed.open();
     }
