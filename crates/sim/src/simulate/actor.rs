@@ -43,7 +43,8 @@ impl Actor {
             Action::Scrub => self.scrub().await,
             Action::Pull { slot, too_many, forgetting } => {
                 self.world.observe(&self.volume);
-                pull(&self.world, slot, too_many, forgetting);
+                let rebuilding = self.volume.status().rebuild.is_some();
+                pull(&self.world, slot, too_many, forgetting, rebuilding);
             }
             Action::Fault { slot, fault } => {
                 self.world.observe(&self.volume);

@@ -237,6 +237,13 @@ impl Bay {
         !(self.out.is_empty() && self.away.is_empty())
     }
 
+    /// Whether more than half of the slots can be relied on without one more.
+    pub(super) fn leaves_majority(&self, slot: usize) -> bool {
+        let mut impaired = self.impaired();
+        impaired.insert(slot);
+        impaired.len() * 2 < self.shape.columns()
+    }
+
     /// Whether something may happen to a slot's drive within the contract.
     pub(super) fn may_impair(&self, slot: usize) -> bool {
         let mut impaired = self.impaired();

@@ -12,7 +12,7 @@ use super::bay::Origin;
 use super::oracle::Survives;
 use super::scenario::{Action, Life, Since, Stop, Timed};
 use super::strike::{pull, strike};
-use super::verify::{verify_ended, verify_quiet, verify_recovered};
+use super::verify::{check_offline, verify_ended, verify_quiet, verify_recovered};
 use super::world::World;
 
 /// Steps in which every life comes to its end: the longest of 20,000 lives took 48,026. A planted
@@ -68,7 +68,7 @@ fn happen(world: &World, action: Action, serving: bool) {
     match action {
         Action::Fault { slot, fault } => strike(world, slot, fault),
         Action::Pull { slot, too_many, forgetting } => {
-            pull(world, slot, too_many && serving, forgetting);
+            pull(world, slot, too_many && serving, forgetting, false);
         }
         _ => {}
     }
@@ -83,6 +83,9 @@ pub(super) fn live(world: &Rc<World>, life: &Life) {
         be_refused(world, away);
     }
     let away = prepare(world, life);
+    if life.checked {
+        check_offline(world, &away, None);
+    }
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
     let serving = Rc::new(Cell::new(false));

@@ -4,7 +4,7 @@ use zoneweave_emulator::{
     BlockPart, CommandKind, Damage, FaultAction, FaultClass, RamDrive, SeededFaults, Selector,
 };
 use zoneweave_runtime::{Nanos, Random};
-use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneState};
+use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState};
 
 use super::bay::{Bay, index};
 use super::scenario::{Class, Command, Fault, On, Part};
@@ -35,16 +35,18 @@ pub(super) fn strike(world: &World, slot: usize, fault: Fault) {
     apply(&mut bay, slot, fault);
 }
 
-/// Pulls the drive in a slot out, if the contract covers it, or if it is to be `too_many`.
-pub(super) fn pull(world: &World, slot: usize, too_many: bool, forgetting: bool) {
+/// Pulls the drive in a slot out, if the contract covers it, or if it is to be `too_many`. While
+/// a drive is rebuilt that takes a majority, whose drives alone carry every record.
+pub(super) fn pull(world: &World, slot: usize, too_many: bool, forgetting: bool, rebuilding: bool) {
     let mut bay = world.bay.borrow_mut();
     if slot >= world.shape.columns() {
         return;
     }
     let covered = bay.may_impair(slot);
     if !covered {
+        let recoverable = !bay.is_degraded() || rebuilding && bay.leaves_majority(slot);
         // What was damaged before would be lost with it for good.
-        if !too_many || !bay.undamaged() || bay.is_degraded() {
+        if !too_many || !bay.undamaged() || !recoverable {
             return;
         }
         world.broken.set(true);
@@ -105,7 +107,15 @@ fn apply(bay: &mut Bay, slot: usize, fault: Fault) {
         Fault::Copied { seed } => {
             let mut random = Random::new(seed);
             if let (Some(from), Some(to)) = (written(ram, &mut random), written(ram, &mut random)) {
-                ram.overwrite(to, &ram.peek(from, BlockCount(1)));
+                // Anywhere, elsewhere in the zone, or at the same place of another zone.
+                let to = match random.below(3) {
+                    0 => to,
+                    1 => ZoneAddress { zone: from.zone, ..to },
+                    _ => ZoneAddress { zone: to.zone, ..from },
+                };
+                if is_written(ram, to) {
+                    ram.overwrite(to, &ram.peek(from, BlockCount(1)));
+                }
             }
         }
         Fault::Slow { on, times, us } => {
@@ -203,6 +213,11 @@ fn block_part(part: Part) -> BlockPart {
         Part::Oob => BlockPart::Oob,
         Part::Both => BlockPart::Both,
     }
+}
+
+fn is_written(ram: &RamDrive, at: ZoneAddress) -> bool {
+    let capacity = ram.geometry().zone_capacity;
+    at.offset < ZoneOffset(ram.zone(at.zone).write_pointer.0.min(capacity.0))
 }
 
 /// A written block of a drive.

@@ -59,7 +59,7 @@ pub(super) async fn verify_recovered(
         bay.undamaged() && bay.unsuspected()
     };
     if offline && !world.shape.beyond && sound {
-        check_offline(world, away, &found);
+        check_offline(world, away, Some(&found));
     }
 }
 
@@ -94,10 +94,13 @@ async fn read(volume: &Volume, lba: u64, blocks: u64) -> Result<Vec<u64>, BlockE
     Ok((lba..).zip(blocks).map(version).collect())
 }
 
-/// The offline checker, which shares no code with the engine, finds on media what the volume
-/// returned, and nothing that contradicts itself. Not where drives are damaged: then stripes of the
-/// last group may not count for it, and the next start would write them again.
-fn check_offline(world: &World, away: &BTreeSet<usize>, found: &[Found]) {
+/// The offline checker, which shares no code with the engine, finds nothing on media that
+/// contradicts itself, and if the volume is running what it returned. Not where drives are damaged:
+/// then stripes of the last group may not count for it, and the next start would write them again.
+pub(super) fn check_offline(world: &World, away: &BTreeSet<usize>, found: Option<&[Found]>) {
+    if world.shape.beyond || !world.bay.borrow().undamaged() {
+        return;
+    }
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
     let bay = world.bay.borrow();
@@ -121,7 +124,7 @@ fn check_offline(world: &World, away: &BTreeSet<usize>, found: &[Found]) {
         let Some(contents) = checked.contents else {
             panic!("the checker finds no array");
         };
-        for (lba, version) in (0..).zip(found) {
+        for (lba, version) in (0..).zip(found.unwrap_or_default()) {
             let Some(version) = version else { continue };
             match contents.read(lba).await {
                 Ok(block) => {

@@ -32,6 +32,8 @@ pub(super) struct Habits {
     pub faults: u64,
     pub faults_before: u64,
     pub kinds: Vec<FaultKind>,
+    /// Lives in a row that belong together, in place of one.
+    pub plots: u64,
     pub steps_most: u64,
 }
 
@@ -53,6 +55,7 @@ impl Habits {
         let (flushes, trims, zeroes) = (often(80), often(60), often(20));
         let (sleeps, fua, early_stops) = (often(40), often(100), 100 + often(200));
         let (reads, strangers) = (often(120), often(200));
+        let plots = often(150);
         let mut kinds = FAULT_KINDS.to_vec();
         if mix.swarm {
             kinds.dedup();
@@ -85,6 +88,7 @@ impl Habits {
             faults,
             faults_before,
             kinds,
+            plots,
             steps_most: pick(random, &[300, 1000, 3000]),
         }
     }

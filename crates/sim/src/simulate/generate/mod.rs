@@ -6,6 +6,7 @@
 
 mod faults;
 mod habits;
+mod plots;
 mod stories;
 
 use zoneweave_runtime::Random;
@@ -33,7 +34,12 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
     let habits = Habits::draw(&mut random, mix, &shape);
     let mut lives = Vec::new();
     for number in 0..2 + random.below(LIVES_MAX - 1) {
-        let mut life = Draw { random: &mut random, shape: &shape, habits: &habits }.life();
+        let mut draw = Draw { random: &mut random, shape: &shape, habits: &habits };
+        if number > 0 && draw.chance(habits.plots) {
+            lives.extend(draw.plot());
+            continue;
+        }
+        let mut life = draw.life();
         if number == 0 && habits.fills {
             fill(&mut life, &shape, &mut random);
         }

@@ -1,0 +1,212 @@
+//! Plots: lives in a row in which one thing leads to another.
+//!
+//! A promise that was broken shows only when what would have kept it is needed: a chunk that was
+//! never written when another member is lost, a decision that is not on media when the next start
+//! has to decide again. Lives drawn one by one come to such sequences hardly ever.
+
+use super::{Draw, pick};
+use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, Timed};
+
+/// Kinds of plots.
+const PLOTS: u64 = 9;
+
+impl Draw<'_> {
+    /// A few lives.
+    pub(super) fn plot(&mut self) -> Vec<Life> {
+        match self.random.below(PLOTS) {
+            0 => self.errors_then_loss(),
+            1 => self.crashes_in_a_row(),
+            2 => self.start_that_cannot_read(),
+            3 => self.pulled_then_loss(),
+            4 => self.rebuild_interrupted(),
+            5 => self.source_pulled(),
+            6 => self.long_life(),
+            7 => self.slow_resets(),
+            _ => self.blocks_of_other_places(),
+        }
+    }
+
+    /// Commands of one drive fail, and another drive is missed soon after.
+    fn errors_then_loss(&mut self) -> Vec<Life> {
+        let (bad, lost) = self.two_slots();
+        let steps = 100 + self.random.below(self.habits.steps_most);
+        let mut busy = self.busy(steps);
+        for _ in 0..1 + self.random.below(4) {
+            let command = pick(self.random, &[Command::Append, Command::Write, Command::Flush]);
+            let on = On { command, after: self.random.below(12) };
+            let fault = match self.random.below(4) {
+                0 => Fault::Partial { on, blocks: 1 },
+                chosen => Fault::Error { on, applied: chosen == 1 },
+            };
+            let steps = self.random.below(steps);
+            let action = Action::Fault { slot: bad, fault };
+            busy.timed.push(Timed { since: Since::Serving, steps, action });
+        }
+        let mut lives = vec![busy];
+        if self.chance(500) {
+            lives.push(self.brief());
+        }
+        lives.push(self.without(lost));
+        lives
+    }
+
+    /// The engine is stopped again as soon as it serves users, who find everything as before.
+    fn crashes_in_a_row(&mut self) -> Vec<Life> {
+        let steps = self.random.below(self.habits.steps_most);
+        let mut lives = vec![self.busy(steps)];
+        for _ in 0..1 + self.random.below(3) {
+            lives.push(self.brief());
+        }
+        if self.chance(500) {
+            let lost = self.slot();
+            lives.push(self.without(lost));
+        }
+        lives
+    }
+
+    /// A start cannot read what the ones after it can.
+    fn start_that_cannot_read(&mut self) -> Vec<Life> {
+        let bad = self.slot();
+        let steps = self.random.below(self.habits.steps_most);
+        let busy = self.busy(steps);
+        let mut confused = self.brief();
+        let first = self.random.below(12);
+        for number in 0..1 + self.random.below(12) {
+            let on = On { command: Command::Read, after: first + number };
+            let fault = Fault::Error { on, applied: false };
+            confused.meanwhile.push(Action::Fault { slot: bad, fault });
+        }
+        let mut lives = vec![busy, confused];
+        for _ in 0..self.random.below(3) {
+            lives.push(self.brief());
+        }
+        lives
+    }
+
+    /// A drive is pulled under load and comes back after a crash; then another one is missed.
+    fn pulled_then_loss(&mut self) -> Vec<Life> {
+        let (pulled, lost) = self.two_slots();
+        let steps = self.random.below(self.habits.steps_most);
+        let after = pick(self.random, &[30, 100, 400]);
+        let more = self.random.below(after);
+        let mut busy = self.busy(steps + more);
+        let action = Action::Pull { slot: pulled, too_many: false, forgetting: false };
+        busy.timed.push(Timed { since: Since::Serving, steps, action });
+        vec![busy, self.brief(), self.without(lost)]
+    }
+
+    /// A rebuild is stopped by crashes on its way, and ends in a later life; then another member
+    /// is missed.
+    fn rebuild_interrupted(&mut self) -> Vec<Life> {
+        let (slot, lost) = self.two_slots();
+        let mut lives = Vec::new();
+        for number in 0..1 + self.random.below(3) {
+            let most = pick(self.random, &[100, 400, 1500]);
+            let steps = self.random.below(most);
+            let mut life = self.busy(steps);
+            let rebuild = if number == 0 { Action::Replace { slot } } else { Action::Resume };
+            life.actors.insert(0, vec![rebuild]);
+            lives.push(life);
+        }
+        let order = self.random.next();
+        lives.push(Life { actors: vec![vec![Action::Resume]], order, ..Life::default() });
+        lives.push(self.without(lost));
+        lives
+    }
+
+    /// A drive that a rebuild reads from is pulled, while users write.
+    fn source_pulled(&mut self) -> Vec<Life> {
+        let (slot, pulled) = self.two_slots();
+        let mut life = self.busy(3000);
+        life.actors.insert(0, vec![Action::Replace { slot }]);
+        let commands = pick(self.random, &[10, 30, 100]);
+        let us = self.random.below(commands * self.shape.latency_us);
+        let pull = Action::Pull { slot: pulled, too_many: true, forgetting: false };
+        life.actors.push(vec![Action::Sleep { us }, pull]);
+        let resumed = vec![Action::Resume, Action::Flush];
+        vec![life, Life { actors: vec![resumed], ..Life::default() }]
+    }
+
+    /// So much is written that numbers reserved at the start do not last.
+    fn long_life(&mut self) -> Vec<Life> {
+        let mut life = self.busy(6000);
+        let writes = 100 + self.random.below(200);
+        let long = (0..writes).map(|_| Action::Write { lba: self.lba(), blocks: 24, fua: false });
+        life.actors = vec![long.collect()];
+        let mut next = self.brief();
+        next.checked = true;
+        vec![life, next]
+    }
+
+    /// Zones of a drive take long to be reset, while blocks are trimmed and written again.
+    fn slow_resets(&mut self) -> Vec<Life> {
+        let steps = 1000 + self.random.below(3000);
+        let mut life = self.busy(steps);
+        for _ in 0..1 + self.random.below(3) {
+            let on = On { command: Command::Reset, after: self.random.below(6) };
+            let us = pick(self.random, &[1000, 10_000, 100_000]);
+            let fault = Fault::Slow { on, times: 1 + self.random.below(4), us };
+            let action = Action::Fault { slot: self.slot(), fault };
+            life.timed.push(Timed { since: Since::Serving, steps: 0, action });
+        }
+        let mut changing = Vec::new();
+        for _ in 0..30 + self.random.below(60) {
+            let (lba, blocks, fua) = (self.lba(), self.blocks(), false);
+            changing.push(match self.chance(300) {
+                true => Action::Trim { lba, blocks: blocks * 4, fua },
+                false => Action::Write { lba, blocks: blocks * 2, fua },
+            });
+        }
+        life.actors.push(changing);
+        vec![life, self.brief()]
+    }
+
+    /// Blocks of a drive are overwritten by others of it.
+    fn blocks_of_other_places(&mut self) -> Vec<Life> {
+        let slot = self.slot();
+        let mut life = self.busy(300);
+        for _ in 0..4 + self.random.below(12) {
+            let fault = Fault::Copied { seed: self.random.next() };
+            life.meanwhile.push(Action::Fault { slot, fault });
+        }
+        vec![life]
+    }
+
+    /// Users at work until a crash.
+    fn busy(&mut self, steps: u64) -> Life {
+        let users = 1 + self.random.below(self.habits.actors_most);
+        let actors = (0..users).map(|_| self.user()).collect();
+        let stop = Some(self.stop_at(steps));
+        Life { actors, stop, ..Life::default() }
+    }
+
+    /// A start that is verified, and a crash soon after.
+    fn brief(&mut self) -> Life {
+        let steps = self.random.below(60);
+        let actors = if self.chance(300) { vec![self.user()] } else { Vec::new() };
+        let stop = Some(self.stop_at(steps));
+        Life { actors, stop, checked: self.chance(125), ..Life::default() }
+    }
+
+    /// A start without a drive.
+    fn without(&mut self, slot: usize) -> Life {
+        let steps = self.random.below(600);
+        let mut life = self.busy(steps);
+        life.missing = vec![slot];
+        life
+    }
+
+    fn stop_at(&mut self, steps: u64) -> Stop {
+        let power = self.chance(self.habits.power);
+        Stop { since: Since::Serving, steps, power, seed: self.random.next() }
+    }
+
+    /// Two slots, different ones if there are.
+    fn two_slots(&mut self) -> (usize, usize) {
+        let one = self.slot();
+        let columns = self.shape.columns() as u64;
+        let apart = 1 + self.random.below((columns - 1).max(1));
+        let other = (one as u64 + apart) % columns;
+        (one, usize::try_from(other).expect("a slot"))
+    }
+}
