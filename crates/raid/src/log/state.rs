@@ -113,9 +113,13 @@ pub(super) struct Recovering {
 
 impl Recovering {
     /// Why writes stop where recovery begins anew.
-    pub(super) const AGAIN: &str = "a write failed while the array was being recovered";
+    pub(super) const AGAIN: &str = "a drive failed while the array was being recovered";
 
-    /// A recovery; whether a failed write may make it begin anew.
+    /// Why the array does not start where recovery may not begin anew any more.
+    pub(super) const TOO_OFTEN: &str =
+        "drives failed again and again while the array was being recovered; start it again";
+
+    /// A recovery; whether a drive that fails may make it begin anew.
     #[must_use]
     pub(super) fn new(may_begin_anew: bool) -> Self {
         Self { filled: BTreeSet::new(), may_begin_anew }
@@ -338,6 +342,13 @@ impl State {
                 member.active_zones -= 1;
             }
         }
+    }
+
+    /// Ends a recovery whose decisions do not hold any more; returns why.
+    pub(super) fn stop_recovery(&mut self) -> &'static str {
+        let may = self.recovering.as_ref().is_some_and(|recovering| recovering.may_begin_anew);
+        let reason = if may { Recovering::AGAIN } else { Recovering::TOO_OFTEN };
+        *self.stopped.get_or_insert(reason)
     }
 
     /// Stops filling a segment: what it holds is moved out.

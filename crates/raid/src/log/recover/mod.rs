@@ -71,7 +71,7 @@ pub struct OpenReport {
     pub discarded_stripes: u64,
 }
 
-/// How often a recovery that a failed write interrupts begins anew.
+/// How often recovery is tried where drives fail meanwhile.
 const RECOVERIES: u32 = 4;
 
 /// Starts an array from the drives offered.

@@ -11,7 +11,7 @@ use crate::log::format::{ContentKind, TrimExtent};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::replay::Candidate;
-use crate::marks::{Mark, mark, mark_if};
+use crate::marks::{Mark, mark};
 
 /// Blocks written again at a time.
 const RESCUED_BLOCKS: usize = 512;
@@ -47,15 +47,19 @@ async fn rescue_trims<'a>(
         }
     }
     core.changed.open();
-    wait(done).await
+    wait(core, done).await
 }
 
 async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &'static str> {
     let places: Vec<_> = candidates.iter().map(|candidate| candidate.place).collect();
     let _pins = pin_all(core, &places);
     let found = read_places(core, &places).await;
-    // What cannot be read was never promised: acknowledged stripes lose at most m chunks.
-    mark_if(Mark::WeakBlockGone, || found.iter().any(Option::is_none));
+    if found.iter().any(Option::is_none) {
+        // A drive failed since the stripe was judged, which had not a chunk too many. So it was
+        // never promised; but an older copy may have been, which it superseded.
+        mark(Mark::WeakBlockGone);
+        return Err(core.state.borrow_mut().stop_recovery());
+    }
     let holds =
         |block: &FoundBlock| matches!(block.identity.kind, ContentKind::Data | ContentKind::Lost);
     let blocks: Vec<_> = found.into_iter().flatten().filter(holds).collect();
@@ -80,12 +84,13 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
         }
     }
     core.changed.open();
-    wait(done).await
+    wait(core, done).await
 }
 
-async fn wait(done: TicketReceiver) -> Result<(), &'static str> {
+async fn wait(core: &Core, done: TicketReceiver) -> Result<(), &'static str> {
     match done.await {
         Some(Ok(())) => Ok(()),
-        _ => Err("writes stopped while the array was being recovered"),
+        // The reason also tells whether recovery may begin anew.
+        _ => Err(core.state.borrow().stopped.expect("nothing else refuses what recovery writes")),
     }
 }
