@@ -348,7 +348,7 @@ impl State {
     pub(super) fn stop_recovery(&mut self) -> &'static str {
         let may = self.recovering.as_ref().is_some_and(|recovering| recovering.may_begin_anew);
         let reason = if may { Recovering::AGAIN } else { Recovering::TOO_OFTEN };
-        *self.stopped.get_or_insert(reason)
+        self.stopped.get_or_insert(reason)
     }
 
     /// Stops filling a segment: what it holds is moved out.
