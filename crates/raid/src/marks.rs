@@ -208,6 +208,8 @@ marks! {
     OpeningOvertaken = "open.overtaken",
     /// Crashes have left so many zones active that leftovers are finished.
     LeftoverFinished = "limits.leftover_finished",
+    /// A leftover of this life is sealed, so that it can be finished.
+    LeftoverSealed = "limits.leftover_sealed",
     /// Finishing a leftover's zones fails: they still count as active.
     LeftoverNotFinished = "limits.leftover_not_finished",
     /// Users wait for a segment, for the reserve is all that is free.

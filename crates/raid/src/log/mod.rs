@@ -14,6 +14,7 @@ pub mod geometry;
 pub mod limits;
 pub mod recover;
 
+mod active_zones;
 mod collect;
 mod core;
 mod index;

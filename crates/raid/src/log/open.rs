@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::{Status, ZoneAction, ZoneAddress, ZonedDeviceExt};
+use zoneweave_zoned::{Status, ZoneAddress, ZonedDeviceExt};
 
 use crate::layout::Column;
+use crate::log::active_zones;
 use crate::log::core::Core;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::index::SegmentSlot;
@@ -17,17 +18,12 @@ use crate::mutants::{Mutant, mutant};
 /// Segment numbers reserved on media at a time.
 pub(super) const SEGMENT_STEP: u64 = 64;
 
-/// Zones of a member that become active beside those counted when a segment is opened: its own, one
-/// that the other stream opens and one that a rebuild fills meanwhile, and both superblock zones,
-/// which the next start needs to go over from one to the other, with whatever is active by then.
-const ACTIVE_MARGIN: u32 = 5;
-
 /// Opens a segment for a stream; if that fails the state says why and the writer decides again.
 pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
     if !raise_ceilings(core).await {
         return;
     }
-    make_room_for_active_zones(core).await;
+    active_zones::make_room(core).await;
     let allocated = allocate(&mut core.state.borrow_mut(), kind);
     let Some((slot, header)) = allocated else { return };
     let _held = crate::log::write::Hold::new(core, slot);
@@ -99,72 +95,6 @@ pub(super) async fn raise_ceilings(core: &Rc<Core>) -> bool {
 #[must_use]
 pub(super) fn sequence_step(state: &State) -> u64 {
     (state.geometry.data_blocks() * 8).max(1 << 20)
-}
-
-/// Where crashes have left so many zones open that the drives would refuse another, finishes
-/// the leftovers with the least in them. Never happens without several crashes in a row.
-async fn make_room_for_active_zones(core: &Rc<Core>) {
-    let victims = {
-        let state = core.state.borrow();
-        let tight = state.members.iter().any(|member| {
-            let limit = member.device.as_ref().and_then(|device| device.geometry().max_active);
-            limit.is_some_and(|limit| member.active_zones + ACTIVE_MARGIN > limit)
-        });
-        if !tight {
-            return;
-        }
-        let leftovers = state.segments.iter();
-        let leftovers = leftovers.filter(|(_, s)| {
-            // Only where a record says which stripes count: a finished zone does not tell how
-            // far it was written.
-            let sealed = state.seals.contains_key(&s.id);
-            sealed && s.phase == Phase::Leftover && s.holds_active_zones && !s.busy
-        });
-        leftovers.map(|(slot, _)| slot).collect::<Vec<_>>()
-    };
-    for slot in victims {
-        let unchanged = {
-            let mut state = core.state.borrow_mut();
-            let State { segments, seals, .. } = &mut *state;
-            let segment = segments.get_mut(slot).filter(|segment| {
-                segment.phase == Phase::Leftover && !segment.busy && seals.contains_key(&segment.id)
-            });
-            segment.map(|segment| segment.busy = true)
-        };
-        if unchanged.is_some() {
-            mark(Mark::LeftoverFinished);
-            finish_zones(core, slot).await;
-            if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
-                segment.busy = false;
-            }
-            core.changed.open();
-        }
-    }
-}
-
-async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
-    let Some(zones) = core.state.borrow().segments.get(slot).map(|s| s.zones.clone()) else {
-        return;
-    };
-    let finishes = zones.into_iter().enumerate().filter_map(|(column, zone)| {
-        let column = Column::of(column);
-        let device = core.device(column)?;
-        let zone = zone?;
-        Some(async move { (column, device.manage(zone.zone, ZoneAction::Finish).await) })
-    });
-    let results = futures_util::future::join_all(finishes).await;
-    let mut state = core.state.borrow_mut();
-    if results.iter().all(|(_, result)| result.is_ok()) {
-        for (column, _) in results {
-            let member = &mut state.members[column.index()];
-            member.active_zones = member.active_zones.saturating_sub(1);
-        }
-        if let Some(segment) = state.segments.get_mut(slot) {
-            segment.holds_active_zones = false;
-        }
-    } else {
-        mark(Mark::LeftoverNotFinished);
-    }
 }
 
 /// Takes a slot, a zone of every member, and numbers; `None` if something changed meanwhile.

@@ -11,10 +11,9 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use zoneweave_runtime::JoinHandle;
 
-use crate::layout::Column;
+use crate::log::active_zones::seal_of_written;
 use crate::log::core::Core;
-use crate::log::format::{IndexEntry, RecordBody, SealRecord};
-use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
+use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::replay::Candidate;
 use crate::log::recover::rescue::rescue;
@@ -127,7 +126,7 @@ async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
             mark(Mark::RescueSealed);
             // Where it were moved to, nothing would count: that is sealed already.
             state.segments[slot].kept = true;
-            seals.push(seal_of_filled(&state.geometry, &state.segments[slot]));
+            seals.push(seal_of_written(&state.geometry, &state.segments[slot]));
         }
     }
     seals
@@ -138,27 +137,6 @@ fn filled(state: &State) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
         state.recovering.as_ref().is_some_and(|recovering| recovering.filled(segment.id))
     };
     state.segments.iter().filter(move |(_, segment)| ours(segment))
-}
-
-/// The seal of a segment of which everything that took effect counts.
-fn seal_of_filled(geometry: &SegmentGeometry, segment: &Segment) -> SealRecord {
-    let recorded = segment.entries.iter().map(Vec::len).max().unwrap_or(0);
-    let recorded = u32::try_from(recorded).expect("a span's blocks");
-    let (end, _) = geometry.row_of(ChunkBlock(segment.first_unindexed.0 + recorded));
-    let last = end.0.checked_sub(1).map_or(0..0, |row| geometry.group_of(Row(row)));
-    // What an index run covers is whole.
-    let mut valid = vec![recorded == 0; last.len()];
-    for (column, entries) in segment.entries.iter().enumerate() {
-        let blocks = (segment.first_unindexed.0..).zip(entries);
-        for (block, _) in blocks.filter(|(_, entry)| **entry != IndexEntry::EMPTY) {
-            let (row, _) = geometry.row_of(ChunkBlock(block));
-            let stripe = segment.stripe_of(geometry, Column::of(column), row);
-            if last.contains(&stripe) {
-                valid[(stripe - last.start) as usize] = true;
-            }
-        }
-    }
-    SealRecord { segment: segment.id, generation: segment.generation, rows: last.start, valid }
 }
 
 /// For [`Mutant::DecisionRecordedLate`].

@@ -192,7 +192,12 @@ pub(in crate::log) async fn read_header(
     column: Column,
     zone: ZoneId,
 ) -> Option<SegmentHeader> {
-    let payload = core.read_zone(column, ZoneAddress::new(zone, 0), BlockCount(1)).await.ok()?;
+    let at = ZoneAddress::new(zone, 0);
+    let payload = match core.read_zone(column, at, BlockCount(1)).await {
+        Ok(payload) => payload,
+        // Without its header a zone may belong to nothing: a drive may err once.
+        Err(_) => core.read_zone(column, at, BlockCount(1)).await.ok()?,
+    };
     let state = core.state.borrow();
     let block = payload.block(0);
     let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Header)?;

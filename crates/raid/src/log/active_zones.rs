@@ -1,0 +1,130 @@
+//! Staying within the drives' limits of active zones.
+//!
+//! What is written at a time takes few zones; crashes and failed members leave more behind, until
+//! collection has moved out what is in them. Where it gets tight they are finished, which needs
+//! a record of what counts in them first: a finished zone does not tell how far it was written.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::{ZoneAction, ZonedDeviceExt};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{IndexEntry, RecordBody, SealRecord};
+use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
+use crate::log::index::SegmentSlot;
+use crate::log::segment::{Phase, Segment};
+use crate::log::state::State;
+use crate::marks::{Mark, mark};
+
+/// Zones of a member that become active beside those counted when a segment is opened: its own, one
+/// that the other stream opens and one that a rebuild fills meanwhile, and both superblock zones,
+/// which the next start needs to go over from one to the other, with whatever is active by then.
+const ACTIVE_MARGIN: u32 = 5;
+
+/// Where crashes and failed members have left so many zones open that the drives would refuse
+/// another, finishes the leftovers. Never happens without several of them in a row.
+pub(super) async fn make_room(core: &Rc<Core>) {
+    if !is_tight(&core.state.borrow()) {
+        return;
+    }
+    let leftovers: Vec<_> = {
+        let state = core.state.borrow();
+        let leftovers = state.segments.iter().filter(|(_, segment)| may_finish(&state, segment));
+        leftovers.map(|(slot, _)| slot).collect()
+    };
+    for slot in leftovers {
+        let seal = {
+            let mut state = core.state.borrow_mut();
+            let segment = state.segments.get(slot);
+            if !segment.is_some_and(|segment| may_finish(&state, segment)) {
+                continue;
+            }
+            state.segments[slot].busy = true;
+            let segment = &state.segments[slot];
+            let unsealed = !state.seals.contains_key(&segment.id);
+            unsealed.then(|| seal_of_written(&state.geometry, segment))
+        };
+        if seal_durably(core, seal).await {
+            mark(Mark::LeftoverFinished);
+            finish_zones(core, slot).await;
+        }
+        if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
+            segment.busy = false;
+        }
+        core.changed.open();
+    }
+}
+
+fn is_tight(state: &State) -> bool {
+    state.members.iter().any(|member| {
+        let limit = member.device.as_ref().and_then(|device| device.geometry().max_active);
+        limit.is_some_and(|limit| member.active_zones + ACTIVE_MARGIN > limit)
+    })
+}
+
+/// Whether a segment's zones may be finished: it is recorded what counts in them, or can be, as
+/// nothing is under way. While recovery goes on it decides what is recorded.
+fn may_finish(state: &State, segment: &Segment) -> bool {
+    let sealed = state.seals.contains_key(&segment.id);
+    let sealable = state.recovering.is_none() && segment.in_flight == 0;
+    let left = segment.phase == Phase::Leftover && segment.holds_active_zones && !segment.busy;
+    left && (sealed || sealable)
+}
+
+/// Records which stripes of a segment count, once they are durable.
+async fn seal_durably(core: &Rc<Core>, seal: Option<SealRecord>) -> bool {
+    let Some(seal) = seal else { return true };
+    mark(Mark::LeftoverSealed);
+    if core.flush_members().await.is_err() {
+        return false;
+    }
+    core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
+    core.superblock.commit(core, RecordBody::Seal(seal)).await.is_ok()
+}
+
+/// The seal of a segment of which everything that took effect counts, and nothing is under way.
+pub(in crate::log) fn seal_of_written(geometry: &SegmentGeometry, segment: &Segment) -> SealRecord {
+    let recorded = segment.entries.iter().map(Vec::len).max().unwrap_or(0);
+    let recorded = u32::try_from(recorded).expect("a span's blocks");
+    let (end, _) = geometry.row_of(ChunkBlock(segment.first_unindexed.0 + recorded));
+    let last = end.0.checked_sub(1).map_or(0..0, |row| geometry.group_of(Row(row)));
+    // What an index run covers is whole.
+    let mut valid = vec![recorded == 0; last.len()];
+    for (column, entries) in segment.entries.iter().enumerate() {
+        let blocks = (segment.first_unindexed.0..).zip(entries);
+        for (block, _) in blocks.filter(|(_, entry)| **entry != IndexEntry::EMPTY) {
+            let (row, _) = geometry.row_of(ChunkBlock(block));
+            let stripe = segment.stripe_of(geometry, Column::of(column), row);
+            if last.contains(&stripe) {
+                valid[(stripe - last.start) as usize] = true;
+            }
+        }
+    }
+    SealRecord { segment: segment.id, generation: segment.generation, rows: last.start, valid }
+}
+
+async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
+    let Some(zones) = core.state.borrow().segments.get(slot).map(|s| s.zones.clone()) else {
+        return;
+    };
+    let finishes = zones.into_iter().enumerate().filter_map(|(column, zone)| {
+        let column = Column::of(column);
+        let device = core.device(column)?;
+        let zone = zone?;
+        Some(async move { (column, device.manage(zone.zone, ZoneAction::Finish).await) })
+    });
+    let results = futures_util::future::join_all(finishes).await;
+    let mut state = core.state.borrow_mut();
+    if results.iter().all(|(_, result)| result.is_ok()) {
+        for (column, _) in results {
+            let member = &mut state.members[column.index()];
+            member.active_zones = member.active_zones.saturating_sub(1);
+        }
+        if let Some(segment) = state.segments.get_mut(slot) {
+            segment.holds_active_zones = false;
+        }
+    } else {
+        mark(Mark::LeftoverNotFinished);
+    }
+}
