@@ -168,13 +168,16 @@ impl<'a> Crashed<'a> {
         settle(self.boundary.oracle.clone(), &first.found, self.rules.survives());
         self.check_members(&first, impairment);
         let mut starts = 1;
-        for sequel in self.sequels(impairment) {
+        for sequel in self.sequels(&first, impairment) {
             let mut drives: Vec<_> = first.drives.iter().map(|ram| ram.fork(Immediate)).collect();
             if let Some((slot, outcome)) = sequel.back {
                 drives[slot] = self.outcomes[slot].distinct[outcome].ram.fork(Immediate);
             }
             let second = start(self.rules, drives, sequel.away);
             starts += 1;
+            if let Some((slot, _)) = sequel.back {
+                assert!(!second.online[slot], "a member that missed a start is let in again");
+            }
             for (lba, (before, now)) in first.found.iter().zip(&second.found).enumerate() {
                 assert!(
                     before == now,
@@ -202,16 +205,16 @@ impl<'a> Crashed<'a> {
     }
 
     /// What may happen between the two starts.
-    fn sequels(&self, impairment: Impairment) -> Vec<Sequel> {
+    fn sequels(&self, first: &Start, impairment: Impairment) -> Vec<Sequel> {
         let same = Sequel { away: None, back: None };
         let without = |slot| Sequel { away: Some(slot), back: None };
         match (impairment, self.boundary.out) {
-            (Impairment::None, None) => {
+            // A drive that was out and is called a member again is as good as any.
+            (Impairment::None, out) if out.is_none_or(|slot| first.online[slot]) => {
                 std::iter::once(same).chain((0..self.outcomes.len()).map(without)).collect()
             }
-            (Impairment::None, Some(slot)) | (Impairment::Mute(slot), _) => {
-                vec![same, without(slot)]
-            }
+            (Impairment::None, out) => std::iter::once(same).chain(out.map(without)).collect(),
+            (Impairment::Mute(slot), _) => vec![same, without(slot)],
             (Impairment::Lost(slot), _) => {
                 let left = 0..self.outcomes[slot].distinct.len();
                 let back = left.map(|outcome| Sequel { away: None, back: Some((slot, outcome)) });
