@@ -172,6 +172,8 @@ marks! {
     WeakBlockSuperseded = "recovery.weak_block_superseded",
     /// Recovery: a block of a weak stripe cannot be read any more.
     WeakBlockGone = "recovery.weak_block_gone",
+    /// So many zones are lost that no segment can be freed: requests fail.
+    NoRoomLeft = "limits.no_room_left",
     /// Recovery: what was written again comes to count.
     RescueSealed = "recovery.rescue_sealed",
     /// Recovery: a write fails, and recovery begins anew.

@@ -39,7 +39,8 @@ pub(super) async fn run(core: Rc<Core>) {
             // One earlier than users would have to wait.
             let low = state.free_segments() <= state.reserve_for(StreamKind::User) + 1;
             let stopped = state.stopped.is_some() || state.membership_dirty;
-            let victim = if stopped { None } else { state.victim(low) };
+            let can_move = !stopped && state.can_move();
+            let victim = if can_move { state.victim(low) } else { None };
             victim.inspect(|slot| mark(why_moved(&state.segments[*slot])));
             hold(&mut state, victim)
         };
@@ -371,7 +372,13 @@ async fn queue_blocks(
     let mut blocks = Vec::new();
     for ((place, entry), found) in listed.iter().zip(found) {
         let pba = core.state.borrow().space.pba(*place);
-        blocks.extend(pending_of(core, pba, entry, found));
+        let pending = pending_of(core, pba, entry, found);
+        // What no list names is looked for where the index points: it is not what is there, then.
+        let unknown = pending.is_empty() && entry.kind == EntryKind::Empty;
+        blocks.extend(pending);
+        if unknown {
+            blocks.extend(lost_blocks(&mut core.state.borrow_mut(), pba));
+        }
     }
     // Once the volume closes nobody writes them any more: whoever waited would wait for ever.
     if blocks.is_empty() || core.closing.get() {
@@ -485,11 +492,14 @@ fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
 /// Marks the blocks of the volume that point at an unreadable block of which nothing is known.
 /// They get a new sequence: then an error is certain, an older version impossible.
 fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
+    let lbas = (0..state.config.volume_blocks).map(Lba);
+    let pointing: Vec<_> = lbas.filter(|lba| state.index.get(*lba) == Some(pba)).collect();
+    if pointing.is_empty() {
+        return Vec::new();
+    }
     mark(Mark::UnknownBlockLost);
     let sequence = state.take_sequence();
-    let lbas = (0..state.config.volume_blocks).map(Lba);
-    let pointing = lbas.filter(|lba| state.index.get(*lba) == Some(pba));
-    pointing.map(|lba| lost_block(state, pba, lba, sequence)).collect()
+    pointing.into_iter().map(|lba| lost_block(state, pba, lba, sequence)).collect()
 }
 
 /// The extents of a tombstone block that are still needed, cut to what points at it. Extents

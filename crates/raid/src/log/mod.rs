@@ -27,6 +27,7 @@ mod read;
 mod rebuild;
 mod reconstruct;
 mod requests;
+mod room;
 mod scan;
 mod scrub;
 mod segment;

@@ -22,6 +22,7 @@ use crate::log::core::Core;
 use crate::log::create::{empty_drive, holds_something, superblock_zones};
 use crate::log::format::{
     CODED_BYTES, IndexEntry, MemberEntry, MemberState, MemberUuid, Oob, Place, SegmentHeader,
+    StreamKind,
 };
 use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
@@ -247,6 +248,10 @@ async fn rebuild_segments(
         let Some((slot, zone)) = next_segment(core, column, &left) else {
             // What is left is being reclaimed, or waits for a zone that reclaiming frees.
             mark(Mark::RebuildWaits);
+            let no_room = core.state.borrow().no_room(StreamKind::Relocation);
+            if let Some(reason) = no_room {
+                return Err(ReplaceError::Stopped(reason));
+            }
             core.changed.wait().await;
             continue;
         };

@@ -14,7 +14,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob};
+use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, StreamKind};
 use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
@@ -70,15 +70,19 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
     core.scrub_progress.set(None);
     core.changed.open();
     while core.state.borrow().segments.iter().any(|(_, s)| s.damaged && s.phase != Phase::Dead) {
-        if let Some(reason) = core.state.borrow().stopped {
-            return Err(reason);
-        }
+        check_going_on(&core.state.borrow())?;
         close_open_segments(&mut core.state.borrow_mut(), |segment| segment.damaged);
         core.changed.open();
         core.changed.wait().await;
     }
     report.unrepairable = unrepairable(core) - lost_before;
     core.state.borrow().stopped.map_or(Ok(report), Err)
+}
+
+/// What is damaged cannot be moved if writes stop, or nothing is free to move it to.
+fn check_going_on(state: &State) -> Result<(), &'static str> {
+    let no_room = || state.no_room(StreamKind::Relocation);
+    state.stopped.or_else(no_room).map_or(Ok(()), Err)
 }
 
 /// Gives up open segments, so that they hold still; returns which.

@@ -17,7 +17,6 @@ use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind}
 use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
 use crate::log::inflight::InFlight;
-use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::member::Member;
 use crate::log::queue::{PendingBlock, Stream};
 use crate::log::segment::{Cursor, Phase, Segment, SegmentTable};
@@ -223,30 +222,11 @@ impl State {
         sequence
     }
 
-    /// Segments that could be opened now.
-    #[must_use]
-    pub(super) fn free_segments(&self) -> u32 {
-        let zones = self.members.iter().filter(|member| member.writable().is_some());
-        let fewest = zones.map(|member| member.pool.len()).min().unwrap_or(0);
-        let free = fewest.min(self.segments.vacancies());
-        u32::try_from(free).unwrap_or(u32::MAX)
-    }
-
     /// Whether stripes of a stream are under way.
     #[must_use]
     pub(super) fn is_writing(&self, kind: StreamKind) -> bool {
         let mut segments = self.segments.iter();
         segments.any(|(_, segment)| segment.stream == kind && segment.in_flight > 0)
-    }
-
-    /// How many free segments a stream has to leave when it takes one.
-    #[must_use]
-    pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {
-        match kind {
-            StreamKind::User if mutant(Mutant::ReserveIgnored) => 0,
-            StreamKind::User => RESERVE_SEGMENTS + u32::from(self.relocation.open.is_none()),
-            StreamKind::Relocation => 0,
-        }
     }
 
     /// Decides what the writer of a stream does next.
@@ -261,8 +241,11 @@ impl State {
             let room = self.free_segments() > self.reserve_for(kind);
             mark_if(Mark::SegmentWaitsForMembership, || queued && !settled);
             mark_if(Mark::UsersWaitForSegment, || queued && settled && !room);
-            let allowed = queued && settled && room;
-            return if allowed { Step::OpenSegment } else { Step::Wait };
+            if queued && settled && room {
+                return Step::OpenSegment;
+            }
+            let no_room = self.no_room(kind).filter(|_| queued && settled);
+            return no_room.map_or(Step::Wait, Step::FailQueue);
         };
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");

@@ -28,6 +28,8 @@ const PARTITION_BLOCKS: u64 = 32 << 20;
 /// A block of a weak stripe that is newer than anything that counts.
 pub(super) struct Candidate {
     pub(super) place: BlockPlace,
+    /// For data: the block of the volume.
+    pub(super) lba: Lba,
     /// For tombstones: the extents that it hides.
     pub(super) hides: Vec<TrimExtent>,
 }
@@ -62,7 +64,7 @@ pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Ca
     let candidates = weak.into_iter().zip(hides).zip(wanted);
     candidates
         .filter(|((_, hides), wanted)| *wanted || !hides.is_empty())
-        .map(|((block, hides), _)| Candidate { place: block.place, hides })
+        .map(|((block, hides), _)| Candidate { place: block.place, lba: block.entry.lba, hides })
         .collect()
 }
 

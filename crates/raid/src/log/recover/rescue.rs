@@ -6,6 +6,8 @@
 
 use std::rc::Rc;
 
+use zoneweave_zoned::BlockError;
+
 use crate::log::core::Core;
 use crate::log::format::{ContentKind, TrimExtent};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
@@ -60,9 +62,13 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
         mark(Mark::WeakBlockGone);
         return Err(core.state.borrow_mut().stop_recovery());
     }
-    let holds =
-        |block: &FoundBlock| matches!(block.identity.kind, ContentKind::Data | ContentKind::Lost);
-    let blocks: Vec<_> = found.into_iter().flatten().filter(holds).collect();
+    let found = candidates.iter().zip(found.into_iter().flatten());
+    // Only a drive that lies can show another block now than when it was listed.
+    let is_listed = |(candidate, block): &(&&Candidate, FoundBlock)| {
+        matches!(block.identity.kind, ContentKind::Data | ContentKind::Lost)
+            && block.identity.lba == candidate.lba
+    };
+    let blocks: Vec<_> = found.filter(is_listed).map(|(_, block)| block).collect();
     if blocks.is_empty() {
         return Ok(());
     }
@@ -88,9 +94,11 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
 }
 
 async fn wait(core: &Core, done: TicketReceiver) -> Result<(), &'static str> {
-    match done.await {
-        Some(Ok(())) => Ok(()),
-        // The reason also tells whether recovery may begin anew.
-        _ => Err(core.state.borrow().stopped.expect("nothing else refuses what recovery writes")),
-    }
+    let refused = match done.await {
+        Some(Ok(())) => return Ok(()),
+        Some(Err(BlockError::ReadOnly { reason })) => reason,
+        _ => "recovery could not write again what was under way",
+    };
+    // The reason why writes stop also tells whether recovery may begin anew.
+    Err(core.state.borrow().stopped.unwrap_or(refused))
 }

@@ -1,0 +1,58 @@
+//! Whether there is room to write, and whether some is about to come.
+//!
+//! `limits.rs` has the argument why there always is while no zones are lost beyond the reserve. Where
+//! they are, what waits for room must end with an error instead of waiting for ever.
+
+use crate::log::format::StreamKind;
+use crate::log::limits::RESERVE_SEGMENTS;
+use crate::log::segment::{Phase, Segment};
+use crate::log::state::State;
+use crate::marks::{Mark, mark_if};
+use crate::mutants::{Mutant, mutant};
+
+impl State {
+    /// Segments that could be opened now.
+    #[must_use]
+    pub(super) fn free_segments(&self) -> u32 {
+        let zones = self.members.iter().filter(|member| member.writable().is_some());
+        let fewest = zones.map(|member| member.pool.len()).min().unwrap_or(0);
+        let free = fewest.min(self.segments.vacancies());
+        u32::try_from(free).unwrap_or(u32::MAX)
+    }
+
+    /// How many free segments a stream has to leave when it takes one.
+    #[must_use]
+    pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {
+        match kind {
+            StreamKind::User if mutant(Mutant::ReserveIgnored) => 0,
+            StreamKind::User => RESERVE_SEGMENTS + u32::from(self.relocation.open.is_none()),
+            StreamKind::Relocation => 0,
+        }
+    }
+
+    /// Why a stream that needs a segment will not get one, unless somebody asks for something else:
+    /// nothing is free, and nothing is about to be. Where zones are not lost, there is always room.
+    #[must_use]
+    pub(super) fn no_room(&self, kind: StreamKind) -> Option<&'static str> {
+        let users = kind == StreamKind::User;
+        let comes_free = |segment: &Segment| {
+            let closed = matches!(segment.phase, Phase::Sealed | Phase::Leftover);
+            let empty = closed && segment.valid == 0 && !segment.kept;
+            let moved = users && segment.busy;
+            empty || moved || segment.in_flight > 0 || segment.phase == Phase::Dead
+        };
+        let free = self.free_segments() > self.reserve_for(kind);
+        let open = !users && self.relocation.open.is_some();
+        let may_move = users && self.can_move() && self.victim(true).is_some();
+        let room_comes =
+            free || open || may_move || self.segments.iter().any(|(_, s)| comes_free(s));
+        mark_if(Mark::NoRoomLeft, || !room_comes);
+        (!room_comes).then_some("too many zones are lost: no segment can be freed")
+    }
+
+    /// Whether there is room to move blocks to.
+    #[must_use]
+    pub(super) fn can_move(&self) -> bool {
+        self.relocation.open.is_some() || self.free_segments() > 0
+    }
+}
