@@ -4,13 +4,15 @@
 //! a volume. [`workload`] issues I/O and measures it; [`characterize`] finds out what a drive is like;
 //! [`calibrate`] holds the emulator's timing against measurements of real drives; [`experiments`]
 //! measures figures of papers again; [`mixed_load`] is there to measure what emulation costs;
-//! [`simulate`] makes up histories of the volume, with crashes and faults, and judges them.
+//! [`simulate`] makes up histories of the volume, with crashes and faults, and judges them; [`hostile`] starts
+//! arrays from drives that lie.
 //!
 //! Everything is deterministic: it runs on the caller's reactor, and takes its choices from seeds.
 
 pub mod calibrate;
 pub mod characterize;
 pub mod experiments;
+pub mod hostile;
 pub mod mixed_load;
 pub mod simulate;
 pub mod workload;

@@ -10,6 +10,7 @@
 //! numbers that are printed with it. There is no coverage feedback: this is for machines without
 //! nightly and for a fast smoke test, libFuzzer for depth.
 
+mod memory;
 mod mutate;
 mod targets;
 
@@ -17,6 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use memory::limited;
 use mutate::mutated;
 use targets::{TARGETS, Target};
 
@@ -57,7 +59,7 @@ fn command(words: &[&str]) -> Result<(), String> {
             let target = find(name)?;
             let input = mutated(&(target.seeds)(), number(seed)?, number(execution)?);
             eprintln!("input of {} bytes: {}", input.len(), input.escape_ascii());
-            (target.body)(&input);
+            limited(|| (target.body)(&input));
             Ok(())
         }
         ["seeds", name, directory] => write_seeds(find(name)?, directory),
@@ -82,7 +84,7 @@ fn run(target: &Target, duration: Duration, seed: u64) {
     while start.elapsed() < duration {
         for _ in 0..256 {
             let input = mutated(&seeds, seed, execution);
-            let outcome = catch_unwind(AssertUnwindSafe(|| (target.body)(&input)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| limited(|| (target.body)(&input))));
             if let Err(panic) = outcome {
                 eprintln!("failed; replay with: replay {} {seed} {execution}", target.name);
                 resume_unwind(panic);

@@ -30,4 +30,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "format_tombstone", body: format::tombstone, seeds: format::tombstone_seeds },
     Target { name: "format_checkpoint", body: format::checkpoint, seeds: format::checkpoint_seeds },
     Target { name: "format_oob", body: format::oob, seeds: format::oob_seeds },
+    Target {
+        name: "array_image",
+        body: zoneweave_sim::hostile::image,
+        seeds: zoneweave_sim::hostile::image_seeds,
+    },
 ];

@@ -1,0 +1,213 @@
+//! Starting arrays from hostile drives: the body of a fuzz target.
+//!
+//! An input names a small array, made by the engine in all kinds of states ([`images`]), and what
+//! is done to it ([`mutate`]): blocks damaged, moved and exchanged, fields set to extreme values
+//! under checksums that are right, zones and drives changed. Then the array is started, read,
+//! written, scrubbed, closed and started again, and the offline checker looks at it.
+//!
+//! What must hold whatever the drives say: a start ends, with a volume or an error; requests end;
+//! nothing panics; no buffer is left over. How much memory is taken is for the caller to watch.
+
+mod images;
+mod input;
+mod mutate;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use zoneweave_emulator::RamDrive;
+use zoneweave_raid::log::{OfferedDrive, OpenOptions, Volume, open_array, survey};
+use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
+use zoneweave_zoned::{BlockCount, BlockDevice, Lba, blocks_in_use, zero_blocks};
+
+use images::with_image;
+use input::Input;
+
+/// Steps in which everything done with one array comes to its end, many times what it takes.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// Virtual time in which it does.
+const TIME_MAX: Nanos = Nanos::from_secs(600);
+
+/// Runs one input.
+///
+/// # Panics
+/// If hostile drives make the engine or the checker panic, hang or keep buffers.
+pub fn image(input: &[u8]) {
+    let mut input = Input::new(input);
+    let (choice, options) = (input.byte(), input.byte());
+    with_image(choice, |image| {
+        let before = blocks_in_use();
+        let drives = mutate::offered(image, &mut input);
+        // Not everything each time: what is left out, another input does.
+        if options & 8 == 8 {
+            check(&drives);
+        }
+        start(&drives, options, true);
+        start(&drives, options & !1, options & 16 == 16);
+        if options & 32 == 32 {
+            check(&drives);
+        }
+        drop(drives);
+        assert!(blocks_in_use() <= before, "{} blocks are left over", blocks_in_use() - before);
+    });
+}
+
+/// Inputs to begin with: each image as it is, and with some mutations drawn at random.
+#[must_use]
+pub fn image_seeds() -> Vec<Vec<u8>> {
+    let mut random = zoneweave_runtime::Random::new(9);
+    let plain = (0..images::COUNT).map(|image| vec![image, 0xFE]);
+    let mutated = (0..64_u8).map(|at| {
+        let mut seed = vec![at, at.wrapping_mul(37)];
+        let mut bytes = vec![0; 8 << (at % 4)];
+        random.fill(&mut bytes);
+        seed.extend(bytes);
+        seed
+    });
+    plain.chain(mutated.collect::<Vec<_>>()).collect()
+}
+
+/// Runs something to its end, which must come.
+fn ended<F: Future<Output = ()>>(run: impl FnOnce(Handle) -> F) {
+    ended_or(run, String::new);
+}
+
+fn ended_or<F: Future<Output = ()>>(run: impl FnOnce(Handle) -> F, describe: impl Fn() -> String) {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    let _on_panic = OnPanic(describe);
+    let mut steps = 0;
+    let ended = executor.run_until(run(handle.clone()), || {
+        steps += 1;
+        steps > STEPS_MAX || handle.now() > TIME_MAX
+    });
+    assert!(ended.is_some(), "no end after {steps} steps");
+}
+
+/// Tells more about a panic.
+struct OnPanic<F: Fn() -> String>(F);
+
+impl<F: Fn() -> String> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0());
+        }
+    }
+}
+
+fn offer(handle: &Handle, drives: &[RamDrive]) -> Vec<OfferedDrive> {
+    let offer = |drive: &RamDrive| OfferedDrive {
+        device: drive.attach(handle),
+        label: "a drive".to_owned(),
+    };
+    drives.iter().map(offer).collect()
+}
+
+fn check(drives: &[RamDrive]) {
+    ended(async |handle| {
+        let devices = drives.iter().map(|drive| Some(drive.attach(&handle))).collect();
+        let options = zoneweave_check::Options { every_version: true, ..Default::default() };
+        let checked = zoneweave_check::check(devices, options).await;
+        let Some(contents) = checked.contents else { return };
+        for lba in 0..contents.volume_blocks() {
+            // Nothing is promised but an answer.
+            let _ = contents.read(lba).await;
+        }
+    });
+}
+
+/// Starts the array, with force where the last bit of `options` says so, and uses it.
+fn start(drives: &[RamDrive], options: u8, use_it: bool) {
+    let running = RefCell::new(None);
+    let life = async |handle: Handle| {
+        if options & 64 == 64 {
+            drop(survey(offer(&handle, drives)).await);
+        }
+        let force = OpenOptions { force: options & 1 == 1, lineage: 0x0F0F };
+        let opened = open_array(&handle, offer(&handle, drives), force).await;
+        let Ok((volume, _)) = opened else { return };
+        *running.borrow_mut() = Some(volume.clone());
+        if use_it {
+            use_volume(&volume, options).await;
+        } else {
+            read_all(&volume, volume.info().blocks).await;
+        }
+        // Where writes have stopped there is nothing to flush.
+        let _ = volume.close().await;
+        volume.assert_consistent();
+    };
+    ended_or(life, || running.borrow().as_ref().map_or_else(String::new, Volume::describe));
+}
+
+/// Requests of every kind; each has to be answered, how does not matter.
+async fn use_volume(volume: &Volume, options: u8) {
+    let blocks = volume.info().blocks;
+    read_all(volume, blocks).await;
+    let lba = Lba(u64::from(options) % blocks.max(1));
+    let data = zero_blocks(BlockCount(1));
+    for fua in [false, true] {
+        drop(volume.write(lba, vec![data.clone()], fua).await);
+    }
+    drop(volume.trim(Lba(0), blocks.min(8), options & 2 == 2).await);
+    drop(volume.flush().await);
+    drop(volume.extents(Lba(0), blocks, 64).await);
+    if options & 4 == 4 {
+        drop(volume.resume_rebuild().await);
+    }
+    drop(volume.scrub().await);
+    drop((volume.status(), volume.segments()));
+}
+
+async fn read_all(volume: &Volume, blocks: u64) {
+    let mut lba = 0;
+    while lba < blocks {
+        let count = u32::try_from(blocks - lba).map_or(16, |left| left.min(16));
+        drop(volume.read(Lba(lba), count).await);
+        lba += u64::from(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoneweave_zoned::{ZoneId, ZoneState};
+
+    use super::*;
+
+    /// Everything that is done with an array, without force.
+    const ALL: u8 = 0xFE;
+
+    fn copies(which: u8) -> Vec<RamDrive> {
+        with_image(which, |image| mutate::offered(image, &mut Input::new(&[])))
+    }
+
+    #[test]
+    fn arrays_on_hostile_drives_start_or_are_refused() {
+        image_seeds().iter().for_each(|seed| image(seed));
+    }
+
+    /// Where so many zones were lost that nothing could be written any more and nothing freed,
+    /// writes and scrubs waited for ever.
+    #[test]
+    fn requests_end_where_no_zone_is_left() {
+        for which in 0..images::COUNT {
+            let drives = copies(which);
+            let zones = (0..drives[0].geometry().zones).map(ZoneId);
+            // Two superblock zones have to be there.
+            let lost = zones.skip(2).filter(|zone| drives[0].zone(*zone).state == ZoneState::Empty);
+            lost.for_each(|zone| drives[0].set_offline(zone));
+            start(&drives, ALL, true);
+        }
+    }
+
+    /// Index runs named other blocks of the volume than what is there, under checksums that are
+    /// right: such a block was found to have died before it could be moved, again and again.
+    #[test]
+    fn segments_with_lists_that_lie_are_moved() {
+        for which in 0..images::COUNT {
+            let drives = copies(which);
+            mutate::shift_listed_blocks(&drives);
+            start(&drives, ALL, true);
+        }
+    }
+}
