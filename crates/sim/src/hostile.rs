@@ -1,7 +1,7 @@
 //! Starting arrays from hostile drives: the body of a fuzz target.
 //!
-//! An input names a small array, made by the engine in all kinds of states ([`images`]), and what
-//! is done to it ([`mutate`]): blocks damaged, moved and exchanged, fields set to extreme values
+//! An input names a small array, made by the engine in all kinds of states (`images`), and what
+//! is done to it (`mutate`): blocks damaged, moved and exchanged, fields set to extreme values
 //! under checksums that are right, zones and drives changed. Then the array is started, read,
 //! written, scrubbed, closed and started again, and the offline checker looks at it.
 //!
