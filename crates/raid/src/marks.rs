@@ -114,6 +114,8 @@ marks! {
     FailedWithOpenSegment = "membership.failed_with_open_segment",
     /// More members are lost than the redundancy covers: writes stop.
     StoppedBeyondRedundancy = "membership.stopped_beyond_redundancy",
+    /// Too many zones of a member have failed for the volume to stay writable: it is put out.
+    EvictedForZones = "membership.evicted_for_zones",
     /// Half of the members are left, within the redundancy: writes stop.
     StoppedWithoutMajority = "membership.stopped_without_majority",
     /// An administrator's wish to fail a member is refused, since data would be lost.
@@ -152,6 +154,10 @@ marks! {
     EmptyLeftover = "recovery.empty_leftover",
     /// Recovery: groups before the last one touched are whole.
     EarlierGroupsWhole = "recovery.earlier_groups_whole",
+    /// Recovery: a zone has become read-only, and how far it is written is found out by reading.
+    ReadOnlyZoneProbed = "recovery.read_only_zone_probed",
+    /// Recovery: so few columns have touched the last group that they may be wrong about it.
+    GroupOfFewIgnored = "recovery.group_of_few_ignored",
     /// Recovery: a seal of an earlier start says which stripes count.
     SealDecides = "recovery.seal_decides",
     /// Recovery: a seal keeps out a stripe of which every chunk can be read now.
@@ -216,6 +222,8 @@ marks! {
     LeftoverNotFinished = "limits.leftover_not_finished",
     /// Users wait for a segment, for the reserve is all that is free.
     UsersWaitForSegment = "limits.users_wait_for_segment",
+    /// A drive is refused as a member because too many of its zones have failed.
+    WornDriveRefused = "limits.worn_drive_refused",
     /// A drive is refused as a member because it is too small.
     SmallDriveRefused = "limits.small_drive_refused",
     /// A sealed segment's zone is larger than the array uses by so much that it is finished.

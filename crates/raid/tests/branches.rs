@@ -30,6 +30,11 @@ fn array(salt: u64) -> Array {
     shaped(Shape::small(), salt)
 }
 
+/// An array that can do without some zones.
+fn array_with_spare_zones(salt: u64) -> Array {
+    shaped(Shape { volume_blocks: Some(3 * SEGMENT_BLOCKS), ..Shape::small() }, salt)
+}
+
 fn shaped(shape: Shape, salt: u64) -> Array {
     Array::create(Shape { tabled: false, ..shape }, &mut Random::new(salt))
 }
@@ -321,7 +326,7 @@ fn zones_that_cannot_be_reset_stay_known_as_dead() {
 
 #[test]
 fn zones_that_nobody_accounts_for_are_left_alone() {
-    let array = array(14);
+    let array = array_with_spare_zones(14);
     let executor = executor();
     let device = array.drives[0].attach(&executor.handle());
     let zeros = |blocks: u32| {
@@ -341,7 +346,7 @@ fn zones_that_nobody_accounts_for_are_left_alone() {
 
 #[test]
 fn a_zone_that_went_offline_and_a_drive_without_report_cost_nothing() {
-    let array = array(15);
+    let array = array_with_spare_zones(15);
     let zone = live(&array, async |volume, _, handle| {
         put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
         sealed_zones(volume, 2)[0]
@@ -359,6 +364,30 @@ fn a_zone_that_went_offline_and_a_drive_without_report_cost_nothing() {
         assert_holds(volume, SEGMENT_BLOCKS, 1).await;
     });
     assert_hit(&[Mark::OfflineZoneLeftOut, Mark::ColumnLost, Mark::MemberWithoutReport]);
+}
+
+/// A volume that needs every zone goes on without a member that lost one, or else users would wait
+/// for room for ever; without redundancy writes fail.
+#[test]
+fn a_member_with_too_few_zones_is_taken_out() {
+    for (parity, state) in [(1, "failed"), (0, "online")] {
+        let array = shaped(Shape { parity, ..Shape::small() }, 18);
+        live(&array, async |volume, _, _| put_all(volume, 9, 1).await);
+        // Nothing is in the last zone yet.
+        array.drives[2].set_read_only(ZoneId(9));
+        live(&array, async |volume, _, _| {
+            assert_eq!(volume.status().members[2].state, state);
+            let mut written = Ok(());
+            for version in 2..8 {
+                for lba in 0..volume.info().blocks {
+                    written = written.and(put(volume, lba, version).await);
+                }
+            }
+            assert_eq!(written.is_ok(), parity > 0);
+            assert!(volume.read(Lba(0), 1).await.is_ok());
+        });
+    }
+    assert_hit(&[Mark::EvictedForZones, Mark::NoRoomLeft, Mark::ReadOnlyZoneProbed]);
 }
 
 /// What was trimmed cannot be told any more, but nothing else is lost with it.

@@ -1,12 +1,12 @@
 //! Zone reports: which zones, and the bytes an NVMe drive reports them in.
 //!
-//! Inside Zoneweave a report is a list of [`ZoneInfo`], whose write pointer is an offset that means
-//! something in every state. NVMe's descriptor leaves the write pointer of full, read-only and
-//! offline zones undefined, which drives report as all ones; [`ZoneDescriptor`] does so.
+//! Inside Zoneweave a report is a list of [`ZoneInfo`], whose write pointer is the zone's capacity
+//! where NVMe's descriptor leaves it undefined: how far a full, read-only or offline zone was
+//! written nobody tells. Drives report all ones there; [`ZoneDescriptor`] does so.
 
 use bytes::Bytes;
 
-use crate::{Geometry, Status, ZoneId, ZoneInfo, ZoneSet, ZoneState};
+use crate::{Geometry, Status, ZoneId, ZoneInfo, ZoneOffset, ZoneSet, ZoneState};
 
 /// Bytes of the head of an encoded report, and of each descriptor in it.
 pub const DESCRIPTOR_BYTES: usize = 64;
@@ -180,7 +180,7 @@ impl ZoneSet {
             return Err(Status::InvalidField);
         }
         let admitted = || {
-            let zones = (first.0..self.geometry().zones).map(|zone| self.info(ZoneId(zone)));
+            let zones = (first.0..self.geometry().zones).map(|zone| self.reported(ZoneId(zone)));
             zones.filter(|info| options.filter.admits(info.state))
         };
         let zones: Vec<_> = admitted().take(count as usize).collect();
@@ -190,5 +190,16 @@ impl ZoneSet {
             false => Vec::new(),
         };
         Ok(ZoneReport { matching: matching as u64, zones, extensions })
+    }
+
+    /// A zone as reports tell of it: how far one was written that takes no more they do not.
+    fn reported(&self, zone: ZoneId) -> ZoneInfo {
+        let info = self.info(zone);
+        match info.state {
+            ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => {
+                ZoneInfo { write_pointer: ZoneOffset(info.capacity.0), ..info }
+            }
+            _ => info,
+        }
     }
 }

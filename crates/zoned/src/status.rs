@@ -80,6 +80,13 @@ impl Status {
     pub const fn is_fatal(self) -> bool {
         matches!(self, Self::DeviceGone)
     }
+
+    /// Whether the drive takes no such command for a zone in its state, as for one that has failed:
+    /// trying again is of no use, and nothing is said about other zones.
+    #[must_use]
+    pub const fn is_of_zone_state(self) -> bool {
+        matches!(self, Self::ZoneReadOnly | Self::ZoneOffline | Self::InvalidTransition)
+    }
 }
 
 impl fmt::Display for Status {

@@ -156,7 +156,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     }
     let mut state = core.state.borrow_mut();
     let segment = state.segments.remove(slot);
-    let mut all_reset = true;
+    let mut lost = Vec::new();
     for (column, zone, result) in results {
         let member = &mut state.members[column.index()];
         // A member that failed meanwhile, or was replaced, does not have this zone any more.
@@ -168,20 +168,21 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
                 // The zone keeps the dead segment's blocks: so does the record that says so.
                 Err(_) => {
                     mark(Mark::ZoneNotReset);
-                    all_reset = false;
+                    lost.push(column);
                 }
             }
         } else {
             mark(Mark::MemberLostWhileFreeing);
         }
     }
-    if all_reset {
+    if lost.is_empty() {
         state.dead.remove(&segment.generation);
     }
     state.seals.remove(&segment.id);
     state.counters.segments_reclaimed += 1;
     mark(Mark::SegmentFreed);
     drop(state);
+    lost.into_iter().for_each(|column| core.note_lost_zone(column));
     core.changed.open();
     true
 }

@@ -118,7 +118,8 @@ impl Core {
                 }
                 Err(status) => {
                     member.errors.write += 1;
-                    member.write_failures_in_row += 1;
+                    // A zone fails once, however many writes to it are under way.
+                    member.write_failures_in_row += u32::from(!status.is_of_zone_state());
                     let often = member.write_failures_in_row >= WRITE_FAILURES_TO_FAIL;
                     mark_if(Mark::EvictedByWrite, || status.is_fatal());
                     mark_if(Mark::EvictedByFailuresInRow, || often && !status.is_fatal());
@@ -131,9 +132,25 @@ impl Core {
         }
     }
 
+    /// Notes that a zone of a member can be used no more.
+    pub(super) fn note_lost_zone(self: &Rc<Self>, column: Column) {
+        self.state.borrow_mut().members[column.index()].lost_zones += 1;
+        self.fail_if_worn_out(column);
+    }
+
+    /// Takes a member with too few zones left out of service, if the others can do without it.
+    pub(super) fn fail_if_worn_out(self: &Rc<Self>, column: Column) {
+        let newly = self.state.borrow_mut().fail_if_worn_out(column);
+        self.after_failure(newly);
+    }
+
     /// Takes a member out of service and starts making that durable.
     pub(super) fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
         let newly = self.state.borrow_mut().fail_member(column, &status.to_string());
+        self.after_failure(newly);
+    }
+
+    fn after_failure(self: &Rc<Self>, newly: bool) {
         if newly {
             let core = self.clone();
             self.handle.spawn("record failed member", async move {
@@ -201,7 +218,7 @@ impl Core {
         let mut result = device.manage(zone, ZoneAction::Reset).await;
         for _ in 1..RESET_TRIES {
             match result {
-                Err(status) if !status.is_fatal() => {
+                Err(status) if !(status.is_fatal() || status.is_of_zone_state()) => {
                     result = device.manage(zone, ZoneAction::Reset).await;
                 }
                 _ => break,

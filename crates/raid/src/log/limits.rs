@@ -97,11 +97,25 @@ pub enum LimitError {
 pub fn largest_volume(geometry: &SegmentGeometry, zones: u32) -> u64 {
     let segments = u64::from(zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES));
     let usable = segments.saturating_sub(u64::from(RESERVE_SEGMENTS + USER_SEGMENTS));
-    let stripe_blocks = geometry.scheme().data() as u64 * u64::from(geometry.chunk_blocks());
-    // A stripe of garbage per segment, beside those that moving pads, makes progress certain; 5 %
-    // make it bearable.
-    let slack = (geometry.data_blocks() / 20).max(3 * stripe_blocks);
+    // 5 % of garbage make progress bearable.
+    let slack = (geometry.data_blocks() / 20).max(certain_slack(geometry));
     usable * geometry.data_blocks().saturating_sub(slack)
+}
+
+/// Zones that each member needs at the least, so that a volume of this size stays writable; those
+/// for superblocks included.
+#[must_use]
+pub fn zones_needed(geometry: &SegmentGeometry, volume_blocks: u64, zones: u32) -> u32 {
+    let segment_blocks = geometry.data_blocks().saturating_sub(certain_slack(geometry)).max(1);
+    let segments = volume_blocks.div_ceil(segment_blocks).max(1);
+    let beside = u64::from(SUPERBLOCK_ZONES + RESERVE_SEGMENTS + USER_SEGMENTS);
+    // A volume made by a release that reserved less has what there is.
+    u32::try_from(segments + beside).map_or(zones, |needed| needed.min(zones))
+}
+
+/// A stripe of garbage per segment, beside those that moving pads, makes progress certain.
+fn certain_slack(geometry: &SegmentGeometry) -> u64 {
+    3 * geometry.scheme().data() as u64 * u64::from(geometry.chunk_blocks())
 }
 
 /// Segments an array has room for.

@@ -38,6 +38,8 @@ pub(super) struct Member {
     pub active_zones: u32,
     /// Zones that hold something nobody accounts for; never touched.
     pub orphan_zones: u32,
+    /// Zones that failed and can never be written again, beside those that still hold segments.
+    pub lost_zones: u32,
     /// What went wrong.
     pub errors: MemberErrors,
     /// Writes that failed in a row; a few of them make the member fail.
@@ -57,6 +59,7 @@ impl Member {
             pool: ZonePool::default(),
             active_zones: 0,
             orphan_zones: 0,
+            lost_zones: 0,
             errors: MemberErrors::default(),
             write_failures_in_row: 0,
             seen: Nanos::ZERO,

@@ -37,6 +37,7 @@ mod stripe;
 mod stripe_table;
 mod superblock;
 mod volume;
+mod worn_out;
 mod write;
 mod zone_pool;
 

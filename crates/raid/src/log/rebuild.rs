@@ -12,8 +12,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use thiserror::Error;
 use zoneweave_zoned::{
-    BlockCount, OOB_BYTES, Payload, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
-    zero_blocks,
+    BlockCount, OOB_BYTES, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice,
+    ZonedDeviceExt, zero_blocks,
 };
 
 use crate::layout::{Column, Role};
@@ -27,7 +27,7 @@ use crate::log::format::{
 use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run::{fill_up, run_of, write_run};
-use crate::log::limits::{LimitError, check_drive};
+use crate::log::limits::{LimitError, check_drive, zones_needed};
 use crate::log::member::Member;
 use crate::log::read::Pin;
 use crate::log::reconstruct::rebuild_block;
@@ -99,6 +99,7 @@ pub(super) async fn replace(
     retire(core, column).await?;
     let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
     let superblocks = superblock_zones(&zones).ok_or(ReplaceError::NoSuperblockZones)?;
+    check_zones(core, &*device, &zones)?;
     empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
     {
         let mut state = core.state.borrow_mut();
@@ -112,10 +113,8 @@ pub(super) async fn replace(
         let mut member = Member::new(entry, Some(device));
         member.seen = core.handle.now();
         for info in &zones {
-            let usable = !matches!(
-                info.state,
-                zoneweave_zoned::ZoneState::Offline | zoneweave_zoned::ZoneState::ReadOnly
-            );
+            let usable = is_usable(info);
+            member.lost_zones += u32::from(!usable);
             if usable && !superblocks.contains(&info.zone) {
                 member.pool.add(info.zone, info.resets + u64::from(holds_something(info)));
             }
@@ -184,6 +183,29 @@ fn check(core: &Core, column: Column, device: &dyn ZonedDevice) -> Result<(), Re
     Ok(())
 }
 
+fn is_usable(info: &ZoneInfo) -> bool {
+    !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
+}
+
+/// Zones that have failed do not count.
+fn check_zones(
+    core: &Core,
+    device: &dyn ZonedDevice,
+    zones: &[ZoneInfo],
+) -> Result<(), ReplaceError> {
+    let state = core.state.borrow();
+    let config = &state.config;
+    let needed_zones = zones_needed(&state.geometry, config.volume_blocks, config.zones);
+    let usable = zones.iter().filter(|info| is_usable(info)).count();
+    let usable = u32::try_from(usable).unwrap_or(u32::MAX);
+    if usable >= needed_zones {
+        return Ok(());
+    }
+    mark(Mark::WornDriveRefused);
+    let (capacity, needed_capacity) = (device.geometry().zone_capacity, config.zone_capacity);
+    Err(ReplaceError::TooSmall { zones: usable, capacity, needed_zones, needed_capacity })
+}
+
 /// Takes the slot's present drive out, if it is in service.
 async fn retire(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
     if core.state.borrow().members[column.index()].writable().is_some() {
@@ -217,6 +239,9 @@ async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
         state.membership_dirty = true;
     }
     core.superblock.record_membership(core).await;
+    // The others can do without one more now.
+    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    columns.into_iter().for_each(|column| core.fail_if_worn_out(column));
     core.changed.open();
     core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
 }
@@ -308,9 +333,14 @@ async fn finish_segment(
     rebuilt: bool,
 ) {
     mark(if rebuilt { Mark::ColumnRebuilt } else { Mark::ColumnNotRebuilt });
-    if !rebuilt && core.reset_zone(column, zone.zone).await.is_ok() {
-        let member = &mut core.state.borrow_mut().members[column.index()];
-        member.pool.add(zone.zone, zone.resets + 1);
+    if !rebuilt {
+        match core.reset_zone(column, zone.zone).await {
+            Ok(()) => {
+                let member = &mut core.state.borrow_mut().members[column.index()];
+                member.pool.add(zone.zone, zone.resets + 1);
+            }
+            Err(_) => core.note_lost_zone(column),
+        }
     }
     let mut state = core.state.borrow_mut();
     let in_service = state.members[column.index()].device.is_some();

@@ -142,6 +142,8 @@ pub(super) struct Move {
     pub(super) from: Pba,
     /// Where they point now, unless they changed since.
     pub(super) to: Pba,
+    /// Whether they were trimmed there: what was moved may be the knowledge that that is lost.
+    pub(super) was_tombstone: bool,
 }
 
 /// What a stream's writer does next.
@@ -387,13 +389,12 @@ impl State {
         self.moves = kept;
         mark_if(Mark::MovesTakenBack, || !back.is_empty());
         for moved in back {
-            let was_tombstone = self.tombstones.contains_key(&moved.to);
             for lba in moved.lba.0..moved.lba.0 + moved.blocks {
                 if self.index.get(Lba(lba)) != Some(moved.to) {
                     mark(Mark::NewerNotTakenBack);
                     continue;
                 }
-                if was_tombstone && !self.tombstones.contains_key(&moved.from) {
+                if moved.was_tombstone && !self.tombstones.contains_key(&moved.from) {
                     self.add_tombstone(moved.from);
                 }
                 self.remap(Lba(lba), Some(moved.from));

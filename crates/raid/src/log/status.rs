@@ -55,6 +55,8 @@ pub struct MemberStatus {
     pub free_zones: u64,
     /// Zones whose contents nobody accounts for.
     pub orphan_zones: u32,
+    /// Zones that failed and are not used any more.
+    pub lost_zones: u32,
     /// What went wrong with it.
     pub errors: MemberErrors,
     /// Nanoseconds since it last answered.
@@ -143,6 +145,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         reason: member.failure.clone(),
         free_zones: member.pool.len() as u64,
         orphan_zones: member.orphan_zones,
+        lost_zones: member.lost_zones,
         errors: member.errors,
         seen_ns_ago: now.since(member.seen).0,
     });

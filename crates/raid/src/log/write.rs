@@ -327,17 +327,19 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
         }
     };
     if takes_effect {
-        state.remap(pending.lba, Some(pba));
         if let Origin::Relocation { from } = pending.origin {
-            state.moves.push(Move { lba: pending.lba, blocks: 1, from, to: pba });
+            let was_tombstone = state.tombstones.contains_key(&from);
+            state.moves.push(Move { lba: pending.lba, blocks: 1, from, to: pba, was_tombstone });
         }
+        state.remap(pending.lba, Some(pba));
     }
 }
 
 fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     let extent = trim.extent;
     if let Origin::Relocation { from } = trim.origin {
-        state.moves.push(Move { lba: extent.lba, blocks: extent.blocks, from, to: pba });
+        let (lba, blocks) = (extent.lba, extent.blocks);
+        state.moves.push(Move { lba, blocks, from, to: pba, was_tombstone: true });
     }
     for lba in extent.lba.0..extent.lba.0 + extent.blocks {
         let lba = zoneweave_zoned::Lba(lba);

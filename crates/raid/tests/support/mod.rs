@@ -44,6 +44,8 @@ pub struct Shape {
     pub tabled: bool,
     pub volatile: bool,
     pub writethrough: Option<bool>,
+    /// As large as it may be if not given.
+    pub volume_blocks: Option<u64>,
 }
 
 impl Shape {
@@ -58,6 +60,7 @@ impl Shape {
             tabled: true,
             volatile: false,
             writethrough: None,
+            volume_blocks: None,
         }
     }
 
@@ -76,6 +79,7 @@ impl Shape {
             volatile: random.per_mille(500),
             writethrough: [None, Some(true), Some(false)]
                 [usize::try_from(random.below(3)).unwrap()],
+            volume_blocks: None,
         }
     }
 
@@ -119,7 +123,7 @@ impl Array {
         let options = CreateOptions {
             name: "test".to_owned(),
             scheme: Scheme::new(shape.data, shape.parity).unwrap(),
-            volume_blocks: None,
+            volume_blocks: shape.volume_blocks,
             chunk_blocks: shape.chunk_blocks,
             group_rows: shape.group_rows,
             tabled: shape.tabled,

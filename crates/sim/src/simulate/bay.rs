@@ -41,10 +41,6 @@ pub(super) struct Drive {
 /// that lost one of them is hardly a member any more.
 const SUPERBLOCK_ZONES: u32 = 4;
 
-/// Zones that a drive may lose and still count in full, where the volume leaves them to spare:
-/// each is tried again at every start, and a drive that fails three commands in a row is taken out.
-const LOST_ZONES_MAX: usize = 2;
-
 impl Drive {
     /// Zones that failed.
     fn lost_zones(&self) -> impl Iterator<Item = ZoneId> + '_ {
@@ -56,9 +52,8 @@ impl Drive {
 
     /// Whether it lost more zones than the array can do without.
     fn is_worn(&self, shape: &Shape) -> bool {
-        let spare = LOST_ZONES_MAX.min(shape.spare_zones as usize);
         let needed = self.lost_zones().any(|zone| zone.0 < SUPERBLOCK_ZONES);
-        needed || self.lost_zones().count() + self.orphans as usize > spare
+        needed || self.lost_zones().count() + self.orphans as usize > shape.spare_zones as usize
     }
 }
 
@@ -208,6 +203,12 @@ impl Bay {
         self.drives.iter().all(sound)
     }
 
+    /// Whether nothing is on any drive that nobody heals any more: damage in a zone that was lost.
+    pub(super) fn is_clean(&self) -> bool {
+        let stuck = |drive: &Drive| drive.damaged > 0 && drive.lost_zones().next().is_some();
+        !self.drives.iter().any(stuck)
+    }
+
     /// Zones that the drive in a slot has lost.
     pub(super) fn lost_zones(&self, slot: usize) -> usize {
         self.drives[slot].lost_zones().count()
@@ -216,11 +217,11 @@ impl Bay {
     /// A start found zones on a drive that nobody accounts for. Damage can do that.
     ///
     /// # Panics
-    /// If the drive never had any.
+    /// If nothing ever was wrong with the drive.
     pub(super) fn note_orphans(&mut self, slot: usize, orphans: u32) {
         let drive = &mut self.drives[slot];
         assert!(
-            orphans == 0 || drive.damaged > 0,
+            orphans == 0 || drive.damaged > 0 || drive.suspect || drive.is_worn(&self.shape),
             "nobody accounts for {orphans} zones in slot {slot}, which never was damaged"
         );
         drive.orphans = orphans;

@@ -54,11 +54,7 @@ pub(super) async fn verify_recovered(
         tally.degraded_recoveries += u64::from(crashed > 0 && degraded);
         tally.blocks_read += found.len() as u64;
     });
-    let sound = {
-        let bay = world.bay.borrow();
-        bay.undamaged() && bay.unsuspected()
-    };
-    if offline && !world.shape.beyond && sound {
+    if offline && world.bay.borrow().unsuspected() {
         check_offline(world, away, Some(&found));
     }
 }
@@ -98,7 +94,11 @@ async fn read(volume: &Volume, lba: u64, blocks: u64) -> Result<Vec<u64>, BlockE
 /// contradicts itself, and if the volume is running what it returned. Not where drives are damaged:
 /// then stripes of the last group may not count for it, and the next start would write them again.
 pub(super) fn check_offline(world: &World, away: &BTreeSet<usize>, found: Option<&[Found]>) {
-    if world.shape.beyond || !world.bay.borrow().undamaged() {
+    let sound = {
+        let bay = world.bay.borrow();
+        bay.undamaged() && bay.is_clean()
+    };
+    if world.shape.beyond || !sound {
         return;
     }
     let executor = Executor::new(Rc::new(VirtualTime::new()));

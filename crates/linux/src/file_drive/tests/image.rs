@@ -44,8 +44,11 @@ fn an_image_is_a_drive_in_a_file() {
     assert_eq!(drive.wear().unwrap().zones[1].erase_counts, [1, 1, 0, 0, 0, 0]);
     bench.run(async {
         for (zone, info) in (0..).map(ZoneId).zip(drive.report().await.unwrap()) {
-            assert_eq!(info, ram.zone(zone));
-            for offset in 0..info.write_pointer.0 {
+            let held = ram.zone(zone);
+            // How far a full zone is written is not reported.
+            let written = if info.state == ZoneState::Full { info } else { held };
+            assert_eq!(info, ZoneInfo { write_pointer: written.write_pointer, ..held });
+            for offset in 0..held.write_pointer.0 {
                 let at = ZoneAddress::new(zone, offset);
                 let read = drive.read(at, BlockCount(1)).await;
                 if at == ZoneAddress::new(ZoneId(1), 5) {

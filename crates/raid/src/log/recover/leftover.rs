@@ -7,6 +7,8 @@
 
 use std::rc::Rc;
 
+use zoneweave_zoned::ZoneOffset;
+
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
@@ -40,9 +42,8 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
         let segment = &state.segments[slot];
         (state.geometry, state.seals.get(&segment.id).cloned())
     };
-    let touched = found.written.iter().flatten().map(|wp| geometry.rows_below(*wp)).max();
     let rows = known.as_ref().map_or_else(
-        || touched.filter(|rows| *rows > 0).map(|rows| geometry.group_of(Row(rows - 1))),
+        || last_group(&geometry, &found.written),
         |seal| {
             (seal.rows < geometry.rows() && !seal.valid.is_empty())
                 .then(|| geometry.group_of(Row(seal.rows)))
@@ -75,6 +76,26 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
         weak_stripes: count(Verdict::Weak),
         discarded_stripes: touched_stripes(&last, &last_scans, &verdicts),
     }
+}
+
+/// The last group that counts, if there is one: a column more has touched it than may be wrong
+/// about how far it is written. So the groups before it are whole, and one that fewer have touched
+/// has no acknowledged stripe. (A drive that stores an append twice is in the next group too soon,
+/// and a zone that can be written no more does not tell.)
+fn last_group(
+    geometry: &SegmentGeometry,
+    written: &[Option<ZoneOffset>],
+) -> Option<std::ops::Range<u32>> {
+    let mut rows: Vec<_> = written.iter().flatten().map(|wp| geometry.rows_below(*wp)).collect();
+    rows.sort_unstable_by(|one, other| other.cmp(one));
+    let columns = written.len();
+    // Of all columns; those that are missing are some of them.
+    let wrong = geometry.scheme().parity().min((columns - 1) / 2);
+    let wrong = wrong.saturating_sub(columns - rows.len());
+    let group = |rows: u32| rows.checked_sub(1).map(|last| geometry.group_of(Row(last)));
+    let last = group(*rows.get(wrong).or(rows.last())?);
+    mark_if(Mark::GroupOfFewIgnored, || group(rows[0]) != last);
+    last
 }
 
 /// A segment without any row, or one whose seal says that nothing counts.

@@ -66,7 +66,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     let mut sorted = Sorted::default();
     let mut to_reset = Vec::new();
-    for column in columns {
+    for column in columns.iter().copied() {
         if core.device(column).is_some() {
             sort_zones(core, column, &mut sorted).await?;
         }
@@ -84,6 +84,8 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         } else if info.write_pointer.0 <= 1 && info.state.is_active() {
             mark(Mark::HeaderlessZoneReset);
             to_reset.push((column, info));
+        } else if info.state == ZoneState::ReadOnly {
+            core.state.borrow_mut().members[column.index()].lost_zones += 1;
         } else {
             mark(Mark::OrphanZoneLeftAlone);
             core.state.borrow_mut().members[column.index()].orphan_zones += 1;
@@ -113,6 +115,11 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     state.zones_to_reset =
         to_reset.into_iter().map(|(column, info)| (column, info.zone, info.resets)).collect();
     raise_counters(&mut state);
+    for column in columns {
+        if state.fail_if_worn_out(column) {
+            found.iter_mut().for_each(|segment| segment.expected.retain(|one| *one != column));
+        }
+    }
     Ok(found)
 }
 
@@ -158,14 +165,22 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
     let superblocks = core.superblock.zones(column).unwrap_or_default();
     for info in zones {
         let in_use = superblocks.contains(&info.zone);
-        if in_use || matches!(info.state, ZoneState::Offline) {
-            mark_if(Mark::OfflineZoneLeftOut, || info.state == ZoneState::Offline);
+        if info.state == ZoneState::Offline {
+            mark(Mark::OfflineZoneLeftOut);
+            core.state.borrow_mut().members[column.index()].lost_zones += 1;
+            continue;
+        }
+        if in_use {
             continue;
         }
         if info.state == ZoneState::Empty {
             core.state.borrow_mut().members[column.index()].pool.add(info.zone, info.resets);
             continue;
         }
+        let info = match info.state {
+            ZoneState::ReadOnly => probed(core, column, info).await,
+            _ => info,
+        };
         let header = if info.write_pointer.0 > 0 {
             read_header(core, column, info.zone).await
         } else {
@@ -184,6 +199,24 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
         }
     }
     Ok(())
+}
+
+/// A read-only zone with how far it is written, which drives do not tell: blocks never written read
+/// as zeros, with nothing beside them.
+async fn probed(core: &Rc<Core>, column: Column, info: ZoneInfo) -> ZoneInfo {
+    mark(Mark::ReadOnlyZoneProbed);
+    let (mut written, mut end) = (0, info.capacity.0);
+    while written < end {
+        let middle = written + (end - written) / 2;
+        let read = core.read_zone(column, ZoneAddress::new(info.zone, middle), BlockCount(1)).await;
+        let blank = read.is_ok_and(|block| block.block_oob(0).iter().all(|byte| *byte == 0));
+        if blank {
+            end = middle;
+        } else {
+            written = middle + 1;
+        }
+    }
+    ZoneInfo { write_pointer: ZoneOffset(written), ..info }
 }
 
 /// The header of a zone, if it is intact and describes a segment of this array.
@@ -385,6 +418,7 @@ pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
         } else {
             mark(Mark::DeadZoneNotReset);
             all_reset = false;
+            core.note_lost_zone(column);
         }
     }
     core.flush_members().await?;

@@ -15,6 +15,8 @@ pub(super) enum FaultKind {
     Lost,
     Misdirected,
     Garbled,
+    ZoneWorn,
+    ZoneFails,
     Sluggish,
     Often,
     FlushIgnored,
@@ -23,7 +25,7 @@ pub(super) enum FaultKind {
 }
 
 /// Every kind; what is there more than once is drawn more often.
-pub(super) const FAULT_KINDS: [FaultKind; 22] = [
+pub(super) const FAULT_KINDS: [FaultKind; 24] = [
     FaultKind::Rot,
     FaultKind::Rot,
     FaultKind::Unreadable,
@@ -41,6 +43,8 @@ pub(super) const FAULT_KINDS: [FaultKind; 22] = [
     FaultKind::Misdirected,
     FaultKind::Garbled,
     FaultKind::Garbled,
+    FaultKind::ZoneWorn,
+    FaultKind::ZoneFails,
     FaultKind::Sluggish,
     FaultKind::Often,
     FaultKind::FlushIgnored,
@@ -100,6 +104,11 @@ impl Draw<'_> {
                 offset: between(self.random, 0, self.shape.zone_blocks - 1),
             },
             FaultKind::Garbled => Fault::Garbled { on: On { command: write, after }, seed, part },
+            FaultKind::ZoneWorn => Fault::ZoneWorn { seed, offline: self.chance(500) },
+            FaultKind::ZoneFails => {
+                let command = pick(self.random, &[anything, anything, Command::Read]);
+                Fault::ZoneFails { on: On { command, after }, offline: self.chance(500) }
+            }
             kind => self.lasting_fault(kind, seed, after),
         };
         Action::Fault { slot, fault }
