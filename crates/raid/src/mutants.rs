@@ -76,14 +76,14 @@ mutants! {
     TrimDoesNotExclude = "trim-does-not-exclude",
     /// Of writes to one block the last to complete takes effect, not the newest.
     LastCompletionWins = "last-completion-wins",
-    /// A failed append is simply done again.
+    /// A failed append is simply done again, and the chunk believed to be wherever it got.
     AppendRetriedBlindly = "append-retried-blindly",
     /// A stripe takes effect though one of its chunks failed.
     FailedChunkIgnored = "failed-chunk-ignored",
     /// A durable write makes its data durable, but not its parity.
     FuaSkipsParity = "fua-skips-parity",
-    /// A segment's header may be lost at power loss when its first chunks are not.
-    HeaderNotDurable = "header-not-durable",
+    /// Of a segment's headers the newest is believed, though it lists a column under rebuild.
+    NewestHeaderBelieved = "newest-header-believed",
     /// An index run is written before what it lists is durable.
     IndexRunBeforeFlush = "index-run-before-flush",
     /// An index block is believed without looking which segment and span it is of.

@@ -37,8 +37,7 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
             structured_payload(array, block.clone(), Place::Header, header.generation, column);
         Some(async move {
             let Some(device) = device else { return (column, Err(Status::DeviceGone)) };
-            let fua = !mutant(Mutant::HeaderNotDurable);
-            let written = device.write(ZoneAddress::new(zone, 0), payload, fua).await;
+            let written = device.write(ZoneAddress::new(zone, 0), payload, true).await;
             (column, written.map(|_| ()))
         })
     });
@@ -77,7 +76,9 @@ pub(super) async fn raise_ceilings(core: &Rc<Core>) -> bool {
             return true;
         }
         let raised = (state.next_sequence + step, state.next_segment + SEGMENT_STEP);
-        state.ceilings_to_record = raised;
+        if !mutant(Mutant::CeilingNotRecorded) {
+            state.ceilings_to_record = raised;
+        }
         raised
     };
     mark(Mark::CeilingsRaised);

@@ -96,7 +96,7 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuil
     }
     mark_if(Mark::TwoMissing, || found.len() + 2 <= total);
     if mutant(Mutant::WrongCoefficients) && found.len() + 2 <= total {
-        data[..core.code.data_chunks()].reverse();
+        swap_two(&mut data[..core.code.data_chunks()]);
     }
     let mut block = AlignedBuffer::zeroed(BlockCount(1));
     let mut identity = [0; CODED_BYTES];
@@ -109,6 +109,15 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuil
         BlockIdentity::decode(&identity).filter(|identity| identity.verifies(seed, &data))?;
     }
     Some(Rebuilt { data, coded: identity })
+}
+
+/// For [`Mutant::WrongCoefficients`]: exchanges two chunks that are there.
+fn swap_two(data: &mut [Option<&[u8]>]) {
+    let first = data.iter().position(Option::is_some);
+    let last = data.iter().rposition(Option::is_some);
+    if let (Some(first), Some(last)) = (first, last) {
+        data.swap(first, last);
+    }
 }
 
 /// Reads the block of another column that is coded with the one at `place`, and verifies that it

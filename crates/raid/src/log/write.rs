@@ -212,7 +212,8 @@ fn locate(
         let free = state.geometry.block_of(row, 0) >= segment.first_unindexed
             && segment.recorded(*column, state.geometry.block_of(row, 0))
                 == crate::log::format::IndexEntry::EMPTY;
-        if !right_zone || !group.contains(&row.0) || !free {
+        let in_group = group.contains(&row.0) || mutant(Mutant::AppendRetriedBlindly);
+        if !right_zone || !in_group || !free {
             mark(Mark::ChunkMisplaced);
             return None;
         }

@@ -305,7 +305,11 @@ async fn enter(
     columns: BTreeMap<Column, Vec<Claim>>,
 ) -> Result<Entered, OpenError> {
     let headers = columns.values().flatten().filter_map(|claim| claim.header.clone());
-    let Some(base) = headers.min_by_key(|header| header.epoch) else {
+    let age = |header: &SegmentHeader| match mutant(Mutant::NewestHeaderBelieved) {
+        true => u64::MAX - header.epoch,
+        false => header.epoch,
+    };
+    let Some(base) = headers.min_by_key(age) else {
         return Ok((None, Vec::new()));
     };
     if mutant(Mutant::PartialSegmentReset) && columns.len() < base.zones.iter().flatten().count() {
