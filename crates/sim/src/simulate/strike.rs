@@ -107,13 +107,22 @@ fn apply(bay: &mut Bay, slot: usize, fault: Fault) {
         Fault::Copied { seed } => {
             let mut random = Random::new(seed);
             if let (Some(from), Some(to)) = (written(ram, &mut random), written(ram, &mut random)) {
-                // Anywhere, elsewhere in the zone, or at the same place of another zone.
-                let to = match random.below(3) {
-                    0 => to,
-                    1 => ZoneAddress { zone: from.zone, ..to },
-                    _ => ZoneAddress { zone: to.zone, ..from },
+                // Anywhere, elsewhere in the zone, or at the same place of another zone, perhaps
+                // at its end, where segments list what they hold.
+                let last = ram.geometry().zone_capacity.0.saturating_sub(1);
+                let near_end = |back: u64| {
+                    ZoneOffset(last.saturating_sub(u32::try_from(back).expect("a few blocks")))
                 };
-                if is_written(ram, to) {
+                let (from, to) = match random.below(4) {
+                    0 => (from, to),
+                    1 => (from, ZoneAddress { zone: from.zone, ..to }),
+                    2 => (from, ZoneAddress { zone: to.zone, ..from }),
+                    _ => {
+                        let offset = near_end(random.below(4));
+                        (ZoneAddress { offset, ..from }, ZoneAddress { offset, ..to })
+                    }
+                };
+                if is_written(ram, from) && is_written(ram, to) {
                     ram.overwrite(to, &ram.peek(from, BlockCount(1)));
                 }
             }

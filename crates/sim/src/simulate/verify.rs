@@ -32,15 +32,17 @@ pub(super) async fn verify_recovered(
     away: &BTreeSet<usize>,
     offline: bool,
 ) {
-    let found = read_all(world, volume).await;
-    let survives = world.survives.replace(Survives::Acknowledged);
-    {
+    // What was read is a promise, also if the next crash comes before the rest was.
+    let survives = world.survives.get();
+    let found = read_all(world, volume, |lba, found| {
         let mut oracle = world.oracle.borrow_mut();
-        for (lba, version) in (0..).zip(&found) {
+        for (lba, version) in (lba..).zip(found) {
             let Some(version) = version else { continue };
             oracle.settle(lba, *version, survives).unwrap_or_else(|why| panic!("{why}"));
         }
-    }
+    });
+    let found = found.await;
+    world.survives.set(Survives::Acknowledged);
     volume.assert_consistent();
     world.confirm(volume);
     for member in volume.status().members {
@@ -59,7 +61,12 @@ pub(super) async fn verify_recovered(
     }
 }
 
-async fn read_all(world: &World, volume: &Volume) -> Vec<Found> {
+/// Reads everything, and hands on what was found at each place as soon as it is read.
+async fn read_all(
+    world: &World,
+    volume: &Volume,
+    mut read_at: impl FnMut(u64, &[Found]),
+) -> Vec<Found> {
     let blocks = world.blocks.get();
     let mut found = Vec::new();
     let mut lba = 0;
@@ -75,6 +82,7 @@ async fn read_all(world: &World, volume: &Volume) -> Vec<Found> {
                 }
             }
         }
+        read_at(lba, &found[found.len() - usize::try_from(length).expect("a length")..]);
         lba += length;
     }
     found
@@ -146,7 +154,7 @@ pub(super) fn check_offline(world: &World, away: &BTreeSet<usize>, found: Option
 pub(super) async fn verify_quiet(world: &World, volume: &Volume, handle: &Handle) {
     let found = {
         let began = world.oracle.borrow_mut().begin_read();
-        (began, read_all(world, volume).await)
+        (began, read_all(world, volume, |_, _| {}).await)
     };
     {
         let mut oracle = world.oracle.borrow_mut();

@@ -56,6 +56,9 @@ impl Habits {
         let (sleeps, fua, early_stops) = (often(40), often(100), 100 + often(200));
         let (reads, strangers) = (often(120), often(200));
         let plots = often(150);
+        // What is told in plots needs drives that nothing else has happened to.
+        let calm = !mix.swarm && random.per_mille(300);
+        let unless_calm = |usual: u64| if calm { 0 } else { usual };
         let mut kinds = FAULT_KINDS.to_vec();
         if mix.swarm {
             kinds.dedup();
@@ -84,9 +87,9 @@ impl Habits {
             strangers,
             admin,
             pulls,
-            timed,
-            faults,
-            faults_before,
+            timed: unless_calm(timed),
+            faults: unless_calm(faults),
+            faults_before: unless_calm(faults_before),
             kinds,
             plots,
             steps_most: pick(random, &[300, 1000, 3000]),

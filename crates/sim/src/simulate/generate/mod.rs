@@ -75,8 +75,8 @@ fn pick<T: Copy>(random: &mut Random, choices: &[T]) -> T {
 
 fn shape(random: &mut Random) -> Shape {
     let (data, parity) = match random.below(100) {
-        0..45 => (pick(random, &[2, 3, 3, 4]), 1),
-        45..72 => (pick(random, &[2, 3, 3, 4]), 2),
+        0..45 => (pick(random, &[2, 3, 3, 4, 4, 5]), 1),
+        45..72 => (pick(random, &[2, 3, 3, 4, 5]), 2),
         72..80 => (1, 1),
         80..88 => (1, 2),
         88..94 => (pick(random, &[2, 3, 4]), 3),

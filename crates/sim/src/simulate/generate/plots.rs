@@ -8,11 +8,27 @@ use super::{Draw, pick};
 use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, Timed};
 
 /// Kinds of plots.
-const PLOTS: u64 = 9;
+const PLOTS: u64 = 10;
 
 impl Draw<'_> {
-    /// A few lives.
+    /// A few lives, perhaps with everything in order before: while one drive is damaged nothing
+    /// may happen to another.
     pub(super) fn plot(&mut self) -> Vec<Life> {
+        let heals = self.chance(300);
+        let mut lives = if heals { vec![self.healing()] } else { Vec::new() };
+        lives.extend(self.one_plot());
+        lives
+    }
+
+    /// Everything is brought back.
+    fn healing(&mut self) -> Life {
+        let mut heal = vec![Action::Resume];
+        heal.extend((0..self.shape.spared()).map(|_| Action::Replace { slot: usize::MAX }));
+        heal.push(Action::Scrub);
+        Life { actors: vec![heal], order: self.random.next(), ..Life::default() }
+    }
+
+    fn one_plot(&mut self) -> Vec<Life> {
         match self.random.below(PLOTS) {
             0 => self.errors_then_loss(),
             1 => self.crashes_in_a_row(),
@@ -22,6 +38,7 @@ impl Draw<'_> {
             5 => self.source_pulled(),
             6 => self.long_life(),
             7 => self.slow_resets(),
+            8 => self.flushes_fail(),
             _ => self.blocks_of_other_places(),
         }
     }
@@ -44,6 +61,33 @@ impl Draw<'_> {
         }
         let mut lives = vec![busy];
         if self.chance(500) {
+            lives.push(self.brief());
+        }
+        lives.push(self.without(lost));
+        lives
+    }
+
+    /// From some step on every flush of a drive fails, until the power is lost; and another drive
+    /// is missed.
+    fn flushes_fail(&mut self) -> Vec<Life> {
+        let (bad, lost) = self.two_slots();
+        let steps = 100 + self.random.below(600);
+        let mut busy = self.busy(steps);
+        let mut careful = Vec::new();
+        for _ in 0..12 {
+            let (lba, blocks, fua) = (self.lba(), self.blocks(), false);
+            careful.extend([Action::Write { lba, blocks, fua }, Action::Flush]);
+        }
+        busy.actors.push(careful);
+        let on = On { command: Command::Flush, after: 0 };
+        let action = Action::Fault { slot: bad, fault: Fault::Error { on, applied: false } };
+        let steps = self.random.below(steps);
+        busy.timed = vec![Timed { since: Since::Serving, steps, action }; 32];
+        if let Some(stop) = &mut busy.stop {
+            stop.power = true;
+        }
+        let mut lives = vec![busy];
+        if self.chance(300) {
             lives.push(self.brief());
         }
         lives.push(self.without(lost));
@@ -76,6 +120,14 @@ impl Draw<'_> {
             let fault = Fault::Error { on, applied: false };
             confused.meanwhile.push(Action::Fault { slot: bad, fault });
         }
+        if self.chance(500) {
+            let slow = self.slow(Command::Write);
+            confused.meanwhile.push(slow);
+        }
+        if self.chance(200) {
+            let steps = self.random.below(600);
+            confused.stop = Some(Stop { since: Since::Start, ..self.stop_at(steps) });
+        }
         let mut lives = vec![busy, confused];
         for _ in 0..self.random.below(3) {
             lives.push(self.brief());
@@ -83,7 +135,8 @@ impl Draw<'_> {
         lives
     }
 
-    /// A drive is pulled under load and comes back after a crash; then another one is missed.
+    /// A drive is pulled under load, while another may take long to record it, and comes back after
+    /// a crash; then another one is missed.
     fn pulled_then_loss(&mut self) -> Vec<Life> {
         let (pulled, lost) = self.two_slots();
         let steps = self.random.below(self.habits.steps_most);
@@ -91,6 +144,12 @@ impl Draw<'_> {
         let more = self.random.below(after);
         let mut busy = self.busy(steps + more);
         let action = Action::Pull { slot: pulled, too_many: false, forgetting: false };
+        if self.chance(700) {
+            let on = On { command: Command::Write, after: 0 };
+            let fault = Fault::Slow { on, times: 1, us: 100_000 };
+            let action = Action::Fault { slot: self.slot(), fault };
+            busy.timed.push(Timed { since: Since::Serving, steps, action });
+        }
         busy.timed.push(Timed { since: Since::Serving, steps, action });
         vec![busy, self.brief(), self.without(lost)]
     }
@@ -108,31 +167,48 @@ impl Draw<'_> {
             life.actors.insert(0, vec![rebuild]);
             lives.push(life);
         }
-        let order = self.random.next();
-        lives.push(Life { actors: vec![vec![Action::Resume]], order, ..Life::default() });
+        let mut last = Life { actors: vec![vec![Action::Resume]], ..Life::default() };
+        if self.chance(600) {
+            let steps = 40 + self.random.below(400);
+            last.stop = Some(self.stop_at(steps));
+        }
+        lives.push(last);
         lives.push(self.without(lost));
         lives
     }
 
-    /// A drive that a rebuild reads from is pulled, while users write.
+    /// More drives that a rebuild reads from are pulled than the redundancy covers, while users
+    /// write.
     fn source_pulled(&mut self) -> Vec<Life> {
-        let (slot, pulled) = self.two_slots();
+        let columns = self.shape.columns();
+        let slot = self.slot();
         let mut life = self.busy(3000);
         life.actors.insert(0, vec![Action::Replace { slot }]);
-        let commands = pick(self.random, &[10, 30, 100]);
-        let us = self.random.below(commands * self.shape.latency_us);
-        let pull = Action::Pull { slot: pulled, too_many: true, forgetting: false };
-        life.actors.push(vec![Action::Sleep { us }, pull]);
+        let mut pulls = Vec::new();
+        // Too early there is no rebuild yet, and nothing is pulled.
+        for _ in 0..8 {
+            let us = self.random.below(6 * self.shape.latency_us);
+            pulls.push(Action::Sleep { us });
+            let slots = (1..=self.shape.parity).map(|apart| (slot + apart) % columns);
+            let pull = |slot| Action::Pull { slot, too_many: true, forgetting: false };
+            pulls.extend(slots.map(pull));
+        }
+        life.actors.push(pulls);
         let resumed = vec![Action::Resume, Action::Flush];
         vec![life, Life { actors: vec![resumed], ..Life::default() }]
     }
 
     /// So much is written that numbers reserved at the start do not last.
     fn long_life(&mut self) -> Vec<Life> {
-        let mut life = self.busy(6000);
-        let writes = 100 + self.random.below(200);
-        let long = (0..writes).map(|_| Action::Write { lba: self.lba(), blocks: 24, fua: false });
-        life.actors = vec![long.collect()];
+        const SEGMENTS: u64 = 90;
+        const BLOCKS: u32 = 24;
+        let segment = u64::from(self.shape.zone_blocks) * self.shape.data as u64;
+        let writes = (SEGMENTS * segment / u64::from(BLOCKS)).min(400);
+        let write = |lba| Action::Write { lba, blocks: BLOCKS, fua: false };
+        let long = (0..writes).map(|_| write(self.lba())).collect();
+        // It is stopped when it has come to its end.
+        let mut life = self.busy(100_000);
+        life.actors = vec![long];
         let mut next = self.brief();
         next.checked = true;
         vec![life, next]
@@ -143,11 +219,12 @@ impl Draw<'_> {
         let steps = 1000 + self.random.below(3000);
         let mut life = self.busy(steps);
         for _ in 0..1 + self.random.below(3) {
-            let on = On { command: Command::Reset, after: self.random.below(6) };
-            let us = pick(self.random, &[1000, 10_000, 100_000]);
-            let fault = Fault::Slow { on, times: 1 + self.random.below(4), us };
-            let action = Action::Fault { slot: self.slot(), fault };
+            let action = self.slow(Command::Reset);
             life.timed.push(Timed { since: Since::Serving, steps: 0, action });
+        }
+        if self.chance(500) {
+            let (us, slot) = (self.random.below(20_000), self.slot());
+            life.actors.push(vec![Action::Sleep { us }, Action::Replace { slot }]);
         }
         let mut changing = Vec::new();
         for _ in 0..30 + self.random.below(60) {
@@ -170,6 +247,14 @@ impl Draw<'_> {
             life.meanwhile.push(Action::Fault { slot, fault });
         }
         vec![life]
+    }
+
+    /// Some commands of a drive take long.
+    fn slow(&mut self, command: Command) -> Action {
+        let on = On { command, after: self.random.below(6) };
+        let us = pick(self.random, &[1000, 10_000, 100_000]);
+        let fault = Fault::Slow { on, times: 1 + self.random.below(4), us };
+        Action::Fault { slot: self.slot(), fault }
     }
 
     /// Users at work until a crash.
