@@ -10,6 +10,9 @@ use super::bay::{Bay, index};
 use super::scenario::{Class, Command, Fault, On, Part};
 use super::world::World;
 
+/// Zones at the beginning of a drive that hold superblock records, where none of them is worn.
+const SUPERBLOCK_ZONES: u32 = 2;
+
 /// How many times as long a drive takes that becomes slow now and then.
 const SLOWEST_TIMES: u64 = 1000;
 
@@ -105,27 +108,7 @@ fn apply(bay: &mut Bay, slot: usize, fault: Fault) {
             }
         }
         Fault::Copied { seed } => {
-            let mut random = Random::new(seed);
-            if let (Some(from), Some(to)) = (written(ram, &mut random), written(ram, &mut random)) {
-                // Anywhere, elsewhere in the zone, or at the same place of another zone, perhaps
-                // at its end, where segments list what they hold.
-                let last = ram.geometry().zone_capacity.0.saturating_sub(1);
-                let near_end = |back: u64| {
-                    ZoneOffset(last.saturating_sub(u32::try_from(back).expect("a few blocks")))
-                };
-                let (from, to) = match random.below(4) {
-                    0 => (from, to),
-                    1 => (from, ZoneAddress { zone: from.zone, ..to }),
-                    2 => (from, ZoneAddress { zone: to.zone, ..from }),
-                    _ => {
-                        let offset = near_end(random.below(4));
-                        (ZoneAddress { offset, ..from }, ZoneAddress { offset, ..to })
-                    }
-                };
-                if is_written(ram, from) && is_written(ram, to) {
-                    ram.overwrite(to, &ram.peek(from, BlockCount(1)));
-                }
-            }
+            copy(ram, &mut Random::new(seed));
         }
         Fault::Slow { on, times, us } => {
             ram.inject(selector(on).times(times), FaultAction::Slow(Nanos::from_micros(us)));
@@ -224,14 +207,40 @@ fn block_part(part: Part) -> BlockPart {
     }
 }
 
-fn is_written(ram: &RamDrive, at: ZoneAddress) -> bool {
-    let capacity = ram.geometry().zone_capacity;
-    at.offset < ZoneOffset(ram.zone(at.zone).write_pointer.0.min(capacity.0))
+/// Overwrites a block by another one, anywhere, elsewhere in its zone, or at the same place of
+/// another zone, perhaps at its end, where segments list what they hold.
+fn copy(ram: &RamDrive, random: &mut Random) {
+    let how = random.below(4);
+    // A drive without intact records is none of the array, and nothing else of it is looked at.
+    let first = if how == 0 { ZoneId(0) } else { ZoneId(SUPERBLOCK_ZONES) };
+    let (Some(from), Some(to)) =
+        (written_from(ram, random, first), written_from(ram, random, first))
+    else {
+        return;
+    };
+    let capacity = ram.geometry().zone_capacity.0;
+    let back = 1 + u32::try_from(random.below(4)).expect("a few blocks");
+    let offset = ZoneOffset(capacity.saturating_sub(back));
+    let (from, to) = match how {
+        0 => (from, to),
+        1 => (from, ZoneAddress { zone: from.zone, ..to }),
+        2 => (from, ZoneAddress { zone: to.zone, ..from }),
+        _ => (ZoneAddress { offset, ..from }, ZoneAddress { offset, ..to }),
+    };
+    let stored = |at: ZoneAddress| ram.zone(at.zone).write_pointer.0.min(capacity) > at.offset.0;
+    if stored(from) && stored(to) {
+        ram.overwrite(to, &ram.peek(from, BlockCount(1)));
+    }
 }
 
 /// A written block of a drive.
 fn written(ram: &RamDrive, random: &mut Random) -> Option<ZoneAddress> {
-    let infos = (0..ram.geometry().zones).map(|zone| ram.zone(ZoneId(zone)));
+    written_from(ram, random, ZoneId(0))
+}
+
+/// The same, in a zone from that one on.
+fn written_from(ram: &RamDrive, random: &mut Random, first: ZoneId) -> Option<ZoneAddress> {
+    let infos = (first.0..ram.geometry().zones).map(|zone| ram.zone(ZoneId(zone)));
     let holds = |state| !matches!(state, ZoneState::Empty | ZoneState::Offline);
     let zones: Vec<_> =
         infos.filter(|info| holds(info.state) && info.write_pointer.0 > 0).collect();
