@@ -12,6 +12,7 @@ mod kills;
 mod marks;
 mod report;
 mod table;
+mod threads;
 
 use std::fs;
 use std::ops::Range;

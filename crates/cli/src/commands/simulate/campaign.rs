@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -11,10 +10,8 @@ use zoneweave_raid::mutants::{Mutant, select};
 use zoneweave_sim::simulate::{Failure, Mix, Tally, generate, run};
 
 use super::marks::Counts;
+use super::threads::on_threads;
 use crate::output::Output;
-
-/// Between two lines about how far it is.
-pub(super) const TELLING: Duration = Duration::from_secs(30);
 
 /// When there were enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,28 +59,20 @@ impl Campaign {
         let (started, cpu) = (Instant::now(), cpu_seconds());
         let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
         let progress = Mutex::new(Progress::default());
-        thread::scope(|scope| {
-            let work = || {
-                self.work(started, &next, &enough, &progress);
-                let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-                progress.marks.add(&Counts::of_this_thread());
-            };
-            let workers: Vec<_> = (0..self.jobs).map(|_| scope.spawn(work)).collect();
-            let mut told = Instant::now();
-            while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
-                thread::sleep(Duration::from_millis(20));
-                if told.elapsed() > TELLING {
-                    told = Instant::now();
-                    let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-                    output.note(format_args!(
-                        "{} seeds, {} crashes, {} recoveries verified, {} failures",
-                        progress.seeds,
-                        progress.tally.crashes,
-                        progress.tally.recoveries,
-                        progress.failures.len()
-                    ));
-                }
-            }
+        let work = || {
+            self.work(started, &next, &enough, &progress);
+            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.marks.add(&Counts::of_this_thread());
+        };
+        on_threads(self.jobs, work, || {
+            let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            output.note(format_args!(
+                "{} seeds, {} crashes, {} recoveries verified, {} failures",
+                progress.seeds,
+                progress.tally.crashes,
+                progress.tally.recoveries,
+                progress.failures.len()
+            ));
         });
         let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
         Outcome {

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use zoneweave_raid::mutants::{Mutant, select};
@@ -15,7 +13,8 @@ use zoneweave_sim::simulate::exhaustive::{
 };
 
 use super::Simulate;
-use super::campaign::{TELLING, cpu_seconds};
+use super::campaign::cpu_seconds;
+use super::threads::on_threads;
 use crate::error::{CliError, Exit};
 use crate::output::{Output, Tone};
 
@@ -147,24 +146,16 @@ fn search_range(
             }
         }
     };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        let mut told = Instant::now();
-        while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
-            thread::sleep(Duration::from_millis(20));
-            if told.elapsed() > TELLING {
-                told = Instant::now();
-                let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-                output.note(format_args!(
-                    "{} of {} cases, {} states, {} starts verified, {} failing cases",
-                    progress.searched.cases,
-                    range.end - range.start,
-                    progress.searched.states,
-                    progress.searched.starts,
-                    progress.failures.len()
-                ));
-            }
-        }
+    on_threads(jobs, work, || {
+        let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        output.note(format_args!(
+            "{} of {} cases, {} states, {} starts verified, {} failing cases",
+            progress.searched.cases,
+            range.end - range.start,
+            progress.searched.states,
+            progress.searched.starts,
+            progress.failures.len()
+        ));
     });
     let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
     (progress.searched, progress.failures)
