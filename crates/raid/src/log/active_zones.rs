@@ -10,7 +10,7 @@ use zoneweave_zoned::{ZoneAction, ZonedDeviceExt};
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{IndexEntry, RecordBody, SealRecord};
+use crate::log::format::{IndexEntry, SealRecord};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::SegmentSlot;
 use crate::log::segment::{Phase, Segment};
@@ -79,8 +79,7 @@ async fn seal_durably(core: &Rc<Core>, seal: Option<SealRecord>) -> bool {
     if core.flush_members().await.is_err() {
         return false;
     }
-    core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
-    core.superblock.commit(core, RecordBody::Seal(seal)).await.is_ok()
+    core.record_seal(seal).await.is_ok()
 }
 
 /// The seal of a segment of which everything that took effect counts, and nothing is under way.

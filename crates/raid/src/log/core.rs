@@ -11,6 +11,7 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::Column;
+use crate::log::format::{RecordBody, SealRecord};
 use crate::log::state::State;
 use crate::log::status::Progress;
 use crate::log::superblock::SuperblockLog;
@@ -130,6 +131,15 @@ impl Core {
         if let Some(status) = failed {
             self.fail_member(column, status);
         }
+    }
+
+    /// Makes durable which stripes of a segment count.
+    ///
+    /// # Errors
+    /// If writes stop.
+    pub(super) async fn record_seal(self: &Rc<Self>, seal: SealRecord) -> Result<(), &'static str> {
+        self.state.borrow_mut().seals.insert(seal.segment, seal.clone());
+        self.superblock.commit(self, RecordBody::Seal(seal)).await
     }
 
     /// Notes that a zone of a member can be used no more.

@@ -243,11 +243,11 @@ impl State {
             let room = self.free_segments() > self.reserve_for(kind);
             mark_if(Mark::SegmentWaitsForMembership, || queued && !settled);
             mark_if(Mark::UsersWaitForSegment, || queued && settled && !room);
-            if queued && settled && room {
-                return Step::OpenSegment;
-            }
-            let no_room = self.no_room(kind).filter(|_| queued && settled);
-            return no_room.map_or(Step::Wait, Step::FailQueue);
+            return match queued && settled {
+                false => Step::Wait,
+                true if room => Step::OpenSegment,
+                true => self.no_room(kind).map_or(Step::Wait, Step::FailQueue),
+            };
         };
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");

@@ -86,28 +86,23 @@ async fn decide(
     }
     // What was written again counts before what it replaces is left out.
     for seal in close_filled(core).await {
-        core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
-        core.superblock.commit(core, RecordBody::Seal(seal)).await?;
+        core.record_seal(seal).await?;
     }
     for seal in seals {
         if mutant(Mutant::DecisionNotRecorded) {
             continue;
         }
-        {
-            let mut state = core.state.borrow_mut();
-            // It may be gone already: then there is nothing left to decide on.
-            let there = state.segments.iter().any(|(_, segment)| segment.id == seal.segment);
-            if !there {
-                mark(Mark::SealNotNeeded);
-                continue;
-            }
-            state.seals.insert(seal.segment, seal.clone());
+        // It may be gone already: then there is nothing left to decide on.
+        let is_it = |(_, segment): (_, &Segment)| segment.id == seal.segment;
+        if !core.state.borrow().segments.iter().any(is_it) {
+            mark(Mark::SealNotNeeded);
+            continue;
         }
         if mutant(Mutant::DecisionRecordedLate) {
             record_late(core, seal);
             continue;
         }
-        core.superblock.commit(core, RecordBody::Seal(seal)).await?;
+        core.record_seal(seal).await?;
     }
     Ok(())
 }
@@ -141,6 +136,7 @@ fn filled(state: &State) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
 
 /// For [`Mutant::DecisionRecordedLate`].
 fn record_late(core: &Rc<Core>, seal: SealRecord) {
+    core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
     let inner = core.clone();
     let commit = async move { inner.superblock.commit(&inner, RecordBody::Seal(seal)).await };
     core.handle.spawn("late seal", commit);
