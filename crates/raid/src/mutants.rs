@@ -6,6 +6,9 @@
 //!
 //! A mutant is selected for each thread at run time, in builds with the feature `instrumented`.
 //! In all others it is a constant that none is, and what that guards is not compiled.
+//!
+//! The engine asks for a mutant where it would make a difference, and nowhere else if that can be
+//! said simply: a history that never asked for a mutant is the same with it, and need not be run.
 
 #[cfg(feature = "instrumented")]
 use std::cell::Cell;
@@ -147,12 +150,17 @@ impl Mutant {
 #[cfg(feature = "instrumented")]
 thread_local! {
     static SELECTED: Cell<Option<Mutant>> = const { Cell::new(None) };
+    /// A bit for each mutant that was asked for.
+    static ASKED: Cell<u64> = const { Cell::new(0) };
 }
+
+const _: () = assert!(Mutant::ALL.len() <= 64, "a bit for each mutant");
 
 /// Whether this thread runs a mutant.
 #[cfg(feature = "instrumented")]
 #[inline]
 pub(crate) fn mutant(mutant: Mutant) -> bool {
+    ASKED.set(ASKED.get() | 1 << mutant as u32);
     SELECTED.get() == Some(mutant)
 }
 
@@ -171,6 +179,17 @@ pub fn select(mutant: Option<Mutant>) {
     assert!(INSTRUMENTED || mutant.is_none(), "mutants need the feature `instrumented`");
     #[cfg(feature = "instrumented")]
     SELECTED.set(mutant);
+}
+
+/// The mutants that what this thread ran since the last call has asked for; none, in builds without
+/// mutants.
+#[must_use]
+pub fn take_asked() -> Vec<Mutant> {
+    #[cfg(feature = "instrumented")]
+    let asked = ASKED.take();
+    #[cfg(not(feature = "instrumented"))]
+    let asked = 0_u64;
+    Mutant::ALL.iter().copied().filter(|mutant| asked & 1 << *mutant as u32 != 0).collect()
 }
 
 #[cfg(test)]
@@ -196,5 +215,14 @@ mod tests {
             select(None);
             assert!(!mutant(Mutant::FlushNotSent));
         }
+    }
+
+    #[test]
+    fn what_was_asked_for_is_told_once() {
+        let _earlier = take_asked();
+        let _planted = mutant(Mutant::ReserveIgnored) || mutant(Mutant::AckBeforeParity);
+        let asked = [Mutant::AckBeforeParity, Mutant::ReserveIgnored];
+        assert_eq!(take_asked(), if INSTRUMENTED { &asked[..] } else { &[] });
+        assert_eq!(take_asked(), []);
     }
 }

@@ -122,8 +122,7 @@ async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     if record && core.superblock.commit(core, RecordBody::Dead(vec![generation])).await.is_err() {
         return false;
     }
-    let wait = !mutant(Mutant::ReadersNotAwaited);
-    while wait && core.state.borrow().segments[slot].readers > 0 {
+    while core.state.borrow().segments[slot].readers > 0 && !mutant(Mutant::ReadersNotAwaited) {
         mark(Mark::WaitedForReaders);
         core.changed.wait().await;
     }
@@ -385,7 +384,7 @@ async fn queue_blocks(
     if blocks.is_empty() || core.closing.get() {
         return None;
     }
-    if mutant(Mutant::MovedBlocksShareSequence) {
+    if blocks.len() > 1 && mutant(Mutant::MovedBlocksShareSequence) {
         share_sequence(core.state.borrow().seed, &mut blocks);
     }
     let count = blocks.len();
@@ -510,8 +509,7 @@ fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Ve
     let blocks = state.config.volume_blocks;
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     let slot = state.space.place(pba).slot;
-    let careless = mutant(Mutant::LiveTombstoneDropped);
-    let oldest = if careless { u64::MAX } else { state.oldest_sequence(slot) };
+    let oldest = state.oldest_sequence(slot);
     let Some(tombstone) = decoded else {
         mark(Mark::TombstoneLost);
         return lost_blocks(state, pba);
@@ -519,7 +517,7 @@ fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Ve
     let mut moving = Vec::new();
     for extent in tombstone.extents {
         for run in runs_pointing_at(state, extent, pba) {
-            if run.sequence < oldest {
+            if run.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {
                 mark(Mark::TombstoneDropped);
                 for lba in run.lba.0..run.lba.0 + run.blocks {
                     state.remap(Lba(lba), None);

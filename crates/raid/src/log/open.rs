@@ -101,9 +101,9 @@ pub(super) fn sequence_step(state: &State) -> u64 {
 /// Takes a slot, a zone of every member, and numbers; `None` if something changed meanwhile.
 fn allocate(state: &mut State, kind: StreamKind) -> Option<(SegmentSlot, SegmentHeader)> {
     let allowed = state.stopped.is_none()
-        && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
         && state.stream(kind).open.is_none()
-        && state.free_segments() > state.reserve_for(kind);
+        && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
+        && state.has_room(kind);
     if !allowed {
         mark(Mark::OpeningOvertaken);
         return None;

@@ -179,11 +179,16 @@ async fn read_run(core: &Rc<Core>, run: &Run, places: &[BlockPlace]) -> Vec<Opti
 }
 
 fn intact(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
-    let data = payload.block(at);
-    if mutant(Mutant::ReadNotVerified) {
+    let found = verified(core, payload, at, place);
+    if found.is_none() && mutant(Mutant::ReadNotVerified) {
         let identity = Oob::parse(&payload.block_oob(at))?.identity()?;
-        return Some(FoundBlock { data, identity });
+        return Some(FoundBlock { data: payload.block(at), identity });
     }
+    found
+}
+
+fn verified(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
+    let data = payload.block(at);
     let oob = verify(&core.state.borrow(), place, place.column, &data, &payload.block_oob(at))?;
     let stripe = {
         let state = core.state.borrow();

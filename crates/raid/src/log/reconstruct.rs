@@ -95,7 +95,7 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuil
         coded[role.index()] = Some(&verified.oob.coded);
     }
     mark_if(Mark::TwoMissing, || found.len() + 2 <= total);
-    if mutant(Mutant::WrongCoefficients) && found.len() + 2 <= total {
+    if found.len() + 2 <= total && mutant(Mutant::WrongCoefficients) {
         swap_two(&mut data[..core.code.data_chunks()]);
     }
     let mut block = AlignedBuffer::zeroed(BlockCount(1));

@@ -24,10 +24,16 @@ impl State {
     #[must_use]
     pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {
         match kind {
-            StreamKind::User if mutant(Mutant::ReserveIgnored) => 0,
             StreamKind::User => RESERVE_SEGMENTS + u32::from(self.relocation.open.is_none()),
             StreamKind::Relocation => 0,
         }
+    }
+
+    /// Whether a stream that needs a segment may take one.
+    #[must_use]
+    pub(super) fn has_room(&self, kind: StreamKind) -> bool {
+        let free = self.free_segments();
+        free > self.reserve_for(kind) || free > 0 && mutant(Mutant::ReserveIgnored)
     }
 
     /// Why a stream that needs a segment will not get one, unless somebody asks for something else:
@@ -41,11 +47,12 @@ impl State {
             let moved = users && segment.busy;
             empty || moved || segment.in_flight > 0 || segment.phase == Phase::Dead
         };
-        let free = self.free_segments() > self.reserve_for(kind);
         let open = !users && self.relocation.open.is_some();
         let may_move = users && self.can_move() && self.victim(true).is_some();
-        let room_comes =
-            free || open || may_move || self.segments.iter().any(|(_, s)| comes_free(s));
+        let room_comes = self.has_room(kind)
+            || open
+            || may_move
+            || self.segments.iter().any(|(_, s)| comes_free(s));
         mark_if(Mark::NoRoomLeft, || !room_comes);
         (!room_comes).then_some("too many zones are lost: no segment can be freed")
     }

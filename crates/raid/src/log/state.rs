@@ -206,9 +206,9 @@ impl State {
     #[must_use]
     pub(super) fn lost_members(&self) -> usize {
         let lost = |member: &&Member| {
-            let rebuilding = member.entry.state != MemberState::Online
-                && !mutant(Mutant::RebuildingMemberCounts);
-            member.device.is_none() || rebuilding
+            member.device.is_none()
+                || member.entry.state != MemberState::Online
+                    && !mutant(Mutant::RebuildingMemberCounts)
         };
         self.members.iter().filter(lost).count()
     }
@@ -239,21 +239,24 @@ impl State {
         }
         let Some(slot) = self.stream(kind).open else {
             let queued = !self.stream(kind).queue.is_empty();
-            let settled = !self.membership_dirty || mutant(Mutant::EvictionNotAwaited);
-            let room = self.free_segments() > self.reserve_for(kind);
-            mark_if(Mark::SegmentWaitsForMembership, || queued && !settled);
-            mark_if(Mark::UsersWaitForSegment, || queued && settled && !room);
-            return match queued && settled {
-                false => Step::Wait,
-                true if room => Step::OpenSegment,
-                true => self.no_room(kind).map_or(Step::Wait, Step::FailQueue),
-            };
+            if !queued {
+                return Step::Wait;
+            }
+            if self.membership_dirty && !mutant(Mutant::EvictionNotAwaited) {
+                mark(Mark::SegmentWaitsForMembership);
+                return Step::Wait;
+            }
+            if self.has_room(kind) {
+                return Step::OpenSegment;
+            }
+            mark(Mark::UsersWaitForSegment);
+            return self.no_room(kind).map_or(Step::Wait, Step::FailQueue);
         };
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         if cursor.next_row == cursor.group.end {
-            let early = mutant(Mutant::GroupNotAwaited) && !self.ends_span(cursor);
-            let wait = segment.in_flight > 0 && !early;
+            let early = || !self.ends_span(cursor) && mutant(Mutant::GroupNotAwaited);
+            let wait = segment.in_flight > 0 && !early();
             return if wait { Step::Wait } else { self.end_of_group(slot) };
         }
         let limit = if segment.table.is_some() { STRIPES_IN_FLIGHT } else { 1 };

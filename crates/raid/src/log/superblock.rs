@@ -272,7 +272,7 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     let mut bodies: Vec<_> = state.seals.values().cloned().map(RecordBody::Seal).collect();
     let dead: Vec<_> = state.dead.iter().copied().collect();
     bodies.extend(dead.chunks(RecordBody::MAX_DEAD).map(|some| RecordBody::Dead(some.to_vec())));
-    if mutant(Mutant::SnapshotForgetsDecisions) {
+    if !bodies.is_empty() && mutant(Mutant::SnapshotForgetsDecisions) {
         bodies.clear();
     }
     bodies.push(last.clone());

@@ -20,7 +20,7 @@ use crate::log::segment::Phase;
 use crate::log::state::{Move, State, Step, StripePlan};
 use crate::log::stripe::{Chunk, StripeIdentity, build};
 use crate::log::{index_run, open};
-use crate::marks::{Mark, mark, mark_if};
+use crate::marks::{INSTRUMENTED, Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Runs a stream's writer until the volume closes.
@@ -127,7 +127,7 @@ fn submit_chunk(
     } else {
         Command::Write { at, payload, fua }
     };
-    let again = mutant(Mutant::AppendRetriedBlindly).then(|| (device.clone(), command.clone()));
+    let again = INSTRUMENTED.then(|| (device.clone(), command.clone()));
     let unawaited = (is_parity && mutant(Mutant::AckBeforeParity)).then(|| core.handle.clone());
     let write = device.map(|device| submitted(device.submit(command)));
     async move {
@@ -137,7 +137,9 @@ fn submit_chunk(
             return Ok(at);
         }
         match (write.await, again) {
-            (Err(_), Some((Some(device), command))) => submitted(device.submit(command)).await,
+            (Err(_), Some((Some(device), command))) if mutant(Mutant::AppendRetriedBlindly) => {
+                submitted(device.submit(command)).await
+            }
             (written, _) => written,
         }
     }

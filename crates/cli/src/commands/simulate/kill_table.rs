@@ -1,12 +1,12 @@
 //! `simulate kill-table`: which planted bugs the histories find, and how soon.
 //!
-//! Every mutant is run on the same seeds, a chunk of them at a time, the mutant that has fewest
-//! behind it first; so a table that was interrupted has run all of them about as far, and is
-//! continued. A seed counts as a kill only if the engine without the mutant passes it.
+//! Seed after seed is run without a mutant, and then with each that was asked for on the way. What
+//! comes out is entered in the order of the seeds, so that a table depends on neither threads nor
+//! interruptions: all mutants have come equally far, and a later run goes on from there. A seed that
+//! fails without a mutant proves nothing, and is told.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use zoneweave_raid::mutants::Mutant;
 
-use super::kills::{Verdict, judge, scenario_of};
-use super::table::{Entry, Table, tell};
+use super::kills::{Healthy, run_healthy, run_mutant, scenario_of};
+use super::table::{Fared, Table, tell};
+use super::threads::on_threads;
 use super::{needs_build, parse_mutant};
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 
 /// Seeds between two stores of the table.
-const CHUNK_SEEDS: u64 = 250;
+const STORED_AFTER_SEEDS: u64 = 100;
 
 #[derive(Args)]
 pub(super) struct KillTable {
@@ -49,8 +50,13 @@ pub(super) struct KillTable {
 }
 
 struct Shared {
-    waiting: VecDeque<Mutant>,
     table: Table,
+    /// The seed to be run next, counted from the table's first.
+    next: u64,
+    /// The seed to be entered next.
+    entered: u64,
+    /// Seeds that were done before earlier ones.
+    early: BTreeMap<u64, Fared>,
     /// Why the table could not be stored.
     failed: Option<CliError>,
 }
@@ -61,85 +67,83 @@ pub(super) fn run(request: &KillTable, output: &Output) -> Result<Exit, CliError
     let mutants = if request.mutant.is_empty() { all() } else { request.mutant.clone() };
     let mut table = Table::load(request.table.as_deref(), request.seed)?;
     mutants.iter().for_each(|mutant| table.add(*mutant));
-    let mut waiting = mutants.clone();
-    waiting.sort_by_key(|mutant| table.entry(*mutant).seeds);
-    let shared = Mutex::new(Shared { waiting: waiting.into(), table, failed: None });
+    let next = table.next(&mutants, request.kills);
+    let early = BTreeMap::new();
+    let shared = Mutex::new(Shared { table, next, entered: next, early, failed: None });
     let processors = thread::available_parallelism().map_or(1, usize::from);
+    let jobs = request.jobs.map_or(processors, usize::from);
     let started = Instant::now();
-    thread::scope(|scope| {
-        let (tell, told) = mpsc::channel();
-        for _ in 0..request.jobs.map_or(processors, usize::from) {
-            let (tell, shared) = (tell.clone(), &shared);
-            scope.spawn(move || request.work(started, shared, &tell));
-        }
-        drop(tell);
-        told.iter().for_each(|news: String| output.note(news));
+    let work = || request.work(&mutants, started, &shared);
+    on_threads(jobs, work, || {
+        let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seeds, alive) = (shared.entered, shared.table.survivors().join(", "));
+        output.note(format_args!("{seeds} seeds; not found: {alive}"));
     });
-    let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    shared.store(request);
     if let Some(error) = shared.failed {
         return Err(error);
     }
     output.result("kill_table", &shared.table, |output| tell(&shared.table, output));
-    let killed = mutants.iter().all(|mutant| shared.table.entry(*mutant).kills > 0);
+    let survivors = shared.table.survivors();
+    let killed = mutants.iter().all(|mutant| !survivors.contains(&mutant.name()));
     Ok(if killed { Exit::Done } else { Exit::Failed })
 }
 
 impl KillTable {
-    fn work(&self, started: Instant, shared: &Mutex<Shared>, tell: &Sender<String>) {
+    fn work(&self, mutants: &[Mutant], started: Instant, shared: &Mutex<Shared>) {
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let late = |minutes| started.elapsed() >= Duration::from_secs(minutes * 60);
         while !self.minutes.is_some_and(late) {
-            let (mutant, before) = {
+            let (number, wanted) = {
                 let mut shared = lock();
-                let Some(mutant) = shared.waiting.pop_front() else { return };
-                (mutant, shared.table.entry(mutant).clone())
-            };
-            if self.is_done(&before) {
-                continue;
-            }
-            let after = self.chunk(mutant, before.clone());
-            if before.kills == 0 && after.kills > 0 {
-                let (first, message) = (after.first_seed.unwrap_or_default(), &after.message);
-                let news = format!("{} found in seed {first}: {message}", mutant.name());
-                // Nobody listens only if the process is about to end.
-                tell.send(news).ok();
-            }
-            let mut shared = lock();
-            shared.table.replace(mutant, after);
-            shared.waiting.push_back(mutant);
-            if let Err(error) = shared.table.store(self.table.as_deref()) {
-                shared.failed = Some(error);
-                shared.waiting.clear();
-            }
-        }
-    }
-
-    fn is_done(&self, entry: &Entry) -> bool {
-        entry.seeds >= self.runs || entry.kills >= self.kills
-    }
-
-    /// Runs the next seeds of a mutant.
-    fn chunk(&self, mutant: Mutant, mut entry: Entry) -> Entry {
-        let started = Instant::now();
-        for _ in 0..CHUNK_SEEDS {
-            if self.is_done(&entry) {
-                break;
-            }
-            let seed = self.seed.wrapping_add(entry.seeds);
-            entry.seeds += 1;
-            match judge(mutant, &scenario_of(seed)) {
-                Verdict::Lives => {}
-                Verdict::Unsound => entry.unsound += 1,
-                Verdict::Killed(failure) => {
-                    entry.kills += 1;
-                    if entry.first_seed.is_none() {
-                        entry.first_seed = Some(seed);
-                        entry.message = failure.to_string();
-                    }
+                let number = shared.next;
+                let wanted = shared.table.wanted(mutants, number, self.kills);
+                if number >= self.runs || wanted.is_empty() || shared.failed.is_some() {
+                    return;
                 }
+                shared.next += 1;
+                (number, wanted)
+            };
+            let fared = fare(self.seed.wrapping_add(number), &wanted);
+            let mut shared = lock();
+            shared.early.insert(number, fared);
+            shared.enter(self, mutants);
+        }
+    }
+}
+
+/// Runs the history of a seed without a mutant and with those that can change it.
+fn fare(seed: u64, wanted: &[Mutant]) -> Fared {
+    let started = Instant::now();
+    let scenario = scenario_of(seed);
+    let outcome = match run_healthy(&scenario) {
+        Healthy::Fails(failure) => Err(failure),
+        Healthy::Passes(asked) => {
+            let run = asked.into_iter().filter(|mutant| wanted.contains(mutant));
+            Ok(run.map(|mutant| (mutant, run_mutant(mutant, &scenario))).collect())
+        }
+    };
+    Fared { outcome, seconds: started.elapsed().as_secs_f64() }
+}
+
+impl Shared {
+    /// Enters the seeds whose turn it is.
+    fn enter(&mut self, request: &KillTable, mutants: &[Mutant]) {
+        while let Some(fared) = self.early.remove(&self.entered) {
+            // What other threads found meanwhile may be enough for some.
+            let wanted = self.table.wanted(mutants, self.entered, request.kills);
+            self.table.enter(self.entered, &wanted, &fared);
+            self.entered += 1;
+            if self.entered.is_multiple_of(STORED_AFTER_SEEDS) {
+                self.store(request);
             }
         }
-        entry.seconds += started.elapsed().as_secs_f64();
-        entry
+    }
+
+    fn store(&mut self, request: &KillTable) {
+        if let Err(error) = self.table.store(request.table.as_deref()) {
+            self.failed = Some(error);
+        }
     }
 }

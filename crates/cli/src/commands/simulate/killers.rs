@@ -14,7 +14,7 @@ use serde::Serialize;
 use zoneweave_raid::mutants::{Mutant, select};
 use zoneweave_sim::simulate::{Failure, Scenario, shrink};
 
-use super::kills::{Verdict, judge, scenario_of};
+use super::kills::{kill, scenario_of};
 use super::table::Table;
 use super::{file_error, needs_build, parse_mutant};
 use crate::error::{CliError, Exit};
@@ -93,14 +93,14 @@ impl Killers {
         let name = mutant.name();
         let path = self.directory.join(format!("{name}.json"));
         if path.exists()
-            && let Verdict::Killed(failure) = judge(mutant, &read(&path)?)
+            && let Some(failure) = kill(mutant, &read(&path)?)
         {
             return Ok(Killed { mutant: name, seed: None, failure: Some(failure) });
         }
         let known = table.and_then(|table| table.first_seed(mutant));
         let seeds = (0..self.runs).map(|number| self.seed.wrapping_add(number));
         for seed in known.into_iter().chain(seeds) {
-            let Verdict::Killed(mut failure) = judge(mutant, &scenario_of(seed)) else { continue };
+            let Some(mut failure) = kill(mutant, &scenario_of(seed)) else { continue };
             if self.renew {
                 failure = store(mutant, scenario_of(seed), failure, &path)?;
             }
@@ -129,9 +129,9 @@ fn store(
     let shrunk = shrink(whole.clone(), failure.clone(), SHRINK_TRIES);
     select(None);
     // What is left may run into a failure of the engine itself that looks the same.
-    let (mut scenario, failure) = match judge(mutant, &shrunk.scenario) {
-        Verdict::Killed(failure) => (shrunk.scenario, failure),
-        Verdict::Lives | Verdict::Unsound => (whole, failure),
+    let (mut scenario, failure) = match kill(mutant, &shrunk.scenario) {
+        Some(failure) => (shrunk.scenario, failure),
+        None => (whole, failure),
     };
     scenario.story = format!("finds the mutant {}: {}", mutant.name(), failure.message);
     let folder = path.parent().unwrap_or(Path::new("."));

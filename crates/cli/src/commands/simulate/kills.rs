@@ -1,28 +1,40 @@
-//! What a planted bug makes of a history.
+//! What planted bugs make of a history.
+//!
+//! A history is a function of its scenario and of what is planted. So a mutant that the engine
+//! never asked for in a history without one cannot change it.
 
-use zoneweave_raid::mutants::{Mutant, select};
+use zoneweave_raid::mutants::{Mutant, select, take_asked};
 use zoneweave_sim::simulate::{Failure, Mix, Scenario, generate, run};
 
-/// What a planted bug makes of a history.
-pub(super) enum Verdict {
-    /// Nothing that is noticed.
-    Lives,
-    /// It fails, and passes without the bug.
-    Killed(Failure),
-    /// It fails without the bug as well, and proves nothing.
-    Unsound,
+/// What the engine does with a history when nothing is planted.
+pub(super) enum Healthy {
+    /// It passes, and asks for these mutants; no other can change it.
+    Passes(Vec<Mutant>),
+    /// It fails, so that mutants prove nothing here.
+    Fails(Failure),
 }
 
-/// Runs a history with a mutant and, if it fails, without.
-pub(super) fn judge(mutant: Mutant, scenario: &Scenario) -> Verdict {
+/// Runs a history without a mutant.
+pub(super) fn run_healthy(scenario: &Scenario) -> Healthy {
+    let _earlier = take_asked();
+    match run(scenario) {
+        Ok(_) => Healthy::Passes(take_asked()),
+        Err(failure) => Healthy::Fails(failure),
+    }
+}
+
+/// Runs a history with a mutant: how it fails, if it does.
+pub(super) fn run_mutant(mutant: Mutant, scenario: &Scenario) -> Option<Failure> {
     select(Some(mutant));
     let result = run(scenario);
     select(None);
-    match (result, || run(scenario)) {
-        (Ok(_), _) => Verdict::Lives,
-        (Err(failure), healthy) if healthy().is_ok() => Verdict::Killed(failure),
-        (Err(_), _) => Verdict::Unsound,
-    }
+    result.err()
+}
+
+/// How a mutant fails in a history that passes without it.
+pub(super) fn kill(mutant: Mutant, scenario: &Scenario) -> Option<Failure> {
+    let failure = run_mutant(mutant, scenario)?;
+    run(scenario).is_ok().then_some(failure)
 }
 
 /// Which histories mutants are run on: every other seed is drawn as swarm, for some mutants die

@@ -6,11 +6,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::mutants::Mutant;
+use zoneweave_sim::simulate::Failure;
 
 use super::file_error;
 use super::kills::{mix_of, scenario_of};
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output::{Output, Tone};
 
 /// Scenarios of which a table keeps the checksum.
 const WITNESSES: u64 = 16;
@@ -26,21 +27,44 @@ pub(super) struct Table {
     /// Checksum of some scenarios: seeds of another generator are other histories.
     generator: u32,
     mutants: BTreeMap<String, Entry>,
+    /// Seeds in which the engine fails without a mutant, and how; in them no mutant is found.
+    unsound: BTreeMap<u64, String>,
+    /// What all that took, added up over threads.
+    seconds: f64,
 }
 
 /// How one mutant fared on the seeds from the table's first one on.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Entry {
-    pub seeds: u64,
-    pub kills: u64,
-    /// Seeds in which the engine fails without the mutant as well; no kills.
-    pub unsound: u64,
-    pub first_seed: Option<u64>,
+struct Entry {
+    /// All seeds, also those in which it could make no difference.
+    seeds: u64,
+    /// Those in which it was asked for, so that it had to be run.
+    asked: u64,
+    kills: u64,
+    first_seed: Option<u64>,
     /// How it failed there.
-    pub message: String,
-    /// What all that took.
+    message: String,
+}
+
+/// How mutants fared in one seed.
+pub(super) struct Fared {
+    /// How each mutant failed that was run, if it did; or how the engine fails without one.
+    pub outcome: Result<BTreeMap<Mutant, Option<Failure>>, Failure>,
+    /// What it took.
     pub seconds: f64,
+}
+
+impl Entry {
+    fn enter(&mut self, seed: u64, failure: Option<&Failure>) {
+        self.asked += 1;
+        let Some(failure) = failure else { return };
+        self.kills += 1;
+        if self.first_seed.is_none() {
+            self.first_seed = Some(seed);
+            self.message = failure.to_string();
+        }
+    }
 }
 
 impl Table {
@@ -49,7 +73,8 @@ impl Table {
             let text = scenario_of(first_seed.wrapping_add(number)).text();
             crc32c::crc32c_append(sum, text.as_bytes())
         });
-        Self { first_seed, generator, mutants: BTreeMap::new() }
+        let (mutants, unsound) = (BTreeMap::new(), BTreeMap::new());
+        Self { first_seed, generator, mutants, unsound, seconds: 0.0 }
     }
 
     /// The table in a file, or an empty one if there is none.
@@ -83,9 +108,36 @@ impl Table {
         self.mutants.entry(mutant.name().to_owned()).or_default();
     }
 
-    /// How a mutant fared.
-    pub(super) fn entry(&self, mutant: Mutant) -> &Entry {
-        &self.mutants[mutant.name()]
+    /// The first seed that one of the mutants was not run on, counted from the table's first.
+    pub(super) fn next(&self, mutants: &[Mutant], kills: u64) -> u64 {
+        let entries = mutants.iter().map(|mutant| &self.mutants[mutant.name()]);
+        entries.filter(|entry| entry.kills < kills).map(|entry| entry.seeds).min().unwrap_or(0)
+    }
+
+    /// The mutants that were not run on a seed and are found less often than asked for.
+    pub(super) fn wanted(&self, mutants: &[Mutant], number: u64, kills: u64) -> Vec<Mutant> {
+        let wanted = |mutant: &Mutant| {
+            let entry = &self.mutants[mutant.name()];
+            entry.seeds <= number && entry.kills < kills
+        };
+        mutants.iter().copied().filter(wanted).collect()
+    }
+
+    /// Enters how these mutants fared in the seed that is next for them.
+    pub(super) fn enter(&mut self, number: u64, wanted: &[Mutant], fared: &Fared) {
+        let seed = self.first_seed.wrapping_add(number);
+        self.seconds += fared.seconds;
+        if let Err(failure) = &fared.outcome {
+            self.unsound.insert(seed, failure.to_string());
+        }
+        for mutant in wanted {
+            let entry = self.mutants.get_mut(mutant.name()).expect("a mutant of the table");
+            assert_eq!(entry.seeds, number, "{} skips a seed", mutant.name());
+            entry.seeds += 1;
+            if let Some(failure) = fared.outcome.as_ref().ok().and_then(|run| run.get(mutant)) {
+                entry.enter(seed, failure.as_ref());
+            }
+        }
     }
 
     /// The first seed that found a mutant.
@@ -93,13 +145,8 @@ impl Table {
         self.mutants.get(mutant.name())?.first_seed
     }
 
-    /// A mutant has come further.
-    pub(super) fn replace(&mut self, mutant: Mutant, entry: Entry) {
-        self.mutants.insert(mutant.name().to_owned(), entry);
-    }
-
     /// Mutants that no seed found.
-    fn survivors(&self) -> Vec<&str> {
+    pub(super) fn survivors(&self) -> Vec<&str> {
         let alive = self.mutants.iter().filter(|(_, entry)| entry.kills == 0);
         alive.map(|(name, _)| &name[..]).collect()
     }
@@ -108,8 +155,10 @@ impl Table {
 /// Prints the table as Markdown, what dies least often first.
 #[expect(clippy::cast_precision_loss, reason = "rates for people")]
 pub(super) fn tell(table: &Table, output: &Output) {
-    output.line("| mutant | seeds | found in | of 1,000 | first seed | how it shows there |");
-    output.line("|---|---:|---:|---:|---:|---|");
+    output.line(
+        "| mutant | seeds | asked in | found in | of 1,000 | first seed | how it shows there |",
+    );
+    output.line("|---|---:|---:|---:|---:|---:|---|");
     let mut rows: Vec<_> = table.mutants.iter().collect();
     let rate = |entry: &Entry| entry.kills as f64 * 1000.0 / entry.seeds.max(1) as f64;
     rows.sort_by(|(_, one), (_, other)| rate(one).total_cmp(&rate(other)));
@@ -121,23 +170,28 @@ pub(super) fn tell(table: &Table, output: &Output) {
         let message: String =
             entry.message.replace('|', "/").chars().take(MESSAGE_LETTERS).collect();
         output.line(format_args!(
-            "| {name} | {} | {} | {:.2} | {first} | {message} |",
+            "| {name} | {} | {} | {} | {:.2} | {first} | {message} |",
             entry.seeds,
+            entry.asked,
             entry.kills,
             rate(entry)
         ));
     }
-    let seeds: u64 = table.mutants.values().map(|entry| entry.seeds).sum();
-    let seconds: f64 = table.mutants.values().map(|entry| entry.seconds).sum();
+    let asked: u64 = table.mutants.values().map(|entry| entry.asked).sum();
     let survivors = table.survivors();
     output.line("");
     output.line(format_args!(
-        "{} mutants, {seeds} histories in {:.1} hours of threads; {}.",
+        "{} mutants, {asked} histories with one in {:.2} hours of threads; {}.",
         table.mutants.len(),
-        seconds / 3600.0,
+        table.seconds / 3600.0,
         match survivors.is_empty() {
             true => "none survives".to_owned(),
             false => format!("{} survive: {}", survivors.len(), survivors.join(", ")),
         }
     ));
+    for (seed, message) in &table.unsound {
+        let flag = if mix_of(*seed).swarm { " --swarm" } else { "" };
+        let text = format!("without a mutant seed {seed}{flag} fails {message}");
+        output.line(output.paint(Tone::Bad, &text));
+    }
 }

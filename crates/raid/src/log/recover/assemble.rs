@@ -312,7 +312,8 @@ pub(super) async fn assemble(
     let chosen = choose(&newest, options);
     let (chosen, forced) = chosen.map_err(|error| name_other_version(error, &verdicts))?;
     let mut chosen = chosen.clone();
-    if mutant(Mutant::StaleMemberReadmitted) {
+    let evicted = chosen.members.iter().any(|member| member.state == MemberState::Failed);
+    if evicted && mutant(Mutant::StaleMemberReadmitted) {
         readmit(&mut chosen, &newest);
     }
     let members = place_members(&chosen, &drives, &mut verdicts)?;
@@ -437,7 +438,7 @@ fn place_members(
             }
         };
     }
-    if mutant(Mutant::BlankDriveAdopted) {
+    if slots.contains(&None) && mutant(Mutant::BlankDriveAdopted) {
         adopt_blanks(drives, &mut slots);
     }
     Ok(slots)

@@ -125,20 +125,22 @@ fn verdicts(
         let verdict = |valid| if valid { Verdict::Complete } else { Verdict::Discarded };
         return listed.take(last.len()).map(verdict).collect();
     }
-    let demanding = mutant(Mutant::RecoveryDemandsAllChunks);
-    let needed = if demanding { core.code.total_chunks() } else { core.code.data_chunks() };
-    let weak = match () {
+    let enough = |count: usize| {
+        count >= core.code.total_chunks()
+            || count >= core.code.data_chunks() && !mutant(Mutant::RecoveryDemandsAllChunks)
+    };
+    let weak = || match () {
         () if mutant(Mutant::WeakStripeDropped) => Verdict::Discarded,
         () if mutant(Mutant::WeakStripeServedAsIs) => Verdict::Complete,
         () => Verdict::Weak,
     };
     let judge = |count: usize| {
-        if count >= needed && count >= found.expected.len() {
+        if enough(count) && count >= found.expected.len() {
             mark_if(Mark::DegradedStripeComplete, || count < core.code.total_chunks());
             Verdict::Complete
-        } else if count >= needed {
+        } else if enough(count) {
             mark(Mark::WeakStripe);
-            weak
+            weak()
         } else {
             mark_if(Mark::DiscardedStripe, || count > 0);
             Verdict::Discarded

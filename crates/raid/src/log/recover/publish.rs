@@ -89,13 +89,13 @@ async fn decide(
         core.record_seal(seal).await?;
     }
     for seal in seals {
-        if mutant(Mutant::DecisionNotRecorded) {
-            continue;
-        }
         // It may be gone already: then there is nothing left to decide on.
         let is_it = |(_, segment): (_, &Segment)| segment.id == seal.segment;
         if !core.state.borrow().segments.iter().any(is_it) {
             mark(Mark::SealNotNeeded);
+            continue;
+        }
+        if mutant(Mutant::DecisionNotRecorded) {
             continue;
         }
         if mutant(Mutant::DecisionRecordedLate) {

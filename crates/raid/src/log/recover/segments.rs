@@ -304,15 +304,14 @@ async fn enter(
     core: &Rc<Core>,
     columns: BTreeMap<Column, Vec<Claim>>,
 ) -> Result<Entered, OpenError> {
-    let headers = columns.values().flatten().filter_map(|claim| claim.header.clone());
-    let age = |header: &SegmentHeader| match mutant(Mutant::NewestHeaderBelieved) {
-        true => u64::MAX - header.epoch,
-        false => header.epoch,
-    };
-    let Some(base) = headers.min_by_key(age) else {
+    let headers = || columns.values().flatten().filter_map(|claim| claim.header.as_ref());
+    let Some(oldest) = headers().min_by_key(|header| header.epoch) else {
         return Ok((None, Vec::new()));
     };
-    if mutant(Mutant::PartialSegmentReset) && columns.len() < base.zones.iter().flatten().count() {
+    let newest = headers().max_by_key(|header| header.epoch);
+    let newest = newest.filter(|header| header.epoch > oldest.epoch);
+    let base = newest.filter(|_| mutant(Mutant::NewestHeaderBelieved)).unwrap_or(oldest).clone();
+    if columns.len() < base.zones.iter().flatten().count() && mutant(Mutant::PartialSegmentReset) {
         let zones = columns.into_iter();
         let all =
             zones.flat_map(|(c, claims)| claims.into_iter().map(move |claim| (c, claim.info)));
@@ -331,7 +330,7 @@ async fn enter(
                 && (native
                     || is_online(core, column)
                     || is_complete_copy(core, &base, column, claim.info.zone).await);
-            let trusted = mutant(Mutant::UnfinishedColumnTrusted) && !native;
+            let trusted = !native && !complete && mutant(Mutant::UnfinishedColumnTrusted);
             if complete || trusted || (native && zones[column.index()].is_none()) {
                 mark_if(Mark::RebuiltColumnCounts, || !native && !is_online(core, column));
                 zones[column.index()] =
