@@ -143,8 +143,11 @@ fn belongs(candidate: &Candidate, array: Array, findings: &mut Findings) -> bool
 
 /// The epoch that the array is in, and whether a majority carries or makes it.
 fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
-    let epochs: BTreeSet<Epoch> =
+    let mut epochs: BTreeSet<Epoch> =
         candidates.iter().flat_map(|at| at.records.iter().map(|at| at.record.epoch)).collect();
+    // A forced start makes an epoch above all it has seen: what is of other lineages is left behind.
+    let lineage = epochs.last()?.lineage;
+    epochs.retain(|epoch| epoch.lineage == lineage);
     let columns = candidates.first()?.newest(None)?.config.shape.columns() as usize;
     let carried = |epoch: &&Epoch| {
         let carriers = candidates.iter().filter(|at| at.newest(Some(**epoch)).is_some());
@@ -197,7 +200,9 @@ impl Record {
     /// The state this record's table gives to the drive whose newest record is `own`.
     fn state_of(&self, own: &Self) -> Option<MemberState> {
         let entry = self.members.get(usize::from(own.slot))?;
-        let same_history = own.epoch.lineage == self.epoch.lineage;
+        // A crash may have kept a new lineage from some of those that it lists.
+        let same_history =
+            own.epoch.lineage == self.epoch.lineage || own.epoch.number < self.epoch.number;
         (entry.uuid == own.member && same_history).then_some(entry.state)
     }
 }

@@ -48,6 +48,8 @@ marks! {
     OtherVersionRefused = "assemble.other_version_refused",
     /// Start: a drive's records are of a history that was left behind by a forced start.
     OtherLineageLeftOut = "assemble.other_lineage_left_out",
+    /// Start: a forced start was cut short before one of its members was told of the new history; it counts.
+    LineageNotReached = "assemble.lineage_not_reached",
     /// Start: two histories reached the same epoch; refused.
     TwoHistoriesRefused = "assemble.two_histories_refused",
     /// Start: no version of the membership is carried by a majority; the newest whose members are here in one is taken.

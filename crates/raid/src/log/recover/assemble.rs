@@ -23,7 +23,7 @@ use crate::log::inflight::InFlight;
 use crate::log::limits::{LimitError, check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::queue::Stream;
-use crate::log::recover::membership::{choose, too_few};
+use crate::log::recover::membership::{choose, follows, too_few};
 use crate::log::recover::{OfferedDrive, OpenOptions};
 use crate::log::segment::SegmentTable;
 use crate::log::state::{Epoch, State, UNRECORDED};
@@ -413,7 +413,7 @@ fn place_members(
             mark(Mark::DriveWithoutRecordsLeftOut);
             continue;
         };
-        if own.config.array != chosen.config.array || own.lineage != chosen.lineage {
+        if !follows(own, chosen) {
             continue;
         }
         let slot = chosen.members.iter().position(|member| member.uuid == own.member);
@@ -427,10 +427,15 @@ fn place_members(
                         second: verdicts[at].label.clone(),
                     });
                 }
+                mark_if(Mark::LineageNotReached, || own.lineage != chosen.lineage);
                 check_size(chosen, drive, &verdicts[at].label)?;
                 slots[slot] = Some(at);
                 let rebuilding = standing == Some(MemberState::Rebuilding);
                 DriveRole::Member { slot: Column::of(slot), rebuilding }
+            }
+            _ if own.lineage != chosen.lineage => {
+                mark(Mark::OtherLineageLeftOut);
+                continue;
             }
             _ => {
                 mark(Mark::StaleMemberLeftOut);

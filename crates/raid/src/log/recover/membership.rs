@@ -3,11 +3,12 @@
 //! The newest record of each drive tells a version of the membership (an epoch). The version that
 //! more than half of all members carry is the array's; where none is (a crash fell between the
 //! writes of one), the newest one whose members are present in a majority, but none from before
-//! one that may have counted. Records of other arrays and other lineages count for nothing.
+//! one that may have counted. Records of other arrays and other lineages count for nothing, but
+//! for a lineage that a crash kept from some of those that it lists.
 
 use std::collections::BTreeMap;
 
-use crate::log::format::{MemberState, SuperblockRecord};
+use crate::log::format::{MemberEntry, MemberState, SuperblockRecord};
 use crate::log::recover::OpenOptions;
 use crate::log::recover::assemble::OpenError;
 use crate::marks::{Mark, mark, mark_if};
@@ -17,6 +18,15 @@ type Version = (u64, u64, u64);
 
 fn version(record: &SuperblockRecord) -> Version {
     (record.epoch, record.epoch_tag, record.lineage)
+}
+
+/// Whether a drive, of which `own` is the newest record, is one of those among whom `table` tells
+/// who is in service. A forced start makes strangers of the drives it is made without, and its table
+/// calls them failed. One that it lists and that is behind it is one that a crash kept it from: had
+/// that drive gone on by itself, it would have come as far.
+pub(super) fn follows(own: &SuperblockRecord, table: &SuperblockRecord) -> bool {
+    own.config.array == table.config.array
+        && (own.lineage == table.lineage || own.epoch < table.epoch)
 }
 
 /// The newest record of the membership's valid version, and whether choosing it took force.
@@ -30,10 +40,8 @@ pub(super) fn choose<'a>(
     mark_if(Mark::OtherArrayLeftOut, || records.iter().any(|r| r.config.array != array));
     let ours: Vec<_> = records.into_iter().filter(|r| r.config.array == array).collect();
     let lineage = choose_lineage(&ours)?;
-    mark_if(Mark::OtherLineageLeftOut, || ours.iter().any(|r| r.lineage != lineage));
-    let ours: Vec<_> = ours.into_iter().filter(|r| r.lineage == lineage).collect();
     let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
-    for record in &ours {
+    for record in ours.iter().filter(|record| record.lineage == lineage) {
         versions.entry(version(record)).or_default().push(record);
     }
     let total = ours[0].config.scheme.columns();
@@ -46,13 +54,17 @@ pub(super) fn choose<'a>(
     }
     let present = |record: &SuperblockRecord| {
         let listed = record.members.iter().filter(|member| member.state != MemberState::Failed);
-        listed.filter(|member| ours.iter().any(|own| own.member == member.uuid)).count()
+        let is_here = |member: &&MemberEntry| {
+            ours.iter().any(|own| own.member == member.uuid && follows(own, record))
+        };
+        listed.filter(is_here).count()
     };
     // A commit counts once every member that its table calls in service has it: a version that
     // some of those here do not carry never counted, and older ones may be gone back to.
     let may_have_counted = |record: &SuperblockRecord| {
         let in_service = |own: &&&SuperblockRecord| {
-            record.members.iter().any(|m| m.uuid == own.member && m.state != MemberState::Failed)
+            let mut listed = record.members.iter().filter(|m| m.state != MemberState::Failed);
+            listed.any(|m| m.uuid == own.member) && follows(own, record)
         };
         ours.iter().filter(in_service).all(|own| own.epoch >= record.epoch)
     };
