@@ -46,6 +46,8 @@ impl Actor {
                 let rebuilding = self.volume.status().rebuild.is_some();
                 pull(&self.world, slot, too_many, forgetting, rebuilding);
             }
+            // Only while the engine is down.
+            Action::Keep { .. } | Action::GoBack { .. } => {}
             Action::Fault { slot, fault } => {
                 self.world.observe(&self.volume);
                 strike(&self.world, slot, fault);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use zoneweave_emulator::{FaultPlan, Jitter, RamDrive};
+use zoneweave_emulator::{FaultPlan, Immediate, Jitter, RamDrive};
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, Geometry, ZoneId, ZoneState};
@@ -35,6 +35,8 @@ pub(super) struct Drive {
     orphans: u32,
     /// It was pulled, and what its cache holds is lost.
     forgetting: bool,
+    /// What it held at some time.
+    kept: Option<RamDrive>,
 }
 
 /// Zones at the start of a drive among which those for superblock records are chosen: a drive
@@ -118,6 +120,7 @@ impl Bay {
             suspect: false,
             orphans: 0,
             forgetting: false,
+            kept: None,
         }
     }
 
@@ -254,6 +257,20 @@ impl Bay {
 
     /// Slots of a list that may be away as well, as far as the contract goes.
     pub(super) fn spare(&self, asked: &[usize]) -> BTreeSet<usize> {
+        self.spare_up_to(asked, self.shape.spared())
+    }
+
+    /// The same where the array is started by force: then no majority is needed.
+    pub(super) fn spare_by_force(&self, asked: &[usize]) -> BTreeSet<usize> {
+        self.spare_up_to(asked, self.shape.parity)
+    }
+
+    /// Whether those out leave no majority, so that the array starts by force only.
+    pub(super) fn needs_force(&self) -> bool {
+        self.out.union(&self.away).count() * 2 >= self.shape.columns()
+    }
+
+    fn spare_up_to(&self, asked: &[usize], most: usize) -> BTreeSet<usize> {
         let mut impaired = self.impaired();
         let mut away = BTreeSet::new();
         if self.unsettled && !self.shape.beyond {
@@ -261,7 +278,7 @@ impl Bay {
         }
         for slot in asked.iter().copied().filter(|slot| *slot < self.drives.len()) {
             let is_new = impaired.insert(slot);
-            if is_new && impaired.len() > self.shape.spared() && !self.shape.beyond {
+            if is_new && impaired.len() > most && !self.shape.beyond {
                 impaired.remove(&slot);
                 continue;
             }
@@ -327,6 +344,21 @@ impl Bay {
         let drive = &mut self.drives[slot];
         drive.forgetting |= forgetting;
         drive.ram.set_gone(true);
+    }
+
+    /// What a drive holds is kept.
+    pub(super) fn keep(&mut self, slot: usize) {
+        let drive = &mut self.drives[slot];
+        drive.kept = Some(drive.ram.fork(Immediate));
+    }
+
+    /// A drive holds what was kept of it again; tells whether anything was.
+    pub(super) fn go_back(&mut self, slot: usize) -> bool {
+        let Some(kept) = self.drives[slot].kept.take() else { return false };
+        self.suspect(slot);
+        self.damage(slot);
+        self.drives[slot].ram.come_back_stale(&kept);
+        true
     }
 
     /// A start has come to its end.

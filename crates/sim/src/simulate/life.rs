@@ -11,7 +11,8 @@ use super::actor::Actor;
 use super::bay::Origin;
 use super::oracle::Survives;
 use super::scenario::{Action, Life, Since, Stop, Timed};
-use super::strike::{pull, strike};
+use super::strangers;
+use super::strike::{go_back, pull, strike};
 use super::verify::{check_offline, verify_ended, verify_quiet, verify_recovered};
 use super::world::World;
 
@@ -83,6 +84,10 @@ pub(super) fn live(world: &Rc<World>, life: &Life) {
         be_refused(world, away);
     }
     let away = prepare(world, life);
+    if life.forced {
+        strangers::be_refused_without_force(world, &away);
+    }
+    life.impostors.iter().for_each(|impostor| strangers::refuse(world, *impostor));
     if life.checked {
         check_offline(world, &away, None);
     }
@@ -123,10 +128,22 @@ fn prepare(world: &World, life: &Life) -> BTreeSet<usize> {
     }
     drop(bay);
     for action in &life.meanwhile {
-        happen(world, *action, false);
+        match *action {
+            Action::Keep { slot } if slot < world.shape.columns() => {
+                world.bay.borrow_mut().keep(slot);
+            }
+            Action::GoBack { slot } => go_back(world, slot),
+            action => happen(world, action, false),
+        }
     }
     let mut bay = world.bay.borrow_mut();
-    let away = bay.spare(&life.missing);
+    let away = match life.forced {
+        true => {
+            world.forced.set(true);
+            bay.spare_by_force(&life.missing)
+        }
+        false => bay.spare(&life.missing),
+    };
     bay.leave_out(&away);
     away
 }
@@ -238,10 +255,13 @@ impl Main<'_> {
             let bay = self.world.bay.borrow();
             bay.offer(self.handle, self.away, self.life.strangers, self.life.order)
         };
-        let (origins, drives): (Vec<_>, Vec<_>) = offered.into_iter().unzip();
-        match open_array(self.handle, drives, OpenOptions::default()).await {
+        let (origins, mut drives): (Vec<_>, Vec<_>) = offered.into_iter().unzip();
+        let others = strangers::of_other_arrays(self.world, self.life);
+        drives.extend(others.iter().map(|other| other.offer(self.handle)));
+        match open_array(self.handle, drives, self.world.start_options()).await {
             Ok((volume, report)) => {
                 self.note_members(&origins, &report);
+                others.iter().for_each(|other| other.assert_left_alone(&report));
                 Some(volume)
             }
             Err(error) => {

@@ -20,6 +20,7 @@ mod oracle;
 mod pattern;
 pub mod scenario;
 mod shrink;
+mod strangers;
 mod strike;
 mod trace;
 mod verify;

@@ -155,6 +155,15 @@ impl Shrinker {
                     scenario.lives[at].timed.drain(range);
                 },
             );
+            self.thin(
+                |scenario| scenario.lives[at].impostors.len(),
+                |scenario, range| {
+                    scenario.lives[at].impostors.drain(range);
+                },
+            );
+            self.attempt(|scenario| scenario.lives[at].forced = false);
+            self.attempt(|scenario| scenario.lives[at].apart = None);
+            self.attempt(|scenario| scenario.lives[at].of_other_arrays = 0);
             self.attempt(|scenario| scenario.lives[at].strangers = false);
             self.attempt(|scenario| scenario.lives[at].order = 0);
             self.attempt(|scenario| scenario.lives[at].checked = false);

@@ -58,6 +58,14 @@ pub(super) fn pull(world: &World, slot: usize, too_many: bool, forgetting: bool,
     world.count(|tally| tally.faults += 1);
 }
 
+/// A drive holds what it held some time ago, if the contract covers that it is lost.
+pub(super) fn go_back(world: &World, slot: usize) {
+    let mut bay = world.bay.borrow_mut();
+    if slot < world.shape.columns() && bay.may_impair(slot) && bay.go_back(slot) {
+        world.count(|tally| tally.faults += 1);
+    }
+}
+
 /// Whether the drive only takes its time.
 fn is_harmless(fault: Fault) -> bool {
     matches!(

@@ -7,7 +7,7 @@ use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::largest_volume;
-use zoneweave_raid::log::{CreateOptions, Volume};
+use zoneweave_raid::log::{CreateOptions, OpenOptions, Volume};
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockError};
 
@@ -91,6 +91,10 @@ pub(super) struct World {
     pub broken: Cell<bool>,
     /// How many times as long the slowest drive of this life may take.
     slowest: Cell<u64>,
+    /// The array was started by force, and may have no majority since.
+    pub forced: Cell<bool>,
+    /// Lineages given out for starts by force.
+    lineages: Cell<u64>,
 }
 
 impl World {
@@ -110,6 +114,8 @@ impl World {
             crashed: Cell::new(0),
             broken: Cell::new(false),
             slowest: Cell::new(1),
+            forced: Cell::new(false),
+            lineages: Cell::new(0),
         }
     }
 
@@ -132,6 +138,17 @@ impl World {
         }
     }
 
+    /// How the array is started: by force where nothing else would do.
+    pub(super) fn start_options(&self) -> OpenOptions {
+        let forced = self.forced.get() && self.bay.borrow().needs_force();
+        if !forced {
+            return OpenOptions::default();
+        }
+        self.lineages.set(self.lineages.get() + 1);
+        let mut random = Random::new(self.shape.seed ^ self.lineages.get());
+        OpenOptions { force: true, lineage: random.next() }
+    }
+
     /// The blocks of a volume that leaves zones to spare.
     fn volume_blocks(&self) -> Option<u64> {
         let shape = &self.shape;
@@ -150,7 +167,7 @@ impl World {
         MemberUuid(self.identity(number))
     }
 
-    fn identity(&self, number: u64) -> [u8; 16] {
+    pub(super) fn identity(&self, number: u64) -> [u8; 16] {
         let mut bytes = [0; 16];
         Random::new(self.shape.seed.wrapping_add(number.wrapping_mul(0x1_0001))).fill(&mut bytes);
         bytes

@@ -34,6 +34,8 @@ pub(super) struct Habits {
     pub kinds: Vec<FaultKind>,
     /// Lives in a row that belong together, in place of one.
     pub plots: u64,
+    /// The same, with drives that do not belong and starts by force.
+    pub strange: u64,
     pub steps_most: u64,
 }
 
@@ -55,7 +57,7 @@ impl Habits {
         let (flushes, trims, zeroes) = (often(80), often(60), often(20));
         let (sleeps, fua, early_stops) = (often(40), often(100), 100 + often(200));
         let (reads, strangers) = (often(120), often(200));
-        let plots = often(150);
+        let (plots, strange) = (often(150), often(20));
         // What is told in plots needs drives that nothing else has happened to.
         let calm = !mix.swarm && random.per_mille(300);
         let unless_calm = |usual: u64| if calm { 0 } else { usual };
@@ -92,6 +94,7 @@ impl Habits {
             faults_before: unless_calm(faults_before),
             kinds,
             plots,
+            strange,
             steps_most: pick(random, &[300, 1000, 3000]),
         }
     }

@@ -8,6 +8,7 @@ mod faults;
 mod habits;
 mod plots;
 mod stories;
+mod strangers;
 
 use zoneweave_runtime::Random;
 
@@ -37,6 +38,10 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
         let mut draw = Draw { random: &mut random, shape: &shape, habits: &habits };
         if number > 0 && draw.chance(habits.plots) {
             lives.extend(draw.plot());
+            continue;
+        }
+        if number > 0 && draw.chance(habits.strange) {
+            lives.extend(draw.strange_plot());
             continue;
         }
         let mut life = draw.life();

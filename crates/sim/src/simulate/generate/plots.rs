@@ -21,7 +21,7 @@ impl Draw<'_> {
     }
 
     /// Everything is brought back.
-    fn healing(&mut self) -> Life {
+    pub(super) fn healing(&mut self) -> Life {
         let mut heal = vec![Action::Resume];
         heal.extend((0..self.shape.spared()).map(|_| Action::Replace { slot: usize::MAX }));
         heal.push(Action::Scrub);
@@ -258,7 +258,7 @@ impl Draw<'_> {
     }
 
     /// Users at work until a crash.
-    fn busy(&mut self, steps: u64) -> Life {
+    pub(super) fn busy(&mut self, steps: u64) -> Life {
         let users = 1 + self.random.below(self.habits.actors_most);
         let actors = (0..users).map(|_| self.user()).collect();
         let stop = Some(self.stop_at(steps));
@@ -266,7 +266,7 @@ impl Draw<'_> {
     }
 
     /// A start that is verified, and a crash soon after.
-    fn brief(&mut self) -> Life {
+    pub(super) fn brief(&mut self) -> Life {
         let steps = self.random.below(60);
         let actors = if self.chance(300) { vec![self.user()] } else { Vec::new() };
         let stop = Some(self.stop_at(steps));
@@ -274,14 +274,14 @@ impl Draw<'_> {
     }
 
     /// A start without a drive.
-    fn without(&mut self, slot: usize) -> Life {
+    pub(super) fn without(&mut self, slot: usize) -> Life {
         let steps = self.random.below(600);
         let mut life = self.busy(steps);
         life.missing = vec![slot];
         life
     }
 
-    fn stop_at(&mut self, steps: u64) -> Stop {
+    pub(super) fn stop_at(&mut self, steps: u64) -> Stop {
         let power = self.chance(self.habits.power);
         Stop { since: Since::Serving, steps, power, seed: self.random.next() }
     }

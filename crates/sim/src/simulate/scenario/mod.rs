@@ -6,10 +6,12 @@
 //! unless the scenario is one `beyond` the contract. So any part of a scenario is a scenario.
 
 mod fault;
+mod stranger;
 
 use serde::{Deserialize, Serialize};
 
 pub use fault::{Class, Command, Fault, On, Part};
+pub use stranger::{Apart, Impostor};
 
 /// The layout of scenario files that this release writes and reads.
 pub const FORMAT: u32 = 1;
@@ -113,15 +115,30 @@ pub struct Life {
     /// change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Vec<usize>>,
+    /// Starts with a drive that cannot be what it says, tried first: each must be refused, and
+    /// change nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub impostors: Vec<Impostor>,
     /// Slots whose drive stays away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<usize>,
+    /// Whether it starts by force: as many drives may be missing then as the parity covers, also if
+    /// those left are no majority. An array that was started so goes on by force until it has one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
+    /// Drives left behind are started by themselves, by force, and offered together with the rest
+    /// again. All of it happens to copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
     /// Slots whose drive is replaced by a blank one before the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blanked: Vec<usize>,
     /// Whether drives that were taken out earlier are offered as well.
     #[serde(default)]
     pub strangers: bool,
+    /// Drives offered as well that are arrays by themselves. They must not be touched.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub of_other_arrays: u32,
     /// In which order drives are offered, by seed; 0 is the order of slots.
     #[serde(default)]
     pub order: u64,
@@ -252,6 +269,16 @@ pub enum Action {
         #[serde(default)]
         forgetting: bool,
     },
+    /// Keep what a drive holds, as a snapshot of a virtual drive does.
+    Keep {
+        /// Its slot.
+        slot: usize,
+    },
+    /// Let a drive hold again what was kept of it, as after a backup was restored.
+    GoBack {
+        /// Its slot.
+        slot: usize,
+    },
     /// Something happens to what is on a drive, or to commands to come.
     Fault {
         /// The drive's slot.
@@ -268,7 +295,7 @@ impl Scenario {
         let life = |life: &Life| {
             let actions: usize = life.actors.iter().map(|actor| 1 + actor.len()).sum();
             let happens = life.meanwhile.len() + life.timed.len();
-            1 + actions + happens + life.missing.len() + life.refused.len()
+            1 + actions + happens + life.missing.len() + life.refused.len() + stranger::size(life)
         };
         let formats = self.interrupted_formats.len() + self.broken_formats.len();
         self.lives.iter().map(life).sum::<usize>() + formats

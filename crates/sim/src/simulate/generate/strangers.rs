@@ -1,0 +1,65 @@
+//! Plots with drives that do not belong, or that are left behind.
+
+use super::Draw;
+use crate::simulate::scenario::{Action, Impostor, Life, Since, Stop};
+
+/// Kinds of plots.
+const PLOTS: u64 = 2;
+
+impl Draw<'_> {
+    /// A few lives, with everything in order before.
+    pub(super) fn strange_plot(&mut self) -> Vec<Life> {
+        let mut lives = vec![self.healing()];
+        lives.extend(match self.random.below(PLOTS) {
+            0 => self.left_behind(),
+            _ => vec![self.impostors()],
+        });
+        lives
+    }
+
+    /// The array is started by force from what is left; those left behind come back, and are
+    /// replaced at last.
+    fn left_behind(&mut self) -> Vec<Life> {
+        let mut lives = Vec::new();
+        if self.chance(500) {
+            let steps = self.random.below(self.habits.steps_most);
+            lives.push(self.busy(steps));
+        }
+        let first = self.slot();
+        let columns = self.shape.columns();
+        let missing: Vec<_> =
+            (0..self.shape.parity).map(|apart| (first + apart) % columns).collect();
+        for _ in 0..1 + self.random.below(3) {
+            let steps = self.random.below(self.habits.steps_most);
+            let mut forced = self.busy(steps);
+            if self.chance(600) {
+                let steps = self.random.below(150);
+                forced.stop = Some(Stop { since: Since::Start, ..self.stop_at(steps) });
+            }
+            forced.forced = true;
+            forced.missing.clone_from(&missing);
+            lives.push(forced);
+            if self.chance(300) {
+                lives.push(self.brief());
+            }
+        }
+        let mut healing = self.healing();
+        let replaced = (0..self.shape.parity).map(|_| Action::Replace { slot: usize::MAX });
+        healing.actors[0].extend(replaced);
+        healing.strangers = true;
+        lives.push(healing);
+        let mut after = self.brief();
+        after.strangers = true;
+        lives.push(after);
+        lives
+    }
+
+    /// Drives that cannot be what they say, and some of other arrays.
+    fn impostors(&mut self) -> Life {
+        let mut life = self.brief();
+        let slot = self.slot();
+        life.impostors = vec![Impostor::Twin { slot }, Impostor::Shrunk { slot }];
+        life.of_other_arrays = 1 + u32::from(self.chance(500));
+        life
+    }
+}

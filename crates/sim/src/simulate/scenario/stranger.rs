@@ -1,0 +1,37 @@
+//! Drives that do not belong, and arrays that are started by force.
+
+use serde::{Deserialize, Serialize};
+
+use super::Life;
+
+/// A drive that cannot be what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Impostor {
+    /// A copy of a drive is offered together with it.
+    Twin {
+        /// The slot of the drive.
+        slot: usize,
+    },
+    /// A drive has fewer zones than when it joined the array.
+    Shrunk {
+        /// Its slot.
+        slot: usize,
+    },
+}
+
+/// Drives left behind are started by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Apart {
+    /// How many times, each by force.
+    pub starts: u32,
+    /// The blocks that are written each time.
+    pub blocks: u32,
+}
+
+/// How much of this there is in a life.
+pub(super) fn size(life: &Life) -> usize {
+    let flags = usize::from(life.forced) + usize::from(life.apart.is_some());
+    life.impostors.len() + flags + life.of_other_arrays as usize
+}

@@ -1,0 +1,181 @@
+//! Drives that do not belong: copies, drives that shrank, drives of other arrays.
+//!
+//! What must be refused is tried on copies of the drives, so that nothing comes of it.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use zoneweave_emulator::{FaultPlan, Immediate, RamDrive};
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::{
+    CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, OpenReport, create, open_array,
+};
+use zoneweave_runtime::{Executor, Handle, VirtualTime};
+use zoneweave_zoned::{BlockCount, Command, Completion, Geometry, ZoneId, ZoneInfo, ZonedDevice};
+
+use super::bay::Bay;
+use super::scenario::{Impostor, Life};
+use super::world::World;
+
+/// Zones of a drive that is an array by itself.
+const OTHER_ZONES: u32 = 6;
+
+/// The drive of an array that is none of ours.
+pub(super) struct OtherArray {
+    ram: RamDrive,
+    array: ArrayUuid,
+    zones: Vec<ZoneInfo>,
+}
+
+/// The drives of other arrays that a life offers.
+pub(super) fn of_other_arrays(world: &World, life: &Life) -> Vec<OtherArray> {
+    // The array that most drives belong to is started: one drive alone may be taken for another's.
+    let columns = world.shape.columns();
+    if columns < world.bay.borrow().impaired().len() + 2 {
+        return Vec::new();
+    }
+    (0..life.of_other_arrays).filter_map(|number| OtherArray::make(world, number)).collect()
+}
+
+impl OtherArray {
+    fn make(world: &World, number: u32) -> Option<Self> {
+        let geometry = Geometry::new(OTHER_ZONES, BlockCount(world.shape.zone_blocks));
+        let ram = RamDrive::new(geometry, Immediate).ok()?;
+        let array = ArrayUuid(world.identity(u64::MAX - 1 - u64::from(number)));
+        let options = CreateOptions {
+            name: "another".to_owned(),
+            scheme: Scheme::new(1, 0).ok()?,
+            volume_blocks: None,
+            array,
+            members: vec![MemberUuid(array.0)],
+            ..world.create_options(false)
+        };
+        let executor = Executor::new(Rc::new(VirtualTime::new()));
+        let drive = OfferedDrive { device: ram.attach(&executor.handle()), label: String::new() };
+        executor.run(create(&[drive], &options)).ok()?;
+        let zones = zones(&ram);
+        Some(Self { ram, array, zones })
+    }
+
+    pub(super) fn offer(&self, handle: &Handle) -> OfferedDrive {
+        OfferedDrive { device: self.ram.attach(handle), label: "drive of another array".to_owned() }
+    }
+
+    /// The start of an array to which it was offered left it alone.
+    pub(super) fn assert_left_alone(&self, report: &OpenReport) {
+        let foreign = DriveRole::Foreign { array: self.array };
+        let named = report.drives.iter().any(|verdict| verdict.role == foreign);
+        assert!(named, "a drive of another array is not named as such: {:?}", report.drives);
+        assert!(self.zones == zones(&self.ram), "a drive of another array was written to");
+    }
+}
+
+fn zones(ram: &RamDrive) -> Vec<ZoneInfo> {
+    (0..ram.geometry().zones).map(|zone| ram.zone(ZoneId(zone))).collect()
+}
+
+/// A start without force where no majority is left, which must be refused.
+pub(super) fn be_refused_without_force(world: &World, away: &BTreeSet<usize>) {
+    let bay = world.bay.borrow();
+    let columns = world.shape.columns();
+    if world.shape.beyond || (columns - away.len()) * 2 > columns || !bay.undamaged() {
+        return;
+    }
+    let opened = start(&Copies::of(&bay), away, OpenOptions::default(), |_, device| vec![device]);
+    let refused = matches!(
+        opened,
+        Err(OpenError::NoQuorum { .. }
+            | OpenError::TooFewMembers { .. }
+            | OpenError::TwoHistories { .. })
+    );
+    assert!(refused, "without the drives in slots {away:?} the array starts without force");
+    world.count(|tally| tally.refusals += 1);
+}
+
+/// A start with a drive that cannot be what it says, which must be refused.
+pub(super) fn refuse(world: &World, impostor: Impostor) {
+    let (Impostor::Twin { slot } | Impostor::Shrunk { slot }) = impostor;
+    let bay = world.bay.borrow();
+    let sound = bay.undamaged() && !bay.impaired().contains(&slot);
+    if world.shape.beyond || slot >= world.shape.columns() || !sound {
+        return;
+    }
+    let copies = Copies::of(&bay);
+    drop(bay);
+    let offers = |at, device: Rc<dyn ZonedDevice>| match impostor {
+        _ if at != slot => vec![device],
+        Impostor::Twin { .. } => vec![device.clone(), device],
+        Impostor::Shrunk { .. } => vec![Rc::new(Shrunk::from(device)) as Rc<dyn ZonedDevice>],
+    };
+    let opened = start(&copies, &BTreeSet::new(), world.start_options(), offers);
+    let refused = match impostor {
+        Impostor::Twin { .. } => matches!(opened, Err(OpenError::Duplicate { .. })),
+        Impostor::Shrunk { .. } => matches!(opened, Err(OpenError::Shrunk { .. })),
+    };
+    assert!(refused, "a start with {impostor:?} is not refused: {:?}", opened.err());
+    world.count(|tally| tally.refusals += 1);
+}
+
+/// Copies of the drives in the slots, in which nothing is planned to go wrong.
+struct Copies(Vec<RamDrive>);
+
+impl Copies {
+    fn of(bay: &Bay) -> Self {
+        let copy = |ram: &RamDrive| {
+            let copy = ram.fork(Immediate);
+            copy.faults(FaultPlan::clear);
+            copy
+        };
+        Self(bay.drives.iter().map(|drive| copy(&drive.ram)).collect())
+    }
+}
+
+/// Starts the array from copies.
+///
+/// # Panics
+/// If that is refused and something was written all the same.
+fn start(
+    copies: &Copies,
+    away: &BTreeSet<usize>,
+    options: OpenOptions,
+    offers: impl Fn(usize, Rc<dyn ZonedDevice>) -> Vec<Rc<dyn ZonedDevice>>,
+) -> Result<(), OpenError> {
+    let before: Vec<_> = copies.0.iter().map(zones).collect();
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    let here = copies.0.iter().enumerate().filter(|(slot, _)| !away.contains(slot));
+    let devices = here.flat_map(|(slot, copy)| offers(slot, copy.attach(&handle)));
+    let label = |(number, device)| OfferedDrive { device, label: format!("copy {number}") };
+    let offered = devices.enumerate().map(label).collect();
+    let opened = executor.run(open_array(&handle, offered, options));
+    if opened.is_err() {
+        let after: Vec<_> = copies.0.iter().map(zones).collect();
+        assert!(before == after, "a start that was refused wrote to drives");
+    }
+    opened.map(|_| ())
+}
+
+/// A drive with one zone less.
+struct Shrunk {
+    device: Rc<dyn ZonedDevice>,
+    geometry: Geometry,
+}
+
+impl From<Rc<dyn ZonedDevice>> for Shrunk {
+    fn from(device: Rc<dyn ZonedDevice>) -> Self {
+        let mut geometry = device.geometry().clone();
+        geometry.zones -= 1;
+        Self { device, geometry }
+    }
+}
+
+impl ZonedDevice for Shrunk {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        self.device.submit(command)
+    }
+}
