@@ -17,8 +17,10 @@ use zoneweave_zoned::{
 
 use crate::layout::{Column, Role};
 use crate::log::core::Core;
-use crate::log::format::{ArrayUuid, CODED_BYTES, Oob, Place, RecordBody, Seed, SuperblockRecord};
-use crate::log::state::{State, UNRECORDED};
+use crate::log::format::{
+    ArrayUuid, CODED_BYTES, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord,
+};
+use crate::log::state::{Epoch, State, UNRECORDED};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -110,10 +112,10 @@ impl SuperblockLog {
     ) -> Result<(), &'static str> {
         loop {
             let prepared = prepare_epoch(&mut core.state.borrow_mut());
-            let was_dirty = prepared.inspect_err(|_| core.changed.open())?;
+            let table = prepared.inspect_err(|_| core.changed.open())?;
             let members = core.state.borrow().writable_members();
             let writes = members.iter().map(|(column, device)| async {
-                (*column, self.write_member(core, *column, device, body, switch).await)
+                (*column, self.write_member(core, &table, *column, device, body, switch).await)
             });
             let results = futures_util::future::join_all(writes).await;
             let mut all_done = true;
@@ -134,7 +136,7 @@ impl SuperblockLog {
                 switch = false;
                 continue;
             }
-            self.settle(core, was_dirty);
+            self.settle(core, table.is_new);
             self.reset_old_zones(core, switched).await;
             return Ok(());
         }
@@ -169,6 +171,7 @@ impl SuperblockLog {
     async fn write_member(
         &self,
         core: &Rc<Core>,
+        table: &MemberTable,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
         body: &RecordBody,
@@ -200,7 +203,7 @@ impl SuperblockLog {
         }
         let last = bodies.len() - 1;
         for (at, body) in bodies.into_iter().enumerate() {
-            let record = self.record(core, column, body);
+            let record = self.record(core, table, column, body);
             let payload = sealed_payload(&record);
             let at_block = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
             device.write(at_block, payload, at == last).await?;
@@ -210,7 +213,13 @@ impl SuperblockLog {
         Ok(old)
     }
 
-    fn record(&self, core: &Core, column: Column, body: RecordBody) -> SuperblockRecord {
+    fn record(
+        &self,
+        core: &Core,
+        table: &MemberTable,
+        column: Column,
+        body: RecordBody,
+    ) -> SuperblockRecord {
         let record_sequence = {
             let mut next = self.record_sequence.borrow_mut();
             *next += 1;
@@ -219,13 +228,13 @@ impl SuperblockLog {
         let state = core.state.borrow();
         SuperblockRecord {
             config: state.config.clone(),
-            lineage: state.epoch.lineage,
-            epoch: state.epoch.number,
-            epoch_tag: state.epoch.tag,
+            lineage: table.epoch.lineage,
+            epoch: table.epoch.number,
+            epoch_tag: table.epoch.tag,
             record_sequence,
             slot: column,
-            member: state.members[column.index()].entry.uuid,
-            members: state.members.iter().map(|member| member.entry).collect(),
+            member: table.members[column.index()].uuid,
+            members: table.members.clone(),
             sequence_ceiling: state.ceilings_to_record.0,
             segment_ceiling: state.ceilings_to_record.1,
             body,
@@ -233,8 +242,18 @@ impl SuperblockLog {
     }
 }
 
-/// Starts a new epoch if the membership changed; tells whether it did.
-fn prepare_epoch(state: &mut State) -> Result<bool, &'static str> {
+/// The membership that all records of one commit tell. A member that fails while they are written
+/// is out in the next epoch: told in some records of this one, it would be out in a version of which
+/// nobody knows who has it.
+struct MemberTable {
+    epoch: Epoch,
+    members: Vec<MemberEntry>,
+    /// Whether the commit begins the epoch.
+    is_new: bool,
+}
+
+/// Starts a new epoch if the membership changed.
+fn prepare_epoch(state: &mut State) -> Result<MemberTable, &'static str> {
     if let Some(reason) = state.stopped {
         mark(Mark::CommitRefused);
         return Err(reason);
@@ -256,7 +275,8 @@ fn prepare_epoch(state: &mut State) -> Result<bool, &'static str> {
             }
         }
     }
-    Ok(state.membership_dirty)
+    let members = state.members.iter().map(|member| member.entry).collect();
+    Ok(MemberTable { epoch: state.epoch, members, is_new: state.membership_dirty })
 }
 
 /// The finaliser of `SplitMix64`: spreads every bit over the word.
