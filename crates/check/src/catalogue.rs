@@ -268,6 +268,17 @@ impl Segment {
         self.columns.iter().flatten().any(|column| column.write_pointer > offset)
     }
 
+    /// Whether more present columns are written beyond an offset than may be wrong about it: a drive
+    /// may store an append twice, and zones that can be written no more do not tell how far they are.
+    pub(crate) fn surely_written_beyond(&self, offset: u32) -> bool {
+        let columns = self.columns.len();
+        let missing = self.columns.iter().filter(|column| column.is_none()).count();
+        let parity = columns - self.header.shape.data_chunks as usize;
+        let wrong = parity.min((columns - 1) / 2).saturating_sub(missing);
+        let beyond = |column: &&Column| column.write_pointer > offset;
+        self.columns.iter().flatten().filter(beyond).count() > wrong
+    }
+
     /// Whether every present column is written to the end.
     pub(crate) fn is_sealed(&self) -> bool {
         let end = self.header.shape.end();

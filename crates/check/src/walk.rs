@@ -89,7 +89,7 @@ impl Walk<'_> {
             };
         }
         let end = shape.offset_of_row(rows.start) + (rows.end - rows.start) * shape.chunk_blocks;
-        if self.segment.written_beyond(end) { Verdict::All } else { Verdict::Complete }
+        if self.segment.surely_written_beyond(end) { Verdict::All } else { Verdict::Complete }
     }
 
     async fn check_group(&mut self, rows: Range<u32>, entries: &mut SpanEntries) {
