@@ -180,10 +180,14 @@ marks! {
     WeakBlockSuperseded = "recovery.weak_block_superseded",
     /// Recovery: a block of a weak stripe cannot be read any more.
     WeakBlockGone = "recovery.weak_block_gone",
+    /// Blocks read together cannot be read, and are read one by one.
+    RunReadOneByOne = "read.run_read_one_by_one",
     /// So many zones are lost that no segment can be freed: requests fail.
     NoRoomLeft = "limits.no_room_left",
     /// Recovery: what was written again comes to count.
     RescueSealed = "recovery.rescue_sealed",
+    /// Recovery: what was written again took the last free segment, and another is moved behind it.
+    RecoveryMadeRoom = "recovery.room_made",
     /// Recovery: a write fails, and recovery begins anew.
     RecoveryBegunAnew = "recovery.begun_anew",
     /// Recovery: a leftover is gone before its seal is written.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, BlockError, Lba, Payload, Status, ZoneAddress, zero_blocks};
 
+use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
 use crate::log::index::{BlockPlace, SegmentSlot};
@@ -161,21 +162,50 @@ fn runs_of(core: &Core, places: &[BlockPlace]) -> Vec<Run> {
 async fn read_run(core: &Rc<Core>, run: &Run, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
     let first = places[run.members[0]];
     let length = BlockCount(u32::try_from(run.members.len()).expect("at most 32"));
-    let read = match run.at {
-        Some(at) => Some(core.read_zone(first.column, at, length).await),
-        None => None,
-    };
+    let whole = read_at(core, first.column, run.at, length).await;
+    // One block of them that cannot be read hides the others, of which there may be no other copy.
+    let hidden = length.0 > 1 && matches!(whole, Some(Err(status)) if !status.is_fatal());
+    mark_if(Mark::RunReadOneByOne, || hidden);
     let mut blocks = Vec::with_capacity(run.members.len());
-    for (at, member) in run.members.iter().enumerate() {
+    for (at, member) in (0..).zip(&run.members) {
         let place = places[*member];
-        let good = read.as_ref().and_then(|read| read.as_ref().ok());
-        let good = good.and_then(|payload| intact(core, payload, at, place));
-        blocks.push(match good {
-            Some(block) => Some(block),
-            None => repair(core, place, read.as_ref()).await,
+        blocks.push(if hidden {
+            let alone = run
+                .at
+                .map(|start| ZoneAddress { offset: start.offset.plus(BlockCount(at)), ..start });
+            let read = read_at(core, place.column, alone, BlockCount(1)).await;
+            found_in(core, read.as_ref(), 0, place).await
+        } else {
+            found_in(core, whole.as_ref(), at as usize, place).await
         });
     }
     blocks
+}
+
+async fn read_at(
+    core: &Rc<Core>,
+    column: Column,
+    at: Option<ZoneAddress>,
+    blocks: BlockCount,
+) -> Option<Result<Payload, Status>> {
+    match at {
+        Some(at) => Some(core.read_zone(column, at, blocks).await),
+        None => None,
+    }
+}
+
+/// The block of a place, which is block number `at` of what was read, or is rebuilt.
+async fn found_in(
+    core: &Rc<Core>,
+    read: Option<&Result<Payload, Status>>,
+    at: usize,
+    place: BlockPlace,
+) -> Option<FoundBlock> {
+    let good = read.and_then(|read| read.as_ref().ok());
+    match good.and_then(|payload| intact(core, payload, at, place)) {
+        Some(block) => Some(block),
+        None => repair(core, place, read).await,
+    }
 }
 
 fn intact(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
