@@ -186,7 +186,14 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     true
 }
 
-/// Moves every live block out of a segment; `false` if writes stopped.
+/// Moves every live block out of a segment that nobody else works on; `false` if writes stopped.
+pub(super) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    hold(&mut core.state.borrow_mut(), Some(slot));
+    let moved = evacuate(core, slot).await;
+    release(core, slot);
+    moved
+}
+
 async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
     // While more blocks come, stripes wait to be filled: padding them would cost what moving

@@ -10,7 +10,10 @@
 //!   again of stripes that were under way: one, however often recovery is cut short, because what it
 //!   writes counts only when it has come to its end. The other one serves to move blocks; if that is
 //!   interrupted by a crash, what was moved still is where it came from, and the segment is free
-//!   again.
+//!   again. Where failed writes have cost one besides, recovery moves a segment behind what it
+//!   writes again, before it comes to its end.
+//! * Where members have zones beyond those that all this needs, user writes leave one more segment
+//!   free: the next zone that fails may be the last one free.
 
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, Geometry};

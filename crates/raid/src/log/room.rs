@@ -4,6 +4,7 @@
 //! they are, what waits for room must end with an error instead of waiting for ever.
 
 use crate::log::format::StreamKind;
+use crate::log::index::SegmentSlot;
 use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
@@ -24,7 +25,10 @@ impl State {
     #[must_use]
     pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {
         match kind {
-            StreamKind::User => RESERVE_SEGMENTS + u32::from(self.relocation.open.is_none()),
+            StreamKind::User => {
+                let open = u32::from(self.relocation.open.is_none());
+                RESERVE_SEGMENTS + open + u32::from(self.has_spare_zones())
+            }
             StreamKind::Relocation => 0,
         }
     }
@@ -55,6 +59,19 @@ impl State {
             || self.segments.iter().any(|(_, s)| comes_free(s));
         mark_if(Mark::NoRoomLeft, || !room_comes);
         (!room_comes).then_some("too many zones are lost: no segment can be freed")
+    }
+
+    /// The segment that recovery has to move behind what it has written again, as nothing would be
+    /// free when it has come to its end, not even to move blocks to.
+    #[must_use]
+    pub(super) fn must_move_first(&self) -> Option<SegmentSlot> {
+        let open = &self.segments[self.relocation.open?];
+        let rows = open.cursor.as_ref().map_or(0, |cursor| self.geometry.rows() - cursor.next_row);
+        let room = u64::from(rows) * self.stripe_blocks() as u64;
+        let closed = |segment: &Segment| matches!(segment.phase, Phase::Sealed | Phase::Leftover);
+        let segments = self.segments.iter().filter(|(_, segment)| closed(segment));
+        let (slot, least) = segments.min_by_key(|(slot, segment)| (segment.valid, *slot))?;
+        (self.free_segments() == 0 && (1..=room).contains(&least.valid)).then_some(slot)
     }
 
     /// Whether there is room to move blocks to.

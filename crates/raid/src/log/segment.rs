@@ -65,7 +65,8 @@ pub(super) struct Segment {
     pub in_flight: u32,
     /// Somebody (collection, rebuild, scrub) works on it; others keep away.
     pub busy: bool,
-    /// The next start would need it, if this one were cut short: it is neither moved nor freed.
+    /// The next start would need it, if this one were cut short: it is not freed, nor moved by the
+    /// collector.
     pub kept: bool,
     /// Damage was found: it is moved out as soon as possible.
     pub damaged: bool,

@@ -16,11 +16,25 @@ const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
 impl State {
     /// Whether a member in service has fewer zones left than the volume needs.
     fn is_worn_out(&self, member: &Member) -> bool {
-        let Some(device) = member.writable() else { return false };
-        let unusable = member.lost_zones + member.orphan_zones;
-        let config = &self.config;
-        let needed = zones_needed(&self.geometry, config.volume_blocks, config.zones);
-        device.geometry().zones.saturating_sub(unusable) < needed
+        self.usable_zones(member).is_some_and(|usable| usable < self.zones_needed())
+    }
+
+    /// Whether every member can lose a zone. One that is left free for that day is there when it
+    /// comes; to users it would be worth little.
+    #[must_use]
+    pub(super) fn has_spare_zones(&self) -> bool {
+        let fewest = self.members.iter().filter_map(|member| self.usable_zones(member)).min();
+        fewest.is_some_and(|fewest| fewest.min(self.config.zones) > self.zones_needed())
+    }
+
+    /// Zones of a member in service that are not lost.
+    fn usable_zones(&self, member: &Member) -> Option<u32> {
+        let zones = member.writable()?.geometry().zones;
+        Some(zones.saturating_sub(member.lost_zones + member.orphan_zones))
+    }
+
+    fn zones_needed(&self) -> u32 {
+        zones_needed(&self.geometry, self.config.volume_blocks, self.config.zones)
     }
 
     /// Takes a member out of service if it is worn out and the others can do without it. Returns

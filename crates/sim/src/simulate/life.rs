@@ -8,7 +8,6 @@ use zoneweave_raid::log::{DriveRole, OpenError, OpenOptions, OpenReport, Volume,
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 
 use super::actor::Actor;
-use super::apart;
 use super::bay::Origin;
 use super::oracle::Survives;
 use super::scenario::{Action, Life, Since, Stop, Timed};
@@ -85,9 +84,6 @@ pub(super) fn live(world: &Rc<World>, life: &Life) {
         be_refused(world, away);
     }
     let away = prepare(world, life);
-    if let Some(apart) = life.apart {
-        apart::start(world, apart);
-    }
     if life.forced {
         strangers::be_refused_without_force(world, &away);
     }

@@ -117,18 +117,16 @@ pub(super) fn refuse(world: &World, impostor: Impostor) {
     world.count(|tally| tally.refusals += 1);
 }
 
-/// A copy of a drive, in which nothing is planned to go wrong.
-pub(super) fn copy(ram: &RamDrive) -> RamDrive {
-    let copy = ram.fork(Immediate);
-    copy.faults(FaultPlan::clear);
-    copy
-}
-
-/// Copies of the drives in the slots.
+/// Copies of the drives in the slots, in which nothing is planned to go wrong.
 struct Copies(Vec<RamDrive>);
 
 impl Copies {
     fn of(bay: &Bay) -> Self {
+        let copy = |ram: &RamDrive| {
+            let copy = ram.fork(Immediate);
+            copy.faults(FaultPlan::clear);
+            copy
+        };
         Self(bay.drives.iter().map(|drive| copy(&drive.ram)).collect())
     }
 }

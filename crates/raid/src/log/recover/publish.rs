@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use zoneweave_runtime::JoinHandle;
 
 use crate::log::active_zones::seal_of_written;
+use crate::log::collect::move_out;
 use crate::log::core::Core;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::SegmentSlot;
@@ -81,6 +82,7 @@ async fn decide(
     seals: Vec<SealRecord>,
 ) -> Result<(), &'static str> {
     rescue(core, candidates).await?;
+    make_room(core).await?;
     if !mutant(Mutant::DecisionBeforeFlush) {
         core.flush_members().await?;
     }
@@ -105,6 +107,15 @@ async fn decide(
         core.record_seal(seal).await?;
     }
     Ok(())
+}
+
+/// Where what was written again took the last free segment, and failed writes what was in reserve
+/// beside it, another one is moved out behind it: with nothing free no block could be moved.
+async fn make_room(core: &Rc<Core>) -> Result<(), &'static str> {
+    let Some(slot) = core.state.borrow().must_move_first() else { return Ok(()) };
+    mark(Mark::RecoveryMadeRoom);
+    move_out(core, slot).await;
+    core.state.borrow().stopped.map_or(Ok(()), Err)
 }
 
 /// Closes the segments that recovery has filled; returns the seals that let what is in them count.
