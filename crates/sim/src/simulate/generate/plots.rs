@@ -10,6 +10,9 @@ use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, T
 /// Kinds of plots.
 const PLOTS: u64 = 10;
 
+/// Commands of one kind, as good as all of a life.
+const MANY: u64 = 1000;
+
 impl Draw<'_> {
     /// A few lives, perhaps with everything in order before: while one drive is damaged nothing
     /// may happen to another.
@@ -108,49 +111,59 @@ impl Draw<'_> {
         lives
     }
 
-    /// A start cannot read what the ones after it can.
+    /// A start cannot read what the ones after it can, and is served from before they come.
     fn start_that_cannot_read(&mut self) -> Vec<Life> {
-        let bad = self.slot();
+        let (bad, slow) = self.two_slots();
         let steps = self.random.below(self.habits.steps_most);
-        let busy = self.busy(steps);
+        let mut busy = self.busy(steps);
+        if self.chance(500) {
+            // Stripes under way lack a chunk: whether they count is up to each of the others.
+            let command = if self.shape.tabled { Command::Append } else { Command::Write };
+            let steps = self.random.below(steps + 1);
+            let action = slowed(slow, On { command, after: 0 }, MANY);
+            busy.timed.push(Timed { since: Since::Serving, steps, action });
+        }
         let mut confused = self.brief();
-        let first = self.random.below(12);
-        for number in 0..1 + self.random.below(12) {
+        let (before, most) = (pick(self.random, &[12, 60]), pick(self.random, &[12, 60]));
+        let first = self.random.below(before);
+        for number in 0..1 + self.random.below(most) {
             let on = On { command: Command::Read, after: first + number };
             let fault = Fault::Error { on, applied: false };
             confused.meanwhile.push(Action::Fault { slot: bad, fault });
         }
         if self.chance(500) {
-            let slow = self.slow(Command::Write);
-            confused.meanwhile.push(slow);
+            let after = self.random.below(20);
+            confused.meanwhile.extend(self.slow_records(after, MANY));
         }
         if self.chance(200) {
             let steps = self.random.below(600);
             confused.stop = Some(Stop { since: Since::Start, ..self.stop_at(steps) });
         }
         let mut lives = vec![busy, confused];
-        for _ in 0..self.random.below(3) {
+        for _ in 0..1 + self.random.below(3) {
             lives.push(self.brief());
         }
         lives
     }
 
-    /// A drive is pulled under load, while another may take long to record it, and comes back after
-    /// a crash; then another one is missed.
+    /// A drive is pulled under load, while the others may take long to record it, and comes back
+    /// after a crash; then another one is missed.
     fn pulled_then_loss(&mut self) -> Vec<Life> {
         let (pulled, lost) = self.two_slots();
         let steps = self.random.below(self.habits.steps_most);
-        let after = pick(self.random, &[30, 100, 400]);
-        let more = self.random.below(after);
-        let mut busy = self.busy(steps + more);
-        let action = Action::Pull { slot: pulled, too_many: false, forgetting: false };
+        let most = pick(self.random, &[30, 100, 400]);
+        let after = self.random.below(most);
+        let mut busy = self.busy(steps + after);
+        let writes = (0..60).map(|_| {
+            let (lba, blocks, fua) = (self.lba(), self.blocks(), false);
+            Action::Write { lba, blocks, fua }
+        });
+        busy.actors.push(writes.collect());
+        let timed = |action| Timed { since: Since::Serving, steps, action };
         if self.chance(700) {
-            let on = On { command: Command::Write, after: 0 };
-            let fault = Fault::Slow { on, times: 1, us: 100_000 };
-            let action = Action::Fault { slot: self.slot(), fault };
-            busy.timed.push(Timed { since: Since::Serving, steps, action });
+            busy.timed.extend(self.slow_records(0, 1).into_iter().map(timed));
         }
-        busy.timed.push(Timed { since: Since::Serving, steps, action });
+        busy.timed.push(timed(Action::Pull { slot: pulled, too_many: false, forgetting: false }));
         vec![busy, self.brief(), self.without(lost)]
     }
 
@@ -195,7 +208,8 @@ impl Draw<'_> {
         }
         life.actors.push(pulls);
         let resumed = vec![Action::Resume, Action::Flush];
-        vec![life, Life { actors: vec![resumed], ..Life::default() }]
+        let lost = (slot + 1) % columns;
+        vec![life, Life { actors: vec![resumed], ..Life::default() }, self.without(lost)]
     }
 
     /// So much is written that numbers reserved at the start do not last.
@@ -214,13 +228,21 @@ impl Draw<'_> {
         vec![life, next]
     }
 
-    /// Zones of a drive take long to be reset, while blocks are trimmed and written again.
+    /// Zones take long to be reset, while blocks are trimmed and written again, and records are
+    /// written anew for another drive.
     fn slow_resets(&mut self) -> Vec<Life> {
-        let steps = 1000 + self.random.below(3000);
+        let steps = 200 + self.random.below(4000);
         let mut life = self.busy(steps);
-        for _ in 0..1 + self.random.below(3) {
-            let action = self.slow(Command::Reset);
-            life.timed.push(Timed { since: Since::Serving, steps: 0, action });
+        let timed = |action| Timed { since: Since::Serving, steps: 0, action };
+        if self.chance(500) {
+            let on = On { command: Command::Reset, after: self.random.below(6) };
+            let all = (0..self.shape.columns()).map(|slot| timed(slowed(slot, on, MANY)));
+            life.timed.extend(all);
+        } else {
+            for _ in 0..1 + self.random.below(3) {
+                let action = self.slow(Command::Reset);
+                life.timed.push(timed(action));
+            }
         }
         if self.chance(500) {
             let (us, slot) = (self.random.below(20_000), self.slot());
@@ -242,11 +264,17 @@ impl Draw<'_> {
     fn blocks_of_other_places(&mut self) -> Vec<Life> {
         let slot = self.slot();
         let mut life = self.busy(300);
-        for _ in 0..4 + self.random.below(12) {
+        for _ in 0..8 + self.random.below(32) {
             let fault = Fault::Copied { seed: self.random.next() };
             life.meanwhile.push(Action::Fault { slot, fault });
         }
-        vec![life]
+        vec![self.healing(), life]
+    }
+
+    /// Every drive takes long to write records.
+    fn slow_records(&self, after: u64, times: u64) -> Vec<Action> {
+        let on = On { command: Command::Write, after };
+        (0..self.shape.columns()).map(|slot| slowed(slot, on, times)).collect()
     }
 
     /// Some commands of a drive take long.
@@ -294,4 +322,9 @@ impl Draw<'_> {
         let other = (one as u64 + apart) % columns;
         (one, usize::try_from(other).expect("a slot"))
     }
+}
+
+/// Commands of a drive take longer than anything else.
+const fn slowed(slot: usize, on: On, times: u64) -> Action {
+    Action::Fault { slot, fault: Fault::Slow { on, times, us: 100_000 } }
 }
