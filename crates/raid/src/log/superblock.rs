@@ -196,6 +196,9 @@ impl SuperblockLog {
             cursor.next = 0;
             if cursor.other_dirty {
                 mark(Mark::SuperblockZoneResetLate);
+                // What a start that was cut short has written to the zone that stays may be in the
+                // drive's cache only, although this one has read it.
+                device.flush().await?;
                 device.manage(cursor.zones[cursor.current], ZoneAction::Reset).await?;
             }
             // Until the old zone is reset it is the dirty one.
