@@ -178,6 +178,8 @@ marks! {
     WeakTrimRewritten = "recovery.weak_trim_rewritten",
     /// Recovery: a block of a weak stripe is older than what counts.
     WeakBlockSuperseded = "recovery.weak_block_superseded",
+    /// Recovery: a copy that had just enough chunks is read again, as a drive errs.
+    WeakBlockReadAgain = "recovery.weak_block_read_again",
     /// Recovery: a block of a weak stripe cannot be read any more.
     WeakBlockGone = "recovery.weak_block_gone",
     /// Blocks read together cannot be read, and are read one by one.
