@@ -9,7 +9,9 @@ mod support;
 use bytes::Bytes;
 use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
 use support::{Array, Shape, contents, executor, new_drive, uuid};
-use zoneweave_emulator::{CommandKind, FaultAction, Immediate, Jitter, RamDrive, Selector};
+use zoneweave_emulator::{
+    BlockPart, CommandKind, Damage, FaultAction, Immediate, Jitter, RamDrive, Selector,
+};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};
 use zoneweave_raid::log::recover::assemble::read_records;
@@ -175,10 +177,14 @@ fn replacements_are_refused_taken_and_given_up() {
     };
     let id = |salt| MemberUuid(uuid(1, salt));
     let (small, dying, large) = (other(9, 24, 1), other(10, 24, 2), other(12, 400, 3));
+    let worn = other(10, 24, 4);
+    worn.set_offline(ZoneId(7));
     live(&array, async |volume, _, handle| {
         put_all(volume, 150, 1).await;
-        let refusal = volume.replace(3, small.attach(handle), id(1)).await.unwrap_err();
-        assert!(matches!(refusal, ReplaceError::TooSmall { .. }), "{refusal}");
+        for drive in [&small, &worn] {
+            let refusal = volume.replace(3, drive.attach(handle), id(1)).await.unwrap_err();
+            assert!(matches!(refusal, ReplaceError::TooSmall { .. }), "{refusal}");
+        }
         let replace = volume.replace(3, dying.attach(handle), id(2));
         let lose = async {
             while volume.status().rebuild.is_none() {
@@ -196,8 +202,13 @@ fn replacements_are_refused_taken_and_given_up() {
     });
     array.drives[3] = large;
     live(&array, async |volume, _, _| assert_holds(volume, 150, 2).await);
-    assert_hit(&[Mark::SmallDriveRefused, Mark::WorkingDriveRetired, Mark::RebuildGivenUp]);
-    assert_hit(&[Mark::ReplaceRefused, Mark::RebuildEnded, Mark::LargerZoneFinished]);
+    assert_hit(&[Mark::SmallDriveRefused, Mark::WornDriveRefused, Mark::WorkingDriveRetired]);
+    assert_hit(&[
+        Mark::RebuildGivenUp,
+        Mark::ReplaceRefused,
+        Mark::RebuildEnded,
+        Mark::LargerZoneFinished,
+    ]);
 }
 
 /// Crashes in a row left segments open until drives had no active zone left. The next start could
@@ -299,14 +310,14 @@ fn a_leftover_is_scanned_around_unreadable_blocks() {
 
 #[test]
 fn zones_that_cannot_be_reset_stay_known_as_dead() {
-    let array = array(13);
+    let array = array_with_spare_zones(13);
     let reset = CommandKind::Manage(ZoneAction::Reset);
     // A reset that fails is tried three times.
     let fail_resets = |slot, zone, times| {
         (0..times * 3).for_each(|_| fail_once(&array, slot, reset, zone));
     };
     fail_resets(0, ZoneId(0), 1);
-    live(&array, async |volume, _, handle| {
+    let zone = live(&array, async |volume, _, handle| {
         put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
         let zone = sealed_zones(volume, 0)[0];
         fail_resets(0, zone, 1);
@@ -315,11 +326,21 @@ fn zones_that_cannot_be_reset_stay_known_as_dead() {
         while volume.status().counters.segments_reclaimed == 0 {
             handle.sleep(Nanos::from_millis(1)).await;
         }
+        zone
     });
-    for _ in 0..2 {
-        live(&array, async |volume, _, _| assert_holds(volume, SEGMENT_BLOCKS, 2).await);
-    }
-    assert_hit(&[Mark::SuperblockZoneNotReset, Mark::SuperblockZoneResetLate]);
+    live(&array, async |volume, _, _| assert_holds(volume, SEGMENT_BLOCKS, 2).await);
+    // It is known as dead by what the other blocks of the zone tell, too.
+    let damage = Damage::Garbage { part: BlockPart::Data, seed: 1 };
+    array.drives[1].corrupt(ZoneAddress::new(zone, 0), damage);
+    live(&array, async |volume, _, _| {
+        assert_holds(volume, SEGMENT_BLOCKS, 2).await;
+        assert_eq!(array.drives[1].zone(zone).write_pointer.0, 0);
+    });
+    assert_hit(&[
+        Mark::DeadZoneWithoutHeader,
+        Mark::SuperblockZoneNotReset,
+        Mark::SuperblockZoneResetLate,
+    ]);
     assert_hit(&[Mark::ZoneNotReset, Mark::DeadSegmentResetAgain, Mark::DeadZoneNotReset]);
     assert_hit(&[Mark::PartialResetFinished]);
 }

@@ -10,6 +10,8 @@
 
 #[path = "golden/image.rs"]
 mod image;
+#[path = "support/report_marks.rs"]
+mod report_marks;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -159,6 +161,7 @@ fn the_golden_array_can_be_written() {
 
 #[test]
 fn an_array_of_format_version_1_is_refused_by_that_name() {
+    report_marks::report_marks();
     let old = path().with_file_name("array-1.bin");
     let image = Image::decode(&std::fs::read(old).unwrap());
     let executor = executor();

@@ -5,6 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
+#[path = "../../raid/tests/support/report_marks.rs"]
+mod report_marks;
+
 use std::fs;
 use std::path::Path;
 
@@ -25,6 +28,7 @@ fn traces() -> Vec<(String, Scenario)> {
 
 #[test]
 fn stored_histories_pass_and_tell_their_story() {
+    report_marks::report_marks();
     let traces = traces();
     assert!(!traces.is_empty());
     let mut failures = Vec::new();

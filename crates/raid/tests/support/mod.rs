@@ -12,10 +12,10 @@
 )]
 
 pub mod life;
+mod report_marks;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -147,29 +147,12 @@ impl Array {
     }
 }
 
-/// Appends what a thread has counted when it ends.
-struct ReportMarks;
-
-impl Drop for ReportMarks {
-    fn drop(&mut self) {
-        let Ok(path) = std::env::var("ZONEWEAVE_MARKS") else { return };
-        let lines: String = marks::counts()
-            .into_iter()
-            .map(|(mark, count)| format!("{} {count}\n", mark.name()))
-            .collect();
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        file.and_then(|mut file| file.write_all(lines.as_bytes()))
-            .expect("the file can be written");
-    }
-}
-
 /// Does what the environment says about mutants and marks, in builds that have them.
 fn instrument() {
-    thread_local!(static REPORT: ReportMarks = const { ReportMarks });
+    report_marks::report_marks();
     if !marks::INSTRUMENTED {
         return;
     }
-    REPORT.with(|_| {});
     if let Ok(name) = std::env::var("ZONEWEAVE_MUTANT") {
         let mutant = Mutant::named(&name).expect("ZONEWEAVE_MUTANT is the name of a mutant");
         mutants::select(Some(mutant));

@@ -1,0 +1,26 @@
+//! What tests have counted of the marks, for whoever wants all of them hit: in builds that count,
+//! `ZONEWEAVE_MARKS=file` appends to a file how often each was hit.
+
+use zoneweave_raid::marks;
+
+/// Appends what a thread has counted when it ends.
+struct Report;
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let Ok(path) = std::env::var("ZONEWEAVE_MARKS") else { return };
+        let hit = marks::counts().into_iter().filter(|(_, count)| *count > 0);
+        let lines: String = hit.map(|(mark, count)| format!("{} {count}\n", mark.name())).collect();
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| std::io::Write::write_all(&mut file, lines.as_bytes()))
+            .expect("the file can be written");
+    }
+}
+
+/// Has what this thread counts reported when it ends.
+pub(crate) fn report_marks() {
+    thread_local!(static REPORT: Report = const { Report });
+    if marks::INSTRUMENTED {
+        REPORT.with(|_| {});
+    }
+}
