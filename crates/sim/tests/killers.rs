@@ -1,0 +1,71 @@
+//! Each planted bug is found by a stored history.
+//!
+//! `killers` holds one scenario for each mutant, called after it: the engine passes it, and fails it
+//! with the mutant planted. So no rule of the engine goes untested, whatever seeds are drawn. What a
+//! history runs into depends on the engine's steps: after a change of the engine one may miss its
+//! mutant, and is renewed then (docs/simulation.md).
+
+#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use zoneweave_raid::marks::INSTRUMENTED;
+use zoneweave_raid::mutants::{Mutant, select};
+use zoneweave_sim::simulate::{Failure, Scenario, note_panics, run};
+
+/// Mutants that no stored history finds, and why.
+const WITHOUT_HISTORY: &[(Mutant, &str)] = &[(
+    Mutant::IndexRunBeforeFlush,
+    "a small segment has one span: what ends a zone is kept only with all that is before it",
+)];
+
+fn killers() -> Vec<(Mutant, Scenario)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("killers");
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let read = |path: &PathBuf| {
+        let name = path.file_stem().unwrap().to_string_lossy();
+        let mutant = Mutant::named(&name).unwrap_or_else(|| panic!("no mutant is called {name}"));
+        let scenario = Scenario::parse(&fs::read_to_string(path).unwrap());
+        (mutant, scenario.unwrap_or_else(|error| panic!("{name}: {error}")))
+    };
+    paths.iter().map(read).collect()
+}
+
+fn run_with(mutant: Option<Mutant>, scenario: &Scenario) -> Result<(), Failure> {
+    select(mutant);
+    let result = run(scenario);
+    select(None);
+    result.map(drop)
+}
+
+#[test]
+fn every_mutant_has_a_history_or_a_reason() {
+    let stored: BTreeSet<_> = killers().into_iter().map(|(mutant, _)| mutant).collect();
+    for mutant in Mutant::ALL {
+        let reason = WITHOUT_HISTORY.iter().any(|(other, _)| other == mutant);
+        let name = mutant.name();
+        assert!(stored.contains(mutant) != reason, "{name} has a history and a reason, or neither");
+    }
+}
+
+#[test]
+fn stored_histories_find_their_mutants() {
+    if !INSTRUMENTED {
+        return;
+    }
+    note_panics();
+    let mut wrong = Vec::new();
+    for (mutant, scenario) in killers() {
+        let name = mutant.name();
+        if let Err(failure) = run_with(None, &scenario) {
+            wrong.push(format!("{name}: fails without it {failure}"));
+        } else if run_with(Some(mutant), &scenario).is_ok() {
+            wrong.push(format!("{name} is not found"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}: renew with `zoneweave simulate killers --renew`");
+}
