@@ -8,7 +8,7 @@ use super::{Draw, pick};
 use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, Timed};
 
 /// Kinds of plots.
-const PLOTS: u64 = 10;
+const PLOTS: u64 = 12;
 
 /// Commands of one kind, as good as all of a life.
 const MANY: u64 = 1000;
@@ -42,6 +42,8 @@ impl Draw<'_> {
             6 => self.long_life(),
             7 => self.slow_resets(),
             8 => self.flushes_fail(),
+            9 => self.pulled_for_a_moment(),
+            10 => self.zone_not_reset(),
             _ => self.blocks_of_other_places(),
         }
     }
@@ -258,6 +260,56 @@ impl Draw<'_> {
         }
         life.actors.push(changing);
         vec![life, self.brief()]
+    }
+
+    /// A drive is pulled, and the engine killed while the others write the record of that. A start
+    /// that finds the drive a member is stopped before it has written again what the drive missed;
+    /// then another one is missed.
+    fn pulled_for_a_moment(&mut self) -> Vec<Life> {
+        let mut lives = Vec::new();
+        for _ in 0..1 + self.random.below(3) {
+            let (pulled, lost) = self.two_slots();
+            let (before, soon) = (self.random.below(150), 25 + self.random.below(35));
+            let mut busy = self.busy(before);
+            busy.stop = Some(Stop { power: false, ..self.stop_at(before + soon) });
+            busy.actors.push(self.full_stripes(60));
+            let action = Action::Pull { slot: pulled, too_many: false, forgetting: false };
+            busy.timed.push(Timed { since: Since::Serving, steps: before, action });
+            let mut back = Life { stop: Some(self.stop_at(0)), ..Life::default() };
+            let command = if self.shape.tabled { Command::Append } else { Command::Write };
+            let slow = |slot| slowed(slot, On { command, after: 0 }, MANY);
+            back.meanwhile = (0..self.shape.columns()).map(slow).collect();
+            lives.extend([self.healing(), busy, back, self.without(lost)]);
+        }
+        lives
+    }
+
+    /// A drive fails to reset a zone of a dead segment. Its blocks must stay dead when everything
+    /// newer about them is gone: the trims, and the first record that said so.
+    fn zone_not_reset(&mut self) -> Vec<Life> {
+        let mut changing = Vec::new();
+        for _ in 0..100 + self.random.below(300) {
+            let (lba, blocks, fua) = (self.lba(), self.blocks(), false);
+            changing.push(match self.chance(300) {
+                true => Action::Trim { lba, blocks, fua },
+                false => Action::Write { lba, blocks, fua },
+            });
+        }
+        // It is stopped when it has come to its end.
+        let mut life = Life { actors: vec![changing], ..self.busy(100_000) };
+        let on = On { command: Command::Reset, after: 0 };
+        let fault = Fault::Error { on, applied: false };
+        let (action, steps) = (Action::Fault { slot: self.slot(), fault }, self.random.below(1500));
+        // As often as a reset is tried.
+        life.timed = vec![Timed { since: Since::Serving, steps, action }; 3];
+        vec![self.healing(), life, self.brief()]
+    }
+
+    /// Writes of a stripe each.
+    fn full_stripes(&mut self, writes: u64) -> Vec<Action> {
+        let stripe = self.shape.data * self.shape.chunk_blocks as usize;
+        let blocks = u32::try_from(stripe).expect("a stripe's blocks");
+        (0..writes).map(|_| Action::Write { lba: self.lba(), blocks, fua: false }).collect()
     }
 
     /// Blocks of a drive are overwritten by others of it.
