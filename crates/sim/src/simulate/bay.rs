@@ -4,12 +4,14 @@
 //! member, or with damage that nobody has healed), and says whether one more may be.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use zoneweave_emulator::{FaultPlan, Immediate, Jitter, RamDrive};
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, Geometry, ZoneId, ZoneState};
 
+use super::apart::Seen;
 use super::scenario::{Shape, Stop};
 
 /// What is wrong with the contents of a drive.
@@ -37,6 +39,8 @@ pub(super) struct Drive {
     forgetting: bool,
     /// What it held at some time.
     kept: Option<RamDrive>,
+    /// What the last recovery found in which it was a member.
+    pub seen: Option<Rc<Seen>>,
 }
 
 /// Zones at the start of a drive among which those for superblock records are chosen: a drive
@@ -121,6 +125,7 @@ impl Bay {
             orphans: 0,
             forgetting: false,
             kept: None,
+            seen: None,
         }
     }
 
@@ -327,6 +332,20 @@ impl Bay {
     /// It is on record which slots have no working member.
     pub(super) fn confirm(&mut self, out: BTreeSet<usize>) {
         self.out = out;
+    }
+
+    /// Whether a slot has no working member.
+    pub(super) fn is_out(&self, slot: usize) -> bool {
+        self.out.contains(&slot)
+    }
+
+    /// A recovery has found this on the drives in service.
+    pub(super) fn note_seen(&mut self, seen: &Rc<Seen>) {
+        for (slot, drive) in self.drives.iter_mut().enumerate() {
+            if !self.out.contains(&slot) {
+                drive.seen = Some(seen.clone());
+            }
+        }
     }
 
     /// The drives in these slots stay away.

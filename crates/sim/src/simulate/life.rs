@@ -8,6 +8,7 @@ use zoneweave_raid::log::{DriveRole, OpenError, OpenOptions, OpenReport, Volume,
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 
 use super::actor::Actor;
+use super::apart;
 use super::bay::Origin;
 use super::oracle::Survives;
 use super::scenario::{Action, Life, Since, Stop, Timed};
@@ -84,6 +85,9 @@ pub(super) fn live(world: &Rc<World>, life: &Life) {
         be_refused(world, away);
     }
     let away = prepare(world, life);
+    if let Some(apart) = life.apart {
+        apart::start(world, apart);
+    }
     if life.forced {
         strangers::be_refused_without_force(world, &away);
     }
@@ -258,7 +262,12 @@ impl Main<'_> {
         let (origins, mut drives): (Vec<_>, Vec<_>) = offered.into_iter().unzip();
         let others = strangers::of_other_arrays(self.world, self.life);
         drives.extend(others.iter().map(|other| other.offer(self.handle)));
-        match open_array(self.handle, drives, self.world.start_options()).await {
+        let mut opened = open_array(self.handle, drives.clone(), self.world.start_options()).await;
+        if self.world.shape.beyond && matches!(opened, Err(OpenError::Unaccounted { .. })) {
+            let forced = OpenOptions { force: true, lineage: self.life.order };
+            opened = open_array(self.handle, drives, forced).await;
+        }
+        match opened {
             Ok((volume, report)) => {
                 self.note_members(&origins, &report);
                 others.iter().for_each(|other| other.assert_left_alone(&report));

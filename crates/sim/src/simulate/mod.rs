@@ -10,6 +10,7 @@
 //! a random number that is not from the seed.
 
 mod actor;
+mod apart;
 mod bay;
 pub mod exhaustive;
 mod failure;

@@ -57,6 +57,7 @@ impl Version {
 struct Extent {
     lba: u64,
     blocks: u64,
+    zeros: bool,
 }
 
 /// How much of the history a crash leaves promised.
@@ -107,7 +108,7 @@ impl Oracle {
     /// A write, or with `zeros` a trim, is submitted; returns its version.
     pub(super) fn submit(&mut self, lba: u64, blocks: u64, zeros: bool) -> u64 {
         let now = self.tick();
-        self.writes.push(Extent { lba, blocks });
+        self.writes.push(Extent { lba, blocks, zeros });
         let number = self.writes.len() as u64;
         let version = Version {
             number,
@@ -129,7 +130,7 @@ impl Oracle {
     pub(super) fn acknowledge(&mut self, number: u64, promised: bool) {
         let now = self.tick();
         let index = usize::try_from(number - 1).expect("an index into a vector");
-        let Extent { lba, blocks } = self.writes[index];
+        let Extent { lba, blocks, .. } = self.writes[index];
         for lba in lba..lba + blocks {
             let versions = self.blocks.get_mut(&lba).expect("submitted");
             // It may have been superseded for good already.
@@ -231,6 +232,20 @@ impl Oracle {
             numbers
         };
         self.blocks.iter().map(|(lba, versions)| (*lba, allowed(versions))).collect()
+    }
+
+    /// How many writes were submitted.
+    pub(super) fn writes(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Whether a write after the first so many may have left a block as that.
+    pub(super) fn written_since(&self, writes: usize, lba: u64, reads_as: u64) -> bool {
+        let mut since = (1..).zip(&self.writes).skip(writes);
+        since.any(|(number, extent)| {
+            let version = if extent.zeros { 0 } else { number };
+            version == reads_as && (extent.lba..extent.lba + extent.blocks).contains(&lba)
+        })
     }
 
     fn once_written(&self, lba: u64, reads_as: u64) -> Result<(), String> {

@@ -117,16 +117,18 @@ pub(super) fn refuse(world: &World, impostor: Impostor) {
     world.count(|tally| tally.refusals += 1);
 }
 
-/// Copies of the drives in the slots, in which nothing is planned to go wrong.
+/// A copy of a drive, in which nothing is planned to go wrong.
+pub(super) fn copy(ram: &RamDrive) -> RamDrive {
+    let copy = ram.fork(Immediate);
+    copy.faults(FaultPlan::clear);
+    copy
+}
+
+/// Copies of the drives in the slots.
 struct Copies(Vec<RamDrive>);
 
 impl Copies {
     fn of(bay: &Bay) -> Self {
-        let copy = |ram: &RamDrive| {
-            let copy = ram.fork(Immediate);
-            copy.faults(FaultPlan::clear);
-            copy
-        };
         Self(bay.drives.iter().map(|drive| copy(&drive.ram)).collect())
     }
 }

@@ -9,6 +9,7 @@ use zoneweave_raid::log::{Health, Volume};
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, BlockError, Lba, ZonedDevice};
 
+use super::apart;
 use super::oracle::Survives;
 use super::pattern::version_of;
 use super::world::World;
@@ -45,6 +46,7 @@ pub(super) async fn verify_recovered(
     world.survives.set(Survives::Acknowledged);
     volume.assert_consistent();
     world.confirm(volume);
+    apart::note(world, &found);
     for member in volume.status().members {
         world.bay.borrow_mut().note_orphans(usize::from(member.slot), member.orphan_zones);
     }

@@ -34,6 +34,8 @@ pub struct Tally {
     pub degraded_recoveries: u64,
     /// Starts with too few drives, refused.
     pub refusals: u64,
+    /// Times that drives left behind were started apart.
+    pub apart: u64,
     /// Recoveries that the offline checker looked at.
     pub offline_checks: u64,
     /// Requests of users that ended.
@@ -61,6 +63,7 @@ impl Tally {
         self.recoveries += other.recoveries;
         self.degraded_recoveries += other.degraded_recoveries;
         self.refusals += other.refusals;
+        self.apart += other.apart;
         self.offline_checks += other.offline_checks;
         self.requests += other.requests;
         self.blocks_read += other.blocks_read;

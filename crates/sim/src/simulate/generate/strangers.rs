@@ -1,7 +1,7 @@
 //! Plots with drives that do not belong, or that are left behind.
 
-use super::Draw;
-use crate::simulate::scenario::{Action, Impostor, Life, Since, Stop};
+use super::{Draw, between};
+use crate::simulate::scenario::{Action, Apart, Impostor, Life, Since, Stop};
 
 /// Kinds of plots.
 const PLOTS: u64 = 2;
@@ -38,6 +38,7 @@ impl Draw<'_> {
             }
             forced.forced = true;
             forced.missing.clone_from(&missing);
+            forced.apart = self.apart();
             lives.push(forced);
             if self.chance(300) {
                 lives.push(self.brief());
@@ -47,11 +48,18 @@ impl Draw<'_> {
         let replaced = (0..self.shape.parity).map(|_| Action::Replace { slot: usize::MAX });
         healing.actors[0].extend(replaced);
         healing.strangers = true;
+        healing.apart = self.apart();
         lives.push(healing);
         let mut after = self.brief();
         after.strangers = true;
         lives.push(after);
         lives
+    }
+
+    /// Drives left behind go on by themselves.
+    fn apart(&mut self) -> Option<Apart> {
+        let (starts, blocks) = (between(self.random, 1, 3), between(self.random, 0, 8));
+        self.chance(500).then_some(Apart { starts, blocks })
     }
 
     /// Drives that cannot be what they say, and some of other arrays.

@@ -1,0 +1,141 @@
+//! Drives left behind that are started by themselves: two histories of one array.
+//!
+//! Everything happens to copies. What such a start serves may be as old as the time when its drives
+//! were last seen as members, and is never made up. Offered with the others again, the history that
+//! has come further counts, alone; where neither has, the array does not start.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use zoneweave_emulator::RamDrive;
+use zoneweave_raid::log::{
+    DriveRole, OfferedDrive, OpenError, OpenOptions, Survey, Volume, open_array, survey,
+};
+use zoneweave_runtime::{Executor, Handle, VirtualTime};
+use zoneweave_zoned::{BlockDevice, Lba};
+
+use super::pattern::{contents, version_of};
+use super::scenario::Apart;
+use super::strangers::copy;
+use super::world::World;
+
+/// Versions that are written apart: no user of the other history gets so far.
+const APART: u64 = 1 << 40;
+
+/// What a recovery found.
+pub(super) struct Seen {
+    /// The writes submitted before.
+    writes: usize,
+    /// What each block read as.
+    found: Vec<Option<u64>>,
+}
+
+/// A start has come to its end with these members in service.
+pub(super) fn note(world: &World, found: &[Option<u64>]) {
+    let writes = world.oracle.borrow().writes();
+    let seen = Rc::new(Seen { writes, found: found.to_vec() });
+    world.bay.borrow_mut().note_seen(&seen);
+}
+
+/// Starts drives left behind by themselves.
+///
+/// # Panics
+/// If they serve what they must not, or count where they must not.
+pub(super) fn start(world: &World, apart: Apart) {
+    let bay = world.bay.borrow();
+    if world.shape.beyond || !bay.undamaged() {
+        return;
+    }
+    let (mut left, mut kept, mut oldest) = (Vec::new(), Vec::new(), None::<Rc<Seen>>);
+    for (slot, drive) in bay.drives.iter().enumerate() {
+        if !bay.is_out(slot) {
+            kept.push(copy(&drive.ram));
+        } else if let Some(seen) = &drive.seen {
+            left.push(copy(&drive.ram));
+            let older = oldest.as_ref().is_none_or(|oldest| seen.writes < oldest.writes);
+            oldest = if older { Some(seen.clone()) } else { oldest };
+        }
+    }
+    drop(bay);
+    let Some(oldest) = oldest else { return };
+    for number in 0..apart.starts.max(1) {
+        if !go_on(world, &left, &oldest, apart.blocks, APART + u64::from(number)) {
+            return;
+        }
+    }
+    compare(&kept, &left);
+    world.count(|tally| tally.apart += 1);
+}
+
+fn offer(drives: &[&RamDrive], handle: &Handle) -> Vec<OfferedDrive> {
+    let label = |(number, drive): (usize, &&RamDrive)| OfferedDrive {
+        device: drive.attach(handle),
+        label: format!("copy {number}"),
+    };
+    drives.iter().enumerate().map(label).collect()
+}
+
+/// One start by force, which writes a version of its own; `false` if there is too little for one.
+fn go_on(world: &World, left: &[RamDrive], seen: &Seen, blocks: u32, version: u64) -> bool {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let offered = offer(&left.iter().collect::<Vec<_>>(), &executor.handle());
+    let force = OpenOptions { force: true, lineage: world.shape.seed ^ version };
+    executor.run(async {
+        let opened = open_array(&executor.handle(), offered, force).await;
+        let Ok((volume, _)) = opened else { return false };
+        judge(world, &volume, seen, version).await;
+        for lba in 0..u64::from(blocks).min(world.blocks.get()) {
+            let written = volume.write(Lba(lba), vec![contents(lba, version)], false).await;
+            written.expect("a volume that was started by force can be written");
+        }
+        volume.close().await.expect("it can be closed");
+        true
+    })
+}
+
+/// Each block is as it was found when the drives were members, or as it was written since.
+async fn judge(world: &World, volume: &Volume, seen: &Seen, version: u64) {
+    for (lba, found) in (0..).zip(&seen.found) {
+        let data = volume.read(Lba(lba), 1).await;
+        let data = data.expect("what is left of an array holds everything").concat();
+        let read = version_of(lba, &data);
+        let read = read.unwrap_or_else(|| panic!("block {lba} reads as garbage, apart"));
+        let written_apart = (APART..version).contains(&read);
+        let since = world.oracle.borrow().written_since(seen.writes, lba, read);
+        assert!(
+            found.is_none_or(|found| found == read) || since || written_apart,
+            "started apart, block {lba} reads as version {read}, and was {found:?} before"
+        );
+    }
+}
+
+/// Both histories are offered together.
+fn compare(kept: &[RamDrive], left: &[RamDrive]) {
+    let (kept, left): (Vec<_>, Vec<_>) = (kept.iter().collect(), left.iter().collect());
+    let history =
+        |survey: &Survey| survey.membership.as_ref().map(|record| (record.lineage, record.epoch));
+    let (Some(ours), Some(theirs)) = (history(&look(&kept)), history(&look(&left))) else { return };
+    if ours.0 == theirs.0 {
+        return;
+    }
+    let both = look(&[&kept[..], &left[..]].concat());
+    let (ours_are, theirs_are) = both.drives.split_at(kept.len());
+    let (winner, others) = match ours.1.cmp(&theirs.1) {
+        Ordering::Equal => {
+            let refused = matches!(both.refusal, Some(OpenError::TwoHistories { .. }));
+            assert!(refused, "two histories start together: {:?}", both.refusal);
+            return;
+        }
+        Ordering::Greater => (ours, theirs_are),
+        Ordering::Less => (theirs, ours_are),
+    };
+    assert_eq!(history(&both), Some(winner), "of two histories the wrong one counts");
+    let counts = others.iter().any(|drive| matches!(drive.role, DriveRole::Member { .. }));
+    assert!(!counts, "drives of two histories count together: {:?}", both.drives);
+}
+
+fn look(drives: &[&RamDrive]) -> Survey {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let offered = offer(drives, &executor.handle());
+    executor.run(survey(offered))
+}
