@@ -200,7 +200,8 @@ async fn assemble(
             findings.add(location.offset(0), Problem::HeaderDiffers);
             continue;
         }
-        let native = header.zones[zone.slot] == Some(zone.column.zone);
+        let native = header.zones[zone.slot] == Some(zone.column.zone)
+            && !is_copy(membership, zone, &header);
         if !native && !is_whole(membership, zone, &header).await {
             findings.add(location, Problem::RebuildUnfinished);
             continue;
@@ -215,6 +216,14 @@ async fn assemble(
         Segment { header, columns, seal: membership.seals.get(&id).map(|(_, seal)| seal.clone()) };
     segment.note_missing(membership, id, findings);
     segment
+}
+
+/// Whether a zone can hold a copy only: its member is still being rebuilt, and the segment is older than
+/// its membership.
+fn is_copy(membership: &Membership, zone: &WrittenZone, header: &Header) -> bool {
+    membership.members[zone.slot].as_ref().is_some_and(|member| {
+        member.state == MemberState::Rebuilding && header.epoch < member.since_epoch
+    })
 }
 
 /// Whether a header is the oldest one of its segment, or that of a rebuilt column.

@@ -34,6 +34,7 @@ struct Candidate {
 pub(crate) struct Member {
     pub(crate) drive: Drive,
     pub(crate) state: MemberState,
+    pub(crate) since_epoch: u64,
     pub(crate) superblock_zones: Vec<u32>,
 }
 
@@ -241,7 +242,8 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
         }
         membership.take_decisions(&candidate.records, findings);
         let Candidate { drive, superblock_zones, .. } = candidate;
-        membership.members[slot] = Some(Member { drive, state, superblock_zones });
+        let since_epoch = table.members[slot].since_epoch;
+        membership.members[slot] = Some(Member { drive, state, since_epoch, superblock_zones });
     }
     membership.note_missing(findings);
     membership

@@ -21,6 +21,8 @@ pub(crate) enum MemberState {
 pub(crate) struct MemberEntry {
     pub(crate) uuid: [u8; 16],
     pub(crate) state: MemberState,
+    /// The epoch in which it came to stand there.
+    pub(crate) since_epoch: u64,
 }
 
 /// What never changes in an array.
@@ -162,7 +164,7 @@ fn parse_member(fields: Fields<'_>) -> Option<MemberEntry> {
         3 => MemberState::Failed,
         _ => return None,
     };
-    Some(MemberEntry { uuid: fields.bytes(0), state })
+    Some(MemberEntry { uuid: fields.bytes(0), state, since_epoch: fields.u64(24) })
 }
 
 fn parse_payload(kind: u8, bytes: &[u8]) -> Option<Payload> {

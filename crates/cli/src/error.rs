@@ -168,7 +168,11 @@ impl CliError {
             Self::Open(OpenError::NoArray) | Self::NoArray | Self::OutOfRange { .. } => {
                 Exit::NotFound
             }
-            Self::Open(OpenError::NoQuorum { .. } | OpenError::Duplicate { .. })
+            Self::Open(
+                OpenError::NoQuorum { .. }
+                | OpenError::Duplicate { .. }
+                | OpenError::Unaccounted { .. },
+            )
             | Self::Create(CreateError::NotEmpty { .. })
             | Self::Admin(AdminError::WouldLoseData { .. })
             | Self::Replace(ReplaceError::Admin(AdminError::WouldLoseData { .. }))

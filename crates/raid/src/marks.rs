@@ -178,16 +178,24 @@ marks! {
     WeakTrimRewritten = "recovery.weak_trim_rewritten",
     /// Recovery: a block of a weak stripe is older than what counts.
     WeakBlockSuperseded = "recovery.weak_block_superseded",
-    /// Recovery: a copy that had just enough chunks is read again, as a drive errs.
-    WeakBlockReadAgain = "recovery.weak_block_read_again",
+    /// A block can be neither read nor rebuilt, and is tried again: a drive may err now and then.
+    BlockTriedAgain = "read.block_tried_again",
     /// Recovery: a block of a weak stripe cannot be read any more.
     WeakBlockGone = "recovery.weak_block_gone",
+    /// Users wait until leftovers are moved out, for as many as one more crash could leave would not fit.
+    UsersWaitForSeals = "limits.users_wait_for_seals",
     /// Blocks read together cannot be read, and are read one by one.
     RunReadOneByOne = "read.run_read_one_by_one",
     /// So many zones are lost that no segment can be freed: requests fail.
     NoRoomLeft = "limits.no_room_left",
     /// Recovery: what was written again comes to count.
     RescueSealed = "recovery.rescue_sealed",
+    /// Recovery: a zone cannot be read, so that every segment recorded dead stays so.
+    DeadKeptForUnread = "recovery.dead_kept_for_unread_zone",
+    /// Recovery: something that counts is lost, and what it was.
+    Unaccounted = "recovery.unaccounted",
+    /// Start: something that counts is lost, and what it was; refused.
+    UnaccountedRefused = "recovery.unaccounted_refused",
     /// Recovery: what was written again took the last free segment, and another is moved behind it.
     RecoveryMadeRoom = "recovery.room_made",
     /// Recovery: a write fails, and recovery begins anew.

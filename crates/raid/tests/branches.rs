@@ -309,6 +309,25 @@ fn a_leftover_is_scanned_around_unreadable_blocks() {
 }
 
 #[test]
+fn what_is_lost_and_unknown_is_accepted_by_force_only() {
+    let array = array(21);
+    let zones = live(&array, async |volume, _, _| {
+        put_all(volume, 18, 1).await;
+        volume.segments()[0].zones.clone()
+    });
+    // Two chunks of one stripe of three data chunks and a parity chunk.
+    for slot in [1, 2] {
+        let zone = ZoneId(zones[slot].unwrap());
+        array.drives[slot].set_unreadable(ZoneAddress::new(zone, 2), BlockCount(1));
+    }
+    let error = refused(&array, &[]);
+    assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+    let forced = OpenOptions { force: true, lineage: 1 };
+    one_life(&array, &[], forced, async |volume, _, _| volume.flush().await.unwrap()).unwrap();
+    assert_hit(&[Mark::ChunkBeyondRebuild, Mark::Unaccounted, Mark::UnaccountedRefused]);
+}
+
+#[test]
 fn zones_that_cannot_be_reset_stay_known_as_dead() {
     let array = array_with_spare_zones(13);
     let reset = CommandKind::Manage(ZoneAction::Reset);
@@ -425,12 +444,15 @@ fn a_trim_beyond_repair_takes_nothing_with_it() {
     for (drive, zone) in array.drives.iter().zip(zones) {
         drive.set_unreadable(ZoneAddress::new(zone, 10), BlockCount(1));
     }
-    live(&array, async |volume, _, _| {
+    assert!(matches!(refused(&array, &[]), OpenError::Unaccounted { .. }));
+    let forced = OpenOptions { force: true, lineage: 1 };
+    let read = one_life(&array, &[], forced, async |volume, _, _| {
         for lba in 3..42 {
             let data = volume.read(Lba(lba), 1).await.unwrap();
             assert_eq!(support::version_of(lba, &data[0]), 1);
         }
     });
+    read.unwrap();
     assert_hit(&[Mark::TombstoneUnreadable]);
 }
 

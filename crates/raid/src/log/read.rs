@@ -13,7 +13,8 @@ use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::reconstruct::{rebuild_block, verify};
+use crate::log::reconstruct::{Rebuilt, rebuild_block, verify};
+use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -61,6 +62,9 @@ pub(super) struct FoundBlock {
     /// Its identity.
     pub identity: BlockIdentity,
 }
+
+/// How often a block is tried that can be neither read nor rebuilt.
+const TRIES: u32 = 4;
 
 /// Reads a range of the volume.
 ///
@@ -136,13 +140,9 @@ fn runs_of(core: &Core, places: &[BlockPlace]) -> Vec<Run> {
     let state = core.state.borrow();
     let mut order: Vec<_> = (0..places.len()).collect();
     order.sort_by_key(|at| places[*at]);
-    let address = |place: BlockPlace| {
-        let zone = state.segments[place.slot].zones[place.column.index()]?.zone;
-        Some(ZoneAddress { zone, offset: state.geometry.offset_of(place.block) })
-    };
     let mut runs: Vec<Run> = Vec::new();
     for at in order {
-        let here = address(places[at]);
+        let here = address_of(&state, places[at]);
         if let (Some(run), Some(here)) = (runs.last_mut(), here)
             && let Some(start) = run.at
             && let Ok(length) = u32::try_from(run.members.len())
@@ -202,10 +202,30 @@ async fn found_in(
     place: BlockPlace,
 ) -> Option<FoundBlock> {
     let good = read.and_then(|read| read.as_ref().ok());
-    match good.and_then(|payload| intact(core, payload, at, place)) {
-        Some(block) => Some(block),
-        None => repair(core, place, read).await,
+    if let Some(block) = good.and_then(|payload| intact(core, payload, at, place)) {
+        return Some(block);
     }
+    let mut rebuilt = rebuild_block(core, place).await;
+    for _ in 1..TRIES {
+        if rebuilt.is_some() {
+            break;
+        }
+        // What is given up here, a reader takes for lost, and the collector makes so.
+        mark(Mark::BlockTriedAgain);
+        let address = address_of(&core.state.borrow(), place);
+        let alone = read_at(core, place.column, address, BlockCount(1)).await;
+        let good = alone.as_ref().and_then(|read| read.as_ref().ok());
+        if let Some(block) = good.and_then(|payload| intact(core, payload, 0, place)) {
+            return Some(block);
+        }
+        rebuilt = rebuild_block(core, place).await;
+    }
+    note_repair(core, place, read, rebuilt)
+}
+
+fn address_of(state: &State, place: BlockPlace) -> Option<ZoneAddress> {
+    let zone = state.segments[place.slot].zones[place.column.index()]?.zone;
+    Some(ZoneAddress { zone, offset: state.geometry.offset_of(place.block) })
 }
 
 fn intact(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
@@ -232,13 +252,13 @@ fn verified(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Opt
     Some(FoundBlock { data, identity: oob.identity()? })
 }
 
-/// Rebuilds a block that is missing, unreadable or damaged, and notes which.
-async fn repair(
+/// Notes that a block was missing, unreadable or damaged, and takes what was rebuilt for it.
+fn note_repair(
     core: &Rc<Core>,
     place: BlockPlace,
     read: Option<&Result<Payload, Status>>,
+    rebuilt: Option<Rebuilt>,
 ) -> Option<FoundBlock> {
-    let rebuilt = rebuild_block(core, place).await;
     let mut state = core.state.borrow_mut();
     state.counters.degraded_reads += 1;
     let failed_drive = matches!(read, None | Some(Err(Status::DeviceGone)));

@@ -8,6 +8,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
+use crate::log::superblock::ZONE_RECORDS;
 use crate::marks::{Mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -37,7 +38,17 @@ impl State {
     #[must_use]
     pub(super) fn has_room(&self, kind: StreamKind) -> bool {
         let free = self.free_segments();
-        free > self.reserve_for(kind) || free > 0 && mutant(Mutant::ReserveIgnored)
+        let orderly = kind == StreamKind::Relocation || !self.has_many_seals();
+        free > self.reserve_for(kind) && orderly || free > 0 && mutant(Mutant::ReserveIgnored)
+    }
+
+    /// Whether crashes have left so many segments to be moved out that users wait: a superblock zone
+    /// has to hold a seal of each, those that another crash adds, and what else a snapshot says.
+    fn has_many_seals(&self) -> bool {
+        let records = self.config.zone_capacity.0.min(ZONE_RECORDS) as usize;
+        let many = self.seals.len() >= (records / 2).saturating_sub(2).max(1);
+        mark_if(Mark::UsersWaitForSeals, || many);
+        many
     }
 
     /// Why a stream that needs a segment will not get one, unless somebody asks for something else:

@@ -11,7 +11,7 @@ use crate::log::format::{BlockIdentity, IndexEntry, Oob};
 use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
-use crate::log::reconstruct::{rebuild_block, verify};
+use crate::log::reconstruct::{Rebuilt, rebuild_block, verify};
 use crate::log::stripe::{entry_kind, parity_entry};
 use crate::marks::{Mark, mark, mark_if};
 
@@ -332,13 +332,14 @@ async fn rebuild_entries(
     for within in 0..geometry.chunk_blocks() {
         let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
         let entry = if scheme.is_data(role) {
-            let rebuilt = rebuild_block(core, place).await;
+            let rebuilt = rebuild_stubbornly(core, place).await;
             let identity = rebuilt.and_then(|rebuilt| BlockIdentity::decode(&rebuilt.coded));
-            mark(if identity.is_some() {
-                Mark::ChunkEntriesRebuilt
+            if identity.is_some() {
+                mark(Mark::ChunkEntriesRebuilt);
             } else {
-                Mark::ChunkBeyondRebuild
-            });
+                mark(Mark::ChunkBeyondRebuild);
+                core.state.borrow_mut().note_unaccounted(slot);
+            }
             identity.map(|identity| identity_entry(&identity, in_group))
         } else {
             Some(parity_entry(in_group))
@@ -347,4 +348,17 @@ async fn rebuild_entries(
         entries.push(entry.unwrap_or(nothing));
     }
     entries
+}
+
+/// How often a chunk's block is rebuilt of which only its stripe tells what it was.
+const TRIES: u32 = 4;
+
+/// Rebuilds a block, again where that fails: a drive may err now and then.
+async fn rebuild_stubbornly(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
+    for _ in 1..TRIES {
+        if let Some(rebuilt) = rebuild_block(core, place).await {
+            return Some(rebuilt);
+        }
+    }
+    rebuild_block(core, place).await
 }

@@ -72,6 +72,8 @@ pub(super) struct State {
     /// Segments recorded dead whose zones may not all be reset, by generation: that is what blocks
     /// behind a damaged header still tell.
     pub dead: BTreeSet<u64>,
+    /// Whether a zone that recovery could not read may be of one of those: they are all kept.
+    pub dead_kept: bool,
     /// Zones that recovery found to be of no use any more, with their reset counts.
     pub zones_to_reset: Vec<(Column, ZoneId, u64)>,
     /// Requests under way.
@@ -98,6 +100,9 @@ pub(super) struct State {
     pub volatile: bool,
     /// While recovery goes on: what it may not be believed, should it be cut short.
     pub recovering: Option<Recovering>,
+    /// Segments of which something is lost that counts, and nothing tells which blocks of the volume
+    /// it was: older contents would be read in their place. Found by recovery.
+    pub unaccounted: BTreeSet<u64>,
     /// What happened so far.
     pub counters: Counters,
 }
@@ -329,6 +334,15 @@ impl State {
             if zone.is_some() {
                 member.active_zones -= 1;
             }
+        }
+    }
+
+    /// Notes, while recovery goes on, that something of a segment is lost, and what it was.
+    pub(super) fn note_unaccounted(&mut self, slot: SegmentSlot) {
+        if self.recovering.is_some() {
+            mark(Mark::Unaccounted);
+            let segment = self.segments[slot].id;
+            self.unaccounted.insert(segment);
         }
     }
 

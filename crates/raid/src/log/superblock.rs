@@ -124,6 +124,11 @@ impl SuperblockLog {
                 match result {
                     Ok(Some(old)) => switched.push((column, old)),
                     Ok(None) => {}
+                    Err(Status::CapacityExceeded) => {
+                        let reason = "superblock zones are too small for what crashes left behind";
+                        core.state.borrow_mut().stopped.get_or_insert(reason);
+                        all_done = false;
+                    }
                     Err(status) => {
                         all_done = false;
                         core.state.borrow_mut().fail_member(column, &status.to_string());

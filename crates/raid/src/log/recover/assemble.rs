@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use thiserror::Error;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
@@ -15,16 +14,15 @@ use zoneweave_zoned::{
 use crate::layout::Column;
 use crate::log::core::read_split;
 use crate::log::format::{
-    ArrayUuid, FORMAT_VERSION, FormatError, MemberState, Oob, Place, RecordBody, SealRecord, Seed,
-    SuperblockRecord,
+    ArrayUuid, FormatError, MemberState, Oob, Place, RecordBody, SealRecord, Seed, SuperblockRecord,
 };
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
-use crate::log::limits::{LimitError, check_shape, segment_slots};
+use crate::log::limits::{check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::queue::Stream;
 use crate::log::recover::membership::{choose, follows, too_few};
-use crate::log::recover::{OfferedDrive, OpenOptions};
+use crate::log::recover::{OfferedDrive, OpenError, OpenOptions};
 use crate::log::segment::SegmentTable;
 use crate::log::state::{Epoch, State, UNRECORDED};
 use crate::log::status::Counters;
@@ -34,84 +32,6 @@ use crate::mutants::{Mutant, mutant};
 
 /// Zones at the start of a drive that are searched for superblock records.
 const SEARCHED_ZONES: usize = 4;
-
-/// Why an array cannot be started.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// No drive has a superblock.
-    #[error("none of the drives belongs to an array; `zoneweave array create` makes one")]
-    NoArray,
-    /// The drives' superblocks are of another release's format.
-    #[error(
-        "the drives carry an array in format version {version}, and this release reads version \
-         {FORMAT_VERSION}: start it with a release that reads that one"
-    )]
-    OtherVersion {
-        /// The version found.
-        version: u16,
-    },
-    /// Too few members for reading everything.
-    #[error(
-        "array {name} has {present} of {total} drives and needs {needed}: {missing}; \
-         bring the missing drives back"
-    )]
-    TooFewMembers {
-        /// The array's name.
-        name: String,
-        /// Members present.
-        present: usize,
-        /// Members in all.
-        total: usize,
-        /// Members needed.
-        needed: usize,
-        /// Which are missing.
-        missing: String,
-    },
-    /// Enough members to read, too few to be sure that nobody else writes.
-    #[error(
-        "only {present} of {total} drives of array {name} are here: the others could be in use \
-         elsewhere; --force starts with these and makes strangers of the others"
-    )]
-    NoQuorum {
-        /// The array's name.
-        name: String,
-        /// Members present.
-        present: usize,
-        /// Members in all.
-        total: usize,
-    },
-    /// Halves of the array were started apart, both with force.
-    #[error(
-        "the drives of array {name} were started apart and hold two histories: offer only those \
-         whose history is to go on"
-    )]
-    TwoHistories {
-        /// The array's name.
-        name: String,
-    },
-    /// Two drives say they are the same member.
-    #[error("{first} and {second} say they are the same member: one is a copy; leave one out")]
-    Duplicate {
-        /// One of them.
-        first: String,
-        /// The other.
-        second: String,
-    },
-    /// The superblock describes an array that cannot be.
-    #[error("the superblock describes an impossible array: {0}")]
-    Impossible(#[from] LimitError),
-    /// A drive shrank.
-    #[error("{label} is smaller than when it joined the array: {detail}")]
-    Shrunk {
-        /// The drive.
-        label: String,
-        /// How.
-        detail: String,
-    },
-    /// Drives failed while the array was being started.
-    #[error("the array could not be started: {0}")]
-    Stopped(&'static str),
-}
 
 /// What an offered drive is to the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -536,6 +456,8 @@ fn finish(
         fua_always: writethrough && volatile,
         volatile,
         recovering: None,
+        unaccounted: BTreeSet::new(),
+        dead_kept: false,
         counters: Counters::default(),
         geometry,
         config,

@@ -15,6 +15,7 @@
 //! to a new, complete stripe before anything is served, which is right in both cases.
 
 pub mod assemble;
+mod error;
 mod leftover;
 mod membership;
 mod publish;
@@ -28,13 +29,14 @@ use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::core::Core;
-use crate::log::state::Recovering;
+use crate::log::state::{Recovering, State};
 use crate::log::volume::Volume;
 use crate::marks::{Mark, mark};
 use assemble::Assembly;
 use publish::publish;
 
-pub use assemble::{DriveRole, DriveVerdict, OpenError, Survey, survey};
+pub use assemble::{DriveRole, DriveVerdict, Survey, survey};
+pub use error::OpenError;
 pub(in crate::log) use segments::read_header;
 
 /// A drive offered to an array, with what people call it.
@@ -50,7 +52,8 @@ pub struct OfferedDrive {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
     /// Start with half of the members or fewer, as long as data can be read. Mints a new
-    /// lineage: members left out are strangers from then on.
+    /// lineage: members left out are strangers from then on. Start, too, where something is lost and
+    /// it is not known what.
     pub force: bool,
     /// A random number, used where a new lineage is minted.
     pub lineage: u64,
@@ -120,6 +123,25 @@ async fn recover(
         }
     }
     let candidates = replay::build_index(&core, weak).await;
+    accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew)?;
     publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
     Ok((Volume::start(core), report))
+}
+
+/// Where something that counts is lost, and what it was, nothing older may be read for it without the
+/// user's word. A drive may have erred once: recovery begins anew first. Nothing was written so far.
+fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Result<(), OpenError> {
+    // Where writes are stopped already the reason for that tells more.
+    if state.unaccounted.is_empty() || state.stopped.is_some() {
+        return Ok(());
+    }
+    if may_begin_anew {
+        return Err(OpenError::Stopped(Recovering::AGAIN));
+    }
+    if forced {
+        return Ok(());
+    }
+    mark(Mark::UnaccountedRefused);
+    let (name, segments) = (state.config.name.clone(), state.unaccounted.len());
+    Err(OpenError::Unaccounted { name, segments })
 }

@@ -19,7 +19,7 @@ use crate::log::read::{pin_all, read_places};
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::segment::Phase;
 use crate::log::state::State;
-use crate::marks::{Mark, mark_if};
+use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Blocks of the volume whose sequences are held at a time: 256 MiB of them.
@@ -88,10 +88,13 @@ async fn with_tombstones(
 async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
     let _pins = pin_all(core, &[place]);
     let found = read_places(core, &[place]).await.pop().flatten();
-    let state = core.state.borrow();
+    let mut state = core.state.borrow_mut();
     let (array, blocks) = (state.config.array, state.config.volume_blocks);
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
-    mark_if(Mark::TombstoneUnreadable, || decoded.is_none());
+    if decoded.is_none() {
+        mark(Mark::TombstoneUnreadable);
+        state.note_unaccounted(place.slot);
+    }
     decoded.map(|tombstone| tombstone.extents).unwrap_or_default()
 }
 

@@ -10,7 +10,6 @@ use zoneweave_zoned::BlockError;
 
 use crate::log::core::Core;
 use crate::log::format::{ContentKind, TrimExtent};
-use crate::log::index::BlockPlace;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::replay::Candidate;
@@ -18,9 +17,6 @@ use crate::marks::{Mark, mark};
 
 /// Blocks written again at a time.
 const RESCUED_BLOCKS: usize = 512;
-
-/// How often a block that cannot be read is read before recovery begins anew.
-const READS: u32 = 4;
 
 /// Writes candidates again.
 ///
@@ -59,7 +55,7 @@ async fn rescue_trims<'a>(
 async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &'static str> {
     let places: Vec<_> = candidates.iter().map(|candidate| candidate.place).collect();
     let _pins = pin_all(core, &places);
-    let found = read_stubbornly(core, &places).await;
+    let found = read_places(core, &places).await;
     if found.iter().any(Option::is_none) {
         // A drive failed since the stripe was judged, which had not a chunk too many. So it was
         // never promised; but an older copy may have been, which it superseded.
@@ -95,24 +91,6 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
     }
     core.changed.open();
     wait(core, done).await
-}
-
-/// Reads blocks, each as often as it takes up to a limit. All of them could be read a moment ago: what
-/// is in the way now is an error that may be gone soon, and no other drive may have the block.
-async fn read_stubbornly(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
-    let mut found = read_places(core, places).await;
-    for _ in 1..READS {
-        let missing: Vec<_> = (0..found.len()).filter(|at| found[*at].is_none()).collect();
-        if missing.is_empty() {
-            break;
-        }
-        mark(Mark::WeakBlockReadAgain);
-        let again: Vec<_> = missing.iter().map(|at| places[*at]).collect();
-        for (at, block) in missing.into_iter().zip(read_places(core, &again).await) {
-            found[at] = block;
-        }
-    }
-    found
 }
 
 async fn wait(core: &Core, done: TicketReceiver) -> Result<(), &'static str> {

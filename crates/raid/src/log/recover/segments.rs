@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use zoneweave_zoned::{
-    BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
+    BlockCount, Payload, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
-use crate::log::recover::assemble::OpenError;
+use crate::log::recover::OpenError;
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -50,14 +50,18 @@ struct Sorted {
 /// Which generations the blocks behind a damaged header carry, and how many of them each. What
 /// damaged the header may have put blocks of another segment behind it.
 #[derive(Default)]
-struct Witnesses(BTreeMap<u64, usize>);
+struct Witnesses {
+    generations: BTreeMap<u64, usize>,
+    /// Some of them, or the header, cannot be read: the next start may be told something else.
+    unread: bool,
+}
 
 impl Witnesses {
     /// The generation that more than half of the blocks carry.
     fn majority(&self) -> Option<u64> {
-        let total: usize = self.0.values().sum();
+        let total: usize = self.generations.values().sum();
         let most = |(_, count): &(&u64, &usize)| **count * 2 > total;
-        self.0.iter().find(most).map(|(generation, _)| *generation)
+        self.generations.iter().find(most).map(|(generation, _)| *generation)
     }
 }
 
@@ -73,6 +77,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     }
     adopt_headerless(&mut sorted);
     let mut still_dead = BTreeSet::new();
+    let mut unread = false;
     for (column, info, witnesses) in sorted.unclaimed {
         let named = witnesses.majority();
         let dead = named.filter(|named| core.state.borrow().dead.contains(named));
@@ -85,9 +90,11 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
             mark(Mark::HeaderlessZoneReset);
             to_reset.push((column, info));
         } else if info.state == ZoneState::ReadOnly {
+            unread |= witnesses.unread;
             core.state.borrow_mut().members[column.index()].lost_zones += 1;
         } else {
             mark(Mark::OrphanZoneLeftAlone);
+            unread |= witnesses.unread;
             core.state.borrow_mut().members[column.index()].orphan_zones += 1;
         }
     }
@@ -109,7 +116,12 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         to_reset.extend(extra);
     }
     let mut state = core.state.borrow_mut();
-    state.dead = still_dead;
+    // A zone that cannot be read today may be one of a dead segment, and readable tomorrow.
+    mark_if(Mark::DeadKeptForUnread, || unread);
+    state.dead_kept = unread;
+    if !unread {
+        state.dead = still_dead;
+    }
     let alive: BTreeSet<u64> = state.segments.iter().map(|(_, segment)| segment.id).collect();
     state.seals.retain(|id, _| alive.contains(id));
     state.zones_to_reset =
@@ -219,6 +231,20 @@ async fn probed(core: &Rc<Core>, column: Column, info: ZoneInfo) -> ZoneInfo {
     ZoneInfo { write_pointer: ZoneOffset(written), ..info }
 }
 
+/// How often a block is read that tells which segment a zone belongs to. A drive may err now and then.
+const READS: u32 = 4;
+
+async fn read_stubbornly(core: &Rc<Core>, column: Column, at: ZoneAddress) -> Option<Payload> {
+    for _ in 0..READS {
+        match core.read_zone(column, at, BlockCount(1)).await {
+            Ok(payload) => return Some(payload),
+            Err(status) if status.is_fatal() => break,
+            Err(_) => {}
+        }
+    }
+    None
+}
+
 /// The header of a zone, if it is intact and describes a segment of this array.
 pub(in crate::log) async fn read_header(
     core: &Rc<Core>,
@@ -226,11 +252,7 @@ pub(in crate::log) async fn read_header(
     zone: ZoneId,
 ) -> Option<SegmentHeader> {
     let at = ZoneAddress::new(zone, 0);
-    let payload = match core.read_zone(column, at, BlockCount(1)).await {
-        Ok(payload) => payload,
-        // Without its header a zone may belong to nothing: a drive may err once.
-        Err(_) => core.read_zone(column, at, BlockCount(1)).await.ok()?,
-    };
+    let payload = read_stubbornly(core, column, at).await?;
     let state = core.state.borrow();
     let block = payload.block(0);
     let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Header)?;
@@ -248,17 +270,20 @@ const WITNESSES: u32 = 32;
 /// The generations that the blocks behind a damaged header carry.
 async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Witnesses {
     let mut asked = Witnesses::default();
-    let witnesses = info.write_pointer.0.saturating_sub(1).min(WITNESSES);
-    for offset in 1..=witnesses {
+    let written = info.write_pointer.0.min(WITNESSES + 1);
+    for offset in 0..written {
         let at = ZoneAddress::new(info.zone, offset);
-        let Ok(payload) = core.read_zone(column, at, BlockCount(1)).await else { continue };
+        let Some(payload) = read_stubbornly(core, column, at).await else {
+            asked.unread = true;
+            continue;
+        };
         let state = core.state.borrow();
         let (block, oob) = (payload.block(0), payload.block_oob(0));
         let data = state.scheme().data();
         let chunk = Oob::verify_chunk(state.seed, &oob, &block, data);
         let found = chunk.or_else(|| Oob::verify_other(state.seed, &oob, &block, Place::Index));
         if let Some(oob) = found.filter(|oob| oob.column == column) {
-            *asked.0.entry(oob.generation).or_default() += 1;
+            *asked.generations.entry(oob.generation).or_default() += 1;
         }
     }
     asked
@@ -325,7 +350,8 @@ async fn enter(
     let mut extra = Vec::new();
     for (column, claims) in columns {
         for claim in claims {
-            let native = base.zone(column) == Some(claim.info.zone);
+            let native =
+                base.zone(column) == Some(claim.info.zone) && !is_copy(core, &base, column);
             let complete = claim.info.write_pointer >= end
                 && (native
                     || is_online(core, column)
@@ -369,6 +395,14 @@ async fn enter(
         member.active_zones += u32::from(leftover && zone.is_some());
     }
     Ok((Some(FoundSegment { slot, written, expected, leftover }), extra))
+}
+
+/// Whether what a member has of a segment can be a copy only, which its rebuild has made or was making:
+/// the segment is older than the drive's membership. Where rebuilt columns are all that is left of a
+/// segment, their headers may list a zone of a drive that was replaced since.
+fn is_copy(core: &Core, base: &SegmentHeader, column: Column) -> bool {
+    let entry = core.state.borrow().members[column.index()].entry;
+    entry.state == MemberState::Rebuilding && base.epoch < entry.since_epoch
 }
 
 /// The columns that should have a chunk of every stripe: those the segment was made with or that
@@ -425,8 +459,9 @@ pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
         }
     }
     core.flush_members().await?;
-    if all_reset {
-        core.state.borrow_mut().dead.clear();
+    let mut state = core.state.borrow_mut();
+    if all_reset && !state.dead_kept {
+        state.dead.clear();
     }
     Ok(())
 }

@@ -1,0 +1,96 @@
+//! Why an array does not start, in words that say what to do.
+
+use thiserror::Error;
+
+use crate::log::format::FORMAT_VERSION;
+use crate::log::limits::LimitError;
+
+/// Why an array cannot be started.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// No drive has a superblock.
+    #[error("none of the drives belongs to an array; `zoneweave array create` makes one")]
+    NoArray,
+    /// The drives' superblocks are of another release's format.
+    #[error(
+        "the drives carry an array in format version {version}, and this release reads version \
+         {FORMAT_VERSION}: start it with a release that reads that one"
+    )]
+    OtherVersion {
+        /// The version found.
+        version: u16,
+    },
+    /// Too few members for reading everything.
+    #[error(
+        "array {name} has {present} of {total} drives and needs {needed}: {missing}; \
+         bring the missing drives back"
+    )]
+    TooFewMembers {
+        /// The array's name.
+        name: String,
+        /// Members present.
+        present: usize,
+        /// Members in all.
+        total: usize,
+        /// Members needed.
+        needed: usize,
+        /// Which are missing.
+        missing: String,
+    },
+    /// Enough members to read, too few to be sure that nobody else writes.
+    #[error(
+        "only {present} of {total} drives of array {name} are here: the others could be in use \
+         elsewhere; --force starts with these and makes strangers of the others"
+    )]
+    NoQuorum {
+        /// The array's name.
+        name: String,
+        /// Members present.
+        present: usize,
+        /// Members in all.
+        total: usize,
+    },
+    /// Halves of the array were started apart, both with force.
+    #[error(
+        "the drives of array {name} were started apart and hold two histories: offer only those \
+         whose history is to go on"
+    )]
+    TwoHistories {
+        /// The array's name.
+        name: String,
+    },
+    /// Two drives say they are the same member.
+    #[error("{first} and {second} say they are the same member: one is a copy; leave one out")]
+    Duplicate {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The superblock describes an array that cannot be.
+    #[error("the superblock describes an impossible array: {0}")]
+    Impossible(#[from] LimitError),
+    /// A drive shrank.
+    #[error("{label} is smaller than when it joined the array: {detail}")]
+    Shrunk {
+        /// The drive.
+        label: String,
+        /// How.
+        detail: String,
+    },
+    /// Contents are lost, and with them which blocks of the volume they were.
+    #[error(
+        "{segments} segments of array {name} have lost parts, and what tells which blocks of the \
+         volume those were: older contents could be read in their place; bring missing drives \
+         back, or accept that with --force"
+    )]
+    Unaccounted {
+        /// The array's name.
+        name: String,
+        /// Such segments.
+        segments: usize,
+    },
+    /// Drives failed while the array was being started.
+    #[error("the array could not be started: {0}")]
+    Stopped(&'static str),
+}
