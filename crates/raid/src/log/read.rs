@@ -167,16 +167,14 @@ async fn read_run(core: &Rc<Core>, run: &Run, places: &[BlockPlace]) -> Vec<Opti
     let hidden = length.0 > 1 && matches!(whole, Some(Err(status)) if !status.is_fatal());
     mark_if(Mark::RunReadOneByOne, || hidden);
     let mut blocks = Vec::with_capacity(run.members.len());
-    for (at, member) in (0..).zip(&run.members) {
+    for (at, member) in run.members.iter().enumerate() {
         let place = places[*member];
         blocks.push(if hidden {
-            let alone = run
-                .at
-                .map(|start| ZoneAddress { offset: start.offset.plus(BlockCount(at)), ..start });
+            let alone = address_of(&core.state.borrow(), place);
             let read = read_at(core, place.column, alone, BlockCount(1)).await;
             found_in(core, read.as_ref(), 0, place).await
         } else {
-            found_in(core, whole.as_ref(), at as usize, place).await
+            found_in(core, whole.as_ref(), at, place).await
         });
     }
     blocks

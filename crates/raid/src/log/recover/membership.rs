@@ -9,8 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::log::format::{MemberEntry, MemberState, SuperblockRecord};
-use crate::log::recover::OpenError;
-use crate::log::recover::OpenOptions;
+use crate::log::recover::{OpenError, OpenOptions};
 use crate::marks::{Mark, mark, mark_if};
 
 /// Identifies a version of the membership.

@@ -89,13 +89,15 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         } else if info.write_pointer.0 <= 1 && info.state.is_active() {
             mark(Mark::HeaderlessZoneReset);
             to_reset.push((column, info));
-        } else if info.state == ZoneState::ReadOnly {
-            unread |= witnesses.unread;
-            core.state.borrow_mut().members[column.index()].lost_zones += 1;
         } else {
-            mark(Mark::OrphanZoneLeftAlone);
             unread |= witnesses.unread;
-            core.state.borrow_mut().members[column.index()].orphan_zones += 1;
+            let member = &mut core.state.borrow_mut().members[column.index()];
+            if info.state == ZoneState::ReadOnly {
+                member.lost_zones += 1;
+            } else {
+                mark(Mark::OrphanZoneLeftAlone);
+                member.orphan_zones += 1;
+            }
         }
     }
     let mut found = Vec::new();
