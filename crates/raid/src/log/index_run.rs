@@ -87,12 +87,15 @@ pub(super) async fn write_run(
     run: Vec<Payload>,
 ) -> Result<(), Status> {
     let device = core.device(column).ok_or(Status::DeviceGone)?;
-    let start = core.state.borrow().geometry.index_offset(span, 0);
+    let (start, fua) = {
+        let state = core.state.borrow();
+        (state.geometry.index_offset(span, 0), state.fua_always)
+    };
     let most = device.geometry().max_transfer.0 as usize;
     let mut at = start;
     for part in run.chunks(most) {
         let blocks = BlockCount(u32::try_from(part.len()).expect("a transfer"));
-        device.write(ZoneAddress { zone, offset: at }, join(part), false).await?;
+        device.write(ZoneAddress { zone, offset: at }, join(part), fua).await?;
         at = at.plus(blocks);
     }
     Ok(())
@@ -106,7 +109,10 @@ pub(super) async fn write_run(
 /// The drive's status.
 pub(super) async fn fill_up(core: &Core, column: Column, zone: ZoneId) -> Result<(), Status> {
     let device = core.device(column).ok_or(Status::DeviceGone)?;
-    let end = core.state.borrow().geometry.end();
+    let (end, array, fua) = {
+        let state = core.state.borrow();
+        (state.geometry.end(), state.config.array, state.fua_always)
+    };
     let left = BlockCount(device.geometry().zone_capacity.0 - end.0);
     if left.0 == 0 {
         return Ok(());
@@ -116,10 +122,9 @@ pub(super) async fn fill_up(core: &Core, column: Column, zone: ZoneId) -> Result
         return device.manage(zone, ZoneAction::Finish).await;
     }
     mark(Mark::ZoneFilled);
-    let array = core.state.borrow().config.array;
     let block = || structured_payload(array, zero_blocks(BlockCount(1)), Place::Filler, 0, column);
     let filler: Vec<_> = (0..left.0).map(|_| block()).collect();
-    device.write(ZoneAddress { zone, offset: end }, join(&filler), false).await?;
+    device.write(ZoneAddress { zone, offset: end }, join(&filler), fua).await?;
     Ok(())
 }
 
