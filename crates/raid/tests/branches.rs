@@ -14,7 +14,7 @@ use zoneweave_emulator::{
 };
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};
-use zoneweave_raid::log::recover::assemble::read_records;
+use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
     AdminError, DriveRole, Health, OpenError, OpenOptions, ReplaceError, Volume,
 };

@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use zoneweave_linux::{FileDrive, FileDriveInfo};
 use zoneweave_raid::log::format::{ArrayUuid, RecordBody, SuperblockRecord};
-use zoneweave_raid::log::recover::assemble::{DriveRecords, read_records};
+use zoneweave_raid::log::recover::records::{DriveRecords, read_records};
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
 
 use super::emu::uuid_text;

@@ -257,9 +257,8 @@ fn may_destroy(
 /// What a drive holds, in words; `None` if nothing.
 pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<String>, CliError> {
     let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
-    let records = zoneweave_raid::log::recover::assemble::read_records(&*named.drive)
-        .await
-        .map_err(failed)?;
+    let records =
+        zoneweave_raid::log::recover::records::read_records(&*named.drive).await.map_err(failed)?;
     if let Some(record) = records.newest() {
         let config = &record.config;
         return Ok(Some(format!("a member of array {} ({})", config.name, config.array)));

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use zoneweave_linux::FileDriveError;
 use zoneweave_raid::log::format::SuperblockRecord;
-use zoneweave_raid::log::recover::assemble::read_records;
+use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_zoned::{Status, ZoneState};
 
 use crate::control::{Client, socket_of};

@@ -19,6 +19,7 @@ mod error;
 mod leftover;
 mod membership;
 mod publish;
+pub mod records;
 mod replay;
 mod rescue;
 mod segments;

@@ -1,0 +1,145 @@
+//! The superblock records of a drive: reading them, and what they say by themselves.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use zoneweave_zoned::{
+    BlockCount, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
+};
+
+use crate::log::core::read_split;
+use crate::log::format::{FormatError, Oob, Place, RecordBody, Seed, SuperblockRecord};
+use crate::log::superblock::{SuperblockCursor, ZONE_RECORDS};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
+
+/// Zones at the start of a drive that are searched for superblock records.
+const SEARCHED_ZONES: usize = 4;
+
+/// What a drive's superblock zones hold.
+#[derive(Clone, Default)]
+pub struct DriveRecords {
+    /// Records with the zone they are in, in order.
+    pub records: Vec<(ZoneId, SuperblockRecord)>,
+    /// Blocks among them that did not decode, with what was wrong.
+    pub damaged: Vec<(ZoneAddress, FormatError)>,
+    /// The version of records that are intact, but of another version of the format.
+    pub other_version: Option<u16>,
+    /// Every zone of the drive.
+    pub zones: Vec<ZoneInfo>,
+}
+
+impl DriveRecords {
+    /// The newest record.
+    #[must_use]
+    pub fn newest(&self) -> Option<&SuperblockRecord> {
+        let records = self.records.iter().map(|(_, record)| record);
+        records.max_by_key(|record| (record.epoch, record.record_sequence))
+    }
+
+    /// The superblock zones: those with records, completed by the first empty one.
+    pub(super) fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
+        let with_records: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
+        let mut zones: Vec<_> = with_records.into_iter().collect();
+        let searched = searched_zones(&self.zones);
+        let spare = searched.into_iter().filter(|info| info.state == ZoneState::Empty);
+        zones.extend(spare.map(|info| info.zone));
+        zones.dedup();
+        (zones.len() >= 2).then(|| [zones[0], zones[1]])
+    }
+
+    /// Where the next record goes: after the newest, with the other zone to be reset first.
+    pub(super) fn cursor(&self) -> Option<SuperblockCursor> {
+        let zones = self.superblock_zones()?;
+        if self.records.is_empty() && mutant(Mutant::BlankDriveAdopted) {
+            return Some(SuperblockCursor { zones, current: 1, next: 0, other_dirty: false });
+        }
+        let newest = self.records.iter().max_by_key(|(_, record)| record.record_sequence)?.0;
+        // Keep the zone that by itself says everything; its twin is overwritten by the snapshot
+        // that every start writes.
+        let complete = |zone: ZoneId| {
+            self.records.iter().any(|(at, record)| {
+                *at == zone && matches!(record.body, RecordBody::SnapshotEnd { .. })
+            })
+        };
+        let other = if zones[0] == newest { zones[1] } else { zones[0] };
+        let keep = if !complete(newest) && complete(other) { other } else { newest };
+        mark_if(Mark::OtherSuperblockZoneKept, || keep == other);
+        let current = usize::from(zones[1] == keep);
+        let next = self.zones[keep.index()].write_pointer.0;
+        let other_dirty = self.zones[zones[1 - current].index()].state != ZoneState::Empty;
+        Some(SuperblockCursor { zones, current, next, other_dirty })
+    }
+}
+
+fn searched_zones(zones: &[ZoneInfo]) -> Vec<ZoneInfo> {
+    let alive = zones.iter().filter(|info| info.state != ZoneState::Offline);
+    alive.take(SEARCHED_ZONES).copied().collect()
+}
+
+/// Reads the superblock records of a drive, of whatever array.
+///
+/// # Errors
+/// If the drive does not even report its zones.
+pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Status> {
+    let zones = device.report().await?;
+    let mut found = DriveRecords { zones: zones.clone(), ..DriveRecords::default() };
+    for info in searched_zones(&zones) {
+        let written = info.write_pointer.0.min(ZONE_RECORDS);
+        if written == 0 || info.state == ZoneState::Empty {
+            continue;
+        }
+        let blocks = read_blocks(device, info.zone, written).await;
+        let decoded: Vec<_> = blocks.iter().map(|(data, oob)| decode_record(data, oob)).collect();
+        if !decoded.iter().any(Result::is_ok) {
+            let version = |record: &Result<_, FormatError>| match record {
+                Err(FormatError::Version { found }) => Some(*found),
+                _ => None,
+            };
+            found.other_version = found.other_version.or(decoded.iter().find_map(version));
+            continue;
+        }
+        for (offset, record) in (0..).zip(decoded) {
+            match record {
+                Ok(record) => found.records.push((info.zone, record)),
+                Err(error) => {
+                    mark(Mark::DamagedRecordSkipped);
+                    found.damaged.push((ZoneAddress::new(info.zone, offset), error));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A record, if the metadata beside it says that it is one: users may write blocks that look like
+/// records, but not what is beside them.
+fn decode_record(data: &[u8], oob: &[u8]) -> Result<SuperblockRecord, FormatError> {
+    let record = SuperblockRecord::decode(data)?;
+    let seed = Seed::of(record.config.array);
+    match Oob::verify_other(seed, oob, data, Place::Superblock) {
+        Some(_) => Ok(record),
+        None => {
+            mark(Mark::RecordWithoutMetadata);
+            Err(FormatError::Checksum)
+        }
+    }
+}
+
+/// Reads blocks and what is beside them, one by one where they cannot be read together; unreadable
+/// ones come back empty.
+async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<(Bytes, Bytes)> {
+    let whole = read_split(device, ZoneAddress::new(zone, 0), BlockCount(count)).await;
+    if let Ok(payload) = whole {
+        let pairs = payload.iter_blocks().enumerate();
+        return pairs.map(|(index, block)| (block, payload.block_oob(index))).collect();
+    }
+    mark(Mark::RecordsReadOneByOne);
+    let mut blocks = Vec::with_capacity(count as usize);
+    for offset in 0..count {
+        let block = device.read(ZoneAddress::new(zone, offset), BlockCount(1)).await;
+        let pair = block.map(|payload| (payload.block(0), payload.block_oob(0)));
+        blocks.push(pair.unwrap_or_default());
+    }
+    blocks
+}
