@@ -282,12 +282,13 @@ impl Bay {
             return away;
         }
         for slot in asked.iter().copied().filter(|slot| *slot < self.drives.len()) {
+            // Where too many are impaired, as after pulls of too many, each of them is needed.
             let is_new = impaired.insert(slot);
-            if is_new && impaired.len() > most && !self.shape.beyond {
+            if impaired.len() <= most || self.shape.beyond {
+                away.insert(slot);
+            } else if is_new {
                 impaired.remove(&slot);
-                continue;
             }
-            away.insert(slot);
         }
         away
     }
