@@ -28,6 +28,9 @@ struct Candidate {
     drive: Drive,
     superblock_zones: Vec<u32>,
     records: Vec<Placed>,
+    /// A newer record than its newest may be in a block that cannot be read: the last one of its
+    /// zone, or all of the other zone.
+    may_hide_newer: bool,
 }
 
 /// A drive that counts.
@@ -84,6 +87,8 @@ pub(crate) async fn read_membership(
 async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
     let (mut records, mut superblock_zones) = (Vec::new(), Vec::new());
     let zones: Vec<_> = drive.readable_zones().take(ZONES_SCANNED).collect();
+    // Of each zone: its newest record, and whether its end is damaged.
+    let mut ends = Vec::new();
     for info in zones {
         let (zone, written) = (info.zone.0, info.write_pointer.0.min(RECORDS_PER_ZONE));
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
@@ -101,6 +106,13 @@ async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
                 }
             }
         }
+        let newest = found.iter().map(|placed| placed.record.sequence).max();
+        let end = written
+            .checked_sub(1)
+            .map(|last| Location::drive(drive.number).zone(zone).offset(last));
+        let end_damaged =
+            end.is_some_and(|end| newest.is_none() || damaged.iter().any(|(at, _)| *at == end));
+        ends.push((newest, end_damaged));
         if found.is_empty() {
             continue;
         }
@@ -108,7 +120,17 @@ async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
         records.append(&mut found);
         damaged.into_iter().for_each(|(location, problem)| findings.add(location, problem));
     }
-    Candidate { drive, superblock_zones, records }
+    Candidate { drive, superblock_zones, records, may_hide_newer: may_hide_newer(&ends) }
+}
+
+/// `ends` has the newest record of each zone, and whether the zone's end, or all of it, is damaged.
+fn may_hide_newer(ends: &[(Option<u64>, bool)]) -> bool {
+    let zones = || ends.iter().enumerate();
+    let Some((newest, (Some(_), end_damaged))) = zones().max_by_key(|(_, end)| end.0) else {
+        return false;
+    };
+    let other = zones().find(|(at, _)| *at != newest).map(|(_, end)| *end);
+    *end_damaged || matches!(other, Some((None, true)))
 }
 
 /// Whether the first block of a zone is a segment header, so that the zone holds no records.
@@ -162,17 +184,21 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
         });
         in_service.count() * 2 > columns
     };
-    if let Some(epoch) = epochs.iter().rev().find(carried) {
-        return Some((*epoch, true));
-    }
     // Behind an epoch that may have counted there is no going back.
     let may_have_counted = |epoch: &Epoch| {
         let Some(table) = newest_of_all(candidates, *epoch) else { return false };
-        let newest = candidates.iter().filter_map(|at| at.newest(None));
-        let mut in_service = newest
-            .filter(|own| table.state_of(own).is_some_and(|state| state != MemberState::Failed));
-        in_service.all(|own| own.epoch >= *epoch)
+        let newest = candidates.iter().filter_map(|at| Some((at, at.newest(None)?)));
+        let mut in_service = newest.filter(|(_, own)| {
+            table.state_of(own).is_some_and(|state| state != MemberState::Failed)
+        });
+        in_service.all(|(at, own)| own.epoch >= *epoch || at.may_hide_newer)
     };
+    if let Some(epoch) = epochs.iter().rev().find(carried) {
+        let mut newer = epochs.iter().rev().take_while(|newer| *newer > epoch);
+        if !newer.any(may_have_counted) {
+            return Some((*epoch, true));
+        }
+    }
     for epoch in epochs.iter().rev() {
         if with_majority_present(&epoch) {
             return Some((*epoch, true));

@@ -80,6 +80,10 @@ marks! {
     OtherSuperblockZoneKept = "assemble.other_superblock_zone_kept",
     /// A block in a superblock zone is damaged and skipped.
     DamagedRecordSkipped = "superblock.damaged_record_skipped",
+    /// A drive's newest record may be in a block that cannot be read.
+    NewerRecordMayBeHidden = "superblock.newer_record_may_be_hidden",
+    /// Start: most drives seem to carry a version of the membership that a newer one has replaced.
+    CarriedVersionOvertaken = "assemble.carried_version_overtaken",
     /// A block looks like a record, but the metadata beside it does not say that it is one.
     RecordWithoutMetadata = "superblock.record_without_metadata",
     /// Superblock records cannot be read together and are read one by one.
@@ -124,6 +128,8 @@ marks! {
     FailRefused = "membership.fail_refused",
     /// Recovery: the zones of a segment recorded dead are reset again.
     DeadSegmentResetAgain = "recovery.dead_segment_reset_again",
+    /// Start: more members than may be wrong have nothing of a segment: a drive did not do a reset.
+    LeftBehindSegmentReset = "segments.left_behind_reset",
     /// Recovery: a crash reset some of a dead segment's zones; the rest follows.
     PartialResetFinished = "recovery.partial_reset_finished",
     /// Recovery: a zone of no use cannot be reset, so what says that it is dead stays.
@@ -216,6 +222,8 @@ marks! {
     ListsFromBlocks = "scan.lists_taken_from_blocks",
     /// A range of chunks cannot be read at once and is read chunk by chunk.
     ScanChunkByChunk = "scan.chunk_by_chunk",
+    /// Scan: without a stripe table, a chunk of another row lies in a row.
+    ChunkOfOtherRow = "scan.chunk_of_other_row",
     /// A chunk does not verify and takes the stripe that no other chunk of its column has.
     UnreadChunkAssigned = "scan.unread_chunk_assigned",
     /// A column holds two chunks of the same stripe; the first counts.
@@ -370,9 +378,9 @@ marks! {
     RebuildEnded = "rebuild.ended",
     /// A scrub closes open segments to look at them.
     ScrubClosedSegment = "scrub.open_segment_closed",
-    /// A scrub waits for stripes under way.
+    /// A scrub waits for stripes under way, or for what is moved out or rebuilt.
     ScrubWaited = "scrub.waited_for_stripes",
-    /// A scrub passes over a segment that somebody works on.
+    /// A scrub passes over a segment that is being reset, or was opened since.
     ScrubPassedOver = "scrub.segment_passed_over",
     /// A scrub finds damage.
     ScrubFoundDamage = "scrub.damage_found",

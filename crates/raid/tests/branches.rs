@@ -527,6 +527,32 @@ fn superblock_records_that_cannot_be_read_are_passed_over() {
     assert_hit(&[Mark::RecordsReadOneByOne, Mark::DamagedRecordSkipped]);
 }
 
+/// Two of three drives seem to carry the version from before the eviction.
+#[test]
+fn an_evicted_member_stays_out_where_the_record_of_it_cannot_be_read() {
+    let array = shaped(Shape { data: 2, ..Shape::small() }, 22);
+    live(&array, async |volume, _, _| {
+        put_all(volume, 9, 1).await;
+        volume.fail(2).await.unwrap();
+        put_all(volume, 9, 2).await;
+    });
+    let executor = executor();
+    let copy = array.drives[0].fork(Immediate);
+    let found = executor.run(read_records(&*copy.attach(&executor.handle()))).unwrap();
+    let newest = found.newest().unwrap().epoch;
+    for zone in [ZoneId(0), ZoneId(1)] {
+        let here = found.records.iter().filter(|(at, _)| *at == zone);
+        for (offset, _) in (0..).zip(here).filter(|(_, (_, record))| record.epoch == newest) {
+            array.drives[0].set_unreadable(ZoneAddress::new(zone, offset), BlockCount(1));
+        }
+    }
+    live(&array, async |volume, report, _| {
+        assert_eq!(roles(report)[2], DriveRole::Stale { slot: Column::of(2) });
+        assert_holds(volume, 9, 2).await;
+    });
+    assert_hit(&[Mark::NewerRecordMayBeHidden, Mark::CarriedVersionOvertaken]);
+}
+
 #[test]
 fn a_member_that_fails_while_another_is_evicted_is_evicted_next() {
     let array = shaped(Shape { data: 3, parity: 2, ..Shape::small() }, 21);

@@ -176,6 +176,14 @@ impl Core {
     /// # Errors
     /// If too few members are left.
     pub(super) async fn flush_members(self: &Rc<Self>) -> Result<(), &'static str> {
+        self.flush_caches().await;
+        // A failed flush took its member out; what was flushed counts once that is on media.
+        self.membership_settled().await;
+        self.state.borrow().stopped.map_or(Ok(()), Err)
+    }
+
+    /// Flushes every member's cache; those that fail are taken out, which is not on media yet.
+    pub(super) async fn flush_caches(self: &Rc<Self>) {
         let (members, volatile) = {
             let state = self.state.borrow();
             (state.writable_members(), state.volatile)
@@ -188,9 +196,6 @@ impl Core {
             });
             futures_util::future::join_all(flushes).await;
         }
-        // A failed flush took its member out; what was flushed counts once that is on media.
-        self.membership_settled().await;
-        self.state.borrow().stopped.map_or(Ok(()), Err)
     }
 
     fn note_flush(self: &Rc<Self>, column: Column, result: Result<(), Status>) {

@@ -145,39 +145,43 @@ async fn scan_part(
     let Some(at) = at else { return vec![None; count as usize] };
     let whole = core.read_zone(column, at, BlockCount(count * chunk)).await;
     if let Ok(payload) = whole {
-        let chunks = (0..count).map(|row| scanned(core, slot, column, &payload, row, chunk));
+        let starts = (0..).step_by(chunk as usize);
+        let chunks =
+            starts.zip(rows).map(|(at, row)| scanned(core, slot, column, &payload, at, Row(row)));
         return chunks.collect();
     }
     // Something in the range cannot be read: the rest may be, chunk by chunk.
     mark(Mark::ScanChunkByChunk);
     let mut scan = Vec::with_capacity(count as usize);
-    for row in 0..count {
-        let at = ZoneAddress { zone: at.zone, offset: at.offset.plus(BlockCount(row * chunk)) };
+    for row in rows {
+        let at = {
+            let offset = core.state.borrow().geometry.offset_of_row(Row(row));
+            ZoneAddress { zone: at.zone, offset }
+        };
         let payload = core.read_zone(column, at, BlockCount(chunk)).await.ok();
-        scan.push(payload.and_then(|payload| scanned(core, slot, column, &payload, 0, chunk)));
+        scan.push(payload.and_then(|payload| scanned(core, slot, column, &payload, 0, Row(row))));
     }
     scan
 }
 
-/// The chunk that starts at chunk number `row` of a payload, if all of it verifies.
+/// The chunk read in a row, from block `first` of a payload on, if all of it verifies.
 fn scanned(
     core: &Core,
     slot: SegmentSlot,
     column: Column,
     payload: &Payload,
-    row: u32,
-    chunk: u32,
+    first: usize,
+    row: Row,
 ) -> Option<ScannedChunk> {
     let state = core.state.borrow();
     let scheme = state.scheme();
     let mut stripe = None;
-    let mut entries = Vec::with_capacity(chunk as usize);
-    for within in 0..chunk {
-        let at = row * chunk + within;
-        let data = payload.block(at as usize);
-        // The stripe, and so the row that counts, is what is being found out.
-        let place = BlockPlace { slot, column, block: state.geometry.block_of(Row(0), within) };
-        let oob = verify(&state, place, column, &data, &payload.block_oob(at as usize))?;
+    let chunk_blocks = state.geometry.chunk_blocks();
+    let mut entries = Vec::with_capacity(chunk_blocks as usize);
+    for (at, within) in (first..).zip(0..chunk_blocks) {
+        let place = BlockPlace { slot, column, block: state.geometry.block_of(row, within) };
+        let data = payload.block(at);
+        let oob = verify(&state, place, column, &data, &payload.block_oob(at))?;
         if *stripe.get_or_insert(oob.stripe) != oob.stripe {
             return None;
         }
@@ -187,7 +191,14 @@ fn scanned(
         }
         entries.push(entry_of(&oob, scheme.is_data(oob.role), &state.geometry)?);
     }
-    stripe.map(|stripe| ScannedChunk { stripe, entries })
+    // Where appends chose the rows the stripe is what is being found out; elsewhere a chunk of
+    // another row is there by mistake, and the row that it came from lacks it.
+    let stripe = stripe?;
+    if state.segments[slot].table.is_none() && stripe != row.0 {
+        mark(Mark::ChunkOfOtherRow);
+        return None;
+    }
+    Some(ScannedChunk { stripe, entries })
 }
 
 fn entry_of(

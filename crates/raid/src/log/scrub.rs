@@ -64,13 +64,13 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
     let mut progress = Progress { done: 0, total: slots.len() as u64 };
     for slot in slots {
         core.scrub_progress.set(Some(progress));
-        scrub_slot(core, slot, closed.contains(&slot), &mut report).await;
+        scrub_slot(core, slot, closed.contains(&slot), &mut report).await?;
         progress.done += 1;
     }
     core.scrub_progress.set(None);
     core.changed.open();
     while core.state.borrow().segments.iter().any(|(_, s)| s.damaged && s.phase != Phase::Dead) {
-        check_going_on(&core.state.borrow())?;
+        check_going_on(core)?;
         close_open_segments(&mut core.state.borrow_mut(), |segment| segment.damaged);
         core.changed.open();
         core.changed.wait().await;
@@ -80,9 +80,11 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
 }
 
 /// What is damaged cannot be moved if writes stop, or nothing is free to move it to.
-fn check_going_on(state: &State) -> Result<(), &'static str> {
+fn check_going_on(core: &Core) -> Result<(), &'static str> {
+    let state = core.state.borrow();
+    let closing = || core.closing.get().then_some("the volume is shutting down");
     let no_room = || state.no_room(StreamKind::Relocation);
-    state.stopped.or_else(no_room).map_or(Ok(()), Err)
+    state.stopped.or_else(closing).or_else(no_room).map_or(Ok(()), Err)
 }
 
 /// Gives up open segments, so that they hold still; returns which.
@@ -134,23 +136,16 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
     Ok(())
 }
 
-/// Scrubs the segment in a slot, if there still is one that holds still.
-async fn scrub_slot(core: &Rc<Core>, slot: SegmentSlot, held: bool, report: &mut ScrubReport) {
-    while core.state.borrow().segments.get(slot).is_some_and(|segment| segment.in_flight > 0) {
-        mark(Mark::ScrubWaited);
-        core.changed.wait().await;
-    }
-    {
-        let mut state = core.state.borrow_mut();
-        let Some(segment) = state.segments.get_mut(slot) else { return };
-        let settled = matches!(segment.phase, Phase::Sealed | Phase::Leftover);
-        if !settled || (segment.busy && !held) {
-            // It is being reclaimed or rebuilt, which reads and verifies it as well, or it was
-            // opened since the scrub began.
-            mark(Mark::ScrubPassedOver);
-            return;
-        }
-        segment.busy = true;
+/// Scrubs the segment in a slot, unless there is none any more, or one opened since.
+async fn scrub_slot(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    held: bool,
+    report: &mut ScrubReport,
+) -> Result<(), &'static str> {
+    if !hold_still(core, slot, held).await? {
+        mark(Mark::ScrubPassedOver);
+        return Ok(());
     }
     let pin = Pin::new(core, slot);
     let damaged = scrub_segment(core, slot, report).await;
@@ -161,6 +156,30 @@ async fn scrub_slot(core: &Rc<Core>, slot: SegmentSlot, held: bool, report: &mut
     segment.damaged |= damaged;
     drop(state);
     core.changed.open();
+    Ok(())
+}
+
+/// Waits until a segment holds still and keeps it so; `false` if it does not come to that. One that
+/// is being moved out or rebuilt is waited for: a stop may leave it where it is, as it is.
+async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bool, &'static str> {
+    loop {
+        {
+            let mut state = core.state.borrow_mut();
+            let Some(segment) = state.segments.get_mut(slot) else { return Ok(false) };
+            if matches!(segment.phase, Phase::Open | Phase::Dead) {
+                return Ok(false);
+            }
+            if segment.in_flight == 0 && (held || !segment.busy) {
+                segment.busy = true;
+                return Ok(true);
+            }
+        }
+        mark(Mark::ScrubWaited);
+        if !held {
+            check_going_on(core)?;
+        }
+        core.changed.wait().await;
+    }
 }
 
 async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) -> bool {

@@ -209,12 +209,11 @@ impl SuperblockLog {
             // Until the old zone is reset it is the dirty one.
             cursor.other_dirty = true;
         }
-        let last = bodies.len() - 1;
-        for (at, body) in bodies.into_iter().enumerate() {
+        for body in bodies {
             let record = self.record(core, table, column, body);
             let payload = sealed_payload(&record);
             let at_block = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
-            device.write(at_block, payload, at == last).await?;
+            device.write(at_block, payload, true).await?;
             cursor.next += 1;
         }
         self.cursors.borrow_mut()[column.index()] = Some(cursor);

@@ -16,7 +16,7 @@ use crate::log::inflight::InFlight;
 use crate::log::limits::{check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::queue::Stream;
-use crate::log::recover::membership::{choose, follows, too_few};
+use crate::log::recover::membership::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::recover::{OfferedDrive, OpenError, OpenOptions};
 use crate::log::segment::SegmentTable;
@@ -177,8 +177,13 @@ fn name_other_version(error: OpenError, verdicts: &[DriveVerdict]) -> OpenError 
     }
 }
 
-fn newest_records(drives: &[Option<Drive>]) -> Vec<Option<&SuperblockRecord>> {
-    drives.iter().map(|drive| drive.as_ref().and_then(|d| d.records.newest())).collect()
+fn newest_records(drives: &[Option<Drive>]) -> Vec<Option<Newest<'_>>> {
+    drives.iter().map(|drive| newest_record(&drive.as_ref()?.records)).collect()
+}
+
+fn newest_record(records: &DriveRecords) -> Option<Newest<'_>> {
+    let record = records.newest()?;
+    Some(Newest { record, may_hide_newer: records.may_hide_newer() })
 }
 
 /// Which offered drive is in which slot.
@@ -238,9 +243,9 @@ fn adopt_blanks(drives: &[Option<Drive>], slots: &mut [Option<usize>]) {
 }
 
 /// For [`Mutant::StaleMemberReadmitted`].
-fn readmit(chosen: &mut SuperblockRecord, newest: &[Option<&SuperblockRecord>]) {
+fn readmit(chosen: &mut SuperblockRecord, newest: &[Option<Newest>]) {
     for member in chosen.members.iter_mut().filter(|m| m.state == MemberState::Failed) {
-        if newest.iter().flatten().any(|record| record.member == member.uuid) {
+        if newest.iter().flatten().any(|newest| newest.record.member == member.uuid) {
             member.state = MemberState::Online;
         }
     }

@@ -5,6 +5,9 @@
 //! writes of one), the newest one whose members are present in a majority, but none from before
 //! one that may have counted. Records of other arrays and other lineages count for nothing, but
 //! for a lineage that a crash kept from some of those that it lists.
+//!
+//! A drive whose newest record may be in a block that cannot be read may carry any newer version:
+//! an older one that a majority seems to carry does not count where a newer one may have.
 
 use std::collections::BTreeMap;
 
@@ -28,16 +31,28 @@ pub(super) fn follows(own: &SuperblockRecord, table: &SuperblockRecord) -> bool 
         && (own.lineage == table.lineage || own.epoch < table.epoch)
 }
 
+/// The newest record that a drive has, as far as it can be read.
+#[derive(Clone, Copy)]
+pub(super) struct Newest<'a> {
+    /// The record.
+    pub(super) record: &'a SuperblockRecord,
+    /// Whether there may be a newer one.
+    pub(super) may_hide_newer: bool,
+}
+
 /// The newest record of the membership's valid version, and whether choosing it took force.
 pub(super) fn choose<'a>(
-    newest: &[Option<&'a SuperblockRecord>],
+    newest: &[Option<Newest<'a>>],
     options: OpenOptions,
 ) -> Result<(&'a SuperblockRecord, bool), OpenError> {
-    let records: Vec<_> = newest.iter().copied().flatten().collect();
+    let records: Vec<_> = newest.iter().flatten().map(|newest| newest.record).collect();
     let array = most_common(records.iter().map(|record| record.config.array));
     let array = array.ok_or(OpenError::NoArray)?;
     mark_if(Mark::OtherArrayLeftOut, || records.iter().any(|r| r.config.array != array));
     let ours: Vec<_> = records.into_iter().filter(|r| r.config.array == array).collect();
+    let hides_newer = |own: &SuperblockRecord| {
+        newest.iter().flatten().any(|at| at.record.member == own.member && at.may_hide_newer)
+    };
     let lineage = choose_lineage(&ours)?;
     let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
     for record in ours.iter().filter(|record| record.lineage == lineage) {
@@ -47,10 +62,6 @@ pub(super) fn choose<'a>(
     let latest = |carriers: &[&'a SuperblockRecord]| {
         carriers.iter().copied().max_by_key(|record| record.record_sequence).expect("not empty")
     };
-    let carried = versions.values().rev().find(|carriers| carriers.len() * 2 > total);
-    if let Some(carriers) = carried {
-        return Ok((latest(carriers), false));
-    }
     let present = |record: &SuperblockRecord| {
         let listed = record.members.iter().filter(|member| member.state != MemberState::Failed);
         let is_here = |member: &&MemberEntry| {
@@ -65,9 +76,18 @@ pub(super) fn choose<'a>(
             let mut listed = record.members.iter().filter(|m| m.state != MemberState::Failed);
             listed.any(|m| m.uuid == own.member) && follows(own, record)
         };
-        ours.iter().filter(in_service).all(|own| own.epoch >= record.epoch)
+        ours.iter().filter(in_service).all(|own| own.epoch >= record.epoch || hides_newer(own))
     };
-    for (older, carriers) in versions.values().rev().enumerate() {
+    let newest_first = || versions.values().rev();
+    let carried = newest_first().position(|carriers| carriers.len() * 2 > total);
+    if let Some(at) = carried {
+        let overtaken = newest_first().take(at).any(|carriers| may_have_counted(carriers[0]));
+        mark_if(Mark::CarriedVersionOvertaken, || overtaken);
+        if !overtaken {
+            return Ok((latest(newest_first().nth(at).expect("it was found")), false));
+        }
+    }
+    for (older, carriers) in newest_first().enumerate() {
         if present(carriers[0]) * 2 > total {
             mark(if older > 0 { Mark::OlderVersionTaken } else { Mark::VersionOfPresentMajority });
             return Ok((latest(carriers), false));

@@ -45,6 +45,10 @@ pub(super) async fn publish(
             segment.kept |= segment.valid > 0;
         }
     }
+    // What was decided was read through caches in which a killed writer may have left it.
+    if !mutant(Mutant::DecisionBeforeFlush) {
+        core.flush_caches().await;
+    }
     core.superblock.commit_snapshot(core).await?;
     {
         let mut state = core.state.borrow_mut();

@@ -37,6 +37,25 @@ impl DriveRecords {
         records.max_by_key(|record| (record.epoch, record.record_sequence))
     }
 
+    /// Whether a record newer than the newest may be in a block that could not be read: the last of
+    /// its zone, or all of the other superblock zone.
+    #[must_use]
+    pub fn may_hide_newer(&self) -> bool {
+        let newest = self.records.iter().max_by_key(|(_, record)| record.record_sequence);
+        let Some((zone, _)) = newest else { return false };
+        let holds_none = |info: &ZoneInfo| {
+            blocks_searched(info) > 0 && !self.records.iter().any(|(at, _)| *at == info.zone)
+        };
+        let mut zones = searched_zones(&self.zones).into_iter();
+        let other_unreadable =
+            zones.find(|info| info.zone != *zone).is_some_and(|info| holds_none(&info));
+        let searched = blocks_searched(&self.zones[zone.index()]);
+        let last_damaged =
+            self.damaged.iter().any(|(at, _)| at.zone == *zone && at.offset.0 + 1 == searched);
+        mark_if(Mark::NewerRecordMayBeHidden, || other_unreadable || last_damaged);
+        other_unreadable || last_damaged
+    }
+
     /// The superblock zones: those with records, completed by the first empty one.
     pub(super) fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
         let with_records: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
@@ -77,6 +96,11 @@ fn searched_zones(zones: &[ZoneInfo]) -> Vec<ZoneInfo> {
     alive.take(SEARCHED_ZONES).copied().collect()
 }
 
+/// How many blocks of a zone may hold records.
+fn blocks_searched(info: &ZoneInfo) -> u32 {
+    if info.state == ZoneState::Empty { 0 } else { info.write_pointer.0.min(ZONE_RECORDS) }
+}
+
 /// Reads the superblock records of a drive, of whatever array.
 ///
 /// # Errors
@@ -85,8 +109,8 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
     let zones = device.report().await?;
     let mut found = DriveRecords { zones: zones.clone(), ..DriveRecords::default() };
     for info in searched_zones(&zones) {
-        let written = info.write_pointer.0.min(ZONE_RECORDS);
-        if written == 0 || info.state == ZoneState::Empty {
+        let written = blocks_searched(&info);
+        if written == 0 {
             continue;
         }
         let blocks = read_blocks(device, info.zone, written).await;
@@ -126,6 +150,9 @@ fn decode_record(data: &[u8], oob: &[u8]) -> Result<SuperblockRecord, FormatErro
     }
 }
 
+/// How often a block is read that may hold a record. A drive may err now and then.
+const READS: u32 = 4;
+
 /// Reads blocks and what is beside them, one by one where they cannot be read together; unreadable
 /// ones come back empty.
 async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<(Bytes, Bytes)> {
@@ -137,9 +164,16 @@ async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<
     mark(Mark::RecordsReadOneByOne);
     let mut blocks = Vec::with_capacity(count as usize);
     for offset in 0..count {
-        let block = device.read(ZoneAddress::new(zone, offset), BlockCount(1)).await;
-        let pair = block.map(|payload| (payload.block(0), payload.block_oob(0)));
-        blocks.push(pair.unwrap_or_default());
+        blocks.push(read_stubbornly(device, ZoneAddress::new(zone, offset)).await);
     }
     blocks
+}
+
+async fn read_stubbornly(device: &dyn ZonedDevice, at: ZoneAddress) -> (Bytes, Bytes) {
+    for _ in 0..READS {
+        if let Ok(payload) = device.read(at, BlockCount(1)).await {
+            return (payload.block(0), payload.block_oob(0));
+        }
+    }
+    (Bytes::new(), Bytes::new())
 }

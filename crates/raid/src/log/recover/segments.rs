@@ -1,8 +1,9 @@
 //! Which zones form which segments, from their headers.
 //!
 //! A zone is destroyed only if a record says that its segment is dead, if nothing but a header
-//! can be in it, or if it is the incomplete copy of a column under rebuild. A zone that nobody
-//! accounts for is left alone and counted.
+//! can be in it, if it is the incomplete copy of a column under rebuild, or if more drives than may
+//! be wrong have nothing of its segment: one that acknowledged a reset without doing it. A zone that
+//! nobody accounts for is left alone and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -76,6 +77,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         }
     }
     adopt_headerless(&mut sorted);
+    let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let mut still_dead = BTreeSet::new();
     let mut unread = false;
     for (column, info, witnesses) in sorted.unclaimed {
@@ -113,6 +115,13 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
             }));
             continue;
         }
+        if is_left_behind(core, &columns, &unaccounted) {
+            mark(Mark::LeftBehindSegmentReset);
+            to_reset.extend(columns.into_iter().flat_map(|(column, claims)| {
+                claims.into_iter().map(move |claim| (column, claim.info))
+            }));
+            continue;
+        }
         let (segment, extra) = enter(core, columns).await?;
         found.extend(segment);
         to_reset.extend(extra);
@@ -141,6 +150,30 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
 fn generation_of(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<u64> {
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     headers.next().map(|header| header.generation)
+}
+
+/// Whether more members than may be wrong have nothing of a segment, although all their zones tell
+/// what they hold: its death is on record no more, as every drive acknowledged the resets. Each member
+/// in full service has a column of every segment that lives.
+fn is_left_behind(
+    core: &Core,
+    columns: &BTreeMap<Column, Vec<Claim>>,
+    unaccounted: &BTreeSet<Column>,
+) -> bool {
+    let mut claims = columns.values().flatten();
+    // With a header only, a crash may have kept the others from being written.
+    let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > 1);
+    let state = core.state.borrow();
+    let has_none = |column: &Column| {
+        let member = &state.members[column.index()];
+        member.entry.state == MemberState::Online
+            && member.device.is_some()
+            && member.lost_zones == 0
+            && !unaccounted.contains(column)
+            && !columns.contains_key(column)
+    };
+    let scheme = state.scheme();
+    whole && scheme.iter().filter(has_none).count() > scheme.parity()
 }
 
 /// Whether some of the zones that a segment's headers list on members in service are reset.
@@ -438,7 +471,7 @@ async fn is_complete_copy(
     zone: ZoneId,
 ) -> bool {
     let last = ZoneAddress::new(zone, base.geometry.end().0 - 1);
-    let Ok(payload) = core.read_zone(column, last, BlockCount(1)).await else { return false };
+    let Some(payload) = read_stubbornly(core, column, last).await else { return false };
     let state = core.state.borrow();
     let block = payload.block(0);
     let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Index);
