@@ -9,6 +9,7 @@ mod habits;
 mod plots;
 mod stories;
 mod strangers;
+mod tales;
 
 use zoneweave_runtime::Random;
 
@@ -16,6 +17,7 @@ use super::bay::index;
 use super::scenario::{Action, BrokenFormat, FORMAT, Life, Scenario, Shape, Since, Stop};
 use habits::Habits;
 use stories::{fill, last_lives};
+use tales::tale;
 
 /// What kind of histories to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,9 @@ const LIVES_MAX: u64 = 14;
 /// The scenario of a seed.
 #[must_use]
 pub fn generate(seed: u64, mix: Mix) -> Scenario {
+    if let Some(told) = tale(seed, mix) {
+        return told;
+    }
     let mut random = Random::new(seed);
     let shape = shape(&mut random);
     let habits = Habits::draw(&mut random, mix, &shape);

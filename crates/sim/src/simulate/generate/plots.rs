@@ -11,7 +11,7 @@ use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, T
 const PLOTS: u64 = 12;
 
 /// Commands of one kind, as good as all of a life.
-const MANY: u64 = 1000;
+pub(super) const MANY: u64 = 1000;
 
 impl Draw<'_> {
     /// A few lives, perhaps with everything in order before: while one drive is damaged nothing
@@ -306,7 +306,7 @@ impl Draw<'_> {
     }
 
     /// Writes of a stripe each.
-    fn full_stripes(&mut self, writes: u64) -> Vec<Action> {
+    pub(super) fn full_stripes(&mut self, writes: u64) -> Vec<Action> {
         let stripe = self.shape.data * self.shape.chunk_blocks as usize;
         let blocks = u32::try_from(stripe).expect("a stripe's blocks");
         (0..writes).map(|_| Action::Write { lba: self.lba(), blocks, fua: false }).collect()
@@ -324,7 +324,7 @@ impl Draw<'_> {
     }
 
     /// Every drive takes long to write records.
-    fn slow_records(&self, after: u64, times: u64) -> Vec<Action> {
+    pub(super) fn slow_records(&self, after: u64, times: u64) -> Vec<Action> {
         let on = On { command: Command::Write, after };
         (0..self.shape.columns()).map(|slot| slowed(slot, on, times)).collect()
     }
@@ -367,7 +367,7 @@ impl Draw<'_> {
     }
 
     /// Two slots, different ones if there are.
-    fn two_slots(&mut self) -> (usize, usize) {
+    pub(super) fn two_slots(&mut self) -> (usize, usize) {
         let one = self.slot();
         let columns = self.shape.columns() as u64;
         let apart = 1 + self.random.below((columns - 1).max(1));
@@ -377,6 +377,6 @@ impl Draw<'_> {
 }
 
 /// Commands of a drive take longer than anything else.
-const fn slowed(slot: usize, on: On, times: u64) -> Action {
+pub(super) const fn slowed(slot: usize, on: On, times: u64) -> Action {
     Action::Fault { slot, fault: Fault::Slow { on, times, us: 100_000 } }
 }

@@ -1,0 +1,125 @@
+//! Tales: whole histories of one plot, again and again, on an array that is made for it.
+//!
+//! Some promises show broken only where several things meet: drives that keep nothing of what was
+//! not promised, room for many segments, zones that may be active or may not. The arrays and lives
+//! drawn for anything come to such a meeting in none of some thousand histories.
+//!
+//! Whether a seed tells a tale is not drawn from what the other histories are drawn from: those
+//! are as they would be without tales.
+
+use zoneweave_runtime::Random;
+
+use super::habits::Habits;
+use super::plots::{MANY, slowed};
+use super::stories::last_lives;
+use super::{Draw, Mix, between, pick, shape};
+use crate::simulate::scenario::{
+    Action, Command, FORMAT, Life, On, Scenario, Shape, Since, Stop, Timed,
+};
+
+/// Seeds of a thousand that tell each of the tales.
+const TOLD: u64 = 15;
+
+/// Seeds of the tales: what is drawn otherwise from these says nothing about the histories.
+const TALES: u64 = 0x7461_6C65_732E_0001;
+
+/// The tale of a seed, if it tells one.
+pub(super) fn tale(seed: u64, mix: Mix) -> Option<Scenario> {
+    let mut random = Random::new(seed ^ TALES);
+    let evictions = match random.below(1000) {
+        0..TOLD => true,
+        chosen if chosen < 2 * TOLD => false,
+        _ => return None,
+    };
+    let drawn = shape(&mut random);
+    // Where segments are short of room, nothing is left as a crash has left it.
+    let zones = between(&mut random, 10, 14) + drawn.spare_zones;
+    let drawn = Shape { zones, beyond: false, ..drawn };
+    let shape = match evictions {
+        true => of_evictions(drawn, &mut random),
+        false => Shape { group_rows: pick(&mut random, &[1, 2, 4, 8]), active_zones: 8, ..drawn },
+    };
+    let habits = Habits::draw(&mut random, mix, &shape);
+    let mut draw = Draw { random: &mut random, shape: &shape, habits: &habits };
+    let mut lives = if evictions { draw.evictions() } else { draw.decisions() };
+    lives.extend(last_lives(&shape, &mut random));
+    Some(Scenario {
+        format: FORMAT,
+        seed,
+        story: String::new(),
+        shape,
+        interrupted_formats: Vec::new(),
+        broken_formats: Vec::new(),
+        lives,
+    })
+}
+
+/// Every chunk is promised by itself, and no flush promises the records beside them; as few drives
+/// as can be have to lose the record; and no segment has to be sealed before another is opened.
+fn of_evictions(drawn: Shape, random: &mut Random) -> Shape {
+    Shape {
+        data: pick(random, &[2, 2, 2, 3]),
+        parity: 1,
+        tabled: true,
+        volatile: true,
+        writethrough: Some(true),
+        active_zones: 14,
+        ..drawn
+    }
+}
+
+impl Draw<'_> {
+    /// A drive is pulled, and the power lost while the record of that is under way. A start that
+    /// finds the drive a member is stopped before it has moved what the drive missed; then another
+    /// one is missed.
+    fn evictions(&mut self) -> Vec<Life> {
+        let mut lives = Vec::new();
+        for number in 0..4 {
+            if number > 0 {
+                // Drives count as healed once a start has found them so.
+                lives.extend([self.healing(), Life::default()]);
+            }
+            let (pulled, lost) = self.two_slots();
+            let steps = self.random.below(100);
+            let timed = |action| Timed { since: Since::Serving, steps, action };
+            let first = On { command: Command::Write, after: self.random.below(2) };
+            let slow = (0..self.shape.columns()).map(|slot| timed(slowed(slot, first, 1)));
+            let mut happens: Vec<_> = slow.collect();
+            let pull = Action::Pull { slot: pulled, too_many: false, forgetting: false };
+            happens.push(timed(pull));
+            let until = steps + 60 + self.random.below(240);
+            let busy = Life {
+                actors: vec![self.full_stripes(100)],
+                timed: happens,
+                stop: Some(Stop { power: true, ..self.stop_at(until) }),
+                ..Life::default()
+            };
+            let soon = self.random.below(2);
+            let back = Life { stop: Some(self.stop_at(soon)), ..Life::default() };
+            lives.extend([busy, back, Life { missing: vec![lost], ..Life::default() }]);
+        }
+        lives
+    }
+
+    /// Crashes in a row leave so many segments unfinished that the next start finishes their zones,
+    /// to open others. It is stopped while records are under way: zones that are full do not tell
+    /// what was decided about them.
+    fn decisions(&mut self) -> Vec<Life> {
+        let mut lives = Vec::new();
+        for _ in 0..3 {
+            let steps = self.random.below(400);
+            lives.push(self.busy(steps));
+            for _ in 0..3 + self.random.below(2) {
+                let steps = 20 + self.random.below(40);
+                lives.push(self.busy(steps));
+            }
+            let steps = 10 + self.random.below(50);
+            let mut slow = self.busy(steps);
+            slow.meanwhile = self.slow_records(0, MANY);
+            let power = self.chance(300);
+            slow.stop = slow.stop.map(|stop| Stop { power, ..stop });
+            lives.extend([slow, Life { checked: true, ..Life::default() }]);
+        }
+        lives
+    }
+}
