@@ -210,6 +210,8 @@ marks! {
     SealNotNeeded = "recovery.seal_not_needed",
     /// Recovery: of two copies with the same sequence the later one seen is preferred.
     EqualCopyPreferred = "recovery.equal_copy_preferred",
+    /// Recovery: twins elsewhere of all that counts in a segment take its place.
+    FreedByTwins = "recovery.freed_by_twins",
     /// Recovery: a tombstone hides nothing any more and is forgotten.
     TombstoneForgotten = "recovery.tombstone_forgotten",
     /// Recovery: a tombstone block cannot be read.

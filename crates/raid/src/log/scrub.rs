@@ -59,7 +59,10 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
             // Held until it was looked at.
             state.segments[*slot].busy = true;
         }
-        (closed, state.segments.iter().map(|(slot, _)| slot).collect::<Vec<_>>())
+        let others = state.segments.iter().map(|(slot, _)| slot).filter(|at| !closed.contains(at));
+        // Those held come first: others may wait for the room that they are to make.
+        let slots: Vec<_> = closed.iter().copied().chain(others).collect();
+        (closed, slots)
     };
     let mut progress = Progress { done: 0, total: slots.len() as u64 };
     for slot in slots {

@@ -23,6 +23,7 @@ pub mod records;
 mod replay;
 mod rescue;
 mod segments;
+mod twins;
 
 use std::rc::Rc;
 

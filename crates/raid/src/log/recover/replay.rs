@@ -3,7 +3,7 @@
 //! Sequences are needed only while the index is being built, so the volume is worked through in
 //! partitions that bound the memory for them. Of two copies with the same sequence, which are the
 //! same data, one in a sealed segment is preferred, then the one that lets more segments be freed:
-//! the newer of two sealed ones, the older of two leftovers.
+//! the newer of two sealed ones, the older of two leftovers. In the end twins free what they can.
 
 use std::rc::Rc;
 
@@ -17,6 +17,7 @@ use crate::log::geometry::{ChunkBlock, Row};
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
 use crate::log::read::{pin_all, read_places};
 use crate::log::recover::leftover::WeakBlock;
+use crate::log::recover::twins::Twins;
 use crate::log::segment::Phase;
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -45,6 +46,7 @@ pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Ca
     let (weak, weak_tombstones) = with_tombstones(core, weak).await;
     let mut hides: Vec<Vec<TrimExtent>> = vec![Vec::new(); weak.len()];
     let mut wanted = vec![false; weak.len()];
+    let mut twins = Twins::default();
     let mut start = 0;
     while start < blocks {
         let end = blocks.min(start + PARTITION_BLOCKS);
@@ -58,8 +60,10 @@ pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Ca
                 None => wanted[at] |= partition.add_weak(&block.entry),
             }
         }
+        partition.take_twins(&mut twins);
         start = end;
     }
+    twins.free_segments(&mut core.state.borrow_mut());
     count_valid(core);
     let candidates = weak.into_iter().zip(hides).zip(wanted);
     candidates
@@ -167,11 +171,13 @@ struct Partition {
     start: u64,
     end: u64,
     sequences: Vec<u64>,
+    /// Copies that were not chosen among those of one version, with its sequence.
+    equal: Vec<(Lba, u64, Pba)>,
 }
 
 impl Partition {
     fn new(start: u64, end: u64) -> Self {
-        Self { start, end, sequences: vec![0; Lba(end - start).index()] }
+        Self { start, end, sequences: vec![0; Lba(end - start).index()], equal: Vec::new() }
     }
 
     fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
@@ -179,12 +185,28 @@ impl Partition {
             return;
         }
         let known = &mut self.sequences[Lba(lba.0 - self.start).index()];
-        let equal_but_preferred = sequence == *known
-            && state.index.get(lba).is_none_or(|other| rank(state, pba) > rank(state, other));
-        if sequence > *known || equal_but_preferred {
-            mark_if(Mark::EqualCopyPreferred, || equal_but_preferred && sequence > 0);
-            *known = sequence;
-            state.index.set(lba, Some(pba));
+        if sequence < *known {
+            return;
+        }
+        let twin = state.index.get(lba).filter(|_| sequence == *known);
+        if let Some(other) = twin {
+            let preferred = rank(state, pba) > rank(state, other);
+            mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);
+            self.equal.push((lba, sequence, if preferred { other } else { pba }));
+            if !preferred {
+                return;
+            }
+        }
+        *known = sequence;
+        state.index.set(lba, Some(pba));
+    }
+
+    /// The twins of the copies that were chosen.
+    fn take_twins(self, twins: &mut Twins) {
+        for (lba, sequence, pba) in self.equal {
+            if self.sequences[Lba(lba.0 - self.start).index()] == sequence {
+                twins.add(lba, pba);
+            }
         }
     }
 
