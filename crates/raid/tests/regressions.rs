@@ -323,3 +323,25 @@ fn a_replacement_with_a_cache_keeps_the_promise() {
     });
     without.expect("the array starts");
 }
+
+/// Where every write is durable by itself nothing is ever flushed. The lists that close a segment
+/// were not written durably: with the power all segments sealed so far became unfinished ones, each
+/// with an active zone of every drive, and at the limit of those the next start evicted members.
+#[test]
+fn sealed_segments_stay_sealed_without_power_where_nothing_is_flushed() {
+    let shape = Shape { volatile: true, writethrough: Some(true), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(14));
+    let sealed = live(&array, async |volume, _, handle| {
+        for lba in 0..array.blocks.min(200) {
+            put(volume, lba, 1).await.unwrap();
+        }
+        handle.sleep(Nanos::from_millis(5)).await;
+        volume.segments().iter().filter(|segment| segment.phase == "sealed").count()
+    });
+    assert!(sealed >= 3, "{sealed} sealed segments");
+    array.drives.iter().for_each(|drive| drive.power_loss(5));
+    live(&array, async |volume, report, _| {
+        assert!(report.leftover_segments <= 2, "{report:?}");
+        assert_holds(volume, array.blocks.min(200), 1).await;
+    });
+}
