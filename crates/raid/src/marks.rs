@@ -122,6 +122,8 @@ marks! {
     StoppedBeyondRedundancy = "membership.stopped_beyond_redundancy",
     /// Too many zones of a member have failed for the volume to stay writable: it is put out.
     EvictedForZones = "membership.evicted_for_zones",
+    /// A member is taken out because no segment is filled for what it does to writes.
+    EvictedForSpoiling = "membership.evicted_for_spoiling",
     /// Half of the members are left, within the redundancy: writes stop.
     StoppedWithoutMajority = "membership.stopped_without_majority",
     /// An administrator's wish to fail a member is refused, since data would be lost.

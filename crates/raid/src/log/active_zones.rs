@@ -64,12 +64,13 @@ fn is_tight(state: &State) -> bool {
 }
 
 /// Whether a segment's zones may be finished: it is recorded what counts in them, or can be, as
-/// nothing is under way. While recovery goes on it decides what is recorded.
+/// nothing is under way. While recovery goes on it decides what is recorded. Once writes have
+/// stopped, a seal that is known may be one that could not be recorded.
 fn may_finish(state: &State, segment: &Segment) -> bool {
     let sealed = state.seals.contains_key(&segment.id);
     let sealable = state.recovering.is_none() && segment.in_flight == 0;
     let left = segment.phase == Phase::Leftover && segment.holds_active_zones && !segment.busy;
-    left && (sealed || sealable)
+    state.stopped.is_none() && left && (sealed || sealable)
 }
 
 /// Records which stripes of a segment count, once they are durable.

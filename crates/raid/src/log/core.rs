@@ -160,7 +160,8 @@ impl Core {
         self.after_failure(newly);
     }
 
-    fn after_failure(self: &Rc<Self>, newly: bool) {
+    /// Starts making durable that a member was taken out, if it was.
+    pub(super) fn after_failure(self: &Rc<Self>, newly: bool) {
         if newly {
             let core = self.clone();
             self.handle.spawn("record failed member", async move {

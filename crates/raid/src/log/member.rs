@@ -44,6 +44,8 @@ pub(super) struct Member {
     pub errors: MemberErrors,
     /// Writes that failed in a row; a few of them make the member fail.
     pub write_failures_in_row: u32,
+    /// Segments given up because of it since one was filled; a few of them make the member fail.
+    pub spoiled_in_row: u32,
     /// When the drive last answered.
     pub seen: Nanos,
 }
@@ -62,6 +64,7 @@ impl Member {
             lost_zones: 0,
             errors: MemberErrors::default(),
             write_failures_in_row: 0,
+            spoiled_in_row: 0,
             seen: Nanos::ZERO,
         }
     }

@@ -331,6 +331,7 @@ impl State {
         assert!(self.stream(stream).open == Some(slot), "the sealed segment was the open one");
         self.stream(stream).open = None;
         for (member, zone) in self.members.iter_mut().zip(zones) {
+            member.spoiled_in_row = 0;
             if zone.is_some() {
                 member.active_zones -= 1;
             }

@@ -1,17 +1,27 @@
-//! Members that have lost so many zones that the volume cannot do with the rest.
+//! Members that keep the volume from getting anywhere: they have lost so many zones that it cannot
+//! do with the rest, or no segment is ever filled because of them.
 //!
 //! They are taken out of service while the others can do without them: what is left of them would
 //! be too little for everybody. Where they are needed, `room.rs` ends what would wait for ever.
 
 use crate::layout::Column;
 use crate::log::format::MemberState;
+use crate::log::index::SegmentSlot;
 use crate::log::limits::zones_needed;
 use crate::log::member::Member;
+use crate::log::segment::Phase;
 use crate::log::state::State;
 use crate::marks::{Mark, mark};
 
 /// Why a member with too few zones is taken out.
 const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
+
+/// Segments that a member may spoil in a row. More were given up, with all that was written to
+/// them, than a drive that errs now and then accounts for.
+const SPOILED_TO_FAIL: u32 = 8;
+
+/// Why a member that spoils every segment is taken out.
+const SPOILS_SEGMENTS: &str = "writes to a drive keep failing or going elsewhere";
 
 impl State {
     /// Whether a member in service has fewer zones left than the volume needs.
@@ -41,16 +51,34 @@ impl State {
     /// whether it was taken out.
     pub(super) fn fail_if_worn_out(&mut self, column: Column) -> bool {
         let member = &self.members[column.index()];
-        if !self.is_worn_out(member) {
-            return false;
-        }
-        let lost = self.lost_members() + usize::from(member.entry.state == MemberState::Online);
-        let left = self.members.iter().filter(|member| member.writable().is_some()).count() - 1;
-        let majority = left * 2 > self.scheme().columns() || self.forced;
-        if lost > self.scheme().parity() || !majority {
+        if !self.is_worn_out(member) || !self.can_do_without(column) {
             return false;
         }
         mark(Mark::EvictedForZones);
         self.fail_member(column, TOO_FEW_ZONES)
+    }
+
+    /// Gives up a segment because of a member. Takes the member out of service if none was filled for
+    /// long and the others can do without it. Returns whether it was taken out.
+    pub(super) fn spoil(&mut self, slot: SegmentSlot, column: Column) -> bool {
+        if self.segments[slot].phase == Phase::Open {
+            self.members[column.index()].spoiled_in_row += 1;
+        }
+        self.abandon(slot);
+        let often = self.members[column.index()].spoiled_in_row >= SPOILED_TO_FAIL;
+        if !often || !self.can_do_without(column) {
+            return false;
+        }
+        mark(Mark::EvictedForSpoiling);
+        self.fail_member(column, SPOILS_SEGMENTS)
+    }
+
+    /// Whether the others are enough to read everything, and a majority.
+    fn can_do_without(&self, column: Column) -> bool {
+        let member = &self.members[column.index()];
+        let lost = self.lost_members() + usize::from(member.entry.state == MemberState::Online);
+        let left = self.members.iter().filter(|member| member.writable().is_some()).count() - 1;
+        let majority = left * 2 > self.scheme().columns() || self.forced;
+        lost <= self.scheme().parity() && majority
     }
 }

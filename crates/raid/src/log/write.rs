@@ -170,13 +170,18 @@ fn finish_stripe(
     segment.in_flight -= 1;
     // What is moved into a segment that was given up meanwhile would have to be moved again.
     let given_up = segment.phase != Phase::Open && segment.stream == StreamKind::Relocation;
-    let rows = if given_up { None } else { locate(&state, &plan, results) };
-    let Some(rows) = rows else {
-        mark(Mark::StripeElsewhere);
-        state.abandon(plan.slot);
-        let kind = state.segments[plan.slot].stream;
-        requeue(&mut state, kind, plan.blocks);
-        return;
+    let rows = if given_up { Err(None) } else { locate(&state, &plan, results).map_err(Some) };
+    let rows = match rows {
+        Ok(rows) => rows,
+        Err(because) => {
+            mark(Mark::StripeElsewhere);
+            let newly = because.is_some_and(|column| state.spoil(plan.slot, column));
+            let kind = state.segments[plan.slot].stream;
+            requeue(&mut state, kind, plan.blocks);
+            drop(state);
+            core.after_failure(newly);
+            return;
+        }
     };
     mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase != Phase::Open);
     record(&mut state, &plan, chunks, &rows);
@@ -192,13 +197,15 @@ fn finish_stripe(
     state.counters.parity_blocks += full as u64 / scheme.data() as u64 * scheme.parity() as u64;
 }
 
-/// The row that each column's chunk went to; `None` if some chunk was not written where it
-/// belongs.
+/// The row that each column's chunk went to.
+///
+/// # Errors
+/// The column whose chunk was not written where it belongs.
 fn locate(
     state: &State,
     plan: &StripePlan,
     results: &[(Column, Result<ZoneAddress, Status>)],
-) -> Option<Vec<(Column, Row)>> {
+) -> Result<Vec<(Column, Row)>, Column> {
     let segment = &state.segments[plan.slot];
     let group = state.geometry.group_of(Row(plan.stripe));
     let mut rows = Vec::with_capacity(results.len());
@@ -206,8 +213,8 @@ fn locate(
         if result.is_err() && mutant(Mutant::FailedChunkIgnored) {
             continue;
         }
-        let at = result.ok()?;
-        let row = state.geometry.row_at(at.offset)?;
+        let at = result.map_err(|_| *column)?;
+        let row = state.geometry.row_at(at.offset).ok_or(*column)?;
         mark_if(Mark::MemberFailedMeanwhile, || segment.zones[column.index()].is_none());
         // A member that failed meanwhile has no column any more: its chunk is not missed.
         let right_zone = segment.zones[column.index()].is_none_or(|zone| zone.zone == at.zone);
@@ -217,11 +224,11 @@ fn locate(
         let in_group = group.contains(&row.0) || mutant(Mutant::AppendRetriedBlindly);
         if !right_zone || !in_group || !free {
             mark(Mark::ChunkMisplaced);
-            return None;
+            return Err(*column);
         }
         rows.push((*column, row));
     }
-    Some(rows)
+    Ok(rows)
 }
 
 /// Enters the chunks into the segment's entries and stripe table. Missing columns are entered as

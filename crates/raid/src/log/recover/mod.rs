@@ -120,7 +120,6 @@ async fn recover(
             report.rescued_stripes += judged.weak_stripes;
             report.discarded_stripes += judged.discarded_stripes;
             seals.extend(judged.new_seal);
-            core.state.borrow_mut().segments[segment.slot].kept |= !judged.weak.is_empty();
             weak.extend(judged.weak);
         }
     }
