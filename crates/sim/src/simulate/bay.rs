@@ -33,6 +33,8 @@ pub(super) struct Drive {
     damaged: u64,
     /// It may be taken out of service in this life.
     suspect: bool,
+    /// It may lose a zone in this life.
+    wearing: bool,
     /// Zones that hold something nobody accounts for, since it was damaged.
     orphans: u32,
     /// It was pulled, and what its cache holds is lost.
@@ -122,6 +124,7 @@ impl Bay {
             damage: Damage::None,
             damaged: 0,
             suspect: false,
+            wearing: false,
             orphans: 0,
             forgetting: false,
             kept: None,
@@ -205,15 +208,18 @@ impl Bay {
         self.out.iter().chain(&self.away).copied().chain(bad).collect()
     }
 
-    /// Whether nothing is wrong with any drive but that it is no member.
+    /// Whether nothing is wrong with any drive, or may come to be, but that it is no member.
     pub(super) fn undamaged(&self) -> bool {
-        let sound = |drive: &Drive| drive.damage == Damage::None && !drive.is_worn(&self.shape);
+        let worn = |drive: &Drive| drive.wearing || drive.is_worn(&self.shape);
+        let sound = |drive: &Drive| drive.damage == Damage::None && !worn(drive);
         self.drives.iter().all(sound)
     }
 
-    /// Whether nothing is on any drive that nobody heals any more: damage in a zone that was lost.
+    /// Whether nothing is on any drive that nobody heals any more: damage in a zone that was lost, or
+    /// that nobody accounts for.
     pub(super) fn is_clean(&self) -> bool {
-        let stuck = |drive: &Drive| drive.damaged > 0 && drive.lost_zones().next().is_some();
+        let left_alone = |drive: &Drive| drive.orphans > 0 || drive.lost_zones().next().is_some();
+        let stuck = |drive: &Drive| drive.damaged > 0 && left_alone(drive);
         !self.drives.iter().any(stuck)
     }
 
@@ -296,6 +302,11 @@ impl Bay {
     /// The drive may be taken out of service for what is about to happen.
     pub(super) fn suspect(&mut self, slot: usize) {
         self.drives[slot].suspect = true;
+    }
+
+    /// A drive loses a zone, or is going to.
+    pub(super) fn wear(&mut self, slot: usize) {
+        self.drives[slot].wearing = true;
     }
 
     /// What a drive holds, or will be given, is damaged.
@@ -425,6 +436,7 @@ impl Bay {
             }
             drive.ram.set_gone(false);
             drive.suspect = false;
+            drive.wearing = false;
         }
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn strike(world: &World, slot: usize, fault: Fault) {
         bay.damage(slot);
     }
     match fault {
+        Fault::ZoneWorn { .. } | Fault::ZoneFails { .. } => bay.wear(slot),
         Fault::Sluggish { times } => world.slow_down(u64::from(times)),
         Fault::Often { class: Class::Slow, .. } => world.slow_down(SLOWEST_TIMES),
         _ => {}
