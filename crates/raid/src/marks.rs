@@ -131,7 +131,7 @@ marks! {
     /// Recovery: the zones of a segment recorded dead are reset again.
     DeadSegmentResetAgain = "recovery.dead_segment_reset_again",
     /// Start: more members than may be wrong have nothing of a segment: a drive did not do a reset.
-    LeftBehindSegmentReset = "segments.left_behind_reset",
+    LeftBehindSegmentReset = "recovery.left_behind_segment_reset",
     /// Recovery: a crash reset some of a dead segment's zones; the rest follows.
     PartialResetFinished = "recovery.partial_reset_finished",
     /// Recovery: a zone of no use cannot be reset, so what says that it is dead stays.
