@@ -87,14 +87,16 @@ pub(crate) async fn read_membership(
 async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
     let (mut records, mut superblock_zones) = (Vec::new(), Vec::new());
     let zones: Vec<_> = drive.readable_zones().take(ZONES_SCANNED).collect();
-    // Of each zone: its newest record, and whether its end is damaged.
+    // Of each zone with records: the newest, and whether the last block is damaged.
     let mut ends = Vec::new();
+    let mut unknown_zones = 0;
     for info in zones {
         let (zone, written) = (info.zone.0, info.write_pointer.0.min(RECORDS_PER_ZONE));
-        let (mut found, mut damaged) = (Vec::new(), Vec::new());
+        let (mut found, mut damaged, mut is_segment) = (Vec::new(), Vec::new(), false);
         for first in (0..written).step_by(SCAN_BLOCKS as usize) {
             let blocks = drive.read(zone, first, SCAN_BLOCKS.min(written - first)).await;
             if first == 0 && blocks.first().is_some_and(begins_segment) {
+                is_segment = true;
                 break;
             }
             for (offset, block) in (first..).zip(blocks) {
@@ -106,31 +108,21 @@ async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
                 }
             }
         }
-        let newest = found.iter().map(|placed| placed.record.sequence).max();
-        let end = written
-            .checked_sub(1)
-            .map(|last| Location::drive(drive.number).zone(zone).offset(last));
-        let end_damaged =
-            end.is_some_and(|end| newest.is_none() || damaged.iter().any(|(at, _)| *at == end));
-        ends.push((newest, end_damaged));
-        if found.is_empty() {
+        let Some(newest) = found.iter().map(|placed| placed.record.sequence).max() else {
+            unknown_zones += u32::from(written > 0 && !is_segment);
             continue;
-        }
+        };
+        let end = Location::drive(drive.number).zone(zone).offset(written - 1);
+        ends.push((newest, damaged.iter().any(|(at, _)| *at == end)));
         superblock_zones.push(zone);
         records.append(&mut found);
         damaged.into_iter().for_each(|(location, problem)| findings.add(location, problem));
     }
-    Candidate { drive, superblock_zones, records, may_hide_newer: may_hide_newer(&ends) }
-}
-
-/// `ends` has the newest record of each zone, and whether the zone's end, or all of it, is damaged.
-fn may_hide_newer(ends: &[(Option<u64>, bool)]) -> bool {
-    let zones = || ends.iter().enumerate();
-    let Some((newest, (Some(_), end_damaged))) = zones().max_by_key(|(_, end)| end.0) else {
-        return false;
-    };
-    let other = zones().find(|(at, _)| *at != newest).map(|(_, end)| *end);
-    *end_damaged || matches!(other, Some((None, true)))
+    // With records in two zones there is no third one that could hold any.
+    let other_unreadable = ends.len() == 1 && unknown_zones > 0;
+    let end_damaged = ends.iter().max().is_some_and(|(_, damaged)| *damaged);
+    let may_hide_newer = other_unreadable || end_damaged;
+    Candidate { drive, superblock_zones, records, may_hide_newer }
 }
 
 /// Whether the first block of a zone is a segment header, so that the zone holds no records.
@@ -191,7 +183,9 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
         let mut in_service = newest.filter(|(_, own)| {
             table.state_of(own).is_some_and(|state| state != MemberState::Failed)
         });
-        in_service.all(|(at, own)| own.epoch >= *epoch || at.may_hide_newer)
+        in_service.all(|(at, own)| {
+            own.epoch == *epoch || own.epoch.number > epoch.number || at.may_hide_newer
+        })
     };
     if let Some(epoch) = epochs.iter().rev().find(carried) {
         let mut newer = epochs.iter().rev().take_while(|newer| *newer > epoch);

@@ -12,6 +12,7 @@ use zoneweave_zoned::{
 
 use crate::layout::Column;
 use crate::log::format::{RecordBody, SealRecord};
+use crate::log::index::SegmentSlot;
 use crate::log::state::State;
 use crate::log::status::Progress;
 use crate::log::superblock::SuperblockLog;
@@ -160,8 +161,20 @@ impl Core {
         self.after_failure(newly);
     }
 
-    /// Starts making durable that a member was taken out, if it was.
-    pub(super) fn after_failure(self: &Rc<Self>, newly: bool) {
+    /// Gives up a segment because of a member, which is taken out of service if no segment is ever
+    /// filled because of it.
+    pub(super) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
+        self.state.borrow_mut().abandon_for(slot, Some(column), self.handle.now());
+        self.fail_if_spoiling(column);
+    }
+
+    /// Takes a member out of service because of which no segment is ever filled.
+    pub(super) fn fail_if_spoiling(self: &Rc<Self>, column: Column) {
+        let newly = self.state.borrow_mut().fail_if_spoiling(column);
+        self.after_failure(newly);
+    }
+
+    fn after_failure(self: &Rc<Self>, newly: bool) {
         if newly {
             let core = self.clone();
             self.handle.spawn("record failed member", async move {

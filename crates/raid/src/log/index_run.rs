@@ -43,17 +43,16 @@ pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
         let present = columns.filter_map(|(column, zone)| Some((column, zone?.zone)));
         present.map(|(column, zone)| (column, zone, run(&state, slot, span, column))).collect()
     };
-    let all_written = write_runs(core, span, runs).await;
+    let spoilt_by = write_runs(core, span, runs).await;
     let mut state = core.state.borrow_mut();
     if state.segments[slot].phase != Phase::Open {
         mark(Mark::SpanGivenUp);
         return;
     }
-    if !all_written {
+    if let Some(column) = spoilt_by {
         mark(Mark::IndexRunNotWritten);
-        state.abandon(slot);
         drop(state);
-        core.changed.open();
+        core.spoil(slot, column);
         return;
     }
     let geometry = state.geometry;
@@ -63,16 +62,21 @@ pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
     core.changed.open();
 }
 
-async fn write_runs(core: &Rc<Core>, span: u32, runs: Vec<(Column, ZoneId, Vec<Payload>)>) -> bool {
+/// Returns a column whose run could not be written.
+async fn write_runs(
+    core: &Rc<Core>,
+    span: u32,
+    runs: Vec<(Column, ZoneId, Vec<Payload>)>,
+) -> Option<Column> {
     let writes = runs.into_iter().map(|(column, zone, run)| async move {
         let mut result = write_run(core, column, zone, span, run).await;
         if result.is_ok() && span + 1 == core.state.borrow().geometry.spans() {
             result = fill_up(core, column, zone).await;
         }
         core.note_write(column, result);
-        result.is_ok()
+        result.is_err().then_some(column)
     });
-    futures_util::future::join_all(writes).await.into_iter().all(|written| written)
+    futures_util::future::join_all(writes).await.into_iter().flatten().next()
 }
 
 /// Writes one column's run, in transfers that the drive takes, one after the other.

@@ -46,6 +46,8 @@ pub(super) struct Member {
     pub write_failures_in_row: u32,
     /// Segments given up because of it since one was filled; a few of them make the member fail.
     pub spoiled_in_row: u32,
+    /// When the last of them was.
+    pub spoiled: Nanos,
     /// When the drive last answered.
     pub seen: Nanos,
 }
@@ -65,6 +67,7 @@ impl Member {
             errors: MemberErrors::default(),
             write_failures_in_row: 0,
             spoiled_in_row: 0,
+            spoiled: Nanos::ZERO,
             seen: Nanos::ZERO,
         }
     }

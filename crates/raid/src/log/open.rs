@@ -42,16 +42,17 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
         })
     });
     let results = futures_util::future::join_all(writes).await;
-    let mut all_written = true;
+    let mut spoilt_by = None;
     for (column, result) in results {
-        all_written &= result.is_ok();
+        spoilt_by = spoilt_by.or(result.is_err().then_some(column));
         core.note_write(column, result);
     }
-    if all_written {
-        seal_unfilled(core, slot).await;
-    } else {
-        mark(Mark::HeaderNotWritten);
-        core.state.borrow_mut().abandon(slot);
+    match spoilt_by {
+        None => seal_unfilled(core, slot).await,
+        Some(column) => {
+            mark(Mark::HeaderNotWritten);
+            core.spoil(slot, column);
+        }
     }
     core.changed.open();
 }

@@ -43,6 +43,9 @@ pub struct ScrubReport {
     pub unrepairable: u64,
 }
 
+/// Why a scrub ends early.
+const CLOSING: &str = "the volume is shutting down";
+
 /// Scrubs the volume while it is in use.
 ///
 /// # Errors
@@ -64,14 +67,10 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
         let slots: Vec<_> = closed.iter().copied().chain(others).collect();
         (closed, slots)
     };
-    let mut progress = Progress { done: 0, total: slots.len() as u64 };
-    for slot in slots {
-        core.scrub_progress.set(Some(progress));
-        scrub_slot(core, slot, closed.contains(&slot), &mut report).await?;
-        progress.done += 1;
-    }
+    let looked_through = scrub_slots(core, &slots, &closed, &mut report).await;
     core.scrub_progress.set(None);
     core.changed.open();
+    looked_through?;
     while core.state.borrow().segments.iter().any(|(_, s)| s.damaged && s.phase != Phase::Dead) {
         check_going_on(core)?;
         close_open_segments(&mut core.state.borrow_mut(), |segment| segment.damaged);
@@ -82,10 +81,24 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
     core.state.borrow().stopped.map_or(Ok(report), Err)
 }
 
+/// Looks through segments one after the other; those in `held` are kept for it.
+async fn scrub_slots(
+    core: &Rc<Core>,
+    slots: &[SegmentSlot],
+    held: &[SegmentSlot],
+    report: &mut ScrubReport,
+) -> Result<(), &'static str> {
+    for (done, slot) in (0..).zip(slots) {
+        core.scrub_progress.set(Some(Progress { done, total: slots.len() as u64 }));
+        scrub_slot(core, *slot, held.contains(slot), report).await?;
+    }
+    Ok(())
+}
+
 /// What is damaged cannot be moved if writes stop, or nothing is free to move it to.
 fn check_going_on(core: &Core) -> Result<(), &'static str> {
     let state = core.state.borrow();
-    let closing = || core.closing.get().then_some("the volume is shutting down");
+    let closing = || core.closing.get().then_some(CLOSING);
     let no_room = || state.no_room(StreamKind::Relocation);
     state.stopped.or_else(closing).or_else(no_room).map_or(Ok(()), Err)
 }
@@ -166,6 +179,9 @@ async fn scrub_slot(
 /// is being moved out or rebuilt is waited for: a stop may leave it where it is, as it is.
 async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bool, &'static str> {
     loop {
+        if core.closing.get() && !held {
+            return Err(CLOSING);
+        }
         {
             let mut state = core.state.borrow_mut();
             let Some(segment) = state.segments.get_mut(slot) else { return Ok(false) };

@@ -4,6 +4,8 @@
 //! They are taken out of service while the others can do without them: what is left of them would
 //! be too little for everybody. Where they are needed, `room.rs` ends what would wait for ever.
 
+use zoneweave_runtime::Nanos;
+
 use crate::layout::Column;
 use crate::log::format::MemberState;
 use crate::log::index::SegmentSlot;
@@ -19,6 +21,9 @@ const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
 /// Segments that a member may spoil in a row. More were given up, with all that was written to
 /// them, than a drive that errs now and then accounts for.
 const SPOILED_TO_FAIL: u32 = 8;
+
+/// Longest time between two of them: one that errs now and then spoils a segment now and then.
+const SPOILED_WITHIN: Nanos = Nanos::from_secs(600);
 
 /// Why a member that spoils every segment is taken out.
 const SPOILS_SEGMENTS: &str = "writes to a drive keep failing or going elsewhere";
@@ -58,13 +63,20 @@ impl State {
         self.fail_member(column, TOO_FEW_ZONES)
     }
 
-    /// Gives up a segment because of a member. Takes the member out of service if none was filled for
-    /// long and the others can do without it. Returns whether it was taken out.
-    pub(super) fn spoil(&mut self, slot: SegmentSlot, column: Column) -> bool {
-        if self.segments[slot].phase == Phase::Open {
-            self.members[column.index()].spoiled_in_row += 1;
-        }
+    /// Gives up a segment, because of a member if there is one to blame.
+    pub(super) fn abandon_for(&mut self, slot: SegmentSlot, because: Option<Column>, now: Nanos) {
+        let open = self.segments[slot].phase == Phase::Open;
         self.abandon(slot);
+        let Some(column) = because.filter(|_| open) else { return };
+        let member = &mut self.members[column.index()];
+        let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
+        member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
+        member.spoiled = now;
+    }
+
+    /// Takes a member out of service if no segment was filled for long because of it, and the others
+    /// can do without it. Returns whether it was taken out.
+    pub(super) fn fail_if_spoiling(&mut self, column: Column) -> bool {
         let often = self.members[column.index()].spoiled_in_row >= SPOILED_TO_FAIL;
         if !often || !self.can_do_without(column) {
             return false;
@@ -77,7 +89,8 @@ impl State {
     fn can_do_without(&self, column: Column) -> bool {
         let member = &self.members[column.index()];
         let lost = self.lost_members() + usize::from(member.entry.state == MemberState::Online);
-        let left = self.members.iter().filter(|member| member.writable().is_some()).count() - 1;
+        let writable = self.members.iter().filter(|member| member.writable().is_some()).count();
+        let left = writable - usize::from(member.writable().is_some());
         let majority = left * 2 > self.scheme().columns() || self.forced;
         lost <= self.scheme().parity() && majority
     }

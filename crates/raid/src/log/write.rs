@@ -175,11 +175,13 @@ fn finish_stripe(
         Ok(rows) => rows,
         Err(because) => {
             mark(Mark::StripeElsewhere);
-            let newly = because.is_some_and(|column| state.spoil(plan.slot, column));
             let kind = state.segments[plan.slot].stream;
+            state.abandon_for(plan.slot, because, core.handle.now());
             requeue(&mut state, kind, plan.blocks);
             drop(state);
-            core.after_failure(newly);
+            if let Some(column) = because {
+                core.fail_if_spoiling(column);
+            }
             return;
         }
     };

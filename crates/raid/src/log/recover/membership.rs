@@ -76,7 +76,11 @@ pub(super) fn choose<'a>(
             let mut listed = record.members.iter().filter(|m| m.state != MemberState::Failed);
             listed.any(|m| m.uuid == own.member) && follows(own, record)
         };
-        ours.iter().filter(in_service).all(|own| own.epoch >= record.epoch || hides_newer(own))
+        // Two versions of one epoch come from starts of which neither knew of the other's.
+        let has_it = |own: &&SuperblockRecord| {
+            own.epoch > record.epoch || version(own) == version(record) || hides_newer(own)
+        };
+        ours.iter().filter(in_service).all(has_it)
     };
     let newest_first = || versions.values().rev();
     let carried = newest_first().position(|carriers| carriers.len() * 2 > total);

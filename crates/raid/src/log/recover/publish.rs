@@ -44,10 +44,6 @@ pub(super) async fn publish(
         for (_, segment) in state.segments.iter_mut() {
             segment.kept |= segment.valid > 0;
         }
-        // Where all that is weak is superseded by what counts, nothing needs it.
-        for candidate in &candidates {
-            state.segments[candidate.place.slot].kept = true;
-        }
     }
     // What was decided was read through caches in which a killed writer may have left it.
     if !mutant(Mutant::DecisionBeforeFlush) {

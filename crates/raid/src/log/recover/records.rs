@@ -8,7 +8,9 @@ use zoneweave_zoned::{
 };
 
 use crate::log::core::read_split;
-use crate::log::format::{FormatError, Oob, Place, RecordBody, Seed, SuperblockRecord};
+use crate::log::format::{
+    BlockType, Envelope, FormatError, Oob, Place, RecordBody, Seed, SuperblockRecord,
+};
 use crate::log::superblock::{SuperblockCursor, ZONE_RECORDS};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -25,6 +27,8 @@ pub struct DriveRecords {
     pub damaged: Vec<(ZoneAddress, FormatError)>,
     /// The version of records that are intact, but of another version of the format.
     pub other_version: Option<u16>,
+    /// Zones among those searched that hold neither a record nor, as far as can be read, a segment.
+    pub unknown_zones: u32,
     /// Every zone of the drive.
     pub zones: Vec<ZoneInfo>,
 }
@@ -43,15 +47,12 @@ impl DriveRecords {
     pub fn may_hide_newer(&self) -> bool {
         let newest = self.records.iter().max_by_key(|(_, record)| record.record_sequence);
         let Some((zone, _)) = newest else { return false };
-        let holds_none = |info: &ZoneInfo| {
-            blocks_searched(info) > 0 && !self.records.iter().any(|(at, _)| *at == info.zone)
-        };
-        let mut zones = searched_zones(&self.zones).into_iter();
-        let other_unreadable =
-            zones.find(|info| info.zone != *zone).is_some_and(|info| holds_none(&info));
         let searched = blocks_searched(&self.zones[zone.index()]);
         let last_damaged =
             self.damaged.iter().any(|(at, _)| at.zone == *zone && at.offset.0 + 1 == searched);
+        // With records in both there is no third zone that could hold any.
+        let one_zone = self.records.iter().all(|(at, _)| at == zone);
+        let other_unreadable = one_zone && self.unknown_zones > 0;
         mark_if(Mark::NewerRecordMayBeHidden, || other_unreadable || last_damaged);
         other_unreadable || last_damaged
     }
@@ -121,6 +122,8 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
                 _ => None,
             };
             found.other_version = found.other_version.or(decoded.iter().find_map(version));
+            let header = Envelope::open(&blocks[0].0, BlockType::SegmentHeader);
+            found.unknown_zones += u32::from(header.is_err());
             continue;
         }
         for (offset, record) in (0..).zip(decoded) {

@@ -5,6 +5,7 @@
 //! same data, one in a sealed segment is preferred, then the one that lets more segments be freed:
 //! the newer of two sealed ones, the older of two leftovers. In the end twins free what they can.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
@@ -50,9 +51,15 @@ pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Ca
     let mut start = 0;
     while start < blocks {
         let end = blocks.min(start + PARTITION_BLOCKS);
-        let mut partition = Partition::new(start, end);
+        let mut partition = Partition::new(start, end, twins.is_full());
         for slot in &slots {
             replay_segment(core, *slot, &mut partition).await;
+        }
+        for (block, extents) in weak.iter().zip(&weak_tombstones) {
+            // What supersedes it, if it is weak as well, may turn out not to be readable.
+            if partition.is_newer(block, extents.as_deref()) {
+                core.state.borrow_mut().segments[block.place.slot].kept = true;
+            }
         }
         for (at, block) in weak.iter().enumerate().rev() {
             match &weak_tombstones[at] {
@@ -156,6 +163,9 @@ fn enter_entries(
             match entry.kind {
                 EntryKind::Data | EntryKind::Lost => {
                     let pba = state.space.pba(place);
+                    if entry.kind == EntryKind::Lost {
+                        partition.lost.insert(pba);
+                    }
                     partition.add(state, entry.lba, entry.sequence, pba);
                 }
                 EntryKind::Tombstone => tombstones.push(place),
@@ -173,32 +183,58 @@ struct Partition {
     sequences: Vec<u64>,
     /// Copies that were not chosen among those of one version, with its sequence.
     equal: Vec<(Lba, u64, Pba)>,
+    /// Copies that say that a block was lost: no twins of others.
+    lost: BTreeSet<Pba>,
+    /// Whether no more twins are remembered.
+    twins_full: bool,
 }
 
 impl Partition {
-    fn new(start: u64, end: u64) -> Self {
-        Self { start, end, sequences: vec![0; Lba(end - start).index()], equal: Vec::new() }
+    fn new(start: u64, end: u64, twins_full: bool) -> Self {
+        let sequences = vec![0; Lba(end - start).index()];
+        let (equal, lost) = (Vec::new(), BTreeSet::new());
+        Self { start, end, sequences, equal, lost, twins_full }
     }
 
     fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
         if !(self.start..self.end).contains(&lba.0) {
             return;
         }
-        let known = &mut self.sequences[Lba(lba.0 - self.start).index()];
-        if sequence < *known {
+        let known = self.sequences[Lba(lba.0 - self.start).index()];
+        if sequence < known {
             return;
         }
-        let twin = state.index.get(lba).filter(|_| sequence == *known);
+        let twin = state.index.get(lba).filter(|_| sequence == known);
         if let Some(other) = twin {
             let preferred = rank(state, pba) > rank(state, other);
             mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);
-            self.equal.push((lba, sequence, if preferred { other } else { pba }));
+            self.note_twin(lba, sequence, if preferred { other } else { pba });
             if !preferred {
                 return;
             }
         }
-        *known = sequence;
+        self.sequences[Lba(lba.0 - self.start).index()] = sequence;
         state.index.set(lba, Some(pba));
+    }
+
+    fn note_twin(&mut self, lba: Lba, sequence: u64, pba: Pba) {
+        if !self.twins_full && !self.lost.contains(&pba) {
+            self.equal.push((lba, sequence, pba));
+            self.twins_full = self.equal.len() >= Twins::MOST;
+        }
+    }
+
+    /// Whether a weak block, or part of what a weak tombstone hides, is newer than what counts.
+    fn is_newer(&self, block: &WeakBlock, extents: Option<&[TrimExtent]>) -> bool {
+        let newer =
+            |lba: u64, sequence: u64| sequence > self.sequences[Lba(lba - self.start).index()];
+        let lba = block.entry.lba.0;
+        match extents {
+            Some(extents) => extents
+                .iter()
+                .any(|extent| self.within(extent).any(|lba| newer(lba, extent.sequence))),
+            None => (self.start..self.end).contains(&lba) && newer(lba, block.entry.sequence),
+        }
     }
 
     /// The twins of the copies that were chosen.

@@ -46,7 +46,12 @@ struct Sorted {
     claims: Claims,
     /// Zones without a valid header, with what the blocks behind it tell.
     unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
+    /// The others.
+    told: Told,
 }
+
+/// Zones that tell what they hold: nothing, or some segment.
+type Told = BTreeSet<(Column, ZoneId)>;
 
 /// Which generations the blocks behind a damaged header carry, and how many of them each. What
 /// damaged the header may have put blocks of another segment behind it.
@@ -115,7 +120,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
             }));
             continue;
         }
-        if is_left_behind(core, &columns, &unaccounted) {
+        if is_left_behind(core, &columns, &sorted.told, &unaccounted) {
             mark(Mark::LeftBehindSegmentReset);
             to_reset.extend(columns.into_iter().flat_map(|(column, claims)| {
                 claims.into_iter().map(move |claim| (column, claim.info))
@@ -152,28 +157,38 @@ fn generation_of(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<u64> {
     headers.next().map(|header| header.generation)
 }
 
-/// Whether more members than may be wrong have nothing of a segment, although all their zones tell
-/// what they hold: its death is on record no more, as every drive acknowledged the resets. Each member
-/// in full service has a column of every segment that lives.
+/// Whether a segment is dead although its death is on record no more, as every drive acknowledged the
+/// resets: of the members in service more than may be wrong have nothing of it, and no more than may
+/// be wrong have something. (With one data drive that never is so: any copy may be the last one.)
 fn is_left_behind(
     core: &Core,
     columns: &BTreeMap<Column, Vec<Claim>>,
+    told: &Told,
     unaccounted: &BTreeSet<Column>,
 ) -> bool {
     let mut claims = columns.values().flatten();
     // With a header only, a crash may have kept the others from being written.
     let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > 1);
+    let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
+    let Some(header) = headers.next().filter(|_| whole) else { return false };
     let state = core.state.borrow();
-    let has_none = |column: &Column| {
+    let (mut have, mut have_none, mut out) = (0, 0, 0);
+    for column in state.scheme().iter() {
         let member = &state.members[column.index()];
-        member.entry.state == MemberState::Online
-            && member.device.is_some()
-            && member.lost_zones == 0
-            && !unaccounted.contains(column)
-            && !columns.contains_key(column)
-    };
-    let scheme = state.scheme();
-    whole && scheme.iter().filter(has_none).count() > scheme.parity()
+        if columns.contains_key(&column) {
+            have += 1;
+        } else if member.entry.state != MemberState::Online || member.device.is_none() {
+            out += 1;
+        } else if member.entry.since_epoch > header.epoch {
+            // It was rebuilt since, and may have the column in any of its zones.
+            let all_told = member.lost_zones == 0 && !unaccounted.contains(&column);
+            have_none += usize::from(all_told);
+        } else if let Some(zone) = header.zone(column) {
+            have_none += usize::from(told.contains(&(column, zone)));
+        }
+    }
+    let parity = state.scheme().parity();
+    have_none > 0 && have_none + out > parity && have + out <= parity
 }
 
 /// Whether some of the zones that a segment's headers list on members in service are reset.
@@ -222,6 +237,7 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
         }
         if info.state == ZoneState::Empty {
             core.state.borrow_mut().members[column.index()].pool.add(info.zone, info.resets);
+            sorted.told.insert((column, info.zone));
             continue;
         }
         let info = match info.state {
@@ -235,6 +251,7 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
         };
         match header {
             Some(header) => {
+                sorted.told.insert((column, info.zone));
                 let columns = sorted.claims.entry(header.segment).or_default();
                 let claim = Claim { info, header: Some(header) };
                 columns.entry(column).or_default().push(claim);
@@ -328,7 +345,7 @@ async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Witne
 /// the newest segment whose other headers list them. Older headers may list a zone of a drive that
 /// was replaced since.
 fn adopt_headerless(sorted: &mut Sorted) {
-    let Sorted { claims, unclaimed } = sorted;
+    let Sorted { claims, unclaimed, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
         let lacks = |columns: &BTreeMap<Column, Vec<Claim>>| !columns.contains_key(column);
         let lists = |columns: &BTreeMap<Column, Vec<Claim>>| {
