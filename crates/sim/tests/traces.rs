@@ -11,7 +11,7 @@ mod report_marks;
 use std::fs;
 use std::path::Path;
 
-use zoneweave_sim::simulate::{Mix, Scenario, generate, run, shrink};
+use zoneweave_sim::simulate::{Mix, Scenario, generate, is_possible, run, shrink};
 
 fn traces() -> Vec<(String, Scenario)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
@@ -34,6 +34,7 @@ fn stored_histories_pass_and_tell_their_story() {
     let mut failures = Vec::new();
     for (name, scenario) in traces {
         assert!(scenario.story.len() > 40, "{name} has no story");
+        assert!(is_possible(&scenario) && !scenario.lives.is_empty(), "{name} runs nothing");
         if let Err(failure) = run(&scenario) {
             failures.push(format!("{name} fails {failure}"));
         }
@@ -46,6 +47,20 @@ fn a_scenario_survives_its_file() {
     for seed in 0..50 {
         let scenario = generate(seed, Mix { swarm: seed % 2 == 1 });
         assert_eq!(Scenario::parse(&scenario.text()).unwrap(), scenario);
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_by_name() {
+    let text = generate(1, Mix::default()).text();
+    for field in ["data", "zones", "zone_blocks", "chunk_blocks", "group_rows", "latency_us"] {
+        for value in ["0", "2147483648"] {
+            let at = text.find(&format!("\"{field}\": ")).unwrap() + field.len() + 4;
+            let end = at + text[at..].find([',', '\n']).unwrap();
+            let changed = format!("{}{value}{}", &text[..at], &text[end..]);
+            let error = Scenario::parse(&changed).unwrap_err().to_string();
+            assert!(error.contains(&format!("{field} is {value}")), "{error}");
+        }
     }
 }
 

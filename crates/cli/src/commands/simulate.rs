@@ -23,7 +23,7 @@ use zoneweave_raid::marks::INSTRUMENTED;
 use zoneweave_raid::mutants::Mutant;
 use zoneweave_sim::simulate::exhaustive::{Space, StateName};
 use zoneweave_sim::simulate::{
-    Failure, Mix, Scenario, generate, note_panics, run as run_one, shrink,
+    Failure, Mix, Scenario, generate, is_possible, note_panics, run as run_one, shrink,
 };
 
 use crate::error::{CliError, Exit};
@@ -36,6 +36,9 @@ use report::{Found, Report};
 /// Histories tried to cut down one that fails.
 const SHRINK_TRIES: u64 = 4000;
 
+/// A year.
+const MINUTES_MOST: u64 = 366 * 24 * 60;
+
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Simulate {
@@ -45,13 +48,15 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Seeds to run
-    #[arg(long, value_name = "N", default_value_t = 100, conflicts_with_all = ["minutes", "recoveries"])]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..),
+          conflicts_with_all = ["minutes", "recoveries"])]
     runs: u64,
     /// Run seeds for so long
-    #[arg(long, value_name = "M", conflicts_with = "recoveries")]
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..=MINUTES_MOST),
+          conflicts_with = "recoveries")]
     minutes: Option<u64>,
     /// Run seeds until so many recoveries after crashes were verified
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     recoveries: Option<u64>,
     /// Leave features out by seed and do the others more often
     #[arg(long)]
@@ -86,7 +91,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "DIR", default_value = ".")]
     traces: PathBuf,
     /// Failures after which no further seeds are run
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     failures: u64,
 }
 
@@ -152,6 +157,15 @@ fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliE
         option: "scenario",
         problem: format!("{}: {error}", path.display()),
     })?;
+    if scenario.lives.is_empty() || !is_possible(&scenario) {
+        let problem = if scenario.lives.is_empty() {
+            "it has no lives, so there is nothing to run"
+        } else {
+            "no array of its shape can be: its zones are too few or too small for its chunks"
+        };
+        let problem = format!("{}: {problem}", path.display());
+        return Err(CliError::Usage { option: "scenario", problem });
+    }
     zoneweave_raid::mutants::select(request.mutant);
     let result = run_one(&scenario);
     Counts::of_this_thread().append_if_asked(request.marks.as_deref())?;
@@ -191,6 +205,7 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
         (None, None) => Until::Seeds(request.runs),
     };
     let mix = Mix { swarm: request.swarm };
+    writable_before(&request.traces)?;
     output.note(format_args!("seeds from {first} on"));
     let campaign = Campaign {
         first,
@@ -206,7 +221,6 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
     if request.mutant.is_none() {
         for (seed, failure) in &outcome.failures {
             let scenario = generate(*seed, mix);
-            output.news(format_args!("seed {seed} fails {failure}"));
             let path = request.traces.join(format!("seed-{seed}.json"));
             found.push(cut_down(scenario, failure.clone(), &path, Some(*seed), output)?);
         }
@@ -217,7 +231,17 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
     Ok(if passed { Exit::Done } else { Exit::Failed })
 }
 
-/// Cuts a failing history down and stores what is left.
+/// Whether failures can be stored is better known before hours of work than after.
+fn writable_before(traces: &Path) -> Result<(), CliError> {
+    let found = fs::metadata(traces).map_err(|error| file_error(traces, "store in", error))?;
+    if found.is_dir() {
+        return Ok(());
+    }
+    let problem = format!("{} is no directory", traces.display());
+    Err(CliError::Usage { option: "traces", problem })
+}
+
+/// Cuts a failing history down and stores what is left; until then, what there was.
 fn cut_down(
     scenario: Scenario,
     failure: Failure,
@@ -226,7 +250,8 @@ fn cut_down(
     output: &Output,
 ) -> Result<Found, CliError> {
     let before = scenario.size();
-    output.note("cutting the history down");
+    fs::write(path, scenario.text()).map_err(|error| file_error(path, "write", error))?;
+    output.news(format_args!("stored in {}; cutting the history down", path.display()));
     let shrunk = shrink(scenario, failure, SHRINK_TRIES);
     let mut scenario = shrunk.scenario;
     scenario.story = shrunk.failure.to_string();

@@ -51,6 +51,12 @@ pub(super) fn make(world: &World, scenario: &Scenario) -> bool {
     true
 }
 
+/// Whether an array of this shape can be.
+pub(super) fn is_possible(world: &World) -> bool {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    create::plan(&offer(world, &executor.handle()), &world.create_options(false)).is_ok()
+}
+
 /// A drive vanishes at some step of an attempt. It is back before the next.
 fn vanish(world: &World, broken: BrokenFormat, steps: u64) -> bool {
     if steps == broken.steps && broken.slot < world.shape.columns() {

@@ -38,6 +38,15 @@ pub use world::Tally;
 
 use world::World;
 
+/// Whether there can be an array of the scenario's shape. Where not, nothing is run.
+///
+/// # Panics
+/// If there cannot even be drives.
+#[must_use]
+pub fn is_possible(scenario: &Scenario) -> bool {
+    format::is_possible(&World::new(scenario.shape))
+}
+
 /// Runs a scenario.
 ///
 /// # Errors

@@ -23,13 +23,17 @@ pub enum TraceError {
         /// Its format.
         found: u32,
     },
-    /// The array cannot be.
-    #[error("the scenario's array cannot be: it has {data} data and {parity} parity chunks")]
-    Shape {
-        /// Data chunks.
-        data: usize,
-        /// Parity chunks.
-        parity: usize,
+    /// A number of it is out of range.
+    #[error("the scenario cannot be run: {field} is {value}, and has to be {least} to {most}")]
+    OutOfRange {
+        /// What it counts.
+        field: &'static str,
+        /// The number.
+        value: u64,
+        /// The least possible.
+        least: u64,
+        /// The most: what fits into memory, and comes to an end.
+        most: u64,
     },
 }
 
@@ -43,11 +47,29 @@ impl Scenario {
         if scenario.format != FORMAT {
             return Err(TraceError::Format { found: scenario.format });
         }
-        let (data, parity) = (scenario.shape.data, scenario.shape.parity);
-        if data == 0 || !(1..=32).contains(&(data + parity)) {
-            return Err(TraceError::Shape { data, parity });
+        for (field, value, least, most) in scenario.numbers() {
+            if !(least..=most).contains(&value) {
+                return Err(TraceError::OutOfRange { field, value, least, most });
+            }
         }
         Ok(scenario)
+    }
+
+    /// Its numbers that can be out of range.
+    fn numbers(&self) -> [(&'static str, u64, u64, u64); 9] {
+        let shape = &self.shape;
+        let (data, parity) = (shape.data as u64, shape.parity as u64);
+        [
+            ("data", data, 1, 32),
+            ("parity", parity, 0, 32_u64.saturating_sub(data)),
+            ("zones", shape.zones.into(), 1, 256),
+            ("zone_blocks", shape.zone_blocks.into(), 1, 4096),
+            ("chunk_blocks", shape.chunk_blocks.into(), 1, 256),
+            ("group_rows", shape.group_rows.into(), 1, 4096),
+            ("active_zones", shape.active_zones.into(), 1, 256),
+            ("latency_us", shape.latency_us, 1, 1_000_000),
+            ("the number of lives", self.lives.len() as u64, 0, 1000),
+        ]
     }
 
     /// The scenario as the text of a file.

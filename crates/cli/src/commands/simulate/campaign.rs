@@ -1,6 +1,7 @@
 //! Seeds on several threads, until there were enough.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -64,8 +65,16 @@ impl Campaign {
             let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
             progress.marks.add(&Counts::of_this_thread());
         };
+        let told = RefCell::new(BTreeSet::new());
+        let tell_failures = |progress: &Progress| {
+            let failures = progress.failures.iter().filter(|_| self.mutant.is_none());
+            for (seed, failure) in failures.filter(|(seed, _)| told.borrow_mut().insert(**seed)) {
+                output.news(format_args!("seed {seed} fails {failure}"));
+            }
+        };
         on_threads(self.jobs, work, || {
             let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            tell_failures(&progress);
             output.note(format_args!(
                 "{} seeds, {} crashes, {} recoveries verified, {} failures",
                 progress.seeds,
@@ -75,6 +84,7 @@ impl Campaign {
             ));
         });
         let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+        tell_failures(&progress);
         Outcome {
             tally: progress.tally,
             marks: progress.marks,

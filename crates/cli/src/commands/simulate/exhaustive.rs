@@ -64,6 +64,9 @@ pub(super) fn run(
     output: &Output,
 ) -> Result<Exit, CliError> {
     if let Some(state) = &request.state {
+        if state.case() >= space.cases() {
+            return Err(no_such_case("state", space));
+        }
         select(request.mutant);
         let outcome = replay(space, state);
         return Ok(tell_of_one(outcome, output));
@@ -71,12 +74,7 @@ pub(super) fn run(
     let range = match &request.range {
         None => 0..space.cases(),
         Some(range) if range.start < range.end && range.end <= space.cases() => range.clone(),
-        Some(_) => {
-            return Err(CliError::Usage {
-                option: "range",
-                problem: format!("{} has the cases 0..{}", space.name, space.cases()),
-            });
-        }
+        Some(_) => return Err(no_such_case("range", space)),
     };
     output.note(format_args!("{}: {}", space.name, space.size()));
     let cpu = cpu_seconds();
@@ -86,6 +84,13 @@ pub(super) fn run(
     output.result("exhaustive", &report, |output| report.tell(output));
     let passed = (report.failing_cases == 0) != request.mutant.is_some();
     Ok(if passed { Exit::Done } else { Exit::Failed })
+}
+
+fn no_such_case(option: &'static str, space: &Space) -> CliError {
+    CliError::Usage {
+        option,
+        problem: format!("{} has the cases 0..{}", space.name, space.cases()),
+    }
 }
 
 fn tell_of_one(outcome: Result<String, Failure>, output: &Output) -> Exit {

@@ -65,6 +65,10 @@ struct Report {
 
 pub(super) fn run(request: &Killers, output: &Output) -> Result<Exit, CliError> {
     needs_build("mutant")?;
+    if !request.renew && !request.directory.is_dir() {
+        let problem = format!("{} is no directory of histories", request.directory.display());
+        return Err(CliError::Usage { option: "DIR", problem });
+    }
     let all = || Mutant::ALL.to_vec();
     let mutants = if request.mutant.is_empty() { all() } else { request.mutant.clone() };
     let table = request.table.as_deref().map(|path| Table::load(Some(path), request.seed));

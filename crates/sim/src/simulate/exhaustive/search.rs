@@ -39,9 +39,17 @@ pub struct StateName {
 #[derive(Debug, Error)]
 #[error(
     "no state is called {0}: states are called CASE:ORDER:BOUNDARY:OUTCOMES:IMPAIRMENT, such as \
-     12:0:3:0.1.0.1:lost2, with the last four once more behind a slash where a recovery was crashed into"
+     12:0:1:0.0.0.0:lost2, with the last four once more behind a slash where a recovery was crashed into"
 )]
 pub struct StateNameError(String);
+
+impl StateName {
+    /// The case that it is in.
+    #[must_use]
+    pub fn case(&self) -> u64 {
+        self.case
+    }
+}
 
 impl fmt::Display for StateName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -265,10 +273,10 @@ impl Search<'_> {
 /// Goes to one state again and judges it.
 ///
 /// # Errors
-/// If a promise is broken there.
+/// If a promise is broken there, or there is no such state, as the failure then says.
 ///
 /// # Panics
-/// If there is no such state.
+/// If the space has no such case.
 pub fn replay(space: &Space, state: &StateName) -> Result<String, Failure> {
     let ready = Ready::new(space, state.case);
     let mut story = format!("{}\n", ready.case);
@@ -277,9 +285,26 @@ pub fn replay(space: &Space, state: &StateName) -> Result<String, Failure> {
             space.orders.iter().for_each(|order| drop(ready.boundaries(*order)));
             return;
         };
+        exists("order", first.order, space.orders.len());
         let mut boundaries = ready.boundaries(space.orders[first.order]);
         for (number, crash) in state.crashes.iter().enumerate() {
+            exists("boundary", crash.boundary, boundaries.len());
             let crashed = Crashed::new(&boundaries[crash.boundary], ready.rules);
+            assert!(
+                crash.outcomes.len() == crashed.outcomes.len(),
+                "there is no such state: {} outcomes for {} drives",
+                crash.outcomes.len(),
+                crashed.outcomes.len()
+            );
+            let possible = Impairment::all(crashed.boundary.out, crashed.outcomes.len());
+            assert!(
+                possible.contains(&crash.impairment),
+                "there is no such state: {} is none of its impairments",
+                crash.impairment
+            );
+            for (digit, drive) in crash.outcomes.iter().zip(&crashed.outcomes) {
+                exists("outcome", *digit, drive.distinct.len());
+            }
             story += &crashed.describe(&crash.outcomes, crash.impairment);
             boundaries = match state.crashes.get(number + 1) {
                 None => {
@@ -296,6 +321,10 @@ pub fn replay(space: &Space, state: &StateName) -> Result<String, Failure> {
         }
     })
     .map(|()| story)
+}
+
+fn exists(what: &str, number: usize, count: usize) {
+    assert!(number < count, "there is no such state: {what} {number} of {count}, counted from 0");
 }
 
 #[cfg(test)]
