@@ -164,13 +164,7 @@ impl Core {
     /// Gives up a segment because of a member, which is taken out of service if no segment is ever
     /// filled because of it.
     pub(super) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
-        self.state.borrow_mut().abandon_for(slot, Some(column), self.handle.now());
-        self.fail_if_spoiling(column);
-    }
-
-    /// Takes a member out of service because of which no segment is ever filled.
-    pub(super) fn fail_if_spoiling(self: &Rc<Self>, column: Column) {
-        let newly = self.state.borrow_mut().fail_if_spoiling(column);
+        let newly = self.state.borrow_mut().spoil(slot, column, self.handle.now());
         self.after_failure(newly);
     }
 

@@ -63,20 +63,16 @@ impl State {
         self.fail_member(column, TOO_FEW_ZONES)
     }
 
-    /// Gives up a segment, because of a member if there is one to blame.
-    pub(super) fn abandon_for(&mut self, slot: SegmentSlot, because: Option<Column>, now: Nanos) {
-        let open = self.segments[slot].phase == Phase::Open;
-        self.abandon(slot);
-        let Some(column) = because.filter(|_| open) else { return };
-        let member = &mut self.members[column.index()];
-        let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
-        member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
-        member.spoiled = now;
-    }
-
-    /// Takes a member out of service if no segment was filled for long because of it, and the others
-    /// can do without it. Returns whether it was taken out.
-    pub(super) fn fail_if_spoiling(&mut self, column: Column) -> bool {
+    /// Gives up a segment because of a member. Takes the member out of service if no segment was filled
+    /// for long because of it, and the others can do without it. Returns whether it was taken out.
+    pub(super) fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
+        if self.segments[slot].phase == Phase::Open {
+            self.abandon(slot);
+            let member = &mut self.members[column.index()];
+            let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
+            member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
+            member.spoiled = now;
+        }
         let often = self.members[column.index()].spoiled_in_row >= SPOILED_TO_FAIL;
         if !often || !self.can_do_without(column) {
             return false;

@@ -176,11 +176,10 @@ fn finish_stripe(
         Err(because) => {
             mark(Mark::StripeElsewhere);
             let kind = state.segments[plan.slot].stream;
-            state.abandon_for(plan.slot, because, core.handle.now());
             requeue(&mut state, kind, plan.blocks);
             drop(state);
             if let Some(column) = because {
-                core.fail_if_spoiling(column);
+                core.spoil(plan.slot, column);
             }
             return;
         }

@@ -115,16 +115,12 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
             mark(Mark::DeadSegmentResetAgain);
             mark_if(Mark::PartialResetFinished, || partly_reset(core, &columns));
             still_dead.insert(generation);
-            to_reset.extend(columns.into_iter().flat_map(|(column, claims)| {
-                claims.into_iter().map(move |claim| (column, claim.info))
-            }));
+            to_reset.extend(zones_of(columns));
             continue;
         }
         if is_left_behind(core, &columns, &sorted.told, &unaccounted) {
             mark(Mark::LeftBehindSegmentReset);
-            to_reset.extend(columns.into_iter().flat_map(|(column, claims)| {
-                claims.into_iter().map(move |claim| (column, claim.info))
-            }));
+            to_reset.extend(zones_of(columns));
             continue;
         }
         let (segment, extra) = enter(core, columns).await?;
@@ -149,6 +145,14 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         }
     }
     Ok(found)
+}
+
+/// Every zone that may be of a segment.
+fn zones_of(columns: BTreeMap<Column, Vec<Claim>>) -> impl Iterator<Item = (Column, ZoneInfo)> {
+    let of_column = |(column, claims): (Column, Vec<Claim>)| {
+        claims.into_iter().map(move |claim| (column, claim.info))
+    };
+    columns.into_iter().flat_map(of_column)
 }
 
 /// The generation that a segment's headers tell.
@@ -389,10 +393,7 @@ async fn enter(
     let newest = newest.filter(|header| header.epoch > oldest.epoch);
     let base = newest.filter(|_| mutant(Mutant::NewestHeaderBelieved)).unwrap_or(oldest).clone();
     if columns.len() < base.zones.iter().flatten().count() && mutant(Mutant::PartialSegmentReset) {
-        let zones = columns.into_iter();
-        let all =
-            zones.flat_map(|(c, claims)| claims.into_iter().map(move |claim| (c, claim.info)));
-        return Ok((None, all.collect()));
+        return Ok((None, zones_of(columns).collect()));
     }
     let end = base.geometry.end();
     let is_full = |claim: &Claim| claim.info.state == ZoneState::Full;
