@@ -102,6 +102,6 @@ fn parts_of_a_scenario_are_scenarios() {
         place: String::new(),
         life: 1,
     };
-    let kept = shrink(impossible.clone(), failure, 10);
+    let kept = shrink(impossible.clone(), failure, 10, |_, _| {});
     assert_eq!(kept.scenario, impossible, "nothing fails like that");
 }

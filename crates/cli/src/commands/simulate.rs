@@ -14,9 +14,11 @@ mod report;
 mod table;
 mod threads;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use zoneweave_raid::marks::INSTRUMENTED;
@@ -35,6 +37,9 @@ use report::{Found, Report};
 
 /// Histories tried to cut down one that fails.
 const SHRINK_TRIES: u64 = 4000;
+
+/// More than the longest history that seeds draw has.
+const SCENARIO_BYTES_MOST: u64 = 64 << 20;
 
 /// A year.
 const MINUTES_MOST: u64 = 366 * 24 * 60;
@@ -82,7 +87,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "NAME", value_parser = parse_mutant)]
     mutant: Option<Mutant>,
     /// Append to a file how often each mark of the engine was hit (needs the same build)
-    #[arg(long, value_name = "FILE", value_parser = parse_instrumented)]
+    #[arg(long, value_name = "FILE", value_parser = parse_instrumented, conflicts_with = "exhaustive")]
     marks: Option<PathBuf>,
     /// Threads; as many as there are processors if not given
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -151,12 +156,8 @@ fn jobs(request: &Simulate) -> usize {
 }
 
 fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliError> {
-    let text = fs::read_to_string(path);
-    let text = text.map_err(|error| file_error(path, "read", error))?;
-    let scenario = Scenario::parse(&text).map_err(|error| CliError::Usage {
-        option: "scenario",
-        problem: format!("{}: {error}", path.display()),
-    })?;
+    let scenario = read_scenario(path, "scenario")?;
+    marks::writable_before(request.marks.as_deref())?;
     if scenario.lives.is_empty() || !is_possible(&scenario) {
         let problem = if scenario.lives.is_empty() {
             "it has no lives, so there is nothing to run"
@@ -184,7 +185,7 @@ fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliE
     output.news(format_args!("fails {failure}"));
     if request.shrink {
         let stored = path.with_extension("shrunk.json");
-        let found = cut_down(scenario, failure, &stored, None, output)?;
+        let found = cut_down(scenario, failure, &stored, (None, request.mutant), output)?;
         output.result("simulation", &found, |output| found.tell(output));
     } else {
         output
@@ -206,6 +207,7 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
     };
     let mix = Mix { swarm: request.swarm };
     writable_before(&request.traces)?;
+    marks::writable_before(request.marks.as_deref())?;
     output.note(format_args!("seeds from {first} on"));
     let campaign = Campaign {
         first,
@@ -222,7 +224,7 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
         for (seed, failure) in &outcome.failures {
             let scenario = generate(*seed, mix);
             let path = request.traces.join(format!("seed-{seed}.json"));
-            found.push(cut_down(scenario, failure.clone(), &path, Some(*seed), output)?);
+            found.push(cut_down(scenario, failure.clone(), &path, (Some(*seed), None), output)?);
         }
     }
     let report = Report::new(&campaign, &outcome, found);
@@ -246,13 +248,19 @@ fn cut_down(
     scenario: Scenario,
     failure: Failure,
     path: &Path,
-    seed: Option<u64>,
+    (seed, mutant): (Option<u64>, Option<Mutant>),
     output: &Output,
 ) -> Result<Found, CliError> {
     let before = scenario.size();
     fs::write(path, scenario.text()).map_err(|error| file_error(path, "write", error))?;
     output.news(format_args!("stored in {}; cutting the history down", path.display()));
-    let shrunk = shrink(scenario, failure, SHRINK_TRIES);
+    let mut told = Instant::now();
+    let shrunk = shrink(scenario, failure, SHRINK_TRIES, |best, tried| {
+        if told.elapsed() > threads::TELLING {
+            told = Instant::now();
+            output.note(format_args!("{} of {before} actions after {tried} tries", best.size()));
+        }
+    });
     let mut scenario = shrunk.scenario;
     scenario.story = shrunk.failure.to_string();
     fs::write(path, scenario.text()).map_err(|error| file_error(path, "write", error))?;
@@ -261,8 +269,43 @@ fn cut_down(
         failure: shrunk.failure,
         actions_before: before,
         actions: scenario.size(),
-        replay: format!("zoneweave simulate --scenario {}", path.display()),
+        replay: format!(
+            "zoneweave simulate --scenario {}{}",
+            quoted(&path.display().to_string()),
+            planted(mutant.map(Mutant::name))
+        ),
     })
+}
+
+/// A scenario from a file that may be anything.
+fn read_scenario(path: &Path, option: &'static str) -> Result<Scenario, CliError> {
+    let useless = |problem: String| CliError::Usage {
+        option,
+        problem: format!("{}: {problem}", path.display()),
+    };
+    let mut text = Vec::new();
+    let file = File::open(path);
+    let read = file.and_then(|file| file.take(SCENARIO_BYTES_MOST + 1).read_to_end(&mut text));
+    read.map_err(|error| file_error(path, "read", error))?;
+    if text.len() as u64 > SCENARIO_BYTES_MOST {
+        return Err(useless(format!("no scenario has more than {SCENARIO_BYTES_MOST} bytes")));
+    }
+    let text = String::from_utf8(text).map_err(|error| useless(error.to_string()))?;
+    Scenario::parse(&text).map_err(|error| useless(error.to_string()))
+}
+
+/// What a replay needs beside its history.
+fn planted(mutant: Option<&str>) -> String {
+    mutant.map_or_else(String::new, |mutant| format!(" --mutant {mutant}"))
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 fn file_error(path: &Path, action: &'static str, error: std::io::Error) -> CliError {

@@ -18,10 +18,16 @@ pub struct Shrunk {
     pub tried: u64,
 }
 
-/// Cuts a failing scenario down, trying at most so many histories.
+/// Cuts a failing scenario down, trying at most so many histories; `tell` hears what is left after
+/// each, and how many were tried.
 #[must_use]
-pub fn shrink(scenario: Scenario, failure: Failure, tries_most: u64) -> Shrunk {
-    let mut shrinker = Shrinker { best: scenario, failure, tried: 0, tries_most };
+pub fn shrink(
+    scenario: Scenario,
+    failure: Failure,
+    tries_most: u64,
+    mut tell: impl FnMut(&Scenario, u64),
+) -> Shrunk {
+    let mut shrinker = Shrinker { best: scenario, failure, tried: 0, tries_most, tell: &mut tell };
     let last = shrinker.failure.life;
     if last > 0 {
         shrinker.attempt(|scenario| scenario.lives.truncate(last));
@@ -42,14 +48,15 @@ pub fn shrink(scenario: Scenario, failure: Failure, tries_most: u64) -> Shrunk {
     Shrunk { scenario: shrinker.best, failure: shrinker.failure, tried: shrinker.tried }
 }
 
-struct Shrinker {
+struct Shrinker<'a> {
     best: Scenario,
     failure: Failure,
     tried: u64,
     tries_most: u64,
+    tell: &'a mut dyn FnMut(&Scenario, u64),
 }
 
-impl Shrinker {
+impl Shrinker<'_> {
     fn spent(&self) -> bool {
         self.tried >= self.tries_most
     }
@@ -62,14 +69,16 @@ impl Shrinker {
             return false;
         }
         self.tried += 1;
-        match run(&scenario) {
+        let fails = match run(&scenario) {
             Err(failure) if failure.resembles(&self.failure) => {
                 self.best = scenario;
                 self.failure = failure;
                 true
             }
             _ => false,
-        }
+        };
+        (self.tell)(&self.best, self.tried);
+        fails
     }
 
     /// Leaves out pieces of a list, in halves, quarters, and so on.

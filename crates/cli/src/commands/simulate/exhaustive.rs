@@ -12,9 +12,9 @@ use zoneweave_sim::simulate::exhaustive::{
     Found, SPACES, Searched, Space, StateName, replay, search,
 };
 
-use super::Simulate;
 use super::campaign::cpu_seconds;
 use super::threads::on_threads;
+use super::{Simulate, planted};
 use crate::error::{CliError, Exit};
 use crate::output::{Output, Tone};
 
@@ -214,8 +214,10 @@ impl Report {
         for found in &self.failures {
             output.line(output.paint(Tone::Bad, &told(&found.story, &found.failure)));
             output.line(format_args!(
-                "  replay it with\n  zoneweave simulate --exhaustive {} --state {}",
-                self.space, found.state
+                "  replay it with\n  zoneweave simulate --exhaustive {} --state {}{}",
+                self.space,
+                found.state,
+                planted(self.mutant)
             ));
         }
         match (self.mutant, self.failing_cases) {

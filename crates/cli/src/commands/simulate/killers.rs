@@ -16,7 +16,7 @@ use zoneweave_sim::simulate::{Failure, Scenario, shrink};
 
 use super::kills::{kill, scenario_of};
 use super::table::Table;
-use super::{file_error, needs_build, parse_mutant};
+use super::{file_error, needs_build, parse_mutant, read_scenario};
 use crate::error::{CliError, Exit};
 use crate::output::{Output, Tone};
 
@@ -97,7 +97,7 @@ impl Killers {
         let name = mutant.name();
         let path = self.directory.join(format!("{name}.json"));
         if path.exists()
-            && let Some(failure) = kill(mutant, &read(&path)?)
+            && let Some(failure) = kill(mutant, &read_scenario(&path, "killers")?)
         {
             return Ok(Killed { mutant: name, seed: None, failure: Some(failure) });
         }
@@ -114,14 +114,6 @@ impl Killers {
     }
 }
 
-fn read(path: &Path) -> Result<Scenario, CliError> {
-    let text = fs::read_to_string(path).map_err(|error| file_error(path, "read", error))?;
-    Scenario::parse(&text).map_err(|error| CliError::Usage {
-        option: "killers",
-        problem: format!("{}: {error}", path.display()),
-    })
-}
-
 /// Cuts a history down and stores it.
 fn store(
     mutant: Mutant,
@@ -130,7 +122,7 @@ fn store(
     path: &Path,
 ) -> Result<Failure, CliError> {
     select(Some(mutant));
-    let shrunk = shrink(whole.clone(), failure.clone(), SHRINK_TRIES);
+    let shrunk = shrink(whole.clone(), failure.clone(), SHRINK_TRIES, |_, _| {});
     select(None);
     // What is left may run into a failure of the engine itself that looks the same.
     let (mut scenario, failure) = match kill(mutant, &shrunk.scenario) {

@@ -99,6 +99,11 @@ impl Serialize for Counts {
     }
 }
 
+/// Whether counts can be stored is better known before hours of work than after.
+pub(super) fn writable_before(path: Option<&Path>) -> Result<(), CliError> {
+    Counts::default().append_if_asked(path)
+}
+
 #[derive(Args)]
 pub(super) struct Check {
     /// Files that `--marks` or the tests of the engine have written

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Between two lines about how far it is.
-const TELLING: Duration = Duration::from_secs(30);
+pub(super) const TELLING: Duration = Duration::from_secs(30);
 
 /// Between two looks at whether it has ended.
 const LOOKING: Duration = Duration::from_millis(20);
