@@ -124,6 +124,8 @@ marks! {
     EvictedForZones = "membership.evicted_for_zones",
     /// A member is taken out because no segment is filled for what it does to writes.
     EvictedForSpoiling = "membership.evicted_for_spoiling",
+    /// No segment is filled for what a member does to writes that cannot be spared: writes stop.
+    StoppedBySpoiling = "membership.stopped_by_spoiling",
     /// Half of the members are left, within the redundancy: writes stop.
     StoppedWithoutMajority = "membership.stopped_without_majority",
     /// An administrator's wish to fail a member is refused, since data would be lost.
@@ -132,6 +134,8 @@ marks! {
     DeadSegmentResetAgain = "recovery.dead_segment_reset_again",
     /// Start: more members than may be wrong have nothing of a segment: a drive did not do a reset.
     LeftBehindSegmentReset = "recovery.left_behind_segment_reset",
+    /// Start: a member in service has nothing of a segment: whatever copies there are elsewhere count.
+    DoubtfulSegment = "recovery.doubtful_segment",
     /// Recovery: a crash reset some of a dead segment's zones; the rest follows.
     PartialResetFinished = "recovery.partial_reset_finished",
     /// Recovery: a zone of no use cannot be reset, so what says that it is dead stays.

@@ -5,6 +5,7 @@
 mod support;
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use support::life::{assert_holds, live, one_life, put, put_all};
 use support::{Array, Shape, executor, kill, offer, read_all};
@@ -124,20 +125,36 @@ fn interrupt_second_write(array: &Array, steps: u64) -> Option<ZoneId> {
 /// as new as what had been moved: the whole segment that had it was freed, and then the drive died.
 #[test]
 fn a_whole_segment_is_not_given_up_for_what_one_drive_still_has() {
-    for rounds in (300..340).step_by(4) {
-        let mut steps = 40;
-        while !survives_the_liar(rounds, steps) {
-            steps += 48;
-        }
+    for rounds in [444, 488, 884] {
+        try_the_liar(2, 20, rounds);
+    }
+}
+
+/// The same, but what was moved is in a segment that was still open when the process was killed: of two
+/// that are not whole the older one was believed, which only the liar had.
+#[test]
+fn an_open_segment_is_not_given_up_for_what_one_drive_still_has() {
+    for (parity, rounds) in [(1, 500), (2, 500), (2, 900)] {
+        try_the_liar(parity, 24, rounds);
+    }
+}
+
+fn try_the_liar(parity: usize, blocks: u64, rounds: u64) {
+    let mut steps = 40;
+    while !survives_the_liar(parity, blocks, rounds, steps) {
+        steps += 48;
     }
 }
 
 /// Whether the start, killed after so many steps, had got as far as idling by then.
-fn survives_the_liar(rounds: u64, steps: u64) -> bool {
-    let shape = Shape { zones: 14, volume_blocks: Some(40), ..shape(1, 2) };
+fn survives_the_liar(parity: usize, blocks: u64, rounds: u64, steps: u64) -> bool {
+    let shape = Shape { zones: 14, volume_blocks: Some(40), ..shape(1, parity) };
     let array = Array::create(shape, &mut Random::new(3));
     live(&array, async |volume, _, _| {
-        put_all(volume, 20, 1).await;
+        put_all(volume, blocks, 1).await;
+        for lba in 20..blocks {
+            put(volume, lba - 4, 2).await.unwrap();
+        }
         array.drives[1].set_unreadable(ZoneAddress::new(ZoneId(2), 3), BlockCount(1));
         let resets = Selector {
             kinds: vec![CommandKind::Manage(ZoneAction::Reset)],
@@ -147,12 +164,15 @@ fn survives_the_liar(rounds: u64, steps: u64) -> bool {
         array.drives[0].inject(resets.always(), FaultAction::Lost);
         volume.scrub().await.unwrap();
         for at in 0..rounds {
-            put(volume, 16 + at % 24, 2 + at).await.unwrap();
+            put(volume, 16 + at % 24, 3 + at).await.unwrap();
         }
     });
     let idle = start_for(&array, steps);
-    let life = one_life(&array, &[0], OpenOptions::default(), async |volume, _, _| {
-        assert_holds(volume, 16, 1).await;
+    // Of two drives one is no majority.
+    let options = OpenOptions { force: parity == 1, lineage: 77 };
+    let life = one_life(&array, &[0], options, async |volume, _, _| {
+        let found = read_all(volume, 16).await.expect("everything is readable");
+        assert!(found.iter().all(|version| *version == 1), "{rounds}, {steps} steps: {found:?}");
     });
     life.expect("the array starts");
     idle
@@ -168,13 +188,7 @@ fn a_drive_that_spoils_every_segment_is_put_out() {
         live(&array, async |volume, _, _| {
             put(volume, 0, 1).await.unwrap();
             for zone in (2..10).map(ZoneId) {
-                let writes = Selector {
-                    kinds: vec![CommandKind::Write],
-                    zone: Some(zone),
-                    offsets: Some(offsets.clone()),
-                    ..Selector::default()
-                };
-                array.drives[0].inject(writes.always(), FaultAction::Fail(status));
+                fail_writes(&array, zone, offsets.clone(), status);
             }
             for version in 2..12 {
                 for lba in 0..array.blocks {
@@ -185,6 +199,39 @@ fn a_drive_that_spoils_every_segment_is_put_out() {
             assert_holds(volume, array.blocks, 11).await;
         });
     }
+}
+
+/// One that never writes a header where it cannot be spared, for there are only two or another one is
+/// away: segments were opened and given up for ever.
+#[test]
+fn writes_end_where_a_drive_that_spoils_every_segment_is_needed() {
+    for (data, parity, away) in [(1, 1, None), (3, 1, Some(3))] {
+        let array = Array::create(shape(data, parity), &mut Random::new(3));
+        let without: Vec<_> = away.into_iter().collect();
+        let life = one_life(&array, &without, OpenOptions::default(), async |volume, _, _| {
+            put(volume, 0, 1).await.unwrap();
+            for zone in (2..10).map(ZoneId) {
+                fail_writes(&array, zone, 0..1, Status::ZoneReadOnly);
+            }
+            let mut version = 2;
+            while put(volume, version % array.blocks, version).await.is_ok() {
+                version += 1;
+            }
+            assert_eq!(volume.status().health, Health::Failed);
+            read_all(volume, array.blocks).await.expect("everything is readable");
+        });
+        life.expect("the array starts");
+    }
+}
+
+fn fail_writes(array: &Array, zone: ZoneId, offsets: Range<u32>, status: Status) {
+    let writes = Selector {
+        kinds: vec![CommandKind::Write],
+        zone: Some(zone),
+        offsets: Some(offsets),
+        ..Selector::default()
+    };
+    array.drives[0].inject(writes.always(), FaultAction::Fail(status));
 }
 
 /// A drive of which a write fails now and then spoils a segment now and then, and stays.

@@ -68,6 +68,9 @@ pub(super) struct Segment {
     /// The next start would need it, if this one were cut short: it is not freed, nor moved by the
     /// collector.
     pub kept: bool,
+    /// A member in service tells that it has nothing of it, so that its death may have been on record
+    /// once: whatever copy there is elsewhere is believed before its own.
+    pub doubtful: bool,
     /// Damage was found: it is moved out as soon as possible.
     pub damaged: bool,
     /// Its zones are open or closed, not full: they count against the drives' active limit.
@@ -109,6 +112,7 @@ impl Segment {
             in_flight: 0,
             busy: false,
             kept: false,
+            doubtful: false,
             damaged: false,
             holds_active_zones: phase != Phase::Sealed,
             cursor: (phase == Phase::Open)

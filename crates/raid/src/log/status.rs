@@ -36,7 +36,7 @@ pub enum Health {
     Healthy,
     /// Members are missing, or being rebuilt; nothing is lost.
     Degraded,
-    /// Too many members are missing: no writes, and some reads fail.
+    /// Writes have stopped; where too many members are missing some reads fail, too.
     Failed,
 }
 
@@ -199,16 +199,21 @@ pub(super) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
 fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Option<String>) {
     let state = core.state.borrow();
     let bad: Vec<_> = members.iter().filter(|member| member.state != "online").collect();
-    let Some(first) = bad.first() else { return (Health::Healthy, None, None) };
     let describe = |member: &&MemberStatus| match &member.reason {
         Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
         None => format!("slot {} {}", member.slot, member.state),
     };
     let why = bad.iter().map(describe).collect::<Vec<_>>().join("; ");
     if let Some(reason) = state.stopped {
-        let action = "bring back the missing drives and restart; do not create a new array";
-        return (Health::Failed, Some(format!("{reason} ({why})")), Some(action.to_owned()));
+        let (why, action) = if bad.is_empty() {
+            (reason.to_owned(), "replace the drive that errs, and restart")
+        } else {
+            let action = "bring back the missing drives and restart; do not create a new array";
+            (format!("{reason} ({why})"), action)
+        };
+        return (Health::Failed, Some(why), Some(action.to_owned()));
     }
+    let Some(first) = bad.first() else { return (Health::Healthy, None, None) };
     let action = if core.rebuild_progress.get().is_some() {
         "none: a rebuild is running; do not remove another drive".to_owned()
     } else {

@@ -22,6 +22,14 @@ const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
 /// them, than a drive that errs now and then accounts for.
 const SPOILED_TO_FAIL: u32 = 8;
 
+/// Segments in a row that a member may spoil which cannot be spared: writes would go on for ever, and
+/// wear out the zones of all.
+const SPOILED_TO_STOP: u32 = 64;
+
+/// Why writes stop then.
+const NEEDED_ONE_SPOILS: &str =
+    "writes to a drive keep failing or going elsewhere, and no further drive can be spared";
+
 /// Longest time between two of them: one that errs now and then spoils a segment now and then.
 const SPOILED_WITHIN: Nanos = Nanos::from_secs(600);
 
@@ -63,8 +71,9 @@ impl State {
         self.fail_member(column, TOO_FEW_ZONES)
     }
 
-    /// Gives up a segment because of a member. Takes the member out of service if no segment was filled
-    /// for long because of it, and the others can do without it. Returns whether it was taken out.
+    /// Gives up a segment because of a member. If no segment was filled for long because of it, takes
+    /// the member out of service if the others can do without it, or else stops writes. Returns whether
+    /// it was taken out.
     pub(super) fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
         if self.segments[slot].phase == Phase::Open {
             self.abandon(slot);
@@ -73,8 +82,12 @@ impl State {
             member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
             member.spoiled = now;
         }
-        let often = self.members[column.index()].spoiled_in_row >= SPOILED_TO_FAIL;
-        if !often || !self.can_do_without(column) {
+        let spoiled = self.members[column.index()].spoiled_in_row;
+        if spoiled >= SPOILED_TO_STOP {
+            mark(Mark::StoppedBySpoiling);
+            self.stopped.get_or_insert(NEEDED_ONE_SPOILS);
+        }
+        if spoiled < SPOILED_TO_FAIL || !self.can_do_without(column) {
             return false;
         }
         mark(Mark::EvictedForSpoiling);

@@ -36,8 +36,8 @@ pub(super) struct Candidate {
     pub(super) hides: Vec<TrimExtent>,
 }
 
-/// Orders copies with the same sequence.
-type Rank = (bool, i128);
+/// Orders copies with the same sequence: one in a segment that may be dead comes last.
+type Rank = (bool, bool, i128);
 
 /// Builds the index and the valid counts; returns what weak stripes have to add: of each block of the
 /// volume one version at most, so that they can be written in any order.
@@ -138,7 +138,7 @@ fn rank(state: &State, pba: Pba) -> Rank {
     let segment = &state.segments[state.space.place(pba).slot];
     let sealed = segment.phase == Phase::Sealed;
     let age = i128::from(segment.id);
-    (sealed, if sealed { age } else { -age })
+    (!segment.doubtful, sealed, if sealed { age } else { -age })
 }
 
 /// Enters data blocks; returns the places of tombstone blocks.

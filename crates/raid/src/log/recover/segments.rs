@@ -118,12 +118,17 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
             to_reset.extend(zones_of(columns));
             continue;
         }
-        if is_left_behind(core, &columns, &sorted.told, &unaccounted) {
+        let missed = missed(core, &columns, &sorted.told, &unaccounted);
+        if missed == Missed::LeftBehind {
             mark(Mark::LeftBehindSegmentReset);
             to_reset.extend(zones_of(columns));
             continue;
         }
         let (segment, extra) = enter(core, columns).await?;
+        if let Some(found) = segment.as_ref().filter(|_| missed == Missed::Doubtful) {
+            mark(Mark::DoubtfulSegment);
+            core.state.borrow_mut().segments[found.slot].doubtful = true;
+        }
         found.extend(segment);
         to_reset.extend(extra);
     }
@@ -161,20 +166,31 @@ fn generation_of(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<u64> {
     headers.next().map(|header| header.generation)
 }
 
+/// What members in service say that have nothing of a segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missed {
+    /// There is none.
+    Nowhere,
+    /// It may be dead, or they have lost it.
+    Doubtful,
+    /// It is dead.
+    LeftBehind,
+}
+
 /// Whether a segment is dead although its death is on record no more, as every drive acknowledged the
 /// resets: of the members in service more than may be wrong have nothing of it, and no more than may
 /// be wrong have something. (With one data drive that never is so: any copy may be the last one.)
-fn is_left_behind(
+fn missed(
     core: &Core,
     columns: &BTreeMap<Column, Vec<Claim>>,
     told: &Told,
     unaccounted: &BTreeSet<Column>,
-) -> bool {
+) -> Missed {
     let mut claims = columns.values().flatten();
     // With a header only, a crash may have kept the others from being written.
     let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > 1);
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
-    let Some(header) = headers.next().filter(|_| whole) else { return false };
+    let Some(header) = headers.next().filter(|_| whole) else { return Missed::Nowhere };
     let state = core.state.borrow();
     let (mut have, mut have_none, mut out) = (0, 0, 0);
     for column in state.scheme().iter() {
@@ -192,7 +208,11 @@ fn is_left_behind(
         }
     }
     let parity = state.scheme().parity();
-    have_none > 0 && have_none + out > parity && have + out <= parity
+    match have_none {
+        0 => Missed::Nowhere,
+        _ if have_none + out > parity && have + out <= parity => Missed::LeftBehind,
+        _ => Missed::Doubtful,
+    }
 }
 
 /// Whether some of the zones that a segment's headers list on members in service are reset.
