@@ -36,11 +36,11 @@ impl SlowDevice {
     }
 
     fn change(&self, lba: Lba, contents: Vec<Option<Bytes>>) -> BlockFuture<()> {
-        let mut at = self.some_time();
-        for busy in &mut self.busy_until.borrow_mut()[lba.index()..lba.index() + contents.len()] {
-            at = at.max(*busy + Nanos(1));
-            *busy = at;
-        }
+        let mut busy_until = self.busy_until.borrow_mut();
+        let busy = &mut busy_until[lba.index()..lba.index() + contents.len()];
+        let earlier = busy.iter().max().map_or(Nanos::ZERO, |busy| *busy + Nanos(1));
+        let at = self.some_time().max(earlier);
+        busy.fill(at);
         let (handle, blocks) = (self.handle.clone(), self.blocks.clone());
         let effect = self.handle.spawn("change", async move {
             handle.sleep_until(at).await;
