@@ -11,7 +11,7 @@ use zoneweave_zoned::{ZoneAction, ZonedDeviceExt};
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{IndexEntry, SealRecord};
-use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
+use crate::log::geometry::{ChunkBlock, Row};
 use crate::log::index::SegmentSlot;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
@@ -43,7 +43,7 @@ pub(super) async fn make_room(core: &Rc<Core>) {
             state.segments[slot].busy = true;
             let segment = &state.segments[slot];
             let unsealed = !state.seals.contains_key(&segment.id);
-            unsealed.then(|| seal_of_written(&state.geometry, segment))
+            unsealed.then(|| seal_of_written(segment))
         };
         if seal_durably(core, seal).await {
             mark(Mark::LeftoverFinished);
@@ -84,7 +84,8 @@ async fn seal_durably(core: &Rc<Core>, seal: Option<SealRecord>) -> bool {
 }
 
 /// The seal of a segment of which everything that took effect counts, and nothing is under way.
-pub(in crate::log) fn seal_of_written(geometry: &SegmentGeometry, segment: &Segment) -> SealRecord {
+pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
+    let geometry = &segment.geometry;
     let recorded = segment.entries.iter().map(Vec::len).max().unwrap_or(0);
     let recorded = u32::try_from(recorded).expect("a span's blocks");
     let (end, _) = geometry.row_of(ChunkBlock(segment.first_unindexed.0 + recorded));
@@ -95,7 +96,7 @@ pub(in crate::log) fn seal_of_written(geometry: &SegmentGeometry, segment: &Segm
         let blocks = (segment.first_unindexed.0..).zip(entries);
         for (block, _) in blocks.filter(|(_, entry)| **entry != IndexEntry::EMPTY) {
             let (row, _) = geometry.row_of(ChunkBlock(block));
-            let stripe = segment.stripe_of(geometry, Column::of(column), row);
+            let stripe = segment.stripe_of(Column::of(column), row);
             if last.contains(&stripe) {
                 valid[(stripe - last.start) as usize] = true;
             }

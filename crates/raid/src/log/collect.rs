@@ -211,15 +211,16 @@ async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 }
 
 async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> bool {
-    let spans = core.state.borrow().geometry.spans();
-    for span in 0..spans {
+    let geometry = core.state.borrow().segments[slot].geometry;
+    for span in 0..geometry.spans() {
         if core.state.borrow().segments[slot].valid == 0 {
             break;
         }
         let entries = span_entries(core, slot, span).await;
         let live = {
             let state = core.state.borrow();
-            live_blocks(&state, slot, first_block(&state, span), &entries)
+            let first = geometry.first_of_span(span);
+            live_blocks(&state, slot, first, &entries)
         };
         if !mover.add(live).await {
             return false;
@@ -314,12 +315,6 @@ impl Mover {
         }
         true
     }
-}
-
-/// The first chunk block of a span.
-fn first_block(state: &State, span: u32) -> ChunkBlock {
-    let row = crate::log::geometry::Row(state.geometry.rows_of_span(span).start);
-    state.geometry.block_of(row, 0)
 }
 
 /// The entries of a span, from media or, where no index run was written, from memory.

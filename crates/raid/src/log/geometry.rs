@@ -132,6 +132,12 @@ impl SegmentGeometry {
         first..first + rows
     }
 
+    /// The first chunk block of a span.
+    #[must_use]
+    pub fn first_of_span(&self, span: u32) -> ChunkBlock {
+        self.block_of(Row(self.rows_of_span(span).start), 0)
+    }
+
     /// The span that holds a row.
     #[must_use]
     pub const fn span_of(&self, row: Row) -> u32 {

@@ -12,7 +12,7 @@ use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
 };
 use crate::log::index::SegmentSlot;
-use crate::log::segment::Phase;
+use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
 use crate::log::superblock::structured_payload;
 use crate::marks::{Mark, mark, mark_if};
@@ -43,7 +43,7 @@ pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
         let present = columns.filter_map(|(column, zone)| Some((column, zone?.zone)));
         present.map(|(column, zone)| (column, zone, run(&state, slot, span, column))).collect()
     };
-    let spoilt_by = write_runs(core, span, runs).await;
+    let spoilt_by = write_runs(core, slot, span, runs).await;
     let mut state = core.state.borrow_mut();
     if state.segments[slot].phase != Phase::Open {
         mark(Mark::SpanGivenUp);
@@ -55,8 +55,7 @@ pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
         core.spoil(slot, column);
         return;
     }
-    let geometry = state.geometry;
-    state.segments[slot].span_indexed(&geometry, span);
+    state.segments[slot].span_indexed(span);
     state.advance_group(slot);
     drop(state);
     core.changed.open();
@@ -65,13 +64,16 @@ pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
 /// Returns a column whose run could not be written.
 async fn write_runs(
     core: &Rc<Core>,
+    slot: SegmentSlot,
     span: u32,
     runs: Vec<(Column, ZoneId, Vec<Payload>)>,
 ) -> Option<Column> {
+    let geometry = core.state.borrow().segments[slot].geometry;
+    let start = geometry.index_offset(span, 0);
     let writes = runs.into_iter().map(|(column, zone, run)| async move {
-        let mut result = write_run(core, column, zone, span, run).await;
-        if result.is_ok() && span + 1 == core.state.borrow().geometry.spans() {
-            result = fill_up(core, column, zone).await;
+        let mut result = write_run(core, column, ZoneAddress { zone, offset: start }, run).await;
+        if result.is_ok() && span + 1 == geometry.spans() {
+            result = fill_up(core, column, ZoneAddress { zone, offset: geometry.end() }).await;
         }
         core.note_write(column, result);
         result.is_err().then_some(column)
@@ -79,56 +81,53 @@ async fn write_runs(
     futures_util::future::join_all(writes).await.into_iter().flatten().next()
 }
 
-/// Writes one column's run, in transfers that the drive takes, one after the other.
+/// Writes one column's run to where it starts, in transfers that the drive takes, one after the
+/// other.
 ///
 /// # Errors
 /// The first failing write's status.
 pub(super) async fn write_run(
     core: &Core,
     column: Column,
-    zone: ZoneId,
-    span: u32,
+    start: ZoneAddress,
     run: Vec<Payload>,
 ) -> Result<(), Status> {
     let device = core.device(column).ok_or(Status::DeviceGone)?;
-    let (start, fua) = {
-        let state = core.state.borrow();
-        (state.geometry.index_offset(span, 0), state.fua_always)
-    };
+    let fua = core.state.borrow().fua_always;
     let most = device.geometry().max_transfer.0 as usize;
     let mut at = start;
     for part in run.chunks(most) {
         let blocks = BlockCount(u32::try_from(part.len()).expect("a transfer"));
-        device.write(ZoneAddress { zone, offset: at }, join(part), fua).await?;
-        at = at.plus(blocks);
+        device.write(at, join(part), fua).await?;
+        at.offset = at.offset.plus(blocks);
     }
     Ok(())
 }
 
-/// Makes the zone of a sealed segment full, so that it does not count as active any more: with
+/// Makes the zone of a sealed segment full from its end on, so that it does not count as active any more: with
 /// filler where few blocks are left, by finishing it where this drive's zones are larger than the
 /// array uses.
 ///
 /// # Errors
 /// The drive's status.
-pub(super) async fn fill_up(core: &Core, column: Column, zone: ZoneId) -> Result<(), Status> {
+pub(super) async fn fill_up(core: &Core, column: Column, end: ZoneAddress) -> Result<(), Status> {
     let device = core.device(column).ok_or(Status::DeviceGone)?;
-    let (end, array, fua) = {
+    let (array, fua) = {
         let state = core.state.borrow();
-        (state.geometry.end(), state.config.array, state.fua_always)
+        (state.config.array, state.fua_always)
     };
-    let left = BlockCount(device.geometry().zone_capacity.0 - end.0);
+    let left = BlockCount(device.geometry().zone_capacity.0 - end.offset.0);
     if left.0 == 0 {
         return Ok(());
     }
     if left.0 > FILLER_BLOCKS.min(device.geometry().max_transfer.0) {
         mark(Mark::LargerZoneFinished);
-        return device.manage(zone, ZoneAction::Finish).await;
+        return device.manage(end.zone, ZoneAction::Finish).await;
     }
     mark(Mark::ZoneFilled);
     let block = || structured_payload(array, zero_blocks(BlockCount(1)), Place::Filler, 0, column);
     let filler: Vec<_> = (0..left.0).map(|_| block()).collect();
-    device.write(ZoneAddress { zone, offset: end }, join(&filler), fua).await?;
+    device.write(end, join(&filler), fua).await?;
     Ok(())
 }
 
@@ -142,19 +141,18 @@ fn join(parts: &[Payload]) -> Payload {
 fn run(state: &State, slot: SegmentSlot, span: u32, column: Column) -> Vec<Payload> {
     let segment = &state.segments[slot];
     let entries = |of: Column| &segment.entries[of.index()][..];
-    run_of(state, segment.id, segment.generation, span, column, entries)
+    run_of(state.config.array, segment, span, column, entries)
 }
 
 /// As the running engine writes it, from entries given by column.
 pub(super) fn run_of<'a>(
-    state: &State,
-    segment: u64,
-    generation: u64,
+    array: ArrayUuid,
+    segment: &Segment,
     span: u32,
     column: Column,
     entries: impl Fn(Column) -> &'a [IndexEntry],
 ) -> Vec<Payload> {
-    let geometry = &state.geometry;
+    let geometry = &segment.geometry;
     let rows = geometry.rows_of_span(span);
     let expected = ((rows.end - rows.start) * geometry.chunk_blocks()) as usize;
     let mut blocks = Vec::new();
@@ -164,16 +162,16 @@ pub(super) fn run_of<'a>(
         assert!(listed.len() == expected, "{} entries of {expected} in span {span}", listed.len());
         for (at, part) in (0..).zip(listed.chunks(ENTRIES_PER_INDEX_BLOCK as usize)) {
             let block = IndexBlock {
-                segment,
-                generation,
+                segment: segment.id,
+                generation: segment.generation,
                 column: of,
                 span,
                 first: at * ENTRIES_PER_INDEX_BLOCK,
                 entries: part.to_vec(),
             };
-            let array = state.config.array;
             let encoded = block.encode(array);
-            blocks.push(structured_payload(array, encoded, Place::Index, generation, column));
+            let place = Place::Index;
+            blocks.push(structured_payload(array, encoded, place, segment.generation, column));
         }
     }
     blocks
@@ -188,7 +186,7 @@ pub(super) async fn read(
 ) -> Option<Vec<IndexEntry>> {
     let (copies, columns) = {
         let state = core.state.borrow();
-        (state.geometry.index_copies(), state.scheme().columns())
+        (state.segments[slot].geometry.index_copies(), state.scheme().columns())
     };
     for copy in 0..copies {
         let holder = Column::of((of.index() + copy as usize) % columns);
@@ -212,7 +210,7 @@ pub(super) async fn read_copy(
         let state = core.state.borrow();
         let segment = state.segments.get(slot)?;
         let zone = segment.zones[holder.index()]?.zone;
-        let geometry = &state.geometry;
+        let geometry = &segment.geometry;
         let at = ZoneAddress { zone, offset: geometry.index_offset(span, copy) };
         let expected = Expected {
             array: state.config.array,
@@ -244,9 +242,9 @@ pub(super) async fn damaged_blocks(
         let state = core.state.borrow();
         let segment = &state.segments[slot];
         let Some(zone) = segment.zones[holder.index()] else { return 0 };
-        let offset = state.geometry.index_offset(span, copy);
+        let offset = segment.geometry.index_offset(span, copy);
         let at = ZoneAddress { zone: zone.zone, offset };
-        let blocks = state.geometry.index_blocks(span);
+        let blocks = segment.geometry.index_blocks(span);
         (at, blocks, state.config.array, segment.generation)
     };
     let seed = Seed::of(array);
@@ -275,8 +273,9 @@ pub(super) async fn damaged_filler(
     let Some(device) = core.device(column) else { return (0, 0) };
     let (zone, end, seed) = {
         let state = core.state.borrow();
-        let Some(zone) = state.segments[slot].zones[column.index()] else { return (0, 0) };
-        (zone.zone, state.geometry.end().0, state.seed)
+        let segment = &state.segments[slot];
+        let Some(zone) = segment.zones[column.index()] else { return (0, 0) };
+        (zone.zone, segment.geometry.end().0, state.seed)
     };
     let capacity = device.geometry().zone_capacity.0;
     if capacity - end > FILLER_BLOCKS.min(device.geometry().max_transfer.0) {

@@ -222,8 +222,9 @@ async fn found_in(
 }
 
 fn address_of(state: &State, place: BlockPlace) -> Option<ZoneAddress> {
-    let zone = state.segments[place.slot].zones[place.column.index()]?.zone;
-    Some(ZoneAddress { zone, offset: state.geometry.offset_of(place.block) })
+    let segment = &state.segments[place.slot];
+    let zone = segment.zones[place.column.index()]?.zone;
+    Some(ZoneAddress { zone, offset: segment.geometry.offset_of(place.block) })
 }
 
 fn intact(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
@@ -240,8 +241,9 @@ fn verified(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Opt
     let oob = verify(&core.state.borrow(), place, place.column, &data, &payload.block_oob(at))?;
     let stripe = {
         let state = core.state.borrow();
-        let (row, _) = state.geometry.row_of(place.block);
-        state.segments[place.slot].stripe_of(&state.geometry, place.column, row)
+        let segment = &state.segments[place.slot];
+        let (row, _) = segment.geometry.row_of(place.block);
+        segment.stripe_of(place.column, row)
     };
     if oob.stripe != stripe && !mutant(Mutant::MisdirectedBlockAccepted) {
         mark(Mark::BlockOfOtherStripe);

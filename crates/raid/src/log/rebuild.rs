@@ -24,7 +24,6 @@ use crate::log::format::{
     CODED_BYTES, IndexEntry, MemberEntry, MemberState, MemberUuid, Oob, Place, SegmentHeader,
     StreamKind,
 };
-use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run::{fill_up, run_of, write_run};
 use crate::log::limits::{LimitError, check_drive, zones_needed};
@@ -386,7 +385,7 @@ async fn write_column(
     for span in 0..geometry.spans() {
         let entries = span_entries(core, slot, span).await;
         let rows = geometry.rows_of_span(span);
-        let first = geometry.block_of(Row(rows.start), 0).0;
+        let first = geometry.first_of_span(span).0;
         let end = first + (rows.end - rows.start) * geometry.chunk_blocks();
         let most = BATCH_BLOCKS.min(device.geometry().max_transfer.0);
         let mut start = first;
@@ -401,12 +400,13 @@ async fn write_column(
         let run = {
             let state = core.state.borrow();
             let listed = |of: Column| -> &[IndexEntry] { &entries[of.index()] };
-            run_of(&state, header.segment, header.generation, span, column, listed)
+            run_of(array, &state.segments[slot], span, column, listed)
         };
         check_sources(core)?;
-        write_run(core, column, zone, span, run).await?;
+        let start = ZoneAddress { zone, offset: geometry.index_offset(span, 0) };
+        write_run(core, column, start, run).await?;
     }
-    fill_up(core, column, zone).await?;
+    fill_up(core, column, ZoneAddress { zone, offset: geometry.end() }).await?;
     device.flush().await
 }
 
@@ -436,7 +436,7 @@ fn header_with(
         epoch: state.epoch.number,
         stream: segment.stream,
         tabled: segment.table.is_some(),
-        geometry: state.geometry,
+        geometry: segment.geometry,
         zone_capacity: state.config.zone_capacity,
         zones,
     };
@@ -479,12 +479,12 @@ fn metadata(
     found: bool,
 ) -> [u8; OOB_BYTES] {
     let mut state = core.state.borrow_mut();
-    let (row, within) = state.geometry.row_of(place.block);
-    let (scheme, geometry, seed) = (state.scheme(), state.geometry, state.seed);
+    let (scheme, seed) = (state.scheme(), state.seed);
     let segment = &state.segments[place.slot];
-    let stripe = segment.stripe_of(&geometry, place.column, row);
+    let (row, within) = segment.geometry.row_of(place.block);
+    let stripe = segment.stripe_of(place.column, row);
     let role: Role = scheme.role_of(place.column, stripe);
-    let group = geometry.group_of(row);
+    let group = segment.geometry.group_of(row);
     let identity = StripeIdentity {
         array: state.config.array,
         generation: segment.generation,

@@ -67,14 +67,14 @@ pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<
 }
 
 fn plan(state: &State, place: BlockPlace) -> Option<Plan> {
-    let geometry = &state.geometry;
     let segment = state.segments.get(place.slot)?;
+    let geometry = &segment.geometry;
     let (row, within) = geometry.row_of(place.block);
-    let stripe = segment.stripe_of(geometry, place.column, row);
+    let stripe = segment.stripe_of(place.column, row);
     let others = geometry.scheme().iter().filter(|column| *column != place.column);
     let sources = others.filter_map(|column| {
         let zone = segment.zones[column.index()]?.zone;
-        let row: Row = segment.row_of_stripe(geometry, column, stripe)?;
+        let row: Row = segment.row_of_stripe(column, stripe)?;
         let offset = geometry.offset_of(geometry.block_of(row, within));
         let role = geometry.scheme().role_of(column, stripe);
         Some(Source { column, role, at: ZoneAddress { zone, offset } })
@@ -144,14 +144,14 @@ pub(super) fn verify(
     data: &[u8],
     oob: &[u8],
 ) -> Option<Oob> {
-    let generation = state.segments.get(place.slot)?.generation;
+    let segment = state.segments.get(place.slot)?;
     let oob = Oob::verify_chunk(state.seed, oob, data, state.scheme().data())?;
-    let current = oob.generation == generation || mutant(Mutant::GenerationNotChecked);
+    let current = oob.generation == segment.generation || mutant(Mutant::GenerationNotChecked);
     if !current || oob.column != column {
         mark(Mark::StaleBlock);
         return None;
     }
-    let (_, within) = state.geometry.row_of(place.block);
+    let (_, within) = segment.geometry.row_of(place.block);
     let misplaced = u32::from(oob.block_in_chunk) != within;
     if misplaced && !mutant(Mutant::MisdirectedBlockAccepted) {
         mark(Mark::BlockOfOtherPlaceInChunk);

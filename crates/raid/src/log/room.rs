@@ -77,7 +77,7 @@ impl State {
     #[must_use]
     pub(super) fn must_move_first(&self) -> Option<SegmentSlot> {
         let open = &self.segments[self.relocation.open?];
-        let rows = open.cursor.as_ref().map_or(0, |cursor| self.geometry.rows() - cursor.next_row);
+        let rows = open.cursor.as_ref().map_or(0, |cursor| open.geometry.rows() - cursor.next_row);
         let room = u64::from(rows) * self.stripe_blocks() as u64;
         let closed = |segment: &Segment| matches!(segment.phase, Phase::Sealed | Phase::Leftover);
         let segments = self.segments.iter().filter(|(_, segment)| closed(segment));

@@ -8,10 +8,11 @@ use zoneweave_zoned::{BlockCount, Payload, ZoneAddress};
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
-use crate::log::geometry::Row;
+use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
 use crate::log::reconstruct::{Rebuilt, rebuild_block, verify};
+use crate::log::segment::ColumnZone;
 use crate::log::stripe::{entry_kind, parity_entry};
 use crate::marks::{Mark, mark, mark_if};
 
@@ -52,8 +53,9 @@ pub(super) async fn load_span(
 
 fn enter_table(core: &Core, slot: SegmentSlot, span: u32, entries: &[Vec<IndexEntry>]) {
     let mut state = core.state.borrow_mut();
-    let geometry = state.geometry;
-    let Some(table) = &mut state.segments[slot].table else { return };
+    let segment = &mut state.segments[slot];
+    let geometry = segment.geometry;
+    let Some(table) = &mut segment.table else { return };
     let chunk = geometry.chunk_blocks() as usize;
     for (column, entries) in geometry.scheme().iter().zip(entries) {
         for (row, blocks) in geometry.rows_of_span(span).zip(entries.chunks(chunk)) {
@@ -68,15 +70,13 @@ fn enter_table(core: &Core, slot: SegmentSlot, span: u32, entries: &[Vec<IndexEn
 
 /// The entries of a whole span from its blocks: every stripe of it counts.
 async fn scan_span(core: &Rc<Core>, slot: SegmentSlot, span: u32) -> Vec<Vec<IndexEntry>> {
-    let (rows, chunk) = {
-        let state = core.state.borrow();
-        (state.geometry.rows_of_span(span), state.geometry.chunk_blocks() as usize)
-    };
+    let geometry = core.state.borrow().segments[slot].geometry;
+    let rows = geometry.rows_of_span(span);
     let scans = scan_rows(core, slot, rows.clone()).await;
     let mut entries = vec![Vec::new(); scans.len()];
     let mut at = rows.start;
     while at < rows.end {
-        let group = core.state.borrow().geometry.group_of(Row(at));
+        let group = geometry.group_of(Row(at));
         let part: Vec<ColumnScan> = scans
             .iter()
             .map(|scan| {
@@ -91,7 +91,7 @@ async fn scan_span(core: &Rc<Core>, slot: SegmentSlot, span: u32) -> Vec<Vec<Ind
         }
         at = group.end;
     }
-    let expected = rows.len() * chunk;
+    let expected = rows.len() * geometry.chunk_blocks() as usize;
     assert!(entries.iter().all(|column| column.len() == expected), "an entry for every block");
     entries
 }
@@ -114,15 +114,12 @@ async fn scan_column(
     rows: Range<u32>,
 ) -> ColumnScan {
     let mut scan = Vec::with_capacity(rows.len());
-    let (chunk, step) = {
-        let state = core.state.borrow();
-        let chunk = state.geometry.chunk_blocks();
-        (chunk, (256 / chunk).max(1))
-    };
+    let geometry = core.state.borrow().segments[slot].geometry;
+    let step = (256 / geometry.chunk_blocks()).max(1);
     let mut start = rows.start;
     while start < rows.end {
         let end = rows.end.min(start + step);
-        scan.extend(scan_part(core, slot, column, start..end, chunk).await);
+        scan.extend(scan_part(core, slot, column, start..end, &geometry).await);
         start = end;
     }
     scan
@@ -133,16 +130,13 @@ async fn scan_part(
     slot: SegmentSlot,
     column: Column,
     rows: Range<u32>,
-    chunk: u32,
+    geometry: &SegmentGeometry,
 ) -> ColumnScan {
-    let at = {
-        let state = core.state.borrow();
-        let offset = state.geometry.offset_of_row(Row(rows.start));
-        state.segments[slot].zones[column.index()]
-            .map(|zone| ZoneAddress { zone: zone.zone, offset })
-    };
+    let chunk = geometry.chunk_blocks();
+    let zone = core.state.borrow().segments[slot].zones[column.index()];
     let count = rows.end - rows.start;
-    let Some(at) = at else { return vec![None; count as usize] };
+    let Some(ColumnZone { zone, .. }) = zone else { return vec![None; count as usize] };
+    let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(rows.start)) };
     let whole = core.read_zone(column, at, BlockCount(count * chunk)).await;
     if let Ok(payload) = whole {
         let starts = (0..).step_by(chunk as usize);
@@ -154,10 +148,7 @@ async fn scan_part(
     mark(Mark::ScanChunkByChunk);
     let mut scan = Vec::with_capacity(count as usize);
     for row in rows {
-        let at = {
-            let offset = core.state.borrow().geometry.offset_of_row(Row(row));
-            ZoneAddress { zone: at.zone, offset }
-        };
+        let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(row)) };
         let payload = core.read_zone(column, at, BlockCount(chunk)).await.ok();
         scan.push(payload.and_then(|payload| scanned(core, slot, column, &payload, 0, Row(row))));
     }
@@ -175,37 +166,35 @@ fn scanned(
 ) -> Option<ScannedChunk> {
     let state = core.state.borrow();
     let scheme = state.scheme();
+    let segment = &state.segments[slot];
+    let geometry = &segment.geometry;
     let mut stripe = None;
-    let chunk_blocks = state.geometry.chunk_blocks();
+    let chunk_blocks = geometry.chunk_blocks();
     let mut entries = Vec::with_capacity(chunk_blocks as usize);
     for (at, within) in (first..).zip(0..chunk_blocks) {
-        let place = BlockPlace { slot, column, block: state.geometry.block_of(row, within) };
+        let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
         let data = payload.block(at);
         let oob = verify(&state, place, column, &data, &payload.block_oob(at))?;
         if *stripe.get_or_insert(oob.stripe) != oob.stripe {
             return None;
         }
         let right_role = oob.role == scheme.role_of(column, oob.stripe);
-        if !right_role || oob.stripe >= state.geometry.rows() {
+        if !right_role || oob.stripe >= geometry.rows() {
             return None;
         }
-        entries.push(entry_of(&oob, scheme.is_data(oob.role), &state.geometry)?);
+        entries.push(entry_of(&oob, scheme.is_data(oob.role), geometry)?);
     }
     // Where appends chose the rows the stripe is what is being found out; elsewhere a chunk of
     // another row is there by mistake, and the row that it came from lacks it.
     let stripe = stripe?;
-    if state.segments[slot].table.is_none() && stripe != row.0 {
+    if segment.table.is_none() && stripe != row.0 {
         mark(Mark::ChunkOfOtherRow);
         return None;
     }
     Some(ScannedChunk { stripe, entries })
 }
 
-fn entry_of(
-    oob: &Oob,
-    is_data: bool,
-    geometry: &crate::log::geometry::SegmentGeometry,
-) -> Option<IndexEntry> {
+fn entry_of(oob: &Oob, is_data: bool, geometry: &SegmentGeometry) -> Option<IndexEntry> {
     let group = geometry.group_of(Row(oob.stripe));
     let stripe_in_group = u16::try_from(oob.stripe - group.start).ok()?;
     if !is_data {
@@ -255,7 +244,7 @@ pub(super) async fn resolve_group(
     scans: &[ColumnScan],
     counts: &[bool],
 ) -> Vec<Vec<IndexEntry>> {
-    let chunk = core.state.borrow().geometry.chunk_blocks() as usize;
+    let chunk = core.state.borrow().segments[slot].geometry.chunk_blocks() as usize;
     let mut resolved = Vec::with_capacity(scans.len());
     let mut unread = Vec::new();
     for (at, scan) in scans.iter().enumerate() {
@@ -334,7 +323,7 @@ async fn rebuild_entries(
 ) -> Vec<IndexEntry> {
     let (geometry, scheme) = {
         let state = core.state.borrow();
-        (state.geometry, state.scheme())
+        (state.segments[slot].geometry, state.scheme())
     };
     let in_group = u16::try_from(stripe).expect("a group's rows");
     let role = scheme.role_of(column, group.start + stripe);

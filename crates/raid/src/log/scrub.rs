@@ -207,7 +207,7 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
     scrub_headers(core, slot, report).await;
     let (geometry, indexed) = {
         let state = core.state.borrow();
-        (state.geometry, state.segments[slot].indexed_spans)
+        (state.segments[slot].geometry, state.segments[slot].indexed_spans)
     };
     for span in 0..indexed {
         scrub_index_runs(core, slot, span, report).await;
@@ -266,10 +266,11 @@ async fn scrub_filler(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRepo
 async fn scrub_index_runs(core: &Rc<Core>, slot: SegmentSlot, span: u32, report: &mut ScrubReport) {
     let (columns, copies, blocks) = {
         let state = core.state.borrow();
-        let present = state.segments[slot].column_map();
+        let segment = &state.segments[slot];
+        let present = segment.column_map();
         let columns: Vec<_> =
             state.scheme().iter().filter(|column| present >> column.index() & 1 == 1).collect();
-        (columns, state.geometry.index_copies(), state.geometry.index_blocks(span))
+        (columns, segment.geometry.index_copies(), segment.geometry.index_blocks(span))
     };
     for column in columns {
         for copy in 0..copies {
@@ -289,7 +290,7 @@ async fn scrub_group(
 ) {
     let (geometry, scheme) = {
         let state = core.state.borrow();
-        (state.geometry, state.scheme())
+        (state.segments[slot].geometry, state.scheme())
     };
     let span = geometry.span_of(Row(rows.start));
     let indexed = span < core.state.borrow().segments[slot].indexed_spans;
@@ -298,7 +299,7 @@ async fn scrub_group(
     } else {
         core.state.borrow().segments[slot].entries.clone()
     };
-    let span_first = geometry.block_of(Row(geometry.rows_of_span(span).start), 0).0;
+    let span_first = geometry.first_of_span(span).0;
     // By stripe, block within the chunk and role: what verified.
     let chunk = geometry.chunk_blocks() as usize;
     let mut found: Vec<Vec<Option<(Payload, usize, Oob)>>> =
@@ -357,7 +358,8 @@ async fn read_rows(
 ) -> Option<Vec<Option<Payload>>> {
     let (zone, geometry) = {
         let state = core.state.borrow();
-        (state.segments[slot].zones[column.index()]?.zone, state.geometry)
+        let segment = &state.segments[slot];
+        (segment.zones[column.index()]?.zone, segment.geometry)
     };
     let chunk = BlockCount(geometry.chunk_blocks());
     let count = BlockCount(u32::try_from(rows.len()).expect("a group's rows") * chunk.0);

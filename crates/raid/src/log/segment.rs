@@ -48,6 +48,8 @@ pub(super) struct Segment {
     pub generation: u64,
     /// What fills it.
     pub stream: StreamKind,
+    /// Its shape, from which every offset in its zones follows.
+    pub geometry: SegmentGeometry,
     /// Each column's zone; `None` where the column is missing.
     pub zones: Vec<Option<ColumnZone>>,
     /// The zones it was made with, as its header lists them. A column is rebuilt in another one: a
@@ -103,6 +105,7 @@ impl Segment {
             id: header.segment,
             generation: header.generation,
             stream: header.stream,
+            geometry: header.geometry,
             zones,
             listed: header.zones.clone(),
             phase,
@@ -154,32 +157,28 @@ impl Segment {
 
     /// The stripe, counted through the segment, of the chunk at a row of a column.
     #[must_use]
-    pub(super) fn stripe_of(&self, geometry: &SegmentGeometry, column: Column, row: Row) -> u32 {
+    pub(super) fn stripe_of(&self, column: Column, row: Row) -> u32 {
         match &self.table {
             None => row.0,
-            Some(table) => geometry.group_of(row).start + u32::from(table.get(column, row)),
+            Some(table) => self.geometry.group_of(row).start + u32::from(table.get(column, row)),
         }
     }
 
     /// The row at which `column` holds its chunk of a stripe, if it is known to hold one.
     #[must_use]
-    pub(super) fn row_of_stripe(
-        &self,
-        geometry: &SegmentGeometry,
-        column: Column,
-        stripe: u32,
-    ) -> Option<Row> {
+    pub(super) fn row_of_stripe(&self, column: Column, stripe: u32) -> Option<Row> {
         let Some(table) = &self.table else { return Some(Row(stripe)) };
-        let group = geometry.group_of(Row(stripe));
+        let group = self.geometry.group_of(Row(stripe));
         let in_group = u16::try_from(stripe - group.start).expect("at most 65,536 rows a group");
         table.find(column, group, in_group)
     }
 
     /// Forgets the entries of a span whose index run is on media.
-    pub(super) fn span_indexed(&mut self, geometry: &SegmentGeometry, span: u32) {
+    pub(super) fn span_indexed(&mut self, span: u32) {
         assert!(self.indexed_spans == span, "spans end in order");
         self.indexed_spans = span + 1;
-        self.first_unindexed = geometry.block_of(Row(geometry.rows_of_span(span).end), 0);
+        let end = Row(self.geometry.rows_of_span(span).end);
+        self.first_unindexed = self.geometry.block_of(end, 0);
         self.entries.iter_mut().for_each(Vec::clear);
     }
 }

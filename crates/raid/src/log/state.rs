@@ -183,7 +183,7 @@ impl State {
     /// The erasure code.
     #[must_use]
     pub(super) fn scheme(&self) -> Scheme {
-        self.geometry.scheme()
+        self.config.scheme
     }
 
     /// The stream of a kind.
@@ -260,7 +260,7 @@ impl State {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         if cursor.next_row == cursor.group.end {
-            let early = || !self.ends_span(cursor) && mutant(Mutant::GroupNotAwaited);
+            let early = || !ends_span(&segment.geometry, cursor) && mutant(Mutant::GroupNotAwaited);
             let wait = segment.in_flight > 0 && !early();
             return if wait { Step::Wait } else { self.end_of_group(slot) };
         }
@@ -281,16 +281,11 @@ impl State {
     fn end_of_group(&self, slot: SegmentSlot) -> Step {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
-        if self.ends_span(cursor) {
-            Step::EndSpan(slot, self.geometry.span_of(Row(cursor.group.start)))
+        if ends_span(&segment.geometry, cursor) {
+            Step::EndSpan(slot, segment.geometry.span_of(Row(cursor.group.start)))
         } else {
             Step::EndGroup(slot)
         }
-    }
-
-    fn ends_span(&self, cursor: &Cursor) -> bool {
-        let span = self.geometry.span_of(Row(cursor.group.start));
-        self.geometry.rows_of_span(span).end == cursor.group.end
     }
 
     fn take_stripe(&mut self, kind: StreamKind, slot: SegmentSlot, row: u32) -> StripePlan {
@@ -315,12 +310,11 @@ impl State {
 
     /// Goes on to the group after the current one; the segment is sealed if there is none.
     pub(super) fn advance_group(&mut self, slot: SegmentSlot) {
-        let rows = self.geometry.rows();
-        let geometry = self.geometry;
         let segment = &mut self.segments[slot];
+        let geometry = segment.geometry;
         let Some(cursor) = &mut segment.cursor else { return };
         mark(Mark::GroupEnded);
-        if cursor.group.end < rows {
+        if cursor.group.end < geometry.rows() {
             cursor.group = geometry.group_of(Row(cursor.group.end));
             return;
         }
@@ -559,7 +553,7 @@ impl State {
         });
         let evacuate = |segment: &Segment| segment.phase == Phase::Leftover || segment.damaged;
         let stripe = self.stripe_blocks() as u64;
-        let gains = |segment: &Segment| segment.valid + stripe <= self.geometry.data_blocks();
+        let gains = |segment: &Segment| segment.valid + stripe <= segment.geometry.data_blocks();
         candidates
             .filter(|(_, segment)| {
                 segment.valid > 0 && (evacuate(segment) || (low_on_space && gains(segment)))
@@ -596,4 +590,9 @@ impl State {
             assert!(segment.valid == expected, "segment {} counts wrong", segment.id);
         }
     }
+}
+
+fn ends_span(geometry: &SegmentGeometry, cursor: &Cursor) -> bool {
+    let span = geometry.span_of(Row(cursor.group.start));
+    geometry.rows_of_span(span).end == cursor.group.end
 }

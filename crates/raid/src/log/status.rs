@@ -191,7 +191,7 @@ pub(super) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
         },
         zones: segment.zones.iter().map(|zone| zone.map(|zone| zone.zone.0)).collect(),
         valid_blocks: segment.valid,
-        data_blocks: state.geometry.data_blocks(),
+        data_blocks: segment.geometry.data_blocks(),
     };
     state.segments.iter().map(|(_, segment)| status(segment)).collect()
 }

@@ -79,7 +79,8 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
     let (chunks, zones, tabled) = {
         let state = core.state.borrow();
         let segment = &state.segments[plan.slot];
-        let group = state.geometry.group_of(Row(plan.stripe));
+        let geometry = &segment.geometry;
+        let group = geometry.group_of(Row(plan.stripe));
         let in_group = u16::try_from(plan.stripe - group.start).expect("a group's rows");
         let identity = StripeIdentity {
             array: state.config.array,
@@ -88,7 +89,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
             stripe_in_group: in_group,
             columns: segment.column_map(),
         };
-        let chunks = build(&core.code, &state.geometry, identity, &plan.blocks);
+        let chunks = build(&core.code, geometry, identity, &plan.blocks);
         (chunks, segment.zones.clone(), segment.table.is_some())
     };
     let mut writes = Vec::new();
@@ -118,7 +119,7 @@ fn submit_chunk(
     tabled: bool,
 ) -> impl Future<Output = Result<ZoneAddress, Status>> + 'static {
     let payload = chunk.payload.clone();
-    let offset = core.state.borrow().geometry.offset_of_row(Row(plan.stripe));
+    let offset = core.state.borrow().segments[plan.slot].geometry.offset_of_row(Row(plan.stripe));
     let at = ZoneAddress { zone, offset };
     let is_parity = chunk.entries.iter().all(|entry| entry.kind == EntryKind::Parity);
     let fua = plan.fua && !(is_parity && mutant(Mutant::FuaSkipsParity));
@@ -208,19 +209,20 @@ fn locate(
     results: &[(Column, Result<ZoneAddress, Status>)],
 ) -> Result<Vec<(Column, Row)>, Column> {
     let segment = &state.segments[plan.slot];
-    let group = state.geometry.group_of(Row(plan.stripe));
+    let geometry = &segment.geometry;
+    let group = geometry.group_of(Row(plan.stripe));
     let mut rows = Vec::with_capacity(results.len());
     for (column, result) in results {
         if result.is_err() && mutant(Mutant::FailedChunkIgnored) {
             continue;
         }
         let at = result.map_err(|_| *column)?;
-        let row = state.geometry.row_at(at.offset).ok_or(*column)?;
+        let row = geometry.row_at(at.offset).ok_or(*column)?;
         mark_if(Mark::MemberFailedMeanwhile, || segment.zones[column.index()].is_none());
         // A member that failed meanwhile has no column any more: its chunk is not missed.
         let right_zone = segment.zones[column.index()].is_none_or(|zone| zone.zone == at.zone);
-        let free = state.geometry.block_of(row, 0) >= segment.first_unindexed
-            && segment.recorded(*column, state.geometry.block_of(row, 0))
+        let free = geometry.block_of(row, 0) >= segment.first_unindexed
+            && segment.recorded(*column, geometry.block_of(row, 0))
                 == crate::log::format::IndexEntry::EMPTY;
         let in_group = group.contains(&row.0) || mutant(Mutant::AppendRetriedBlindly);
         if !right_zone || !in_group || !free {
@@ -235,8 +237,8 @@ fn locate(
 /// Enters the chunks into the segment's entries and stripe table. Missing columns are entered as
 /// if they had been written in order, so that a rebuild knows what belongs there.
 fn record(state: &mut State, plan: &StripePlan, chunks: &[Chunk], rows: &[(Column, Row)]) {
-    let geometry = state.geometry;
     let segment = &mut state.segments[plan.slot];
+    let geometry = segment.geometry;
     for chunk in chunks {
         let row = rows.iter().find(|(column, _)| *column == chunk.column);
         let row = row.map_or(Row(plan.stripe), |(_, row)| *row);
@@ -251,7 +253,7 @@ fn record(state: &mut State, plan: &StripePlan, chunks: &[Chunk], rows: &[(Colum
 
 /// Where each data block of the stripe is, in order.
 fn data_places(state: &State, plan: &StripePlan, rows: &[(Column, Row)]) -> Vec<BlockPlace> {
-    let geometry = &state.geometry;
+    let geometry = &state.segments[plan.slot].geometry;
     let scheme = geometry.scheme();
     let roles = (0..scheme.data()).map(|role| crate::layout::Role(u8::try_from(role).unwrap_or(0)));
     roles

@@ -40,7 +40,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let (geometry, known) = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
-        (state.geometry, state.seals.get(&segment.id).cloned())
+        (segment.geometry, state.seals.get(&segment.id).cloned())
     };
     let rows = known.as_ref().map_or_else(
         || last_group(&geometry, &found.written),
@@ -184,7 +184,7 @@ fn begin_span(core: &Core, slot: SegmentSlot, span: u32, geometry: &SegmentGeome
     let mut state = core.state.borrow_mut();
     let segment = &mut state.segments[slot];
     segment.indexed_spans = span;
-    segment.first_unindexed = geometry.block_of(Row(geometry.rows_of_span(span).start), 0);
+    segment.first_unindexed = geometry.first_of_span(span);
 }
 
 async fn earlier_groups(

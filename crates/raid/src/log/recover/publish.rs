@@ -136,7 +136,7 @@ async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
             mark(Mark::RescueSealed);
             // Where it were moved to, nothing would count: that is sealed already.
             state.segments[slot].kept = true;
-            seals.push(seal_of_written(&state.geometry, &state.segments[slot]));
+            seals.push(seal_of_written(&state.segments[slot]));
         }
     }
     seals

@@ -14,7 +14,7 @@ use crate::layout::Column;
 use crate::log::collect::span_entries;
 use crate::log::core::Core;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
-use crate::log::geometry::{ChunkBlock, Row};
+use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
 use crate::log::read::{pin_all, read_places};
 use crate::log::recover::leftover::WeakBlock;
@@ -111,13 +111,13 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
 
 /// Enters every block of a segment that lies in the partition; notes the segment's sequences.
 async fn replay_segment(core: &Rc<Core>, slot: SegmentSlot, partition: &mut Partition) {
-    let spans = core.state.borrow().geometry.spans();
+    let geometry = core.state.borrow().segments[slot].geometry;
+    let spans = geometry.spans();
     for span in 0..spans {
         let entries = span_entries(core, slot, span).await;
         let tombstones = {
             let mut state = core.state.borrow_mut();
-            let row = Row(state.geometry.rows_of_span(span).start);
-            let first = state.geometry.block_of(row, 0);
+            let first = geometry.first_of_span(span);
             enter_entries(&mut state, slot, first, &entries, partition)
         };
         for place in tombstones {
