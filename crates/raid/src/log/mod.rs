@@ -5,7 +5,7 @@
 //! block is, and segments are reclaimed by moving what is live.
 //!
 //! The write path, in order: `volume` and `requests` admit a request and give it a sequence;
-//! `queue` holds its blocks; `state` decides when they become a stripe; `write` and `stripe` build
+//! `queue` holds its blocks; `step` decides when they become a stripe; `write` and `stripe` build
 //! and write it, in a segment that `open` made; `index` learns where the blocks are.
 
 pub mod create;
@@ -33,6 +33,7 @@ mod scrub;
 mod segment;
 mod state;
 mod status;
+mod step;
 mod stripe;
 mod stripe_table;
 mod superblock;
