@@ -113,7 +113,8 @@ fn parse_header(
     let fits = oob.place == Place::Header
         && oob.generation == header.generation
         && usize::from(oob.column) == slot
-        && header.shape == shape
+        && header.shape.data_chunks == shape.data_chunks
+        && header.shape.parity_chunks == shape.parity_chunks
         && header.zone_capacity == membership.config.zone_capacity
         && header.zones.get(slot) == Some(&Some(zone));
     if !fits {

@@ -4,7 +4,7 @@
 //! [`output`] (text for people, or one JSON document), [`error`] (what went wrong, and the exit
 //! code that scripts see), [`session`] (the ring and the drives on it),
 //! [`start`] (finding an array's server, or starting the array), [`status`] (what an array
-//! is, whether it is served or not) and [`control`] (the socket by which a running server is
+//! is, whether it is served or not), [`writing`] (how a server writes) and [`control`] (the socket by which a running server is
 //! asked).
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
@@ -23,6 +23,7 @@ mod session;
 mod start;
 mod status;
 mod wait;
+mod writing;
 
 use std::process::ExitCode;
 

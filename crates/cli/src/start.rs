@@ -56,7 +56,7 @@ pub(crate) struct Started {
 pub(crate) fn start(
     session: &Session,
     paths: &[PathBuf],
-    force: bool,
+    options: OpenOptions,
     output: &Output,
 ) -> Result<Started, CliError> {
     let drives = session.open_some(paths, Access::Exclusive)?;
@@ -65,7 +65,7 @@ pub(crate) fn start(
     let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
     let array = membership.config.array;
     tell_others(&describe_drives(&drives, &looked.drives, array), output);
-    let options = OpenOptions { force, lineage: random_number()? };
+    let options = OpenOptions { lineage: random_number()?, ..options };
     let (volume, report) = session.executor.run(open_array(&session.handle, offered, options))?;
     let mut slots = vec![None; membership.members.len()];
     for (verdict, named) in report.drives.iter().zip(&drives.opened) {
@@ -128,7 +128,7 @@ pub(crate) fn start_whole(
         let slot = u8::try_from(slot).unwrap_or(u8::MAX);
         return Err(CliError::Incomplete { name: membership.config.name.clone(), slot });
     }
-    start(session, paths, false, output).map_err(|error| match error {
+    start(session, paths, OpenOptions::default(), output).map_err(|error| match error {
         // Somebody has the drives and is not the server that was looked for.
         CliError::Drive(FileDriveError::InUse { path })
         | CliError::NoDrives { first: FileDriveError::InUse { path } } => {

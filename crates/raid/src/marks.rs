@@ -134,6 +134,12 @@ marks! {
     DeadSegmentResetAgain = "recovery.dead_segment_reset_again",
     /// Start: more members than may be wrong have nothing of a segment: a drive did not do a reset.
     LeftBehindSegmentReset = "recovery.left_behind_segment_reset",
+    /// A segment is opened while the stream fills another one.
+    LaneOpenedBeside = "lanes.opened_beside_another",
+    /// There is no room for a segment of a class: what waits in it goes to one of the other class.
+    LaneOfOtherClass = "lanes.other_class_used",
+    /// Recovery: a segment has another shape than those that the array was made with.
+    SegmentOfOtherShape = "recovery.segment_of_other_shape",
     /// Start: a member in service has nothing of a segment: whatever copies there are elsewhere count.
     DoubtfulSegment = "recovery.doubtful_segment",
     /// Recovery: a crash reset some of a dead segment's zones; the rest follows.

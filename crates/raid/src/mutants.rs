@@ -91,6 +91,10 @@ mutants! {
     IndexRunBeforeFlush = "index-run-before-flush",
     /// An index block is believed without looking which segment and span it is of.
     IndexRunNotMatched = "index-run-not-matched",
+    /// A segment found at a start is taken for one of the shape that the array was made with.
+    SegmentShapeIgnored = "segment-shape-ignored",
+    /// When a member fails only one of the open segments is given up.
+    OtherLanesKept = "other-lanes-kept",
     /// Recovery discards a stripe of which a chunk is missing, though its member is lost.
     RecoveryDemandsAllChunks = "recovery-demands-all-chunks",
     /// Recovery discards stripes that can be read but are not whole.

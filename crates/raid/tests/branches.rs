@@ -115,7 +115,7 @@ fn two_histories_are_not_mixed() {
     let array = shaped(Shape { data: 1, parity: 2, ..Shape::small() }, 5);
     live(&array, async |volume, _, _| put_all(volume, 9, 1).await);
     for (lineage, without) in [(71, [1, 2]), (72, [0, 2])] {
-        let force = OpenOptions { force: true, lineage };
+        let force = OpenOptions { force: true, lineage, ..OpenOptions::default() };
         one_life(&array, &without, force, async |volume, _, _| put_all(volume, 9, 2).await)
             .expect("the array starts");
     }
@@ -322,7 +322,7 @@ fn what_is_lost_and_unknown_is_accepted_by_force_only() {
     }
     let error = refused(&array, &[]);
     assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
-    let forced = OpenOptions { force: true, lineage: 1 };
+    let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
     one_life(&array, &[], forced, async |volume, _, _| volume.flush().await.unwrap()).unwrap();
     assert_hit(&[Mark::ChunkBeyondRebuild, Mark::Unaccounted, Mark::UnaccountedRefused]);
 }
@@ -445,7 +445,7 @@ fn a_trim_beyond_repair_takes_nothing_with_it() {
         drive.set_unreadable(ZoneAddress::new(zone, 10), BlockCount(1));
     }
     assert!(matches!(refused(&array, &[]), OpenError::Unaccounted { .. }));
-    let forced = OpenOptions { force: true, lineage: 1 };
+    let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
     let read = one_life(&array, &[], forced, async |volume, _, _| {
         for lba in 3..42 {
             let data = volume.read(Lba(lba), 1).await.unwrap();

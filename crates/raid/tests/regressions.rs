@@ -167,7 +167,7 @@ fn a_forced_history_is_not_outvoted_by_those_left_behind() {
         assert!(matches!(error, OpenError::NoQuorum { present: 1, total: 3, .. }), "{error}");
     };
     no_quorum(&refused(&array, &[1, 2]));
-    let force = |lineage| OpenOptions { force: true, lineage };
+    let force = |lineage| OpenOptions { force: true, lineage, ..OpenOptions::default() };
     let forced = one_life(&array, &[1, 2], force(4242), async |volume, _, _| {
         put_all(volume, 9, 2).await;
         volume.close().await.unwrap();

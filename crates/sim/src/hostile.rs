@@ -124,7 +124,8 @@ fn start(drives: &[RamDrive], options: u8, use_it: bool) {
         if options & 64 == 64 {
             drop(survey(offer(&handle, drives)).await);
         }
-        let force = OpenOptions { force: options & 1 == 1, lineage: 0x0F0F };
+        let force =
+            OpenOptions { force: options & 1 == 1, lineage: 0x0F0F, ..OpenOptions::default() };
         let opened = open_array(&handle, offer(&handle, drives), force).await;
         let Ok((volume, _)) = opened else { return };
         *running.borrow_mut() = Some(volume.clone());

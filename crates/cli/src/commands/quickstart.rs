@@ -14,6 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::format::{self, VolumeSize};
 use crate::output::Output;
 use crate::session::{Access, Session, offer};
+use crate::writing::Writing;
 
 #[derive(Args)]
 pub(crate) struct Quickstart {
@@ -52,6 +53,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         socket: vec![format!("unix:{}", socket.display())],
         export: None,
         force: false,
+        writing: Writing::default(),
     };
     serve(&serving, &hints(&drives, &socket.display().to_string(), &request.name), output)
 }

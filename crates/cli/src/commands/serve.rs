@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_linux::Signals;
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_raid::log::OpenOptions;
 use zoneweave_runtime::Nanos;
 
 use crate::control::{ControlServer, Service};
@@ -18,6 +19,7 @@ use crate::session::Session;
 use crate::start::{Started, start};
 use crate::status::{ArrayStatus, render};
 use crate::wait::until;
+use crate::writing::Writing;
 
 /// How often a server looks after itself.
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
@@ -43,6 +45,8 @@ pub(crate) struct Nbd {
     /// Start with half of the drives or fewer; the others become strangers
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub writing: Writing,
 }
 
 /// Printed when clients can connect.
@@ -65,7 +69,12 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
     // Before anything can start a thread, which would take signals the old way.
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
-    let started = start(&session, &request.drives, request.force, output)?;
+    let options = OpenOptions {
+        force: request.force,
+        policy: request.writing.policy(),
+        ..OpenOptions::default()
+    };
+    let started = start(&session, &request.drives, options, output)?;
     let (service, control) = put_in_service(&session, started, request, &endpoints)?;
     // Before the status is told, which then tells of it.
     session.handle.spawn("resume rebuild", service.clone().resume());

@@ -258,7 +258,7 @@ struct Mover {
 
 impl Mover {
     fn new(core: &Rc<Core>) -> Self {
-        let stripe = core.state.borrow().stripe_blocks();
+        let stripe = core.state.borrow().relocation_stripe();
         let batch = BATCH_BLOCKS.max(stripe);
         Self { core: core.clone(), waiting: Vec::new(), batch, stripe, under_way: VecDeque::new() }
     }
@@ -397,7 +397,7 @@ async fn queue_blocks(
             match block {
                 Moving::Data(mut data) => {
                     data.ticket = ticket.clone();
-                    state.relocation.queue.push_back(PendingBlock::Data(data));
+                    state.relocation.push(1, PendingBlock::Data(data));
                 }
                 Moving::Trim(extent, from) => state.relocation.push_trim(PendingTrim {
                     extent,

@@ -93,6 +93,12 @@ impl SegmentGeometry {
         self.chunk_blocks
     }
 
+    /// Data blocks of a stripe.
+    #[must_use]
+    pub const fn stripe_blocks(&self) -> usize {
+        self.scheme.data() * self.chunk_blocks as usize
+    }
+
     /// Rows of a full group.
     #[must_use]
     pub const fn group_rows(&self) -> u32 {

@@ -5,10 +5,10 @@
 //! the table means unmapped, which lets the operating system hand out the table untouched; entries
 //! are the ordinal plus one.
 
-use zoneweave_zoned::Lba;
+use zoneweave_zoned::{BlockCount, Lba};
 
-use crate::layout::Column;
-use crate::log::geometry::{ChunkBlock, SegmentGeometry};
+use crate::layout::{Column, Scheme};
+use crate::log::geometry::ChunkBlock;
 
 /// A place in the segment table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,12 +45,14 @@ pub(super) struct PbaSpace {
 }
 
 impl PbaSpace {
-    /// The space of segments of the given shape.
+    /// The space of all segments that zones of a capacity can hold, whatever their chunks: each has
+    /// a header and an index run.
     #[must_use]
-    pub(super) fn new(geometry: &SegmentGeometry) -> Self {
+    pub(super) fn new(scheme: Scheme, zone_capacity: BlockCount) -> Self {
+        let besides = 2 + scheme.parity() as u64;
         Self {
-            columns: geometry.scheme().columns() as u64,
-            column_blocks: geometry.column_blocks().into(),
+            columns: scheme.columns() as u64,
+            column_blocks: u64::from(zone_capacity.0).saturating_sub(besides).max(1),
         }
     }
 
@@ -132,16 +134,14 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use zoneweave_zoned::BlockCount;
-
     use super::*;
-    use crate::layout::Scheme;
+    use crate::log::geometry::SegmentGeometry;
 
     #[test]
     fn addresses_are_dense_and_invertible() {
         let scheme = Scheme::new(3, 1).unwrap();
         let geometry = SegmentGeometry::new(scheme, BlockCount(16), 1, 256).unwrap();
-        let space = PbaSpace::new(&geometry);
+        let space = PbaSpace::new(scheme, BlockCount(16));
         let mut next = 0;
         for slot in 0..4 {
             for column in scheme.iter() {
@@ -160,9 +160,9 @@ mod tests {
     #[test]
     fn four_bytes_reach_the_array_of_the_paper() {
         let scheme = Scheme::new(3, 1).unwrap();
-        let geometry = SegmentGeometry::new(scheme, BlockCount(275_712), 1, 256).unwrap();
-        assert_eq!(PbaSpace::new(&geometry).entry_bytes(3690), 4);
-        assert_eq!(PbaSpace::new(&geometry).entry_bytes(8000), 5);
+        let space = PbaSpace::new(scheme, BlockCount(275_712));
+        assert_eq!(space.entry_bytes(3690), 4);
+        assert_eq!(space.entry_bytes(8000), 5);
     }
 
     #[test]

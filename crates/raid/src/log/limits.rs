@@ -164,7 +164,7 @@ pub(super) fn check_shape(
         return Err(LimitError::TooFewZones { zones, needed });
     }
     let slots = zones.min(MAX_ZONES) - SUPERBLOCK_ZONES;
-    Ok((geometry, PbaSpace::new(&geometry).entry_bytes(slots)))
+    Ok((geometry, PbaSpace::new(scheme, zone_capacity).entry_bytes(slots)))
 }
 
 /// Checks the size of a volume to be made. One that exists is never refused for its size: it may

@@ -12,6 +12,7 @@ pub mod create;
 pub mod format;
 pub mod geometry;
 pub mod limits;
+pub mod policy;
 pub mod recover;
 
 mod active_zones;
@@ -34,6 +35,7 @@ mod segment;
 mod state;
 mod status;
 mod step;
+mod stream;
 mod stripe;
 mod stripe_table;
 mod superblock;
@@ -44,6 +46,7 @@ mod zone_pool;
 
 pub use create::{CreateError, CreateOptions, create};
 pub use member::MemberErrors;
+pub use policy::{LaneOptions, Lanes, PolicyError, WritePolicy};
 pub use recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
     open as open_array, survey,

@@ -11,6 +11,7 @@ use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::index::SegmentSlot;
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
+use crate::log::stream::{Lane, LaneId};
 use crate::log::superblock::structured_payload;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
@@ -18,13 +19,13 @@ use crate::mutants::{Mutant, mutant};
 /// Segment numbers reserved on media at a time.
 pub(super) const SEGMENT_STEP: u64 = 64;
 
-/// Opens a segment for a stream; if that fails the state says why and the writer decides again.
-pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind) {
+/// Opens a segment for a lane of a stream; if that fails the state says why and the writer decides again.
+pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId) {
     if !raise_ceilings(core).await {
         return;
     }
     active_zones::make_room(core).await;
-    let allocated = allocate(&mut core.state.borrow_mut(), kind);
+    let allocated = allocate(&mut core.state.borrow_mut(), kind, lane);
     let Some((slot, header)) = allocated else { return };
     let _held = crate::log::write::Hold::new(core, slot);
     let array = core.state.borrow().config.array;
@@ -100,11 +101,17 @@ pub(super) fn sequence_step(state: &State) -> u64 {
 }
 
 /// Takes a slot, a zone of every member, and numbers; `None` if something changed meanwhile.
-fn allocate(state: &mut State, kind: StreamKind) -> Option<(SegmentSlot, SegmentHeader)> {
+fn allocate(
+    state: &mut State,
+    kind: StreamKind,
+    lane: LaneId,
+) -> Option<(SegmentSlot, SegmentHeader)> {
     let allowed = state.stopped.is_none()
-        && state.stream(kind).open.is_none()
+        && state.stream(kind).lane(lane).open.is_none()
+        // Another lane may have taken the last number meanwhile.
+        && state.next_segment < state.segment_ceiling
         && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
-        && state.has_room(kind);
+        && state.may_open(kind);
     if !allowed {
         mark(Mark::OpeningOvertaken);
         return None;
@@ -121,19 +128,19 @@ fn allocate(state: &mut State, kind: StreamKind) -> Option<(SegmentSlot, Segment
         })
         .collect();
     let segment = state.next_segment;
-    assert!(segment < state.segment_ceiling, "segment {segment} reaches its ceiling");
     state.next_segment += 1;
+    let Lane { geometry, tabled, .. } = *state.stream(kind).lane(lane);
     let header = SegmentHeader {
         segment,
         generation: state.take_sequence(),
         epoch: state.epoch.number,
         stream: kind,
-        tabled: state.config.tabled,
-        geometry: state.geometry,
+        tabled,
+        geometry,
         zone_capacity: state.config.zone_capacity,
         zones: zones.iter().map(|zone| zone.map(|zone| zone.zone)).collect(),
     };
     state.segments.insert(slot, Segment::new(&header, zones, Phase::Open));
-    state.stream(kind).open = Some(slot);
+    state.stream_mut(kind).lane_mut(lane).open = Some(slot);
     Some((slot, header))
 }

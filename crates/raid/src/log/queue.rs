@@ -1,15 +1,14 @@
 //! Blocks waiting to become part of a stripe.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_runtime::{Receiver, Sender, oneshot};
 use zoneweave_zoned::{BlockError, Lba};
 
-use crate::log::format::{ContentKind, EXTENTS_PER_TOMBSTONE, TrimExtent};
-use crate::log::index::{Pba, SegmentSlot};
+use crate::log::format::{ContentKind, TrimExtent};
+use crate::log::index::Pba;
 
 /// Tells whoever waits for several blocks that the last of them is done, and the first error.
 #[derive(Clone)]
@@ -114,31 +113,5 @@ impl PendingBlock {
                 trims.iter().map(|trim| trim.extent.sequence).min().unwrap_or(u64::MAX)
             }
         }
-    }
-}
-
-/// A queue of blocks and the segment they go to.
-#[derive(Default)]
-pub(super) struct Stream {
-    /// Waiting blocks, oldest first.
-    pub queue: VecDeque<PendingBlock>,
-    /// How many of them have to be durable when they are acknowledged.
-    pub fua: u64,
-    /// Whether more blocks are about to be queued: stripes are not closed before they are full.
-    pub filling: bool,
-    /// The segment being filled.
-    pub open: Option<SegmentSlot>,
-}
-
-impl Stream {
-    /// Queues a trimmed extent, in the last waiting tombstone block if it has room.
-    pub(super) fn push_trim(&mut self, trim: PendingTrim) {
-        if let Some(PendingBlock::Tombstone(trims)) = self.queue.back_mut()
-            && trims.len() < EXTENTS_PER_TOMBSTONE
-        {
-            trims.push(trim);
-            return;
-        }
-        self.queue.push_back(PendingBlock::Tombstone(vec![trim]));
     }
 }

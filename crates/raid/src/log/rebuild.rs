@@ -28,6 +28,7 @@ use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run::{fill_up, run_of, write_run};
 use crate::log::limits::{LimitError, check_drive, zones_needed};
 use crate::log::member::Member;
+use crate::log::policy::PolicyError;
 use crate::log::read::Pin;
 use crate::log::reconstruct::rebuild_block;
 use crate::log::segment::{ColumnZone, Phase};
@@ -51,6 +52,9 @@ pub enum ReplaceError {
     /// The drive does not offer what a member must.
     #[error("the new drive does not fit: {0}")]
     DoesNotFit(LimitError),
+    /// The drive cannot be written as the volume is.
+    #[error("the drive does not fit: {0}")]
+    Policy(#[from] PolicyError),
     /// The drive is smaller than the others.
     #[error(
         "the new drive is too small: it has {zones} zones of {capacity}, {needed_zones} of \
@@ -121,8 +125,7 @@ pub(super) async fn replace(
         state.members[column.index()] = member;
         state.membership_dirty = true;
         // Open segments lack the new column: what comes next goes to segments that have it.
-        let open: Vec<_> = [state.user.open, state.relocation.open].into_iter().flatten().collect();
-        for slot in open {
+        for slot in state.open_segments() {
             state.abandon(slot);
         }
     }
@@ -162,6 +165,7 @@ fn check(core: &Core, column: Column, device: &dyn ZonedDevice) -> Result<(), Re
     let config = &state.config;
     let geometry = device.geometry();
     check_drive(geometry, config.chunk_blocks, config.tabled).map_err(ReplaceError::DoesNotFit)?;
+    state.policy.check_drive(config, geometry)?;
     if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
         mark(Mark::SmallDriveRefused);
         return Err(ReplaceError::TooSmall {

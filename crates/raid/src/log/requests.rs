@@ -84,7 +84,7 @@ pub(super) async fn write(
         });
         for (at, block) in (0..).zip(pieces) {
             let lba = lba.plus(at);
-            state.user.queue.push_back(PendingBlock::Data(PendingData {
+            let block = PendingBlock::Data(PendingData {
                 lba,
                 sequence,
                 kind: ContentKind::Data,
@@ -92,7 +92,8 @@ pub(super) async fn write(
                 data: block,
                 origin: Origin::User,
                 ticket: ticket.clone(),
-            }));
+            });
+            state.user.push(blocks, block);
         }
     }
     core.changed.open();

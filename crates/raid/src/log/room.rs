@@ -12,6 +12,10 @@ use crate::log::superblock::ZONE_RECORDS;
 use crate::marks::{Mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
+/// Free segments beyond the reserve, above which a stream opens more than one: as many as make the
+/// collector begin, and one more.
+const FREE_BESIDE_LANES: u32 = 2;
+
 impl State {
     /// Segments that could be opened now.
     #[must_use]
@@ -27,7 +31,7 @@ impl State {
     pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {
         match kind {
             StreamKind::User => {
-                let open = u32::from(self.relocation.open.is_none());
+                let open = u32::from(!self.relocation.is_open());
                 RESERVE_SEGMENTS + open + u32::from(self.has_spare_zones())
             }
             StreamKind::Relocation => 0,
@@ -40,6 +44,15 @@ impl State {
         let free = self.free_segments();
         let orderly = kind == StreamKind::Relocation || !self.has_many_seals();
         free > self.reserve_for(kind) && orderly || free > 0 && mutant(Mutant::ReserveIgnored)
+    }
+
+    /// Whether a stream may open a segment now. Beside one that is open already it takes what nobody
+    /// else is about to need.
+    #[must_use]
+    pub(super) fn may_open(&self, kind: StreamKind) -> bool {
+        let first = !self.stream(kind).is_open();
+        let plenty = self.free_segments() > self.reserve_for(StreamKind::User) + FREE_BESIDE_LANES;
+        self.has_room(kind) && (first || plenty)
     }
 
     /// Whether crashes have left so many segments to be moved out that users wait: a superblock zone
@@ -62,7 +75,7 @@ impl State {
             let moved = users && segment.busy;
             empty || moved || segment.in_flight > 0 || segment.phase == Phase::Dead
         };
-        let open = !users && self.relocation.open.is_some();
+        let open = !users && self.relocation.is_open();
         let may_move = users && self.can_move() && self.victim(true).is_some();
         let room_comes = self.has_room(kind)
             || open
@@ -76,9 +89,9 @@ impl State {
     /// free when it has come to its end, not even to move blocks to.
     #[must_use]
     pub(super) fn must_move_first(&self) -> Option<SegmentSlot> {
-        let open = &self.segments[self.relocation.open?];
+        let open = &self.segments[self.relocation.open_segments().next()?];
         let rows = open.cursor.as_ref().map_or(0, |cursor| open.geometry.rows() - cursor.next_row);
-        let room = u64::from(rows) * self.stripe_blocks() as u64;
+        let room = u64::from(rows) * open.geometry.stripe_blocks() as u64;
         let closed = |segment: &Segment| matches!(segment.phase, Phase::Sealed | Phase::Leftover);
         let segments = self.segments.iter().filter(|(_, segment)| closed(segment));
         let (slot, least) = segments.min_by_key(|(slot, segment)| (segment.valid, *slot))?;
@@ -88,6 +101,6 @@ impl State {
     /// Whether there is room to move blocks to.
     #[must_use]
     pub(super) fn can_move(&self) -> bool {
-        self.relocation.open.is_some() || self.free_segments() > 0
+        self.relocation.is_open() || self.free_segments() > 0
     }
 }

@@ -108,7 +108,7 @@ fn close_open_segments(
     state: &mut State,
     wanted: impl Fn(&crate::log::segment::Segment) -> bool,
 ) -> Vec<SegmentSlot> {
-    let open = [state.user.open, state.relocation.open].into_iter().flatten();
+    let open = state.open_segments().into_iter();
     let open: Vec<_> = open.filter(|slot| wanted(&state.segments[*slot])).collect();
     for slot in &open {
         mark(Mark::ScrubClosedSegment);

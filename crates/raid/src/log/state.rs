@@ -18,9 +18,10 @@ use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
 use crate::log::inflight::InFlight;
 use crate::log::member::Member;
-use crate::log::queue::Stream;
+use crate::log::policy::WritePolicy;
 use crate::log::segment::{Phase, Segment, SegmentTable};
 use crate::log::status::Counters;
+use crate::log::stream::Stream;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -44,7 +45,9 @@ pub(super) struct State {
     pub config: ArrayConfig,
     /// The start of its checksums.
     pub seed: Seed,
-    /// The shape of its segments.
+    /// How it is written.
+    pub policy: WritePolicy,
+    /// The shape with the least room among those of the segments that are made.
     pub geometry: SegmentGeometry,
     /// The arithmetic of its addresses.
     pub space: PbaSpace,
@@ -156,17 +159,21 @@ impl State {
     }
 
     /// The stream of a kind.
-    pub(super) fn stream(&mut self, kind: StreamKind) -> &mut Stream {
+    #[must_use]
+    pub(super) fn stream(&self, kind: StreamKind) -> &Stream {
+        match kind {
+            StreamKind::User => &self.user,
+            StreamKind::Relocation => &self.relocation,
+        }
+    }
+
+    /// The stream of a kind, to be changed.
+    #[must_use]
+    pub(super) fn stream_mut(&mut self, kind: StreamKind) -> &mut Stream {
         match kind {
             StreamKind::User => &mut self.user,
             StreamKind::Relocation => &mut self.relocation,
         }
-    }
-
-    /// Data blocks of a stripe.
-    #[must_use]
-    pub(super) fn stripe_blocks(&self) -> usize {
-        self.scheme().data() * self.geometry.chunk_blocks() as usize
     }
 
     /// Members that take part in new stripes, with their drives.
@@ -198,11 +205,25 @@ impl State {
         sequence
     }
 
-    /// Whether stripes of a stream are under way.
+    /// The segments being filled.
+    #[must_use]
+    pub(super) fn open_segments(&self) -> Vec<SegmentSlot> {
+        self.user.open_segments().chain(self.relocation.open_segments()).collect()
+    }
+
+    /// Data blocks of a stripe that moved blocks go to.
+    #[must_use]
+    pub(super) fn relocation_stripe(&self) -> usize {
+        let stripes = self.relocation.lanes().map(|(_, lane)| lane.geometry.stripe_blocks());
+        stripes.max().expect("a stream has a lane")
+    }
+
+    /// Whether stripes of a stream are under way, or something is done to one of its lanes.
     #[must_use]
     pub(super) fn is_writing(&self, kind: StreamKind) -> bool {
         let mut segments = self.segments.iter();
         segments.any(|(_, segment)| segment.stream == kind && segment.in_flight > 0)
+            || self.stream(kind).is_busy()
     }
 
     /// Notes, while recovery goes on, that something of a segment is lost, and what it was.
@@ -248,9 +269,7 @@ impl State {
         segment.phase = Phase::Leftover;
         segment.cursor = None;
         let kind = segment.stream;
-        if self.stream(kind).open == Some(slot) {
-            self.stream(kind).open = None;
-        }
+        self.stream_mut(kind).leave(slot);
     }
 
     /// Seals a segment that recovery is about to fill with nothing in it: only when everything is
@@ -309,7 +328,10 @@ impl State {
         member.pool = crate::log::zone_pool::ZonePool::default();
         member.active_zones = 0;
         self.membership_dirty = true;
-        let open: Vec<_> = [self.user.open, self.relocation.open].into_iter().flatten().collect();
+        let mut open = self.open_segments();
+        if open.len() > 1 && mutant(Mutant::OtherLanesKept) {
+            open.truncate(1);
+        }
         mark_if(Mark::FailedWithOpenSegment, || !open.is_empty());
         for slot in open {
             self.abandon(slot);
@@ -425,7 +447,7 @@ impl State {
                 && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
         });
         let evacuate = |segment: &Segment| segment.phase == Phase::Leftover || segment.damaged;
-        let stripe = self.stripe_blocks() as u64;
+        let stripe = self.relocation_stripe() as u64;
         let gains = |segment: &Segment| segment.valid + stripe <= segment.geometry.data_blocks();
         candidates
             .filter(|(_, segment)| {

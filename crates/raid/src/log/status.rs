@@ -85,6 +85,10 @@ pub struct SegmentStatus {
     pub valid_blocks: u64,
     /// Data blocks it has room for.
     pub data_blocks: u64,
+    /// Blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// Whether its chunks are appended (Zone Append) or written in place (Zone Write).
+    pub appended: bool,
 }
 
 /// The volume.
@@ -192,6 +196,8 @@ pub(super) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
         zones: segment.zones.iter().map(|zone| zone.map(|zone| zone.zone.0)).collect(),
         valid_blocks: segment.valid,
         data_blocks: segment.geometry.data_blocks(),
+        chunk_blocks: segment.geometry.chunk_blocks(),
+        appended: segment.table.is_some(),
     };
     state.segments.iter().map(|(_, segment)| status(segment)).collect()
 }

@@ -9,6 +9,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::queue::PendingBlock;
 use crate::log::segment::{Cursor, Phase};
 use crate::log::state::State;
+use crate::log::stream::{ChunkClass, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -19,16 +20,22 @@ const STRIPES_IN_FLIGHT: u32 = 64;
 pub(super) enum Step {
     /// Nothing, until something changes.
     Wait,
-    /// Opens a segment.
-    OpenSegment,
     /// Writes a stripe.
     Stripe(StripePlan),
-    /// Makes the finished group durable and goes on to the next.
-    EndGroup(SegmentSlot),
-    /// Writes the index run of the finished span.
-    EndSpan(SegmentSlot, u32),
+    /// Does what a lane needs before it takes more stripes; the lane is busy until that is done.
+    Tend(LaneId, Chore),
     /// Fails everything queued: the volume takes no writes.
     FailQueue(&'static str),
+}
+
+/// What a lane needs before it takes more stripes.
+pub(super) enum Chore {
+    /// A segment.
+    OpenSegment,
+    /// Its finished group made durable, to go on to the next.
+    EndGroup(SegmentSlot),
+    /// The index run of its finished span.
+    EndSpan(SegmentSlot, u32),
 }
 
 /// A stripe to be written.
@@ -37,6 +44,8 @@ pub(super) struct StripePlan {
     pub slot: SegmentSlot,
     /// The stripe, counted through the segment.
     pub stripe: u32,
+    /// The queue that the blocks are from.
+    pub class: ChunkClass,
     /// The blocks, in order; what is missing to a stripe is padding.
     pub blocks: Vec<PendingBlock>,
     /// Whether it has to be durable when it completes.
@@ -47,73 +56,126 @@ impl State {
     /// Decides what the writer of a stream does next.
     pub(super) fn next_step(&mut self, kind: StreamKind) -> Step {
         if let Some(reason) = self.stopped {
-            let queued = !self.stream(kind).queue.is_empty();
+            let queued = self.stream(kind).queued() > 0;
             return if queued { Step::FailQueue(reason) } else { Step::Wait };
         }
-        let Some(slot) = self.stream(kind).open else {
-            let queued = !self.stream(kind).queue.is_empty();
-            if !queued {
-                return Step::Wait;
-            }
-            if self.membership_dirty && !mutant(Mutant::EvictionNotAwaited) {
-                mark(Mark::SegmentWaitsForMembership);
-                return Step::Wait;
-            }
-            if self.has_room(kind) {
-                return Step::OpenSegment;
-            }
-            mark(Mark::UsersWaitForSegment);
-            return self.no_room(kind).map_or(Step::Wait, Step::FailQueue);
-        };
+        if let Some((lane, chore)) = self.finished_group(kind) {
+            return self.tend(kind, lane, chore);
+        }
+        if let Some((lane, class)) = self.lane_for_stripe(kind) {
+            return Step::Stripe(self.take_stripe(kind, lane, class));
+        }
+        self.segment_wanted(kind)
+    }
+
+    fn tend(&mut self, kind: StreamKind, lane: LaneId, chore: Chore) -> Step {
+        self.stream_mut(kind).lane_mut(lane).busy = true;
+        Step::Tend(lane, chore)
+    }
+
+    /// A lane of which a group has come to its end.
+    fn finished_group(&self, kind: StreamKind) -> Option<(LaneId, Chore)> {
+        self.idle_lanes(kind).find_map(|(lane, slot)| Some((lane, self.end_of_group(slot)?)))
+    }
+
+    /// The lanes that fill a segment and are not busy, from the one whose turn it is on.
+    fn idle_lanes(&self, kind: StreamKind) -> impl Iterator<Item = (LaneId, SegmentSlot)> {
+        let lanes = self.stream(kind).in_turn().filter(|(_, lane)| !lane.busy);
+        lanes.filter_map(|(id, lane)| Some((id, lane.open?)))
+    }
+
+    fn end_of_group(&self, slot: SegmentSlot) -> Option<Chore> {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
-        if cursor.next_row == cursor.group.end {
-            let early = || !ends_span(&segment.geometry, cursor) && mutant(Mutant::GroupNotAwaited);
-            let wait = segment.in_flight > 0 && !early();
-            return if wait { Step::Wait } else { self.end_of_group(slot) };
+        if cursor.next_row < cursor.group.end {
+            return None;
         }
-        let limit = if segment.table.is_some() { STRIPES_IN_FLIGHT } else { 1 };
-        let (in_flight, row) = (segment.in_flight, cursor.next_row);
-        let full = self.stripe_blocks();
+        let ends_span = ends_span(&segment.geometry, cursor);
+        let early = || !ends_span && mutant(Mutant::GroupNotAwaited);
+        let done = segment.in_flight == 0 || early();
+        done.then(|| match ends_span {
+            true => Chore::EndSpan(slot, segment.geometry.span_of(Row(cursor.group.start))),
+            false => Chore::EndGroup(slot),
+        })
+    }
+
+    /// The lane that takes the next stripe, and the queue it takes it from.
+    fn lane_for_stripe(&self, kind: StreamKind) -> Option<(LaneId, ChunkClass)> {
         let stream = self.stream(kind);
-        let (waiting, filling) = (stream.queue.len(), stream.filling);
-        // A stripe that does not fill is closed at once, but not while others are under way:
-        // what arrives meanwhile may fill it, and closing it would not be any faster.
-        let ready = waiting >= full || (waiting > 0 && in_flight == 0 && !filling);
-        if in_flight >= limit || !ready {
+        let waiting = ChunkClass::ALL.into_iter().filter(|class| !stream.queue(*class).is_empty());
+        waiting.into_iter().find_map(|class| {
+            let has_lane = |(_, lane): (LaneId, &Lane)| {
+                lane.class == class && (lane.open.is_some() || lane.busy)
+            };
+            // With no room for a segment of its own the class goes to the others'.
+            let stranded = !stream.lanes().any(has_lane) && !self.may_open(kind);
+            mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
+            let serves = |lane: LaneId| stranded || stream.lane(lane).class == class;
+            let lanes = || self.idle_lanes(kind).filter(|(lane, _)| serves(*lane));
+            let under_way = lanes().map(|(_, slot)| self.segments[slot].in_flight).sum::<u32>();
+            let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
+            // One that writes in place and has nothing under way, or else one that appends.
+            let (lane, slot) = able.min_by_key(|(_, slot)| self.segments[*slot].table.is_some())?;
+            // A stripe that does not fill is closed at once, but not while others are under way:
+            // what arrives meanwhile may fill it, and closing it would not be any faster.
+            let full = self.segments[slot].geometry.stripe_blocks();
+            let ready = stream.queue(class).len() >= full || under_way == 0 && !stream.filling;
+            ready.then_some((lane, class))
+        })
+    }
+
+    /// Whether a segment can take a stripe now.
+    fn takes_stripes(&self, slot: SegmentSlot) -> bool {
+        let segment = &self.segments[slot];
+        let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
+        let limit = if segment.table.is_some() { STRIPES_IN_FLIGHT } else { 1 };
+        cursor.next_row < cursor.group.end && segment.in_flight < limit
+    }
+
+    /// Opens a segment for a lane for whose class something waits.
+    fn segment_wanted(&mut self, kind: StreamKind) -> Step {
+        let stream = self.stream(kind);
+        let wants = |(_, lane): &(LaneId, &Lane)| {
+            lane.open.is_none() && !lane.busy && !stream.queue(lane.class).is_empty()
+        };
+        let Some((lane, _)) = stream.lanes().find(wants) else { return Step::Wait };
+        let alone = !(stream.is_open() || stream.is_busy());
+        if self.membership_dirty && !mutant(Mutant::EvictionNotAwaited) {
+            mark(Mark::SegmentWaitsForMembership);
             return Step::Wait;
         }
-        Step::Stripe(self.take_stripe(kind, slot, row))
-    }
-
-    fn end_of_group(&self, slot: SegmentSlot) -> Step {
-        let segment = &self.segments[slot];
-        let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
-        if ends_span(&segment.geometry, cursor) {
-            Step::EndSpan(slot, segment.geometry.span_of(Row(cursor.group.start)))
-        } else {
-            Step::EndGroup(slot)
+        if self.may_open(kind) {
+            mark_if(Mark::LaneOpenedBeside, || !alone);
+            return self.tend(kind, lane, Chore::OpenSegment);
         }
+        if !alone {
+            return Step::Wait;
+        }
+        mark(Mark::UsersWaitForSegment);
+        self.no_room(kind).map_or(Step::Wait, Step::FailQueue)
     }
 
-    fn take_stripe(&mut self, kind: StreamKind, slot: SegmentSlot, row: u32) -> StripePlan {
-        let full = self.stripe_blocks();
+    fn take_stripe(&mut self, kind: StreamKind, lane: LaneId, class: ChunkClass) -> StripePlan {
+        let slot = self.stream(kind).lane(lane).open.expect("a lane with a segment");
+        let full = self.segments[slot].geometry.stripe_blocks();
         let always = self.fua_always;
-        let stream = self.stream(kind);
-        let taken = stream.queue.len().min(full);
-        mark_if(Mark::StripePadded, || taken < full);
-        let blocks: Vec<_> = stream.queue.drain(..taken).collect();
+        let stream = self.stream_mut(kind);
+        stream.took_turn(lane);
         // While any durable write waits, stripes are durable: cheap, and never too little.
         let fua = always || stream.fua > 0;
+        let queue = stream.queue_mut(class);
+        let taken = queue.len().min(full);
+        mark_if(Mark::StripePadded, || taken < full);
+        let blocks: Vec<_> = queue.drain(..taken).collect();
         let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min().unwrap_or(u64::MAX);
         let segment = &mut self.segments[slot];
         segment.in_flight += 1;
         // Whether or not the stripe comes to count: a crash may find it on media.
         segment.min_sequence = segment.min_sequence.min(oldest);
-        if let Some(cursor) = &mut segment.cursor {
-            cursor.next_row += 1;
-        }
-        StripePlan { slot, stripe: row, blocks, fua }
+        let cursor = segment.cursor.as_mut().expect("an open segment has a cursor");
+        let stripe = cursor.next_row;
+        cursor.next_row += 1;
+        StripePlan { slot, stripe, class, blocks, fua }
     }
 
     /// Goes on to the group after the current one; the segment is sealed if there is none.
@@ -130,8 +192,7 @@ impl State {
         segment.phase = Phase::Sealed;
         segment.holds_active_zones = false;
         let (stream, zones) = (segment.stream, segment.zones.clone());
-        assert!(self.stream(stream).open == Some(slot), "the sealed segment was the open one");
-        self.stream(stream).open = None;
+        assert!(self.stream_mut(stream).leave(slot), "the sealed segment was an open one");
         for (member, zone) in self.members.iter_mut().zip(zones) {
             member.spoiled_in_row = 0;
             if zone.is_some() {

@@ -178,10 +178,10 @@ impl Volume {
             state.free_segments(),
             state.stopped,
             state.membership_dirty,
-            state.user.queue.len(),
-            state.relocation.queue.len(),
-            state.user.open,
-            state.relocation.open,
+            state.user.queued(),
+            state.relocation.queued(),
+            state.user.open_segments().collect::<Vec<_>>(),
+            state.relocation.open_segments().collect::<Vec<_>>(),
             !state.inflight.is_empty(),
         );
         for (slot, segment) in state.segments.iter() {

@@ -18,7 +18,8 @@ use crate::log::index::{BlockPlace, Pba};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim};
 use crate::log::segment::Phase;
 use crate::log::state::{Move, State};
-use crate::log::step::{Step, StripePlan};
+use crate::log::step::{Chore, Step, StripePlan};
+use crate::log::stream::{ChunkClass, LaneId};
 use crate::log::stripe::{Chunk, StripeIdentity, build};
 use crate::log::{index_run, open};
 use crate::marks::{INSTRUMENTED, Mark, mark, mark_if};
@@ -30,12 +31,8 @@ pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
         let step = core.state.borrow_mut().next_step(kind);
         match step {
             Step::Wait => core.changed.wait().await,
-            Step::OpenSegment => open::open_segment(&core, kind).await,
             Step::Stripe(plan) => start_stripe(&core, plan),
-            Step::EndGroup(slot) => end_group(&core, slot).await,
-            Step::EndSpan(slot, span) => {
-                index_run::write(&core, slot, span).await;
-            }
+            Step::Tend(lane, chore) => tend(&core, kind, lane, chore),
             Step::FailQueue(reason) => fail_queue(&core, kind, reason),
         }
     }
@@ -47,6 +44,20 @@ pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
         }
         core.changed.wait().await;
     }
+}
+
+/// Does what a lane needs in a task of its own, while others go on; one at a time for each lane.
+fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
+    let inner = core.clone();
+    core.handle.spawn("lane", async move {
+        match chore {
+            Chore::OpenSegment => open::open_segment(&inner, kind, lane).await,
+            Chore::EndGroup(slot) => end_group(&inner, slot).await,
+            Chore::EndSpan(slot, span) => index_run::write(&inner, slot, span).await,
+        }
+        inner.state.borrow_mut().stream_mut(kind).lane_mut(lane).busy = false;
+        inner.changed.open();
+    });
 }
 
 /// No write enters a group before the one before it is durable.
@@ -66,7 +77,7 @@ async fn end_group(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) {
 }
 
 fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
-    let queue = std::mem::take(&mut core.state.borrow_mut().stream(kind).queue);
+    let queue: Vec<_> = core.state.borrow_mut().stream_mut(kind).take_all().collect();
     mark_if(Mark::QueueRefused, || !queue.is_empty());
     for block in queue {
         answer(core, block, |_, _| {}, &Err(BlockError::ReadOnly { reason }));
@@ -178,7 +189,7 @@ fn finish_stripe(
         Err(because) => {
             mark(Mark::StripeElsewhere);
             let kind = state.segments[plan.slot].stream;
-            requeue(&mut state, kind, plan.blocks);
+            requeue(&mut state, kind, plan.class, plan.blocks);
             drop(state);
             if let Some(column) = because {
                 core.spoil(plan.slot, column);
@@ -189,13 +200,14 @@ fn finish_stripe(
     mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase != Phase::Open);
     record(&mut state, &plan, chunks, &rows);
     let places = data_places(&state, &plan, &rows);
+    let geometry = state.segments[plan.slot].geometry;
     drop(state);
     let blocks = plan.blocks.len();
     for (block, place) in plan.blocks.into_iter().zip(places) {
         answer(core, block, |state, block| apply(state, block, place), &Ok(()));
     }
     let mut state = core.state.borrow_mut();
-    let (full, scheme) = (state.stripe_blocks(), state.scheme());
+    let (full, scheme) = (geometry.stripe_blocks(), state.scheme());
     state.counters.padding_blocks += (full - blocks) as u64;
     state.counters.parity_blocks += full as u64 / scheme.data() as u64 * scheme.parity() as u64;
 }
@@ -272,10 +284,10 @@ fn data_places(state: &State, plan: &StripePlan, rows: &[(Column, Row)]) -> Vec<
 }
 
 /// Puts blocks back to the head of a queue, in order.
-fn requeue(state: &mut State, kind: StreamKind, blocks: Vec<PendingBlock>) {
-    let stream = state.stream(kind);
+fn requeue(state: &mut State, kind: StreamKind, class: ChunkClass, blocks: Vec<PendingBlock>) {
+    let queue = state.stream_mut(kind).queue_mut(class);
     for block in blocks.into_iter().rev() {
-        stream.queue.push_front(block);
+        queue.push_front(block);
     }
 }
 

@@ -79,7 +79,8 @@ fn offer(drives: &[&RamDrive], handle: &Handle) -> Vec<OfferedDrive> {
 fn go_on(world: &World, left: &[RamDrive], seen: &Seen, blocks: u32, version: u64) -> bool {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let offered = offer(&left.iter().collect::<Vec<_>>(), &executor.handle());
-    let force = OpenOptions { force: true, lineage: world.shape.seed ^ version };
+    let force =
+        OpenOptions { force: true, lineage: world.shape.seed ^ version, ..OpenOptions::default() };
     executor.run(async {
         let opened = open_array(&executor.handle(), offered, force).await;
         let Ok((volume, _)) = opened else { return false };

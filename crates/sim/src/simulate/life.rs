@@ -262,9 +262,16 @@ impl Main<'_> {
         let (origins, mut drives): (Vec<_>, Vec<_>) = offered.into_iter().unzip();
         let others = strangers::of_other_arrays(self.world, self.life);
         drives.extend(others.iter().map(|other| other.offer(self.handle)));
-        let mut opened = open_array(self.handle, drives.clone(), self.world.start_options()).await;
+        let policy = self.life.writing.map(|writing| writing.policy());
+        let mut options = OpenOptions { policy, ..self.world.start_options() };
+        let mut opened = open_array(self.handle, drives.clone(), options.clone()).await;
+        if matches!(opened, Err(OpenError::Policy(_))) {
+            options.policy = None;
+            opened = open_array(self.handle, drives.clone(), options).await;
+        }
         if self.world.shape.beyond && matches!(opened, Err(OpenError::Unaccounted { .. })) {
-            let forced = OpenOptions { force: true, lineage: self.life.order };
+            let forced =
+                OpenOptions { force: true, lineage: self.life.order, ..OpenOptions::default() };
             opened = open_array(self.handle, drives, forced).await;
         }
         match opened {

@@ -170,6 +170,7 @@ impl Shrinker<'_> {
                     scenario.lives[at].impostors.drain(range);
                 },
             );
+            self.attempt(|scenario| scenario.lives[at].writing = None);
             self.attempt(|scenario| scenario.lives[at].forced = false);
             self.attempt(|scenario| scenario.lives[at].apart = None);
             self.attempt(|scenario| scenario.lives[at].of_other_arrays = 0);

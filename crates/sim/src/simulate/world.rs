@@ -149,7 +149,7 @@ impl World {
         }
         self.lineages.set(self.lineages.get() + 1);
         let mut random = Random::new(self.shape.seed ^ self.lineages.get());
-        OpenOptions { force: true, lineage: random.next() }
+        OpenOptions { force: true, lineage: random.next(), ..OpenOptions::default() }
     }
 
     /// The blocks of a volume that leaves zones to spare.

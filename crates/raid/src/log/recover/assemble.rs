@@ -15,7 +15,7 @@ use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
 use crate::log::limits::{check_shape, segment_slots};
 use crate::log::member::Member;
-use crate::log::queue::Stream;
+use crate::log::policy::WritePolicy;
 use crate::log::recover::membership::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::recover::{OfferedDrive, OpenError, OpenOptions};
@@ -86,7 +86,7 @@ struct Drive {
 
 pub(super) async fn assemble(
     offered: Vec<OfferedDrive>,
-    options: OpenOptions,
+    options: &OpenOptions,
 ) -> Result<Assembly, OpenError> {
     let (drives, mut verdicts) = look(offered).await;
     let newest = newest_records(&drives);
@@ -98,7 +98,8 @@ pub(super) async fn assemble(
         readmit(&mut chosen, &newest);
     }
     let members = place_members(&chosen, &drives, &mut verdicts)?;
-    finish(chosen, &drives, members, verdicts, forced.then_some(options.lineage))
+    let forced = forced.then_some(options.lineage);
+    finish(chosen, &drives, members, verdicts, (forced, options.policy.clone()))
 }
 
 /// What drives are to each other, found without writing to them or starting anything.
@@ -116,18 +117,18 @@ pub struct Survey {
 pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     let (drives, mut verdicts) = look(offered).await;
     let newest = newest_records(&drives);
-    let refusal = choose(&newest, OpenOptions::default()).err();
+    let refusal = choose(&newest, &OpenOptions::default()).err();
     let refusal = refusal.map(|error| name_other_version(error, &verdicts));
     // Where the array would not start, the membership it would have with force still tells most.
-    let forced = OpenOptions { force: true, lineage: 0 };
-    let Ok((chosen, _)) = choose(&newest, forced) else {
+    let forced = OpenOptions { force: true, ..OpenOptions::default() };
+    let Ok((chosen, _)) = choose(&newest, &forced) else {
         return Survey { drives: verdicts, membership: None, refusal };
     };
     let chosen = chosen.clone();
     let placed = place_members(&chosen, &drives, &mut verdicts);
     let refusal = refusal.or_else(|| match placed {
         Err(error) => Some(error),
-        Ok(slots) => finish(chosen.clone(), &drives, slots, verdicts.clone(), None).err(),
+        Ok(slots) => finish(chosen.clone(), &drives, slots, verdicts.clone(), (None, None)).err(),
     });
     Survey { drives: verdicts, membership: Some(chosen), refusal }
 }
@@ -272,10 +273,10 @@ fn finish(
     drives: &[Option<Drive>],
     slots: Vec<Option<usize>>,
     verdicts: Vec<DriveVerdict>,
-    forced: Option<u64>,
+    (forced, policy): (Option<u64>, Option<WritePolicy>),
 ) -> Result<Assembly, OpenError> {
     let config = chosen.config.clone();
-    let (geometry, entry_bytes) = check_shape(
+    let (_, entry_bytes) = check_shape(
         config.scheme,
         config.zone_capacity,
         config.zones,
@@ -296,9 +297,15 @@ fn finish(
     let cursors = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.cursor()).collect();
     let volatile = ours.iter().any(|drive| drive.offered.device.geometry().volatile_cache);
     let writethrough = config.writethrough.unwrap_or(!volatile);
+    let policy = policy.unwrap_or_else(|| WritePolicy::of_array(&config));
+    policy.check(&config)?;
+    for drive in &ours {
+        policy.check_drive(&config, drive.offered.device.geometry())?;
+    }
+    let (user, relocation) = policy.streams(&config);
     let mut state = State {
         seed: Seed::of(config.array),
-        space: PbaSpace::new(&geometry),
+        space: PbaSpace::new(config.scheme, config.zone_capacity),
         members: members(&chosen, drives, &slots),
         epoch: Epoch { number: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage },
         membership_dirty: false,
@@ -312,8 +319,8 @@ fn finish(
         zones_to_reset: Vec::new(),
         inflight: InFlight::default(),
         moves: Vec::new(),
-        user: Stream::default(),
-        relocation: Stream::default(),
+        user,
+        relocation,
         next_sequence: sequence_ceiling,
         sequence_ceiling,
         next_segment: segment_ceiling,
@@ -325,7 +332,8 @@ fn finish(
         unaccounted: BTreeSet::new(),
         dead_kept: false,
         counters: Counters::default(),
-        geometry,
+        geometry: policy.smallest_shape(&config),
+        policy,
         config,
     };
     // A version that not every member carries, or that lists members not here, is replaced by

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::log::format::FORMAT_VERSION;
 use crate::log::limits::LimitError;
+use crate::log::policy::PolicyError;
 
 /// Why an array cannot be started.
 #[derive(Debug, Error)]
@@ -70,6 +71,9 @@ pub enum OpenError {
     /// The superblock describes an array that cannot be.
     #[error("the superblock describes an impossible array: {0}")]
     Impossible(#[from] LimitError),
+    /// The volume cannot be written the way that was asked for.
+    #[error("the array cannot be written like that: {0}")]
+    Policy(#[from] PolicyError),
     /// A drive shrank.
     #[error("{label} is smaller than when it joined the array: {detail}")]
     Shrunk {

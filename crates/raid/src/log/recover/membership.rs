@@ -43,7 +43,7 @@ pub(super) struct Newest<'a> {
 /// The newest record of the membership's valid version, and whether choosing it took force.
 pub(super) fn choose<'a>(
     newest: &[Option<Newest<'a>>],
-    options: OpenOptions,
+    options: &OpenOptions,
 ) -> Result<(&'a SuperblockRecord, bool), OpenError> {
     let records: Vec<_> = newest.iter().flatten().map(|newest| newest.record).collect();
     let array = most_common(records.iter().map(|record| record.config.array));

@@ -31,6 +31,7 @@ use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::core::Core;
+use crate::log::policy::WritePolicy;
 use crate::log::state::{Recovering, State};
 use crate::log::volume::Volume;
 use crate::marks::{Mark, mark};
@@ -51,7 +52,7 @@ pub struct OfferedDrive {
 }
 
 /// How to start an array.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// Start with half of the members or fewer, as long as data can be read. Mints a new
     /// lineage: members left out are strangers from then on. Start, too, where something is lost and
@@ -59,6 +60,8 @@ pub struct OpenOptions {
     pub force: bool,
     /// A random number, used where a new lineage is minted.
     pub lineage: u64,
+    /// How to write; `None` for one segment at a time of the shape that the array was made with.
+    pub policy: Option<WritePolicy>,
 }
 
 /// What starting found and did.
@@ -89,7 +92,7 @@ pub async fn open(
     options: OpenOptions,
 ) -> Result<(Volume, OpenReport), OpenError> {
     for _ in 1..RECOVERIES {
-        match recover(handle, drives.clone(), options, true).await {
+        match recover(handle, drives.clone(), options.clone(), true).await {
             Err(OpenError::Stopped(Recovering::AGAIN)) => mark(Mark::RecoveryBegunAnew),
             ended => return ended,
         }
@@ -104,7 +107,7 @@ async fn recover(
     may_begin_anew: bool,
 ) -> Result<(Volume, OpenReport), OpenError> {
     let Assembly { mut state, superblock, verdicts, forced } =
-        assemble::assemble(drives, options).await?;
+        assemble::assemble(drives, &options).await?;
     state.recovering = Some(Recovering::new(may_begin_anew));
     let core = Core::new(handle.clone(), state, superblock);
     let mut report = OpenReport { drives: verdicts, ..OpenReport::default() };

@@ -78,7 +78,7 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
         let mut state = core.state.borrow_mut();
         for FoundBlock { data, identity } in blocks {
             state.inflight.begin_write(identity.lba.0..identity.lba.0 + 1);
-            state.relocation.queue.push_back(PendingBlock::Data(PendingData {
+            let block = PendingBlock::Data(PendingData {
                 lba: identity.lba,
                 sequence: identity.sequence,
                 kind: identity.kind,
@@ -86,7 +86,8 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
                 data_checksum: identity.data_checksum,
                 origin: Origin::User,
                 ticket: ticket.clone(),
-            }));
+            });
+            state.relocation.push(1, block);
         }
     }
     core.changed.open();

@@ -14,7 +14,8 @@ use zoneweave_zoned::{
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
+use crate::log::format::{ArrayConfig, IndexBlock, MemberState, Oob, Place, SegmentHeader};
+use crate::log::geometry::SegmentGeometry;
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::segment::{ColumnZone, Phase, Segment};
@@ -335,7 +336,8 @@ pub(in crate::log) async fn read_header(
     let header = SegmentHeader::decode(&block, state.config.array).ok()?;
     let ours = oob.column == column
         && oob.generation == header.generation
-        && header.geometry == state.geometry
+        && header.geometry.scheme() == state.config.scheme
+        && header.zone_capacity == state.config.zone_capacity
         && header.zone(column) == Some(zone);
     ours.then_some(header)
 }
@@ -411,7 +413,9 @@ async fn enter(
     };
     let newest = headers().max_by_key(|header| header.epoch);
     let newest = newest.filter(|header| header.epoch > oldest.epoch);
-    let base = newest.filter(|_| mutant(Mutant::NewestHeaderBelieved)).unwrap_or(oldest).clone();
+    let mut base =
+        newest.filter(|_| mutant(Mutant::NewestHeaderBelieved)).unwrap_or(oldest).clone();
+    note_shape(&core.state.borrow(), &mut base);
     if columns.len() < base.zones.iter().flatten().count() && mutant(Mutant::PartialSegmentReset) {
         return Ok((None, zones_of(columns).collect()));
     }
@@ -537,4 +541,16 @@ pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
         state.dead.clear();
     }
     Ok(())
+}
+
+/// Marks a segment of another shape; for [`Mutant::SegmentShapeIgnored`], gives it that of the array.
+fn note_shape(state: &State, header: &mut SegmentHeader) {
+    let ArrayConfig { scheme, zone_capacity, chunk_blocks, group_rows, .. } = state.config;
+    let shape = SegmentGeometry::new(scheme, zone_capacity, chunk_blocks, group_rows);
+    if let Some(shape) = shape.filter(|shape| *shape != header.geometry) {
+        mark(Mark::SegmentOfOtherShape);
+        if mutant(Mutant::SegmentShapeIgnored) {
+            header.geometry = shape;
+        }
+    }
 }

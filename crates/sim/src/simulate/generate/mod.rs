@@ -10,6 +10,7 @@ mod plots;
 mod stories;
 mod strangers;
 mod tales;
+mod writings;
 
 use zoneweave_runtime::Random;
 
@@ -18,6 +19,7 @@ use super::scenario::{Action, BrokenFormat, FORMAT, Life, Scenario, Shape, Since
 use habits::Habits;
 use stories::{fill, last_lives};
 use tales::tale;
+use writings::choose_writings;
 
 /// What kind of histories to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +38,7 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
         return told;
     }
     let mut random = Random::new(seed);
-    let shape = shape(&mut random);
+    let mut shape = shape(&mut random);
     let habits = Habits::draw(&mut random, mix, &shape);
     let mut lives = Vec::new();
     for number in 0..2 + random.below(LIVES_MAX - 1) {
@@ -71,6 +73,7 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
         };
         interrupted_formats.push(stop);
     }
+    choose_writings(seed, &mut shape, &mut lives);
     let story = String::new();
     Scenario { format: FORMAT, seed, story, shape, interrupted_formats, broken_formats, lives }
 }

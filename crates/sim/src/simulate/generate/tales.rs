@@ -14,7 +14,7 @@ use super::plots::{MANY, slowed};
 use super::stories::last_lives;
 use super::{Draw, Mix, between, pick, shape};
 use crate::simulate::scenario::{
-    Action, Command, FORMAT, Life, On, Scenario, Shape, Since, Stop, Timed,
+    Action, Command, FORMAT, Life, Mode, On, Scenario, Shape, Since, Stop, Timed, Writing,
 };
 
 /// Seeds of a thousand that tell each of the tales.
@@ -43,6 +43,11 @@ pub(super) fn tale(seed: u64, mix: Mix) -> Option<Scenario> {
     let mut draw = Draw { random: &mut random, shape: &shape, habits: &habits };
     let mut lives = if evictions { draw.evictions() } else { draw.decisions() };
     lives.extend(last_lives(&shape, &mut random));
+    if evictions && random.per_mille(500) {
+        // Where several segments are open, all of them are to be given up.
+        let writing = several_open(&shape, &mut random);
+        lives.iter_mut().for_each(|life| life.writing = Some(writing));
+    }
     Some(Scenario {
         format: FORMAT,
         seed,
@@ -65,6 +70,17 @@ fn of_evictions(drawn: Shape, random: &mut Random) -> Shape {
         writethrough: Some(true),
         active_zones: 14,
         ..drawn
+    }
+}
+
+fn several_open(shape: &Shape, random: &mut Random) -> Writing {
+    Writing {
+        mode: pick(random, &[Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid]),
+        small: pick(random, &[2, 3]),
+        small_chunk: shape.chunk_blocks,
+        large: 0,
+        large_chunk: shape.chunk_blocks,
+        group_rows: shape.group_rows,
     }
 }
 

@@ -7,11 +7,13 @@
 
 mod fault;
 mod stranger;
+mod writing;
 
 use serde::{Deserialize, Serialize};
 
 pub use fault::{Class, Command, Fault, On, Part};
 pub use stranger::{Apart, Impostor};
+pub use writing::{Mode, Writing};
 
 /// The layout of scenario files that this release writes and reads.
 pub const FORMAT: u32 = 1;
@@ -111,6 +113,9 @@ impl Shape {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Life {
+    /// How it writes, if that fits the array; as the array was made for if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writing: Option<Writing>,
     /// Starts with too few drives, tried first: these slots stay away. Each must be refused, and
     /// change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

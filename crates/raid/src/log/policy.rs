@@ -1,0 +1,307 @@
+//! Write policies: which segments a running volume keeps open, and how it writes to them.
+//!
+//! A policy is a choice of each start, not a property of the array: headers tell the shape of their
+//! segment, so segments of every shape live side by side. [`WritePolicy::zone_write`],
+//! [`WritePolicy::zone_append`] and [`WritePolicy::zapraid`] are the three of ZapRAID (sections 3.2
+//! and 3.3, and the baselines of section 5).
+
+use thiserror::Error;
+use zoneweave_zoned::{BlockCount, Geometry};
+
+use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
+use crate::log::geometry::SegmentGeometry;
+use crate::log::limits::{LimitError, check_drive, zones_needed};
+use crate::log::stream::{ChunkClass, Lane, Stream};
+
+/// The most segments that users' writes go to at a time.
+const LANES_MOST: usize = 64;
+
+/// Active zones that a drive needs beside those of users' lanes: for moving, a rebuild and superblock
+/// records. As many again are for what a crash leaves behind.
+const ACTIVE_BESIDE_LANES: u32 = 3;
+
+/// How segments of a lane are made and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneOptions {
+    /// Blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// Rows of a group.
+    pub group_rows: u32,
+    /// Whether chunks are appended (Zone Append) or written in place (Zone Write).
+    pub tabled: bool,
+}
+
+impl LaneOptions {
+    /// Zone Write, one stripe at a time.
+    #[must_use]
+    pub const fn zone_write(chunk_blocks: u32) -> Self {
+        Self { chunk_blocks, group_rows: 1, tabled: false }
+    }
+
+    /// Zone Append in groups of so many rows.
+    #[must_use]
+    pub const fn zone_append(chunk_blocks: u32, group_rows: u32) -> Self {
+        Self { chunk_blocks, group_rows, tabled: true }
+    }
+}
+
+/// Lanes for requests of one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lanes {
+    /// How many.
+    pub count: u32,
+    /// Blocks of their chunks.
+    pub chunk_blocks: u32,
+}
+
+/// Which segments a running volume keeps open, and how it writes to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WritePolicy {
+    /// For requests below the threshold, trims, and all if there are no others.
+    pub small: Vec<LaneOptions>,
+    /// For the others.
+    pub large: Vec<LaneOptions>,
+    /// For what is moved.
+    pub relocation: LaneOptions,
+    /// Blocks from which on a request is a large one.
+    pub large_from_blocks: u64,
+}
+
+/// Why a policy does not fit an array.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum PolicyError {
+    /// Nothing could be written.
+    #[error("a write policy needs 1 to {LANES_MOST} segments for users")]
+    Lanes,
+    /// Groups or chunks out of range.
+    #[error("chunks have 1 to 1024 blocks, groups 1 to {MAX_SEAL_ROWS} rows")]
+    Shape,
+    /// Chunks of one class differ.
+    #[error("segments for requests of one size have chunks of one size")]
+    UnequalChunks,
+    /// A drive cannot do it.
+    #[error("{0}")]
+    Drive(LimitError),
+    /// Too many zones would be active.
+    #[error("{lanes} open segments need {needed} active zones; a drive allows {limit}")]
+    ActiveZones {
+        /// Segments for users.
+        lanes: u32,
+        /// Active zones needed, with those that a crash leaves behind.
+        needed: u32,
+        /// What a drive allows.
+        limit: u32,
+    },
+    /// The volume leaves too little room for padding such chunks.
+    #[error(
+        "a volume of {blocks} blocks is too large for chunks of {chunk_blocks} blocks on these zones"
+    )]
+    TooFull {
+        /// Its size.
+        blocks: u64,
+        /// The chunk size asked for.
+        chunk_blocks: u32,
+    },
+}
+
+impl WritePolicy {
+    /// One segment of the array's own shape.
+    #[must_use]
+    pub fn of_array(config: &ArrayConfig) -> Self {
+        let ArrayConfig { chunk_blocks, group_rows, tabled, .. } = *config;
+        let lane = LaneOptions { chunk_blocks, group_rows, tabled };
+        Self { small: vec![lane], large: Vec::new(), relocation: lane, large_from_blocks: u64::MAX }
+    }
+
+    /// Zone Write alone.
+    #[must_use]
+    pub fn zone_write(small: Lanes, large: Lanes) -> Self {
+        Self::uniform(small, large, LaneOptions::zone_write)
+    }
+
+    /// Zone Append alone, in the largest groups.
+    #[must_use]
+    pub fn zone_append(small: Lanes, large: Lanes) -> Self {
+        Self::uniform(small, large, |chunk| LaneOptions::zone_append(chunk, MAX_SEAL_ROWS))
+    }
+
+    /// Hybrid data management: Zone Append in groups for one of the segments with small chunks, Zone
+    /// Write for the others, and for what is moved.
+    #[must_use]
+    pub fn zapraid(small: Lanes, large: Lanes, group_rows: u32) -> Self {
+        let mut policy = Self::zone_write(small, large);
+        if let Some(lane) = policy.small.last_mut() {
+            *lane = LaneOptions::zone_append(lane.chunk_blocks, group_rows);
+        }
+        policy
+    }
+
+    fn uniform(small: Lanes, large: Lanes, lane: impl Fn(u32) -> LaneOptions) -> Self {
+        let lanes = |lanes: Lanes| vec![lane(lanes.chunk_blocks); lanes.count as usize];
+        let (small, large_lanes) = (lanes(small), lanes(large));
+        let moved = large_lanes.first().or(small.first()).map_or(1, |lane| lane.chunk_blocks);
+        Self {
+            small,
+            large: large_lanes,
+            relocation: lane(moved),
+            large_from_blocks: large.chunk_blocks.into(),
+        }
+    }
+
+    /// Every kind of lane, that for what is moved last.
+    fn lanes(&self) -> impl Iterator<Item = &LaneOptions> {
+        self.small.iter().chain(&self.large).chain([&self.relocation])
+    }
+
+    /// How many segments users write to at a time.
+    #[must_use]
+    pub(super) fn user_lanes(&self) -> u32 {
+        u32::try_from(self.small.len() + self.large.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Checks the policy against an array.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub(super) fn check(&self, config: &ArrayConfig) -> Result<(), PolicyError> {
+        let legal = |lane: &LaneOptions| {
+            (1..=1024).contains(&lane.chunk_blocks)
+                && (1..=MAX_SEAL_ROWS).contains(&lane.group_rows)
+        };
+        if !self.lanes().all(legal) {
+            return Err(PolicyError::Shape);
+        }
+        if !(1..=LANES_MOST).contains(&(self.small.len() + self.large.len())) {
+            return Err(PolicyError::Lanes);
+        }
+        let unequal = |lanes: &[LaneOptions]| {
+            lanes.windows(2).any(|pair| pair[0].chunk_blocks != pair[1].chunk_blocks)
+        };
+        if unequal(&self.small) || unequal(&self.large) {
+            return Err(PolicyError::UnequalChunks);
+        }
+        // The array's own shape was checked when it was made.
+        if *self == Self::of_array(config) {
+            return Ok(());
+        }
+        let (blocks, zones) = (config.volume_blocks, config.zones);
+        for lane in self.lanes() {
+            let chunk_blocks = lane.chunk_blocks;
+            let needed = |shape: SegmentGeometry| zones_needed(&shape, blocks, u32::MAX);
+            let fits = shape(config, lane).is_some_and(|shape| needed(shape) <= zones);
+            if !fits {
+                return Err(PolicyError::TooFull { blocks, chunk_blocks });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the policy against a drive.
+    ///
+    /// # Errors
+    /// What the drive cannot do.
+    pub(super) fn check_drive(
+        &self,
+        config: &ArrayConfig,
+        drive: &Geometry,
+    ) -> Result<(), PolicyError> {
+        if *self == Self::of_array(config) {
+            return Ok(());
+        }
+        for lane in self.lanes() {
+            check_drive(drive, lane.chunk_blocks, lane.tabled).map_err(PolicyError::Drive)?;
+        }
+        let lanes = self.user_lanes();
+        let needed = (lanes + ACTIVE_BESIDE_LANES) * 2;
+        match drive.max_active {
+            Some(limit) if limit < needed => Err(PolicyError::ActiveZones { lanes, needed, limit }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The streams of users and of what is moved.
+    ///
+    /// # Panics
+    /// If the policy does not fit the array.
+    pub(super) fn streams(&self, config: &ArrayConfig) -> (Stream, Stream) {
+        let lane = |class, options: &LaneOptions| {
+            let geometry = shape(config, options).expect("the policy fits the array");
+            Lane::new(class, geometry, options.tabled)
+        };
+        let small = self.small.iter().map(|options| lane(ChunkClass::Small, options));
+        let large = self.large.iter().map(|options| lane(ChunkClass::Large, options));
+        let relocation = lane(ChunkClass::Small, &self.relocation);
+        (
+            Stream::new(small.chain(large).collect(), self.large_from_blocks),
+            Stream::new(vec![relocation], u64::MAX),
+        )
+    }
+
+    /// The shape with the least room among those of its segments.
+    ///
+    /// # Panics
+    /// If the policy does not fit the array.
+    #[must_use]
+    pub(super) fn smallest_shape(&self, config: &ArrayConfig) -> SegmentGeometry {
+        let shapes = self.lanes().map(|lane| shape(config, lane));
+        let shapes = shapes.map(|shape| shape.expect("the policy fits the array"));
+        shapes.min_by_key(SegmentGeometry::data_blocks).expect("a policy has lanes")
+    }
+}
+
+fn shape(config: &ArrayConfig, lane: &LaneOptions) -> Option<SegmentGeometry> {
+    let BlockCount(capacity) = config.zone_capacity;
+    SegmentGeometry::new(config.scheme, BlockCount(capacity), lane.chunk_blocks, lane.group_rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Scheme;
+    use crate::log::format::ArrayUuid;
+
+    fn config() -> ArrayConfig {
+        ArrayConfig {
+            array: ArrayUuid([1; 16]),
+            name: "vol".to_owned(),
+            scheme: Scheme::new(3, 1).unwrap(),
+            chunk_blocks: 1,
+            group_rows: 256,
+            tabled: true,
+            zone_capacity: BlockCount(1024),
+            zones: 40,
+            volume_blocks: 20_000,
+            entry_bytes: 4,
+            writethrough: None,
+        }
+    }
+
+    const SMALL: Lanes = Lanes { count: 3, chunk_blocks: 2 };
+    const LARGE: Lanes = Lanes { count: 1, chunk_blocks: 4 };
+
+    #[test]
+    fn zapraid_appends_to_one_of_the_segments_with_small_chunks() {
+        let policy = WritePolicy::zapraid(SMALL, LARGE, 256);
+        let tabled = |lanes: &[LaneOptions]| lanes.iter().filter(|lane| lane.tabled).count();
+        assert_eq!((tabled(&policy.small), tabled(&policy.large)), (1, 0));
+        assert_eq!(policy.relocation, LaneOptions::zone_write(4));
+        assert_eq!(policy.check(&config()), Ok(()));
+        let alone = WritePolicy::zapraid(Lanes::default(), LARGE, 256);
+        assert_eq!(tabled(&alone.large), 0);
+        assert_eq!(alone.check(&config()), Ok(()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let none = WritePolicy::zone_write(Lanes::default(), Lanes::default());
+        assert_eq!(none.check(&config()), Err(PolicyError::Lanes));
+        let huge = WritePolicy::zone_write(Lanes { count: 1, chunk_blocks: 1025 }, LARGE);
+        assert_eq!(huge.check(&config()), Err(PolicyError::Shape));
+        let padded = WritePolicy::zone_write(SMALL, Lanes { count: 1, chunk_blocks: 512 });
+        let error = padded.check(&config());
+        assert_eq!(error, Err(PolicyError::TooFull { blocks: 20_000, chunk_blocks: 512 }));
+        let mut mixed = WritePolicy::zone_write(SMALL, LARGE);
+        mixed.small[0].chunk_blocks = 1;
+        assert_eq!(mixed.check(&config()), Err(PolicyError::UnequalChunks));
+    }
+}

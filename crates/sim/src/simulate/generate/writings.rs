@@ -1,0 +1,42 @@
+//! Ways to write: some histories keep several segments open, of several shapes, and change their ways
+//! from one life to the next.
+//!
+//! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
+
+use zoneweave_runtime::Random;
+
+use super::super::scenario::{Life, Mode, Shape, Writing};
+use super::{between, pick};
+
+/// Histories in a hundred that do.
+const PERCENT: u64 = 35;
+
+/// Makes a history one of those, if it is.
+pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) {
+    let mut random = Random::new(seed ^ 0x5EED_0F1A_4E55);
+    if random.below(100) >= PERCENT {
+        return;
+    }
+    // Several open segments need drives that let them be open, and room for them.
+    if random.per_mille(850) {
+        shape.active_zones = 14;
+        shape.zones += between(&mut random, 0, 6);
+    }
+    for life in lives {
+        life.writing = random.per_mille(800).then(|| writing(&mut random));
+    }
+}
+
+fn writing(random: &mut Random) -> Writing {
+    let small_chunk = pick(random, &[1, 1, 2]);
+    let (small, large) =
+        pick(random, &[(1, 0), (2, 0), (1, 1), (2, 1), (2, 2), (1, 3), (4, 0), (0, 2)]);
+    Writing {
+        mode: pick(random, &[Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid, Mode::Zapraid]),
+        small,
+        small_chunk,
+        large,
+        large_chunk: small_chunk * pick(random, &[2, 2, 4]),
+        group_rows: pick(random, &[2, 4, 8, 256]),
+    }
+}

@@ -1,0 +1,48 @@
+//! How a life of the engine writes.
+
+use serde::{Deserialize, Serialize};
+use zoneweave_raid::log::{Lanes, WritePolicy};
+
+/// Which segments a life keeps open, and how it writes to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Writing {
+    /// By which commands.
+    pub mode: Mode,
+    /// Segments with small chunks.
+    pub small: u32,
+    /// Blocks of those chunks.
+    pub small_chunk: u32,
+    /// Segments with large chunks.
+    pub large: u32,
+    /// Blocks of those chunks.
+    pub large_chunk: u32,
+    /// Rows of a group, where groups can be chosen.
+    pub group_rows: u32,
+}
+
+/// By which commands segments are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Zone Write.
+    ZoneWrite,
+    /// Zone Append.
+    ZoneAppend,
+    /// Zone Append for one segment with small chunks, Zone Write for the others.
+    Zapraid,
+}
+
+impl Writing {
+    /// The same, for the engine.
+    #[must_use]
+    pub fn policy(&self) -> WritePolicy {
+        let small = Lanes { count: self.small, chunk_blocks: self.small_chunk };
+        let large = Lanes { count: self.large, chunk_blocks: self.large_chunk };
+        match self.mode {
+            Mode::ZoneWrite => WritePolicy::zone_write(small, large),
+            Mode::ZoneAppend => WritePolicy::zone_append(small, large),
+            Mode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
+        }
+    }
+}
