@@ -478,10 +478,17 @@ impl Controller {
         fault: Option<FaultAction>,
     ) -> Result<Work, Status> {
         let mut report = self.zones.report(first, count, options)?;
-        if let Some(FaultAction::Misreport(lie)) = fault
-            && let Some(info) = report.zones.iter_mut().find(|info| info.zone == lie.zone)
-        {
-            info.write_pointer = lie.offset;
+        for info in &mut report.zones {
+            match fault {
+                Some(FaultAction::Misreport(lie)) if info.zone == lie.zone => {
+                    info.write_pointer = lie.offset;
+                }
+                Some(FaultAction::MisreportEmpty(zone)) if info.zone == zone => {
+                    info.write_pointer = ZoneOffset(0);
+                    info.state = ZoneState::Empty;
+                }
+                _ => {}
+            }
         }
         Ok(Work::Report(report))
     }

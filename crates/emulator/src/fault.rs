@@ -131,6 +131,8 @@ pub enum FaultAction {
     Ineffective,
     /// The report names this write pointer for this zone.
     Misreport(ZoneAddress),
+    /// The report calls this zone empty.
+    MisreportEmpty(ZoneId),
 }
 
 impl FaultAction {
@@ -151,7 +153,7 @@ impl FaultAction {
             }
             Self::AppendTwice | Self::RepeatOffset => matches!(kind, Append),
             Self::Ineffective => matches!(kind, Flush),
-            Self::Misreport(_) => matches!(kind, Report),
+            Self::Misreport(_) | Self::MisreportEmpty(_) => matches!(kind, Report),
         }
     }
 }

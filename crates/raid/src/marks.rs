@@ -142,6 +142,8 @@ marks! {
     SegmentOfOtherShape = "recovery.segment_of_other_shape",
     /// Start: a member in service has nothing of a segment: whatever copies there are elsewhere count.
     DoubtfulSegment = "recovery.doubtful_segment",
+    /// A drive says that a zone is reset, and it is not.
+    ResetNotDone = "gc.reset_not_done",
     /// Recovery: a crash reset some of a dead segment's zones; the rest follows.
     PartialResetFinished = "recovery.partial_reset_finished",
     /// Recovery: a zone of no use cannot be reset, so what says that it is dead stays.

@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use support::life::{assert_holds, live, one_life, put, put_all};
 use support::{Array, Shape, executor, kill, offer, read_all};
-use zoneweave_emulator::{CommandKind, FaultAction, Immediate, Selector};
+use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Immediate, Selector};
 use zoneweave_raid::log::{Health, OpenOptions, open_array};
 use zoneweave_runtime::{Nanos, Random};
-use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId};
+use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Status, ZoneAction, ZoneAddress, ZoneId};
 
 fn shape(data: usize, parity: usize) -> Shape {
     Shape { data, parity, tabled: false, ..Shape::small() }
@@ -121,8 +121,8 @@ fn interrupt_second_write(array: &Array, steps: u64) -> Option<ZoneId> {
     ended.is_none().then(|| zone.get())
 }
 
-/// A drive acknowledged the reset of a zone without doing it, in three copies. What it still held was
-/// as new as what had been moved: the whole segment that had it was freed, and then the drive died.
+/// A drive acknowledged the reset of a zone without doing it, in three copies, and told that the zone was
+/// empty. What it still held was as new as what had been moved: the whole segment that had it was freed, and then the drive died.
 #[test]
 fn a_whole_segment_is_not_given_up_for_what_one_drive_still_has() {
     for rounds in [444, 488, 884] {
@@ -156,26 +156,56 @@ fn survives_the_liar(parity: usize, blocks: u64, rounds: u64, steps: u64) -> boo
             put(volume, lba - 4, 2).await.unwrap();
         }
         array.drives[1].set_unreadable(ZoneAddress::new(ZoneId(2), 3), BlockCount(1));
-        let resets = Selector {
-            kinds: vec![CommandKind::Manage(ZoneAction::Reset)],
-            zone: Some(ZoneId(2)),
-            ..Selector::default()
-        };
-        array.drives[0].inject(resets.always(), FaultAction::Lost);
+        lose_resets(&array, ZoneId(2));
+        let looks = Selector::next(CommandKind::Report).always();
+        array.drives[0].inject(looks, FaultAction::MisreportEmpty(ZoneId(2)));
         volume.scrub().await.unwrap();
         for at in 0..rounds {
             put(volume, 16 + at % 24, 3 + at).await.unwrap();
         }
     });
+    array.drives[0].faults(FaultPlan::clear);
     let idle = start_for(&array, steps);
     // Of two drives one is no majority.
-    let options = OpenOptions { force: parity == 1, lineage: 77 };
+    let options = OpenOptions { force: parity == 1, lineage: 77, ..OpenOptions::default() };
     let life = one_life(&array, &[0], options, async |volume, _, _| {
         let found = read_all(volume, 16).await.expect("everything is readable");
         assert!(found.iter().all(|version| *version == 1), "{rounds}, {steps} steps: {found:?}");
     });
     life.expect("the array starts");
     idle
+}
+
+fn lose_resets(array: &Array, zone: ZoneId) {
+    let reset = Selector::next(CommandKind::Manage(ZoneAction::Reset)).in_zone(zone);
+    array.drives[0].inject(reset.always(), FaultAction::Lost);
+}
+
+/// On mirrors one copy is enough: what a drive had not reset brought trimmed blocks back, when its death
+/// was on record no more. The engine looks whether a zone is empty.
+#[test]
+fn a_reset_that_is_not_done_brings_nothing_back() {
+    let shape = Shape { zones: 14, volume_blocks: Some(40), ..shape(1, 1) };
+    let array = Array::create(shape, &mut Random::new(3));
+    live(&array, async |volume, _, _| {
+        put_all(volume, 22, 1).await;
+        volume.trim(Lba(0), 16, false).await.unwrap();
+        lose_resets(&array, ZoneId(2));
+        for at in 0..1000 {
+            put(volume, 16 + at % 24, 2 + at).await.unwrap();
+        }
+        // The segment that tells of the trim is moved out: nothing older is left, as far as is known.
+        array.drives[1].set_unreadable(ZoneAddress::new(ZoneId(3), 3), BlockCount(1));
+        volume.scrub().await.unwrap();
+    });
+    for without in [None, Some(1)] {
+        let options = OpenOptions { force: true, lineage: 7, ..OpenOptions::default() };
+        let without: Vec<_> = without.into_iter().collect();
+        let life = one_life(&array, &without, options, async |volume, _, _| {
+            assert_holds(volume, 16, 0).await;
+        });
+        life.expect("the array starts");
+    }
 }
 
 /// A drive that never writes a header, or the lists that close a segment, is put out.

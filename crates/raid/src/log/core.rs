@@ -7,7 +7,8 @@ use bytes::Bytes;
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
 use zoneweave_zoned::{
-    BlockCount, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+    BlockCount, Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
+    ZoneState, ZonedDevice, ZonedDeviceExt,
 };
 
 use crate::layout::Column;
@@ -227,22 +228,23 @@ impl Core {
         }
     }
 
-    /// Resets a zone and notes how it went. A reset that fails is tried again: doing it twice does no
-    /// harm, and a zone that stays as it is would be missing until the next start.
+    /// Resets a zone, sees whether it is empty then, and notes how it went. A reset that fails is tried
+    /// again: doing it twice does no harm, and a zone that stays as it is would be missing until the
+    /// next start.
     ///
     /// # Errors
-    /// The drive's status.
+    /// The drive's status; [`Status::InternalError`] if it says that the reset is done, and it is not.
     pub(super) async fn reset_zone(
         self: &Rc<Self>,
         column: Column,
         zone: ZoneId,
     ) -> Result<(), Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
-        let mut result = device.manage(zone, ZoneAction::Reset).await;
+        let mut result = reset_and_look(&*device, zone).await;
         for _ in 1..RESET_TRIES {
             match result {
                 Err(status) if !(status.is_fatal() || status.is_of_zone_state()) => {
-                    result = device.manage(zone, ZoneAction::Reset).await;
+                    result = reset_and_look(&*device, zone).await;
                 }
                 _ => break,
             }
@@ -250,6 +252,18 @@ impl Core {
         self.note_write(column, result);
         result
     }
+}
+
+/// What a zone holds that was not reset would come back once it is on record no more that it is dead.
+async fn reset_and_look(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), Status> {
+    device.manage(zone, ZoneAction::Reset).await?;
+    let report = device.report_by(zone, 1, ReportOptions::default()).await?;
+    let empty = |info: &ZoneInfo| info.zone == zone && info.state == ZoneState::Empty;
+    if report.zones.iter().any(empty) {
+        return Ok(());
+    }
+    mark(Mark::ResetNotDone);
+    Err(Status::InternalError)
 }
 
 /// Reads in pieces that the drive takes.
