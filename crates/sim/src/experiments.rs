@@ -6,6 +6,7 @@
 
 mod chart;
 mod report;
+mod zapraid;
 mod zn540;
 mod zns_vs_block;
 
@@ -24,7 +25,22 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it shows, in a line.
     pub summary: &'static str,
-    run: fn() -> Result<Report, ExperimentError>,
+    run: fn(&Settings) -> Result<Report, ExperimentError>,
+}
+
+/// How much of an experiment is carried out, where it can be done in part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Part of the published amount of data.
+    pub scale: f64,
+    /// Runs with different seeds.
+    pub runs: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { scale: 1.0 / 16.0, runs: 5 }
+    }
 }
 
 /// Every experiment.
@@ -32,12 +48,17 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "zn540",
         summary: "the timing of the zn540 presets against measurements of the drives, row by row",
-        run: zn540::run,
+        run: |_| zn540::run(),
+    },
+    Experiment {
+        name: "zapraid-exp5",
+        summary: "random writes to one open segment, by Zone Write, Zone Append and ZapRAID",
+        run: zapraid::exp5::run,
     },
     Experiment {
         name: "zns-vs-block",
         summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
-        run: zns_vs_block::run,
+        run: |_| zns_vs_block::run(),
     },
 ];
 
@@ -72,7 +93,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If a drive cannot be made, or fails.
-    pub fn run(&self) -> Result<Report, ExperimentError> {
-        (self.run)()
+    pub fn run(&self, settings: &Settings) -> Result<Report, ExperimentError> {
+        (self.run)(settings)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zoneweave_sim::calibrate::{embedded_rows, rows};
-use zoneweave_sim::experiments::Experiment;
+use zoneweave_sim::experiments::{Experiment, Settings};
 
 #[test]
 fn the_model_reproduces_the_measurements() {
@@ -11,7 +11,7 @@ fn the_model_reproduces_the_measurements() {
     let rows = rows(&directory.join("measured")).unwrap();
     assert!(rows.len() >= 350, "rows went missing: {}", rows.len());
     assert!(rows == embedded_rows(), "every file of {} is embedded", directory.display());
-    let report = Experiment::by_name("zn540").unwrap().run().unwrap();
+    let report = Experiment::by_name("zn540").unwrap().run(&Settings::default()).unwrap();
     assert!(report.findings.len() >= 13, "bars went missing");
     for finding in &report.findings {
         assert!(finding.holds, "{finding:?}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_sim::experiments::{EXPERIMENTS, Experiment as Known, Finding};
+use zoneweave_sim::experiments::{EXPERIMENTS, Experiment as Known, Finding, Settings};
 
 use crate::error::{CliError, Exit};
 use crate::format;
@@ -20,6 +20,17 @@ pub(crate) struct Experiment {
     /// Where its files go [default: experiments/NAME]
     #[arg(long, value_name = "DIR", requires = "name")]
     out: Option<PathBuf>,
+    /// Part of the published amount of data, where an experiment can be done in part
+    #[arg(long, value_name = "S", default_value_t = Settings::default().scale, value_parser = parse_scale)]
+    scale: f64,
+    /// Runs with different seeds, where there are several
+    #[arg(long, value_name = "N", default_value_t = Settings::default().runs, value_parser = clap::value_parser!(u64).range(1..=100))]
+    runs: u64,
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok().filter(|scale| (0.000_1..=100.0).contains(scale));
+    scale.ok_or_else(|| "a scale is a number from 0.0001 to 100".to_owned())
 }
 
 #[derive(Serialize)]
@@ -62,10 +73,13 @@ pub(crate) fn run(request: &Experiment, output: &Output) -> Result<Exit, CliErro
         return Err(CliError::Usage { option: "name", problem });
     };
     output.note(format_args!("running {}: it takes some minutes at most", known.name));
-    let found = known.run().map_err(|error| CliError::System {
-        action: "carry the experiment out",
-        error: std::io::Error::other(error),
-    })?;
+    let found =
+        known.run(&Settings { scale: request.scale, runs: request.runs }).map_err(|error| {
+            CliError::System {
+                action: "carry the experiment out",
+                error: std::io::Error::other(error),
+            }
+        })?;
     let out = request.out.clone().unwrap_or_else(|| Path::new("experiments").join(known.name));
     let failed =
         |path: &Path, action, error| CliError::File { path: path.to_owned(), action, error };
