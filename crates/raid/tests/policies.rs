@@ -4,13 +4,18 @@
 
 mod support;
 
-use support::life::{assert_holds, live, one_life};
-use support::{Array, Shape, contents};
+use std::cell::Cell;
+use std::rc::Rc;
+
+use support::life::{assert_holds, live, one_life, put};
+use support::{Array, Shape, contents, executor, offer};
+use zoneweave_emulator::{CrashChoices, Jitter, RamDrive, Request};
 use zoneweave_raid::log::{
     LaneOptions, Lanes, OpenError, OpenOptions, PolicyError, SegmentStatus, Volume, WritePolicy,
+    open_array,
 };
-use zoneweave_runtime::{Handle, Random};
-use zoneweave_zoned::{BlockDevice, Lba};
+use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::{BlockCount, BlockDevice, Geometry, Lba, ZoneId, ZoneOffset};
 
 const SMALL: Lanes = Lanes { count: 2, chunk_blocks: 1 };
 const LARGE: Lanes = Lanes { count: 1, chunk_blocks: 2 };
@@ -122,8 +127,111 @@ fn a_policy_that_does_not_fit_is_refused() {
         array.drives.iter().map(|drive| drive.zone(zoneweave_zoned::ZoneId(0))).collect();
     let huge = WritePolicy::zone_write(SMALL, Lanes { count: 1, chunk_blocks: 39 });
     let refused = one_life(&array, &[], with(huge), async |_, _, _| ()).unwrap_err();
-    assert!(matches!(refused, OpenError::Policy(PolicyError::TooFull { chunk_blocks: 39, .. })));
+    assert!(matches!(refused, OpenError::Policy(PolicyError::Shape)));
     let after: Vec<_> =
         array.drives.iter().map(|drive| drive.zone(zoneweave_zoned::ZoneId(0))).collect();
     assert_eq!(before, after);
+}
+
+/// What was under way when the process was killed was carried out, or not.
+struct UnderWay(bool);
+
+impl CrashChoices for UnderWay {
+    fn happens(&mut self, _: &Request) -> bool {
+        self.0
+    }
+
+    fn kept(&mut self, _: ZoneId, promised: ZoneOffset, written: ZoneOffset) -> ZoneOffset {
+        if self.0 { written } else { promised }
+    }
+}
+
+/// A drive stalls while seven segments are filled, and the process is killed: every stripe under way
+/// lacks a chunk. What recovery writes again of them has to fit what is free, or the array would never
+/// start again.
+#[test]
+fn stripes_under_way_in_many_segments_are_written_again() {
+    let shape = Shape { zones: 14, zone_blocks: 40, volume_blocks: Some(864), ..Shape::small() };
+    let drive = |seed| {
+        let mut geometry = Geometry::new(shape.zones, BlockCount(shape.zone_blocks));
+        (geometry.max_active, geometry.max_open) = (None, None);
+        RamDrive::new(geometry, Jitter::new(seed, Nanos::from_micros(100))).unwrap()
+    };
+    let array = Array::on(shape, (0..4).map(drive).collect(), &mut Random::new(4));
+    let policy = WritePolicy::zone_append(Lanes { count: 7, chunk_blocks: 1 }, Lanes::default());
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let drives = offer(&array.drives, &handle, &[]);
+        let (volume, _) = open_array(&handle, drives, with(policy)).await.unwrap();
+        put(&volume, 0, 1).await.unwrap();
+        handle.sleep(Nanos::from_millis(50)).await;
+        array.drives[3].set_slowness(1_000_000);
+        for at in 1..736 {
+            let volume = volume.clone();
+            handle.spawn("write", async move { put(&volume, at, 1).await });
+        }
+        handle.sleep(Nanos::from_millis(50)).await;
+    });
+    for (at, drive) in array.drives.iter().enumerate() {
+        drive.process_kill_by(&mut UnderWay(at < 3));
+    }
+    array.drives[3].set_slowness(1);
+    drop(executor);
+    live(&array, async |volume, report, _| {
+        assert!(report.rescued_stripes > 0);
+        volume.assert_consistent();
+    });
+}
+
+/// One zone of a drive is lost. The array has zones enough as it was made, not for chunks so large: that
+/// is no reason to put the drive out of service.
+#[test]
+fn a_policy_does_not_cost_a_member() {
+    let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(792), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(4));
+    array.drives[2].set_offline(ZoneId(12));
+    let one = |chunk_blocks| Lanes { count: 1, chunk_blocks };
+    let large = with(WritePolicy::zone_write(one(1), one(4)));
+    let refused = one_life(&array, &[], large, async |_, _, _| ()).unwrap_err();
+    assert!(matches!(refused, OpenError::Policy(PolicyError::TooFull { chunk_blocks: 4, .. })));
+    live(&array, async |volume, _, _| assert_eq!(volume.status().members[2].state, "online"));
+}
+
+/// Where both classes share a segment, whoever has waited longest is next.
+#[test]
+fn large_requests_do_not_wait_for_ever() {
+    let array = Array::create(Shape { zones: 8, ..Shape::small() }, &mut Random::new(4));
+    let policy = WritePolicy {
+        small: vec![LaneOptions::zone_write(1)],
+        large: vec![LaneOptions::zone_write(1)],
+        relocation: LaneOptions::zone_write(1),
+        large_from_blocks: 2,
+    };
+    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+        put_many(volume, handle, 1, array.blocks, 1).await;
+        let done = Rc::new(Cell::new(0));
+        let small = (0..16).map(|worker| {
+            let (volume, done, blocks) = (volume.clone(), done.clone(), array.blocks);
+            let mut random = Random::new(worker);
+            handle.spawn("small", async move {
+                for version in 2..202 {
+                    put(&volume, random.below(blocks), version).await.unwrap();
+                    done.set(done.get() + 1);
+                }
+            })
+        });
+        let small: Vec<_> = small.collect();
+        while done.get() < 100 {
+            handle.sleep(Nanos::from_micros(100)).await;
+        }
+        let before = done.get();
+        volume.write(Lba(0), vec![contents(0, 9), contents(1, 9)], false).await.unwrap();
+        let waited = done.get() - before;
+        for one in small {
+            one.await;
+        }
+        assert!(waited < 300, "{waited} small requests went first");
+    });
+    life.expect("the array starts");
 }

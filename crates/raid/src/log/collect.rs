@@ -14,8 +14,8 @@ use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{
-    BlockIdentity, ContentKind, EntryKind, IndexEntry, RecordBody, Seed, StreamKind,
-    TombstoneBlock, TrimExtent, data_checksum,
+    BlockIdentity, ContentKind, EntryKind, IndexEntry, RecordBody, Seed, TombstoneBlock,
+    TrimExtent, data_checksum,
 };
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
@@ -36,11 +36,10 @@ pub(super) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let victim = {
             let mut state = core.state.borrow_mut();
-            // One earlier than users would have to wait.
-            let low = state.free_segments() <= state.reserve_for(StreamKind::User) + 1;
+            let need = state.need_of_room();
             let stopped = state.stopped.is_some() || state.membership_dirty;
             let can_move = !stopped && state.can_move();
-            let victim = if can_move { state.victim(low) } else { None };
+            let victim = if can_move { state.victim(need) } else { None };
             victim.inspect(|slot| mark(why_moved(&state.segments[*slot])));
             hold(&mut state, victim)
         };
@@ -108,7 +107,7 @@ async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let generation = {
         let mut state = core.state.borrow_mut();
         let segment = &mut state.segments[slot];
-        if segment.valid > 0 {
+        if segment.valid > 0 || segment.in_flight > 0 {
             mark(Mark::CameBackToLife);
             return false;
         }

@@ -39,7 +39,7 @@ impl ChunkBlock {
     }
 }
 
-/// The shape of every segment of an array.
+/// The shape of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentGeometry {
     scheme: Scheme,

@@ -26,7 +26,6 @@ const FILLER_BLOCKS: u32 = 256;
 /// span's last group is made durable first: an index run must not promise what a power loss
 /// could still take.
 pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
-    let _held = crate::log::write::Hold::new(core, slot);
     let flush = !core.state.borrow().fua_always && !mutant(Mutant::IndexRunBeforeFlush);
     if flush && core.flush_members().await.is_err() {
         mark(Mark::GroupEndStopped);

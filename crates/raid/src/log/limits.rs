@@ -12,6 +12,10 @@
 //!   interrupted by a crash, what was moved still is where it came from, and the segment is free
 //!   again. Where failed writes have cost one besides, recovery moves a segment behind what it
 //!   writes again, before it comes to its end.
+//! * Several segments may be open for users, of several shapes. A further one is opened only while as
+//!   much stays free; where no more can be, one serves all requests. The last groups of all of them
+//!   together are no larger than one segment for what recovery writes again (`policy.rs`), which so
+//!   takes one as before.
 //! * Where members have zones beyond those that all this needs, user writes leave one more segment
 //!   free: the next zone that fails may be the last one free.
 

@@ -111,7 +111,7 @@ fn allocate(
         // Another lane may have taken the last number meanwhile.
         && state.next_segment < state.segment_ceiling
         && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
-        && state.may_open(kind);
+        && state.may_open(kind, state.stream(kind).lane(lane).class);
     if !allowed {
         mark(Mark::OpeningOvertaken);
         return None;

@@ -13,6 +13,9 @@ use crate::log::geometry::SegmentGeometry;
 use crate::log::limits::{LimitError, check_drive, zones_needed};
 use crate::log::stream::{ChunkClass, Lane, Stream};
 
+/// Rows of a group where chunks are written in place.
+const WRITTEN_ROWS: u32 = 256;
+
 /// The most segments that users' writes go to at a time.
 const LANES_MOST: usize = 64;
 
@@ -32,10 +35,11 @@ pub struct LaneOptions {
 }
 
 impl LaneOptions {
-    /// Zone Write, one stripe at a time.
+    /// Zone Write, one stripe at a time. A group ends with a flush where drives have volatile caches,
+    /// so it has more than the one row that would do.
     #[must_use]
     pub const fn zone_write(chunk_blocks: u32) -> Self {
-        Self { chunk_blocks, group_rows: 1, tabled: false }
+        Self { chunk_blocks, group_rows: WRITTEN_ROWS, tabled: false }
     }
 
     /// Zone Append in groups of so many rows.
@@ -74,11 +78,17 @@ pub enum PolicyError {
     #[error("a write policy needs 1 to {LANES_MOST} segments for users")]
     Lanes,
     /// Groups or chunks out of range.
-    #[error("chunks have 1 to 1024 blocks, groups 1 to {MAX_SEAL_ROWS} rows")]
+    #[error("chunks have 1 to 1024 blocks and fit a zone, groups have 1 to {MAX_SEAL_ROWS} rows")]
     Shape,
     /// Chunks of one class differ.
     #[error("segments for requests of one size have chunks of one size")]
     UnequalChunks,
+    /// What a crash leaves of them would not fit into one segment.
+    #[error("{lanes} open segments are too many for zones so small, or chunks so large")]
+    ManyLanes {
+        /// Segments for users.
+        lanes: u32,
+    },
     /// A drive cannot do it.
     #[error("{0}")]
     Drive(LimitError),
@@ -137,7 +147,9 @@ impl WritePolicy {
     }
 
     fn uniform(small: Lanes, large: Lanes, lane: impl Fn(u32) -> LaneOptions) -> Self {
-        let lanes = |lanes: Lanes| vec![lane(lanes.chunk_blocks); lanes.count as usize];
+        // More than that are refused, however many.
+        let count = |lanes: Lanes| (lanes.count as usize).min(LANES_MOST + 1);
+        let lanes = |lanes: Lanes| vec![lane(lanes.chunk_blocks); count(lanes)];
         let (small, large_lanes) = (lanes(small), lanes(large));
         let moved = large_lanes.first().or(small.first()).map_or(1, |lane| lane.chunk_blocks);
         Self {
@@ -151,6 +163,12 @@ impl WritePolicy {
     /// Every kind of lane, that for what is moved last.
     fn lanes(&self) -> impl Iterator<Item = &LaneOptions> {
         self.small.iter().chain(&self.large).chain([&self.relocation])
+    }
+
+    /// The largest chunk of its segments, in blocks.
+    #[must_use]
+    pub(super) fn largest_chunk(&self) -> u32 {
+        self.lanes().map(|lane| lane.chunk_blocks).max().unwrap_or(1)
     }
 
     /// How many segments users write to at a time.
@@ -167,6 +185,7 @@ impl WritePolicy {
         let legal = |lane: &LaneOptions| {
             (1..=1024).contains(&lane.chunk_blocks)
                 && (1..=MAX_SEAL_ROWS).contains(&lane.group_rows)
+                && shape(config, lane).is_some()
         };
         if !self.lanes().all(legal) {
             return Err(PolicyError::Shape);
@@ -185,6 +204,11 @@ impl WritePolicy {
             return Ok(());
         }
         let (blocks, zones) = (config.volume_blocks, config.zones);
+        let stripe = u64::from(self.largest_chunk()) * config.scheme.data() as u64;
+        let groups = u64::from(self.user_lanes()) * stripe;
+        if shape(config, &self.relocation).is_none_or(|shape| shape.data_blocks() < groups) {
+            return Err(PolicyError::ManyLanes { lanes: self.user_lanes() });
+        }
         for lane in self.lanes() {
             let chunk_blocks = lane.chunk_blocks;
             let needed = |shape: SegmentGeometry| zones_needed(&shape, blocks, u32::MAX);
@@ -225,7 +249,8 @@ impl WritePolicy {
     /// If the policy does not fit the array.
     pub(super) fn streams(&self, config: &ArrayConfig) -> (Stream, Stream) {
         let lane = |class, options: &LaneOptions| {
-            let geometry = shape(config, options).expect("the policy fits the array");
+            let geometry = shape(config, &self.bounded(config, options));
+            let geometry = geometry.expect("the policy fits the array");
             Lane::new(class, geometry, options.tabled)
         };
         let small = self.small.iter().map(|options| lane(ChunkClass::Small, options));
@@ -235,6 +260,16 @@ impl WritePolicy {
             Stream::new(small.chain(large).collect(), self.large_from_blocks),
             Stream::new(vec![relocation], u64::MAX),
         )
+    }
+
+    /// A lane with groups so small that what a crash leaves undecided of the last groups of all users'
+    /// segments fits into one segment, which is what recovery has for it.
+    fn bounded(&self, config: &ArrayConfig, lane: &LaneOptions) -> LaneOptions {
+        let rescued = shape(config, &self.relocation).map_or(0, |shape| shape.data_blocks());
+        let stripe = u64::from(lane.chunk_blocks) * config.scheme.data() as u64;
+        let rows = rescued / (u64::from(self.user_lanes()) * stripe);
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
+        LaneOptions { group_rows: lane.group_rows.min(rows), ..*lane }
     }
 
     /// The shape with the least room among those of its segments.
@@ -297,9 +332,11 @@ mod tests {
         assert_eq!(none.check(&config()), Err(PolicyError::Lanes));
         let huge = WritePolicy::zone_write(Lanes { count: 1, chunk_blocks: 1025 }, LARGE);
         assert_eq!(huge.check(&config()), Err(PolicyError::Shape));
-        let padded = WritePolicy::zone_write(SMALL, Lanes { count: 1, chunk_blocks: 512 });
-        let error = padded.check(&config());
-        assert_eq!(error, Err(PolicyError::TooFull { blocks: 20_000, chunk_blocks: 512 }));
+        let many = WritePolicy::zone_write(SMALL, Lanes { count: 1, chunk_blocks: 512 });
+        assert_eq!(many.check(&config()), Err(PolicyError::ManyLanes { lanes: 4 }));
+        let one = |chunk_blocks| Lanes { count: 1, chunk_blocks };
+        let padded = WritePolicy::zone_write(one(2), one(300)).check(&config());
+        assert_eq!(padded, Err(PolicyError::TooFull { blocks: 20_000, chunk_blocks: 300 }));
         let mut mixed = WritePolicy::zone_write(SMALL, LARGE);
         mixed.small[0].chunk_blocks = 1;
         assert_eq!(mixed.check(&config()), Err(PolicyError::UnequalChunks));

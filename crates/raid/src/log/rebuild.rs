@@ -26,7 +26,7 @@ use crate::log::format::{
 };
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run::{fill_up, run_of, write_run};
-use crate::log::limits::{LimitError, check_drive, zones_needed};
+use crate::log::limits::{LimitError, check_drive};
 use crate::log::member::Member;
 use crate::log::policy::PolicyError;
 use crate::log::read::Pin;
@@ -198,7 +198,7 @@ fn check_zones(
 ) -> Result<(), ReplaceError> {
     let state = core.state.borrow();
     let config = &state.config;
-    let needed_zones = zones_needed(&state.geometry, config.volume_blocks, config.zones);
+    let needed_zones = state.zones_needed_to_write();
     let usable = zones.iter().filter(|info| is_usable(info)).count();
     let usable = u32::try_from(usable).unwrap_or(u32::MAX);
     if usable >= needed_zones {

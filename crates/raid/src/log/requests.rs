@@ -77,6 +77,7 @@ pub(super) async fn write(
         let mut state = core.state.borrow_mut();
         state.inflight.begin_write(range);
         let sequence = state.take_sequence();
+        let class = state.user.class_of(blocks);
         state.user.fua += u64::from(fua);
         let seed = state.seed;
         let pieces = data.iter().flat_map(|piece| {
@@ -93,7 +94,7 @@ pub(super) async fn write(
                 origin: Origin::User,
                 ticket: ticket.clone(),
             });
-            state.user.push(blocks, block);
+            state.user.queue_mut(class).push_back(block);
         }
     }
     core.changed.open();

@@ -8,6 +8,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
+use crate::log::stream::ChunkClass;
 use crate::log::superblock::ZONE_RECORDS;
 use crate::marks::{Mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -15,6 +16,17 @@ use crate::mutants::{Mutant, mutant};
 /// Free segments beyond the reserve, above which a stream opens more than one: as many as make the
 /// collector begin, and one more.
 const FREE_BESIDE_LANES: u32 = 2;
+
+/// What room is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// For nothing: only what has to be moved is.
+    Nothing,
+    /// For segments beside one that is open: what costs little is moved.
+    Lanes,
+    /// For any segment: whatever gains something is moved.
+    Segments,
+}
 
 impl State {
     /// Segments that could be opened now.
@@ -46,11 +58,11 @@ impl State {
         free > self.reserve_for(kind) && orderly || free > 0 && mutant(Mutant::ReserveIgnored)
     }
 
-    /// Whether a stream may open a segment now. Beside one that is open already it takes what nobody
-    /// else is about to need.
+    /// Whether a stream may open a segment for a class now. Beside one that the class has already it
+    /// takes what nobody else is about to need.
     #[must_use]
-    pub(super) fn may_open(&self, kind: StreamKind) -> bool {
-        let first = !self.stream(kind).is_open();
+    pub(super) fn may_open(&self, kind: StreamKind, class: ChunkClass) -> bool {
+        let first = !self.stream(kind).has_segment(class);
         let plenty = self.free_segments() > self.reserve_for(StreamKind::User) + FREE_BESIDE_LANES;
         self.has_room(kind) && (first || plenty)
     }
@@ -76,7 +88,7 @@ impl State {
             empty || moved || segment.in_flight > 0 || segment.phase == Phase::Dead
         };
         let open = !users && self.relocation.is_open();
-        let may_move = users && self.can_move() && self.victim(true).is_some();
+        let may_move = users && self.can_move() && self.victim(Need::Segments).is_some();
         let room_comes = self.has_room(kind)
             || open
             || may_move
@@ -96,6 +108,19 @@ impl State {
         let segments = self.segments.iter().filter(|(_, segment)| closed(segment));
         let (slot, least) = segments.min_by_key(|(slot, segment)| (segment.valid, *slot))?;
         (self.free_segments() == 0 && (1..=room).contains(&least.valid)).then_some(slot)
+    }
+
+    /// What the collector is to make room for.
+    #[must_use]
+    pub(super) fn need_of_room(&self) -> Need {
+        let (free, reserve) = (self.free_segments(), self.reserve_for(StreamKind::User));
+        let lanes = self.user.lanes_without_segment();
+        match () {
+            // One earlier than users would have to wait.
+            () if free <= reserve + 1 => Need::Segments,
+            () if lanes > 0 && free <= reserve + FREE_BESIDE_LANES + lanes => Need::Lanes,
+            () => Need::Nothing,
+        }
     }
 
     /// Whether there is room to move blocks to.

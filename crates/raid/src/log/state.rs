@@ -19,6 +19,7 @@ use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
 use crate::log::inflight::InFlight;
 use crate::log::member::Member;
 use crate::log::policy::WritePolicy;
+use crate::log::room::Need;
 use crate::log::segment::{Phase, Segment, SegmentTable};
 use crate::log::status::Counters;
 use crate::log::stream::Stream;
@@ -47,7 +48,7 @@ pub(super) struct State {
     pub seed: Seed,
     /// How it is written.
     pub policy: WritePolicy,
-    /// The shape with the least room among those of the segments that are made.
+    /// The shape that it was made with: what members need is judged by it.
     pub geometry: SegmentGeometry,
     /// The arithmetic of its addresses.
     pub space: PbaSpace,
@@ -440,7 +441,7 @@ impl State {
 
     /// The segment whose moving frees most: leftovers and damaged ones first.
     #[must_use]
-    pub(super) fn victim(&self, low_on_space: bool) -> Option<SegmentSlot> {
+    pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
         let candidates = self.segments.iter().filter(|(_, segment)| {
             !(segment.busy || segment.kept)
                 && segment.in_flight == 0
@@ -448,11 +449,17 @@ impl State {
         });
         let evacuate = |segment: &Segment| segment.phase == Phase::Leftover || segment.damaged;
         let stripe = self.relocation_stripe() as u64;
-        let gains = |segment: &Segment| segment.valid + stripe <= segment.geometry.data_blocks();
+        let room = self.relocation.lanes().map(|(_, lane)| lane.geometry.data_blocks()).min();
+        let room = room.unwrap_or(u64::MAX);
+        let gains =
+            |segment: &Segment| segment.valid + stripe <= segment.geometry.data_blocks().min(room);
+        let worth_it = |segment: &Segment| match need {
+            Need::Nothing => false,
+            Need::Lanes => segment.valid * 2 <= segment.geometry.data_blocks(),
+            Need::Segments => gains(segment),
+        };
         candidates
-            .filter(|(_, segment)| {
-                segment.valid > 0 && (evacuate(segment) || (low_on_space && gains(segment)))
-            })
+            .filter(|(_, segment)| segment.valid > 0 && (evacuate(segment) || worth_it(segment)))
             .min_by_key(|(slot, segment)| (!evacuate(segment), segment.valid, *slot))
             .map(|(slot, _)| slot)
     }

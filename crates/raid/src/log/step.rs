@@ -102,13 +102,12 @@ impl State {
     /// The lane that takes the next stripe, and the queue it takes it from.
     fn lane_for_stripe(&self, kind: StreamKind) -> Option<(LaneId, ChunkClass)> {
         let stream = self.stream(kind);
-        let waiting = ChunkClass::ALL.into_iter().filter(|class| !stream.queue(*class).is_empty());
-        waiting.into_iter().find_map(|class| {
+        stream.waiting().into_iter().find_map(|class| {
             let has_lane = |(_, lane): (LaneId, &Lane)| {
                 lane.class == class && (lane.open.is_some() || lane.busy)
             };
             // With no room for a segment of its own the class goes to the others'.
-            let stranded = !stream.lanes().any(has_lane) && !self.may_open(kind);
+            let stranded = !stream.lanes().any(has_lane) && !self.may_open(kind, class);
             mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
             let serves = |lane: LaneId| stranded || stream.lane(lane).class == class;
             let lanes = || self.idle_lanes(kind).filter(|(lane, _)| serves(*lane));
@@ -138,13 +137,16 @@ impl State {
         let wants = |(_, lane): &(LaneId, &Lane)| {
             lane.open.is_none() && !lane.busy && !stream.queue(lane.class).is_empty()
         };
-        let Some((lane, _)) = stream.lanes().find(wants) else { return Step::Wait };
+        // A class without a segment comes first.
+        let wanting = stream.lanes().filter(wants);
+        let wanted = wanting.min_by_key(|(_, lane)| stream.has_segment(lane.class));
+        let Some((lane, Lane { class, .. })) = wanted else { return Step::Wait };
         let alone = !(stream.is_open() || stream.is_busy());
         if self.membership_dirty && !mutant(Mutant::EvictionNotAwaited) {
             mark(Mark::SegmentWaitsForMembership);
             return Step::Wait;
         }
-        if self.may_open(kind) {
+        if self.may_open(kind, *class) {
             mark_if(Mark::LaneOpenedBeside, || !alone);
             return self.tend(kind, lane, Chore::OpenSegment);
         }

@@ -108,6 +108,30 @@ impl Stream {
         self.open_segments().next().is_some()
     }
 
+    /// Whether it fills a segment for a class.
+    #[must_use]
+    pub(super) fn has_segment(&self, class: ChunkClass) -> bool {
+        self.lanes.iter().any(|lane| lane.class == class && lane.open.is_some())
+    }
+
+    /// Lanes without a segment, beside the one that there is always room for.
+    #[must_use]
+    pub(super) fn lanes_without_segment(&self) -> u32 {
+        let without = self.lanes.iter().filter(|lane| lane.open.is_none()).count();
+        u32::try_from(without).unwrap_or(u32::MAX) - u32::from(!self.is_open())
+    }
+
+    /// Classes in which something waits, the one that has waited longest first.
+    #[must_use]
+    pub(super) fn waiting(&self) -> Vec<ChunkClass> {
+        let head =
+            |class: &ChunkClass| self.queue(*class).front().map(PendingBlock::oldest_sequence);
+        let mut waiting: Vec<_> =
+            ChunkClass::ALL.into_iter().filter(|class| head(class).is_some()).collect();
+        waiting.sort_by_key(head);
+        waiting
+    }
+
     /// Whether something is done to a lane.
     #[must_use]
     pub(super) fn is_busy(&self) -> bool {

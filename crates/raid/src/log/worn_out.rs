@@ -11,6 +11,7 @@ use crate::log::format::MemberState;
 use crate::log::index::SegmentSlot;
 use crate::log::limits::zones_needed;
 use crate::log::member::Member;
+use crate::log::policy::WritePolicy;
 use crate::log::segment::Phase;
 use crate::log::state::State;
 use crate::marks::{Mark, mark};
@@ -54,6 +55,23 @@ impl State {
     fn usable_zones(&self, member: &Member) -> Option<u32> {
         let zones = member.writable()?.geometry().zones;
         Some(zones.saturating_sub(member.lost_zones + member.orphan_zones))
+    }
+
+    /// Zones that a member needs for the volume to be written as it is now.
+    #[must_use]
+    pub(super) fn zones_needed_to_write(&self) -> u32 {
+        let shape = self.policy.smallest_shape(&self.config);
+        let needed = zones_needed(&shape, self.config.volume_blocks, self.config.zones);
+        needed.max(self.zones_needed())
+    }
+
+    /// Whether the volume can be written as it was asked for with what zones its members have left.
+    /// One that could not is no reason to do without a member.
+    #[must_use]
+    pub(super) fn has_zones_to_write(&self) -> bool {
+        let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
+        let fewest = usable.min().unwrap_or(0);
+        fewest >= self.zones_needed_to_write() || self.policy == WritePolicy::of_array(&self.config)
     }
 
     fn zones_needed(&self) -> u32 {

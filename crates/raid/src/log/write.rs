@@ -49,12 +49,18 @@ pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
 /// Does what a lane needs in a task of its own, while others go on; one at a time for each lane.
 fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
     let inner = core.clone();
+    // From now on: until the task runs others do.
+    let held = match chore {
+        Chore::OpenSegment => None,
+        Chore::EndGroup(slot) | Chore::EndSpan(slot, _) => Some(Hold::new(core, slot)),
+    };
     core.handle.spawn("lane", async move {
         match chore {
             Chore::OpenSegment => open::open_segment(&inner, kind, lane).await,
             Chore::EndGroup(slot) => end_group(&inner, slot).await,
             Chore::EndSpan(slot, span) => index_run::write(&inner, slot, span).await,
         }
+        drop(held);
         inner.state.borrow_mut().stream_mut(kind).lane_mut(lane).busy = false;
         inner.changed.open();
     });
@@ -62,7 +68,6 @@ fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
 
 /// No write enters a group before the one before it is durable.
 async fn end_group(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) {
-    let _held = Hold::new(core, slot);
     let flush = !core.state.borrow().fua_always && !mutant(Mutant::GroupNotFlushed);
     if flush && core.flush_members().await.is_err() {
         mark(Mark::GroupEndStopped);

@@ -276,7 +276,7 @@ fn finish(
     (forced, policy): (Option<u64>, Option<WritePolicy>),
 ) -> Result<Assembly, OpenError> {
     let config = chosen.config.clone();
-    let (_, entry_bytes) = check_shape(
+    let (geometry, entry_bytes) = check_shape(
         config.scheme,
         config.zone_capacity,
         config.zones,
@@ -332,7 +332,7 @@ fn finish(
         unaccounted: BTreeSet::new(),
         dead_kept: false,
         counters: Counters::default(),
-        geometry: policy.smallest_shape(&config),
+        geometry,
         policy,
         config,
     };

@@ -31,7 +31,7 @@ use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::core::Core;
-use crate::log::policy::WritePolicy;
+use crate::log::policy::{PolicyError, WritePolicy};
 use crate::log::state::{Recovering, State};
 use crate::log::volume::Volume;
 use crate::marks::{Mark, mark};
@@ -112,6 +112,7 @@ async fn recover(
     let core = Core::new(handle.clone(), state, superblock);
     let mut report = OpenReport { drives: verdicts, ..OpenReport::default() };
     let found = segments::find(&core).await?;
+    check_policy(&core.state.borrow())?;
     report.segments = found.len() as u64;
     let mut seals = Vec::new();
     let mut weak = Vec::new();
@@ -130,6 +131,15 @@ async fn recover(
     accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew)?;
     publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
     Ok((Volume::start(core), report))
+}
+
+/// Zones that were lost since may be missing to what was asked for.
+fn check_policy(state: &State) -> Result<(), PolicyError> {
+    if state.has_zones_to_write() {
+        return Ok(());
+    }
+    let chunk_blocks = state.policy.largest_chunk();
+    Err(PolicyError::TooFull { blocks: state.config.volume_blocks, chunk_blocks })
 }
 
 /// Where something that counts is lost, and what it was, nothing older may be read for it without the
