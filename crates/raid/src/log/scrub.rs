@@ -329,7 +329,8 @@ async fn scrub_group(
                     let state = core.state.borrow();
                     let oob = verify(&state, place, column, &data, &oob)?;
                     let stripe = rows.start + u32::from(entry.stripe_in_group);
-                    (oob.stripe == stripe).then_some((payload.clone(), within, oob))
+                    let ours = oob.stripe == stripe && oob.role == scheme.role_of(column, stripe);
+                    ours.then_some((payload.clone(), within, oob))
                 });
                 match verified {
                     Some(verified) => {
