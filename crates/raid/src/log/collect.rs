@@ -257,7 +257,7 @@ struct Mover {
 
 impl Mover {
     fn new(core: &Rc<Core>) -> Self {
-        let stripe = core.state.borrow().relocation_stripe();
+        let stripe = core.state.borrow().relocation_shape().stripe_blocks();
         let batch = BATCH_BLOCKS.max(stripe);
         Self { core: core.clone(), waiting: Vec::new(), batch, stripe, under_way: VecDeque::new() }
     }

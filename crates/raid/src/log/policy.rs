@@ -6,7 +6,7 @@
 //! and 3.3, and the baselines of section 5).
 
 use thiserror::Error;
-use zoneweave_zoned::{BlockCount, Geometry};
+use zoneweave_zoned::Geometry;
 
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
 use crate::log::geometry::SegmentGeometry;
@@ -285,12 +285,13 @@ impl WritePolicy {
 }
 
 fn shape(config: &ArrayConfig, lane: &LaneOptions) -> Option<SegmentGeometry> {
-    let BlockCount(capacity) = config.zone_capacity;
-    SegmentGeometry::new(config.scheme, BlockCount(capacity), lane.chunk_blocks, lane.group_rows)
+    SegmentGeometry::new(config.scheme, config.zone_capacity, lane.chunk_blocks, lane.group_rows)
 }
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_zoned::BlockCount;
+
     use super::*;
     use crate::layout::Scheme;
     use crate::log::format::ArrayUuid;

@@ -212,11 +212,11 @@ impl State {
         self.user.open_segments().chain(self.relocation.open_segments()).collect()
     }
 
-    /// Data blocks of a stripe that moved blocks go to.
+    /// The shape of segments that moved blocks go to.
     #[must_use]
-    pub(super) fn relocation_stripe(&self) -> usize {
-        let stripes = self.relocation.lanes().map(|(_, lane)| lane.geometry.stripe_blocks());
-        stripes.max().expect("a stream has a lane")
+    pub(super) fn relocation_shape(&self) -> SegmentGeometry {
+        let (_, lane) = self.relocation.lanes().next().expect("a stream has a lane");
+        lane.geometry
     }
 
     /// Whether stripes of a stream are under way, or something is done to one of its lanes.
@@ -448,9 +448,8 @@ impl State {
                 && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
         });
         let evacuate = |segment: &Segment| segment.phase == Phase::Leftover || segment.damaged;
-        let stripe = self.relocation_stripe() as u64;
-        let room = self.relocation.lanes().map(|(_, lane)| lane.geometry.data_blocks()).min();
-        let room = room.unwrap_or(u64::MAX);
+        let target = self.relocation_shape();
+        let (stripe, room) = (target.stripe_blocks() as u64, target.data_blocks());
         let gains =
             |segment: &Segment| segment.valid + stripe <= segment.geometry.data_blocks().min(room);
         let worth_it = |segment: &Segment| match need {

@@ -14,8 +14,7 @@ use zoneweave_zoned::{
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{ArrayConfig, IndexBlock, MemberState, Oob, Place, SegmentHeader};
-use crate::log::geometry::SegmentGeometry;
+use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::segment::{ColumnZone, Phase, Segment};
@@ -545,12 +544,10 @@ pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
 
 /// Marks a segment of another shape; for [`Mutant::SegmentShapeIgnored`], gives it that of the array.
 fn note_shape(state: &State, header: &mut SegmentHeader) {
-    let ArrayConfig { scheme, zone_capacity, chunk_blocks, group_rows, .. } = state.config;
-    let shape = SegmentGeometry::new(scheme, zone_capacity, chunk_blocks, group_rows);
-    if let Some(shape) = shape.filter(|shape| *shape != header.geometry) {
+    if header.geometry != state.geometry {
         mark(Mark::SegmentOfOtherShape);
         if mutant(Mutant::SegmentShapeIgnored) {
-            header.geometry = shape;
+            header.geometry = state.geometry;
         }
     }
 }
