@@ -33,6 +33,8 @@ pub(crate) enum WriteMode {
     ZoneAppend,
     /// Zone Append in groups for one of the segments with small chunks, Zone Write for the others
     Zapraid,
+    /// Zone Write of everything that waits for a zone
+    Adaptive,
 }
 
 impl Writing {
@@ -43,6 +45,7 @@ impl Writing {
             WriteMode::ZoneWrite => WritePolicy::zone_write(small, large),
             WriteMode::ZoneAppend => WritePolicy::zone_append(small, large),
             WriteMode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
+            WriteMode::Adaptive => WritePolicy::adaptive(small, large),
         })
     }
 }

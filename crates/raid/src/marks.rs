@@ -280,6 +280,10 @@ marks! {
     SpanGivenUp = "group.given_up_at_index_run",
     /// An index run cannot be written everywhere, and the segment is given up.
     IndexRunNotWritten = "group.index_run_not_written",
+    /// One write of a zone holds several chunks.
+    ChunksGathered = "write.chunks_gathered",
+    /// A chunk is not written, for the write before it in its zone failed.
+    BehindFailedWrite = "write.behind_failed_write",
     /// A stripe does not fill and is padded.
     StripePadded = "write.stripe_padded",
     /// A stripe is written without the chunks of lost members.

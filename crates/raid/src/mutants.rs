@@ -45,6 +45,8 @@ macro_rules! mutants {
 mutants! {
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.
     AckBeforeParity = "ack-before-parity",
+    /// A write that gathers chunks is durable only if the first of them has to be.
+    GatheredFuaOfFirst = "gathered-fua-of-first",
     /// A flush of the volume is answered without flushing a drive.
     FlushNotSent = "flush-not-sent",
     /// A drive's failed flush is taken for a good one.

@@ -80,10 +80,11 @@ fn policies_can_be_changed_at_every_start() {
         WritePolicy::zone_write(SMALL, LARGE),
         WritePolicy::zone_append(SMALL, LARGE),
         WritePolicy::zapraid(SMALL, LARGE, 8),
+        WritePolicy::adaptive(SMALL, LARGE),
         WritePolicy::zapraid(Lanes { count: 1, chunk_blocks: 2 }, Lanes::default(), 256),
     ];
     let mut version = 0;
-    for policy in policies.iter().cycle().take(12) {
+    for policy in policies.iter().cycle().take(15) {
         let life = one_life(&array, &[], with(policy.clone()), async |volume, _, handle| {
             if version > 0 {
                 assert_holds(volume, 280, version).await;

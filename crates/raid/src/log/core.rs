@@ -135,6 +135,14 @@ impl Core {
         }
     }
 
+    /// Notes how the write of a chunk went: one that goes well ends a row of failures.
+    pub(super) fn note_chunk(self: &Rc<Self>, column: Column, result: Result<(), Status>) {
+        if result.is_ok() {
+            self.state.borrow_mut().members[column.index()].write_failures_in_row = 0;
+        }
+        self.note_write(column, result);
+    }
+
     /// Makes durable which stripes of a segment count.
     ///
     /// # Errors

@@ -6,7 +6,8 @@
 //!
 //! The write path, in order: `volume` and `requests` admit a request and give it a sequence;
 //! `queue` holds its blocks; `step` decides when they become a stripe; `write` and `stripe` build
-//! and write it, in a segment that `open` made; `index` learns where the blocks are.
+//! it, in a segment that `open` made; `chunk_write` writes its chunks; `index` learns where the blocks
+//! are.
 
 pub mod create;
 pub mod format;
@@ -16,6 +17,7 @@ pub mod policy;
 pub mod recover;
 
 mod active_zones;
+mod chunk_write;
 mod collect;
 mod core;
 mod index;
@@ -43,10 +45,11 @@ mod volume;
 mod worn_out;
 mod write;
 mod zone_pool;
+mod zone_queue;
 
 pub use create::{CreateError, CreateOptions, create};
 pub use member::MemberErrors;
-pub use policy::{LaneOptions, Lanes, PolicyError, WritePolicy};
+pub use policy::{LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
 pub use recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
     open as open_array, survey,

@@ -9,6 +9,7 @@ use crate::log::active_zones;
 use crate::log::core::Core;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::index::SegmentSlot;
+use crate::log::policy::LaneMode;
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
 use crate::log::stream::{Lane, LaneId};
@@ -129,18 +130,20 @@ fn allocate(
         .collect();
     let segment = state.next_segment;
     state.next_segment += 1;
-    let Lane { geometry, tabled, .. } = *state.stream(kind).lane(lane);
+    let Lane { geometry, mode, .. } = *state.stream(kind).lane(lane);
     let header = SegmentHeader {
         segment,
         generation: state.take_sequence(),
         epoch: state.epoch.number,
         stream: kind,
-        tabled,
+        tabled: mode.is_tabled(),
         geometry,
         zone_capacity: state.config.zone_capacity,
         zones: zones.iter().map(|zone| zone.map(|zone| zone.zone)).collect(),
     };
-    state.segments.insert(slot, Segment::new(&header, zones, Phase::Open));
+    let mut opened = Segment::new(&header, zones, Phase::Open);
+    opened.gathers = mode == LaneMode::Gather;
+    state.segments.insert(slot, opened);
     state.stream_mut(kind).lane_mut(lane).open = Some(slot);
     Some((slot, header))
 }

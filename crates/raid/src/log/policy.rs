@@ -3,7 +3,7 @@
 //! A policy is a choice of each start, not a property of the array: headers tell the shape of their
 //! segment, so segments of every shape live side by side. [`WritePolicy::zone_write`],
 //! [`WritePolicy::zone_append`] and [`WritePolicy::zapraid`] are the three of ZapRAID (sections 3.2
-//! and 3.3, and the baselines of section 5).
+//! and 3.3, and the baselines of section 5); [`WritePolicy::adaptive`] is our own.
 
 use thiserror::Error;
 use zoneweave_zoned::Geometry;
@@ -16,12 +16,35 @@ use crate::log::stream::{ChunkClass, Lane, Stream};
 /// Rows of a group where chunks are written in place.
 const WRITTEN_ROWS: u32 = 256;
 
+/// Rows of a group where writes gather several: some hundred times what one write holds, so that waiting for
+/// the end of a group costs little.
+const GATHERED_ROWS: u32 = 4096;
+
 /// The most segments that users' writes go to at a time.
 const LANES_MOST: usize = 64;
 
 /// Active zones that a drive needs beside those of users' lanes: for moving, a rebuild and superblock
 /// records. As many again are for what a crash leaves behind.
 const ACTIVE_BESIDE_LANES: u32 = 3;
+
+/// By which commands the chunks of a lane are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneMode {
+    /// Zone Append: many under way in each zone.
+    Append,
+    /// Zone Write of a chunk, one under way in each zone.
+    Write,
+    /// Zone Write of everything that waits for a zone, one under way in each.
+    Gather,
+}
+
+impl LaneMode {
+    /// Whether segments are tabled: the drive picks the rows of chunks.
+    #[must_use]
+    pub(super) fn is_tabled(self) -> bool {
+        self == Self::Append
+    }
+}
 
 /// How segments of a lane are made and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,22 +53,28 @@ pub struct LaneOptions {
     pub chunk_blocks: u32,
     /// Rows of a group.
     pub group_rows: u32,
-    /// Whether chunks are appended (Zone Append) or written in place (Zone Write).
-    pub tabled: bool,
+    /// By which commands.
+    pub mode: LaneMode,
 }
 
 impl LaneOptions {
-    /// Zone Write, one stripe at a time. A group ends with a flush where drives have volatile caches,
-    /// so it has more than the one row that would do.
+    /// Zone Write of one chunk after the other. A group ends when every stripe of it is done, and with a
+    /// flush where drives have volatile caches, so it has more than the one row that would do.
     #[must_use]
     pub const fn zone_write(chunk_blocks: u32) -> Self {
-        Self { chunk_blocks, group_rows: WRITTEN_ROWS, tabled: false }
+        Self { chunk_blocks, group_rows: WRITTEN_ROWS, mode: LaneMode::Write }
     }
 
     /// Zone Append in groups of so many rows.
     #[must_use]
     pub const fn zone_append(chunk_blocks: u32, group_rows: u32) -> Self {
-        Self { chunk_blocks, group_rows, tabled: true }
+        Self { chunk_blocks, group_rows, mode: LaneMode::Append }
+    }
+
+    /// Zone Write of everything that waits.
+    #[must_use]
+    pub const fn gathered(chunk_blocks: u32) -> Self {
+        Self { chunk_blocks, group_rows: GATHERED_ROWS, mode: LaneMode::Gather }
     }
 }
 
@@ -119,7 +148,8 @@ impl WritePolicy {
     #[must_use]
     pub fn of_array(config: &ArrayConfig) -> Self {
         let ArrayConfig { chunk_blocks, group_rows, tabled, .. } = *config;
-        let lane = LaneOptions { chunk_blocks, group_rows, tabled };
+        let mode = if tabled { LaneMode::Append } else { LaneMode::Gather };
+        let lane = LaneOptions { chunk_blocks, group_rows, mode };
         Self { small: vec![lane], large: Vec::new(), relocation: lane, large_from_blocks: u64::MAX }
     }
 
@@ -144,6 +174,12 @@ impl WritePolicy {
             *lane = LaneOptions::zone_append(lane.chunk_blocks, group_rows);
         }
         policy
+    }
+
+    /// Our own: Zone Write alone, each write as large as what waits.
+    #[must_use]
+    pub fn adaptive(small: Lanes, large: Lanes) -> Self {
+        Self::uniform(small, large, LaneOptions::gathered)
     }
 
     fn uniform(small: Lanes, large: Lanes, lane: impl Fn(u32) -> LaneOptions) -> Self {
@@ -233,7 +269,8 @@ impl WritePolicy {
             return Ok(());
         }
         for lane in self.lanes() {
-            check_drive(drive, lane.chunk_blocks, lane.tabled).map_err(PolicyError::Drive)?;
+            check_drive(drive, lane.chunk_blocks, lane.mode.is_tabled())
+                .map_err(PolicyError::Drive)?;
         }
         let lanes = self.user_lanes();
         let needed = (lanes + ACTIVE_BESIDE_LANES) * 2;
@@ -251,7 +288,7 @@ impl WritePolicy {
         let lane = |class, options: &LaneOptions| {
             let geometry = shape(config, &self.bounded(config, options));
             let geometry = geometry.expect("the policy fits the array");
-            Lane::new(class, geometry, options.tabled)
+            Lane::new(class, geometry, options.mode)
         };
         let small = self.small.iter().map(|options| lane(ChunkClass::Small, options));
         let large = self.large.iter().map(|options| lane(ChunkClass::Large, options));
@@ -318,7 +355,8 @@ mod tests {
     #[test]
     fn zapraid_appends_to_one_of_the_segments_with_small_chunks() {
         let policy = WritePolicy::zapraid(SMALL, LARGE, 256);
-        let tabled = |lanes: &[LaneOptions]| lanes.iter().filter(|lane| lane.tabled).count();
+        let tabled =
+            |lanes: &[LaneOptions]| lanes.iter().filter(|lane| lane.mode.is_tabled()).count();
         assert_eq!((tabled(&policy.small), tabled(&policy.large)), (1, 0));
         assert_eq!(policy.relocation, LaneOptions::zone_write(4));
         assert_eq!(policy.check(&config()), Ok(()));

@@ -7,6 +7,7 @@ use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::SegmentSlot;
 use crate::log::stripe_table::StripeTable;
+use crate::log::zone_queue::ZoneQueue;
 
 /// Where a segment is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,10 @@ pub(super) struct Segment {
     pub holds_active_zones: bool,
     /// How far it is written, while open.
     pub cursor: Option<Cursor>,
+    /// While open, for aligned segments: what waits for each column's zone.
+    pub queues: Vec<ZoneQueue>,
+    /// Whether what waits for a zone is gathered into one write.
+    pub gathers: bool,
     /// Stripes of chunks, for tabled segments.
     pub table: Option<StripeTable>,
     /// Entries of chunk blocks whose span has no index run on media yet, by column; they start
@@ -120,6 +125,8 @@ impl Segment {
             holds_active_zones: phase != Phase::Sealed,
             cursor: (phase == Phase::Open)
                 .then(|| Cursor { next_row: 0, group: geometry.group_of(Row(0)) }),
+            queues: (0..columns).map(|_| ZoneQueue::default()).collect(),
+            gathers: false,
             table: header.tabled.then(|| StripeTable::new(geometry)),
             entries: vec![Vec::new(); columns],
             first_unindexed: ChunkBlock(0),

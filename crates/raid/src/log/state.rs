@@ -23,6 +23,7 @@ use crate::log::room::Need;
 use crate::log::segment::{Phase, Segment, SegmentTable};
 use crate::log::status::Counters;
 use crate::log::stream::Stream;
+use crate::log::zone_queue::ZoneQueue;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -217,6 +218,11 @@ impl State {
     pub(super) fn relocation_shape(&self) -> SegmentGeometry {
         let (_, lane) = self.relocation.lanes().next().expect("a stream has a lane");
         lane.geometry
+    }
+
+    /// What waits for the zone of a column of a segment that is being filled.
+    pub(super) fn queue_mut(&mut self, slot: SegmentSlot, column: Column) -> &mut ZoneQueue {
+        &mut self.segments[slot].queues[column.index()]
     }
 
     /// Whether stripes of a stream are under way, or something is done to one of its lanes.

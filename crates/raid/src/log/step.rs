@@ -7,13 +7,13 @@ use crate::log::format::StreamKind;
 use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::SegmentSlot;
 use crate::log::queue::PendingBlock;
-use crate::log::segment::{Cursor, Phase};
+use crate::log::segment::{Cursor, Phase, Segment};
 use crate::log::state::State;
 use crate::log::stream::{ChunkClass, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
-/// Stripes of one segment that may be under way together under Zone Append.
+/// Stripes of one segment that may be under way together.
 const STRIPES_IN_FLIGHT: u32 = 64;
 
 /// What a stream's writer does next.
@@ -113,8 +113,7 @@ impl State {
             let lanes = || self.idle_lanes(kind).filter(|(lane, _)| serves(*lane));
             let under_way = lanes().map(|(_, slot)| self.segments[slot].in_flight).sum::<u32>();
             let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
-            // One that writes in place and has nothing under way, or else one that appends.
-            let (lane, slot) = able.min_by_key(|(_, slot)| self.segments[*slot].table.is_some())?;
+            let (lane, slot) = able.min_by_key(|(_, slot)| self.reluctance(*slot))?;
             // A stripe that does not fill is closed at once, but not while others are under way:
             // what arrives meanwhile may fill it, and closing it would not be any faster.
             let full = self.segments[slot].geometry.stripe_blocks();
@@ -123,12 +122,18 @@ impl State {
         })
     }
 
+    /// Orders segments by where a stripe is written soonest: one that writes in place and has nothing
+    /// under way (ZapRAID section 3.3), one that appends, the others by what is before it.
+    fn reluctance(&self, slot: SegmentSlot) -> (bool, u32) {
+        let Segment { table, in_flight, .. } = &self.segments[slot];
+        if table.is_some() { (true, 0) } else { (*in_flight > 0, *in_flight) }
+    }
+
     /// Whether a segment can take a stripe now.
     fn takes_stripes(&self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
-        let limit = if segment.table.is_some() { STRIPES_IN_FLIGHT } else { 1 };
-        cursor.next_row < cursor.group.end && segment.in_flight < limit
+        cursor.next_row < cursor.group.end && segment.in_flight < STRIPES_IN_FLIGHT
     }
 
     /// Opens a segment for a lane for whose class something waits.

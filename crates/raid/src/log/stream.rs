@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
 use crate::log::geometry::SegmentGeometry;
 use crate::log::index::SegmentSlot;
+use crate::log::policy::LaneMode;
 use crate::log::queue::{PendingBlock, PendingTrim};
 
 /// Which requests a lane is for.
@@ -37,8 +38,8 @@ pub(super) struct Lane {
     pub class: ChunkClass,
     /// The shape of its segments; lanes of one class have chunks of one size.
     pub geometry: SegmentGeometry,
-    /// Whether its segments are tabled (Zone Append) or aligned (Zone Write).
-    pub tabled: bool,
+    /// How its segments are written.
+    pub mode: LaneMode,
     /// The segment being filled.
     pub open: Option<SegmentSlot>,
     /// A segment of it is being opened, or a group or span of it is being ended.
@@ -48,8 +49,8 @@ pub(super) struct Lane {
 impl Lane {
     /// A lane without a segment.
     #[must_use]
-    pub(super) fn new(class: ChunkClass, geometry: SegmentGeometry, tabled: bool) -> Self {
-        Self { class, geometry, tabled, open: None, busy: false }
+    pub(super) fn new(class: ChunkClass, geometry: SegmentGeometry, mode: LaneMode) -> Self {
+        Self { class, geometry, mode, open: None, busy: false }
     }
 }
 

@@ -8,11 +8,11 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::{BlockError, Command, Status, ZoneAddress, ZonedDevice};
+use zoneweave_zoned::{BlockError, Status, ZoneAddress};
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{ContentKind, EntryKind, StreamKind};
+use crate::log::format::{ContentKind, StreamKind};
 use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, Pba};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim};
@@ -21,8 +21,8 @@ use crate::log::state::{Move, State};
 use crate::log::step::{Chore, Step, StripePlan};
 use crate::log::stream::{ChunkClass, LaneId};
 use crate::log::stripe::{Chunk, StripeIdentity, build};
-use crate::log::{index_run, open};
-use crate::marks::{INSTRUMENTED, Mark, mark, mark_if};
+use crate::log::{chunk_write, index_run, open};
+use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Runs a stream's writer until the volume closes.
@@ -93,7 +93,7 @@ fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
 /// Builds a stripe and submits its chunks in order, so that a drive sees writes of a zone in the
 /// order of their rows.
 fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
-    let (chunks, zones, tabled) = {
+    let (chunks, zones) = {
         let state = core.state.borrow();
         let segment = &state.segments[plan.slot];
         let geometry = &segment.geometry;
@@ -107,7 +107,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
             columns: segment.column_map(),
         };
         let chunks = build(&core.code, geometry, identity, &plan.blocks);
-        (chunks, segment.zones.clone(), segment.table.is_some())
+        (chunks, segment.zones.clone())
     };
     let mut writes = Vec::new();
     for chunk in &chunks {
@@ -115,8 +115,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
             mark(Mark::DegradedStripe);
             continue;
         };
-        let device = core.device(chunk.column);
-        writes.push((chunk.column, submit_chunk(core, device, chunk, zone.zone, &plan, tabled)));
+        writes.push((chunk.column, chunk_write::submit(core, chunk, zone.zone, &plan)));
     }
     let inner = core.clone();
     core.handle.spawn("stripe", async move {
@@ -127,49 +126,6 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
     });
 }
 
-fn submit_chunk(
-    core: &Rc<Core>,
-    device: Option<Rc<dyn ZonedDevice>>,
-    chunk: &Chunk,
-    zone: zoneweave_zoned::ZoneId,
-    plan: &StripePlan,
-    tabled: bool,
-) -> impl Future<Output = Result<ZoneAddress, Status>> + 'static {
-    let payload = chunk.payload.clone();
-    let offset = core.state.borrow().segments[plan.slot].geometry.offset_of_row(Row(plan.stripe));
-    let at = ZoneAddress { zone, offset };
-    let is_parity = chunk.entries.iter().all(|entry| entry.kind == EntryKind::Parity);
-    let fua = plan.fua && !(is_parity && mutant(Mutant::FuaSkipsParity));
-    let command = if tabled {
-        Command::Append { zone, payload, fua }
-    } else {
-        Command::Write { at, payload, fua }
-    };
-    let again = INSTRUMENTED.then(|| (device.clone(), command.clone()));
-    let unawaited = (is_parity && mutant(Mutant::AckBeforeParity)).then(|| core.handle.clone());
-    let write = device.map(|device| submitted(device.submit(command)));
-    async move {
-        let Some(write) = write else { return Err(Status::DeviceGone) };
-        if let Some(handle) = unawaited {
-            handle.spawn("parity", write);
-            return Ok(at);
-        }
-        match (write.await, again) {
-            (Err(_), Some((Some(device), command))) if mutant(Mutant::AppendRetriedBlindly) => {
-                submitted(device.submit(command)).await
-            }
-            (written, _) => written,
-        }
-    }
-}
-
-async fn submitted(completion: zoneweave_zoned::Completion) -> Result<ZoneAddress, Status> {
-    match completion.await? {
-        zoneweave_zoned::Reply::Written(at) => Ok(at),
-        _ => Err(Status::InternalError),
-    }
-}
-
 /// Applies a stripe whose chunks are all written, or puts its blocks back.
 fn finish_stripe(
     core: &Rc<Core>,
@@ -177,12 +133,6 @@ fn finish_stripe(
     chunks: &[Chunk],
     results: &[(Column, Result<ZoneAddress, Status>)],
 ) {
-    for (column, result) in results {
-        if result.is_ok() {
-            core.state.borrow_mut().members[column.index()].write_failures_in_row = 0;
-        }
-        core.note_write(*column, result.map(|_| ()));
-    }
     let mut state = core.state.borrow_mut();
     let segment = &mut state.segments[plan.slot];
     segment.in_flight -= 1;

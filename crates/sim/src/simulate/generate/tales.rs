@@ -75,7 +75,7 @@ fn of_evictions(drawn: Shape, random: &mut Random) -> Shape {
 
 fn several_open(shape: &Shape, random: &mut Random) -> Writing {
     Writing {
-        mode: pick(random, &[Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid]),
+        mode: pick(random, &[Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid, Mode::Adaptive]),
         small: pick(random, &[2, 3]),
         small_chunk: shape.chunk_blocks,
         large: 0,

@@ -19,7 +19,7 @@ pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) 
     }
     // Several open segments need drives that let them be open, and room for them.
     if random.per_mille(850) {
-        shape.active_zones = 14;
+        shape.active_zones = pick(&mut random, &[14, 14, 24]);
         shape.zones += between(&mut random, 0, 6);
     }
     for life in lives {
@@ -29,10 +29,15 @@ pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) 
 
 fn writing(random: &mut Random) -> Writing {
     let small_chunk = pick(random, &[1, 1, 2]);
-    let (small, large) =
-        pick(random, &[(1, 0), (2, 0), (1, 1), (2, 1), (2, 2), (1, 3), (4, 0), (0, 2)]);
+    let (small, large) = pick(
+        random,
+        &[(1, 0), (2, 0), (1, 1), (2, 1), (2, 2), (1, 3), (4, 0), (0, 2), (3, 4), (7, 1)],
+    );
     Writing {
-        mode: pick(random, &[Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid, Mode::Zapraid]),
+        mode: pick(
+            random,
+            &[Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid, Mode::Zapraid, Mode::Adaptive],
+        ),
         small,
         small_chunk,
         large,

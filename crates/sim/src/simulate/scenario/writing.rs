@@ -31,6 +31,8 @@ pub enum Mode {
     ZoneAppend,
     /// Zone Append for one segment with small chunks, Zone Write for the others.
     Zapraid,
+    /// Zone Write of everything that waits.
+    Adaptive,
 }
 
 impl Writing {
@@ -43,6 +45,7 @@ impl Writing {
             Mode::ZoneWrite => WritePolicy::zone_write(small, large),
             Mode::ZoneAppend => WritePolicy::zone_append(small, large),
             Mode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
+            Mode::Adaptive => WritePolicy::adaptive(small, large),
         }
     }
 }
