@@ -280,6 +280,10 @@ marks! {
     SpanGivenUp = "group.given_up_at_index_run",
     /// An index run cannot be written everywhere, and the segment is given up.
     IndexRunNotWritten = "group.index_run_not_written",
+    /// A drive that was taken out and replaced answers late: nothing is noted of the one in its place.
+    LateAnswer = "membership.late_answer",
+    /// A segment is moved out though another has less in it: it is older.
+    OlderVictim = "gc.older_victim",
     /// One write of a zone holds several chunks.
     ChunksGathered = "write.chunks_gathered",
     /// A chunk is not written, for the write before it in its zone failed.

@@ -11,8 +11,8 @@ use support::life::{assert_holds, live, one_life, put};
 use support::{Array, Shape, contents, executor, offer};
 use zoneweave_emulator::{CrashChoices, Jitter, RamDrive, Request};
 use zoneweave_raid::log::{
-    LaneOptions, Lanes, OpenError, OpenOptions, PolicyError, SegmentStatus, Volume, WritePolicy,
-    open_array,
+    Collection, LaneOptions, Lanes, OpenError, OpenOptions, PolicyError, SegmentStatus, Volume,
+    WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Geometry, Lba, ZoneId, ZoneOffset};
@@ -108,6 +108,8 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
         small: vec![LaneOptions::zone_write(1); 2],
         large: vec![LaneOptions::zone_append(1, 4)],
         relocation: LaneOptions::zone_write(1),
+        collection: Collection::Greedy,
+        lifetimes: false,
         large_from_blocks: 2,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
@@ -207,6 +209,8 @@ fn large_requests_do_not_wait_for_ever() {
         small: vec![LaneOptions::zone_write(1)],
         large: vec![LaneOptions::zone_write(1)],
         relocation: LaneOptions::zone_write(1),
+        collection: Collection::Greedy,
+        lifetimes: false,
         large_from_blocks: 2,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {

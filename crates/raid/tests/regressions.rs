@@ -6,13 +6,13 @@ mod support;
 
 use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
 use support::{Array, Shape, contents, new_drive, uuid};
-use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    AdminError, DriveRole, Health, OpenError, OpenOptions, OpenReport, Volume,
+    AdminError, DriveRole, Health, Lanes, OpenError, OpenOptions, OpenReport, Volume, WritePolicy,
 };
-use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneId};
 
 /// The blocks of a zone of [`shape`] that hold the last index run.
@@ -347,4 +347,69 @@ fn sealed_segments_stay_sealed_without_power_where_nothing_is_flushed() {
             assert_holds(volume, blocks, 1).await;
         });
     }
+}
+
+/// Writes of so many stripes, all under way.
+fn sixty_stripes(volume: &Volume, handle: &Handle) -> Vec<JoinHandle<Result<(), BlockError>>> {
+    let write = |lba| {
+        let volume = volume.clone();
+        handle.spawn("write", async move { put(&volume, lba, 2).await })
+    };
+    (0..180).map(write).collect()
+}
+
+fn wide(salt: u64) -> (Array, RamDrive) {
+    let mut random = Random::new(salt);
+    let shape = Shape { zones: 14, zone_blocks: 128, group_rows: 64, ..shape(3, 1) };
+    let array = Array::create(shape, &mut random);
+    let new = new_drive(&array.shape, &mut random);
+    (array, new)
+}
+
+/// What waited for a zone was still written to a drive that had been taken out of service, chunk after
+/// chunk, and users waited for it.
+#[test]
+fn nothing_more_is_written_to_a_drive_that_was_taken_out() {
+    let (array, _) = wide(6);
+    let one = Lanes { count: 1, chunk_blocks: 1 };
+    let policy = Some(WritePolicy::zone_write(one, Lanes::default()));
+    let options = OpenOptions { policy, ..OpenOptions::default() };
+    let life = one_life(&array, &[], options, async |volume, _, handle| {
+        put_all(volume, 6, 1).await;
+        let writes = Selector::next(CommandKind::Write).in_zone(ZoneId(2)).always();
+        array.drives[1].inject(writes, FaultAction::Slow(Nanos::from_millis(1000)));
+        let users = sixty_stripes(volume, handle);
+        handle.sleep(Nanos::from_millis(5)).await;
+        let before = array.drives[1].counters().writes;
+        volume.fail(1).await.unwrap();
+        for user in users {
+            user.await.unwrap();
+        }
+        assert_eq!(array.drives[1].counters().writes, before);
+        assert_holds(volume, 180, 2).await;
+    });
+    life.expect("the array starts");
+}
+
+/// A drive was pulled while a write hung, and replaced; when the write failed at last, that was held
+/// against the new drive, which was taken out of service.
+#[test]
+fn what_a_drive_answers_late_is_not_held_against_its_replacement() {
+    let (array, new) = wide(5);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, 6, 1).await;
+        let write = || Selector::next(CommandKind::Write);
+        array.drives[1].inject(write(), FaultAction::Slow(Nanos::from_millis(300)));
+        array.drives[1].inject(write(), FaultAction::Fail(Status::DeviceGone));
+        let users = sixty_stripes(volume, handle);
+        handle.sleep(Nanos::from_millis(2)).await;
+        volume.drive_lost(1, "pulled").unwrap();
+        volume.replace(1, new.attach(handle), MemberUuid(uuid(1, 77))).await.unwrap();
+        for user in users {
+            user.await.unwrap();
+        }
+        handle.sleep(Nanos::from_millis(500)).await;
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_holds(volume, 180, 2).await;
+    });
 }

@@ -31,7 +31,7 @@ pub(super) type Placed = Result<ZoneAddress, Status>;
 
 /// A chunk on its way.
 enum Underway {
-    Append(Completion),
+    Append(Rc<dyn ZonedDevice>, Completion),
     InPlace(Receiver<Written>),
     Nowhere,
 }
@@ -57,7 +57,7 @@ pub(super) fn submit(
     let again = (appends && INSTRUMENTED).then(|| (device.clone(), append.clone()));
     let underway = match device {
         None => Underway::Nowhere,
-        Some(device) if appends => Underway::Append(device.submit(append)),
+        Some(device) if appends => appended(device, append),
         Some(device) => {
             let open = OpenZone { slot, column, zone, device };
             Underway::InPlace(queue(core, open, chunk, offset, fua))
@@ -75,28 +75,36 @@ pub(super) fn submit(
         }
         match (placed(&core, column, at, underway).await, again) {
             (Err(_), Some((Some(device), append))) if mutant(Mutant::AppendRetriedBlindly) => {
-                placed(&core, column, at, Underway::Append(device.submit(append))).await
+                placed(&core, column, at, appended(device, append)).await
             }
             (placed, _) => placed,
         }
     }
 }
 
+fn appended(device: Rc<dyn ZonedDevice>, append: Command) -> Underway {
+    let completion = device.submit(append);
+    Underway::Append(device, completion)
+}
+
 async fn placed(core: &Rc<Core>, column: Column, at: ZoneAddress, underway: Underway) -> Placed {
-    let placed = match underway {
-        // Whoever empties the queue has noted how the write went.
-        Underway::InPlace(written) => {
-            return written.await.unwrap_or(Err(Status::Aborted)).map(|()| at);
+    match underway {
+        // Whoever empties the queue notes how the write went.
+        Underway::InPlace(written) => written.await.unwrap_or(Err(Status::Aborted)).map(|()| at),
+        Underway::Append(device, completion) => {
+            let placed = place_of(completion.await);
+            core.note_chunk(column, &device, placed.map(|_| ()));
+            placed
         }
-        Underway::Append(completion) => match completion.await {
-            Ok(Reply::Written(at)) => Ok(at),
-            Ok(_) => Err(Status::InternalError),
-            Err(status) => Err(status),
-        },
         Underway::Nowhere => Err(Status::DeviceGone),
-    };
-    core.note_chunk(column, placed.map(|_| ()));
-    placed
+    }
+}
+
+fn place_of(reply: Result<Reply, Status>) -> Placed {
+    match reply? {
+        Reply::Written(at) => Ok(at),
+        _ => Err(Status::InternalError),
+    }
 }
 
 /// A zone of an open segment, and the drive that it is on: a member that comes in its place meanwhile
@@ -129,16 +137,19 @@ fn queue(
     written
 }
 
-/// Writes what waits for a zone, one write after the other, until nothing does. The stripes that wait
-/// for it keep the segment where it is.
+/// Writes what waits for a zone, one write after the other, until nothing does: if the member is taken
+/// out of service nothing does any more. The stripes that wait for it keep the segment where it is.
 async fn empty_queue(core: Rc<Core>, open: OpenZone, most_blocks: u32) {
     let OpenZone { slot, column, zone, device } = open;
     loop {
         let next = core.state.borrow_mut().queue_mut(slot, column).next(most_blocks);
         let Some(ZoneWrite { at, payload, fua, done }) = next else { return };
         let at = ZoneAddress { zone, offset: at };
-        let written = device.submit(Command::Write { at, payload, fua }).await.map(|_| ());
-        core.note_chunk(column, written);
+        let placed = place_of(device.submit(Command::Write { at, payload, fua }).await);
+        let elsewhere =
+            |told: ZoneAddress| if told == at { Ok(()) } else { Err(Status::InternalError) };
+        let written = placed.and_then(elsewhere);
+        core.note_chunk(column, &device, written);
         core.state.borrow_mut().queue_mut(slot, column).written(done, written);
     }
 }

@@ -24,6 +24,7 @@ use crate::log::read::{FoundBlock, Pin, read_places};
 use crate::log::scan::load_span;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
+use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
@@ -113,6 +114,7 @@ async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         }
         segment.phase = Phase::Dead;
         let generation = segment.generation;
+        state.note_lifespan(slot);
         state.forget_moves(slot);
         state.dead.insert(generation);
         generation
@@ -198,7 +200,7 @@ async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     // While more blocks come, stripes wait to be filled: padding them would cost what moving
     // them is to gain.
     core.state.borrow_mut().relocation.filling = true;
-    let mut mover = Mover::new(core);
+    let mut mover = Mover::new(core, slot);
     let moved = move_listed(core, slot, &mut mover).await;
     let moved = moved && mover.submit_rest().await;
     core.state.borrow_mut().relocation.filling = false;
@@ -252,14 +254,18 @@ struct Mover {
     waiting: Vec<(BlockPlace, IndexEntry)>,
     batch: usize,
     stripe: usize,
+    lifetime: Lifetime,
     under_way: VecDeque<TicketReceiver>,
 }
 
 impl Mover {
-    fn new(core: &Rc<Core>) -> Self {
-        let stripe = core.state.borrow().relocation_shape().stripe_blocks();
+    fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
+        let state = core.state.borrow();
+        let stripe = state.relocation_shape().stripe_blocks();
+        let (waiting, under_way) = (Vec::new(), VecDeque::new());
+        let lifetime = state.lifetime_of_moved(slot);
         let batch = BATCH_BLOCKS.max(stripe);
-        Self { core: core.clone(), waiting: Vec::new(), batch, stripe, under_way: VecDeque::new() }
+        Self { core: core.clone(), waiting, batch, stripe, lifetime, under_way }
     }
 
     async fn add(&mut self, blocks: Vec<(BlockPlace, IndexEntry)>) -> bool {
@@ -281,7 +287,7 @@ impl Mover {
 
     /// Queues a batch, then waits for the one before the last: its stripes are full by then.
     async fn submit(&mut self, batch: Vec<(BlockPlace, IndexEntry)>) -> bool {
-        let queued = queue_blocks(&self.core, &batch).await;
+        let queued = queue_blocks(&self.core, self.lifetime, &batch).await;
         // What died meanwhile may leave less than the earlier batch's last stripe needs.
         let short = queued.as_ref().is_some_and(|(blocks, _)| *blocks < self.stripe);
         self.under_way.extend(queued.map(|(_, moved)| moved));
@@ -358,7 +364,7 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     };
     places.sort_unstable();
     places.dedup();
-    let mut mover = Mover::new(core);
+    let mut mover = Mover::new(core, slot);
     let unlisted = places.into_iter().map(|place| (place, IndexEntry::EMPTY));
     mover.add(unlisted.collect()).await && mover.submit_rest().await && mover.wait_all().await
 }
@@ -366,6 +372,7 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 /// Reads live blocks (data, lost blocks and tombstones) and queues them to be written elsewhere.
 async fn queue_blocks(
     core: &Rc<Core>,
+    lifetime: Lifetime,
     listed: &[(BlockPlace, IndexEntry)],
 ) -> Option<(usize, TicketReceiver)> {
     let places: Vec<_> = listed.iter().map(|(place, _)| *place).collect();
@@ -396,13 +403,12 @@ async fn queue_blocks(
             match block {
                 Moving::Data(mut data) => {
                     data.ticket = ticket.clone();
-                    state.relocation.push(1, PendingBlock::Data(data));
+                    state.relocation.push(lifetime, PendingBlock::Data(data));
                 }
-                Moving::Trim(extent, from) => state.relocation.push_trim(PendingTrim {
-                    extent,
-                    origin: Origin::Relocation { from },
-                    ticket: ticket.clone(),
-                }),
+                Moving::Trim(extent, from) => {
+                    let (origin, ticket) = (Origin::Relocation { from }, ticket.clone());
+                    state.relocation.push_trim(lifetime, PendingTrim { extent, origin, ticket });
+                }
             }
         }
     }

@@ -96,12 +96,30 @@ impl Core {
         let result = read_split(&*device, at, blocks).await;
         match &result {
             Ok(_) => self.state.borrow_mut().members[column.index()].seen = self.handle.now(),
-            Err(status) => self.note_read_failure(column, *status),
+            Err(status) => self.note_read_failure(column, &device, *status),
         }
         result
     }
 
-    fn note_read_failure(self: &Rc<Self>, column: Column, status: Status) {
+    /// Whether a drive is the one of a member still. What another one answers late, that was taken out
+    /// and replaced, says nothing about it.
+    fn is_of_member(&self, column: Column, device: &Rc<dyn ZonedDevice>) -> bool {
+        let state = self.state.borrow();
+        let current = state.members[column.index()].device.as_ref();
+        let same = current.is_some_and(|current| Rc::ptr_eq(current, device));
+        mark_if(Mark::LateAnswer, || !same && current.is_some());
+        same
+    }
+
+    fn note_read_failure(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        status: Status,
+    ) {
+        if !self.is_of_member(column, device) {
+            return;
+        }
         self.state.borrow_mut().members[column.index()].errors.read += 1;
         if status.is_fatal() {
             mark(Mark::EvictedByRead);
@@ -110,7 +128,15 @@ impl Core {
     }
 
     /// Notes the outcome of a write, reset or flush; repeated failure takes the member out.
-    pub(super) fn note_write(self: &Rc<Self>, column: Column, result: Result<(), Status>) {
+    pub(super) fn note_write(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        result: Result<(), Status>,
+    ) {
+        if !self.is_of_member(column, device) {
+            return;
+        }
         let failed = {
             let mut state = self.state.borrow_mut();
             let member = &mut state.members[column.index()];
@@ -136,11 +162,16 @@ impl Core {
     }
 
     /// Notes how the write of a chunk went: one that goes well ends a row of failures.
-    pub(super) fn note_chunk(self: &Rc<Self>, column: Column, result: Result<(), Status>) {
-        if result.is_ok() {
+    pub(super) fn note_chunk(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        result: Result<(), Status>,
+    ) {
+        if result.is_ok() && self.is_of_member(column, device) {
             self.state.borrow_mut().members[column.index()].write_failures_in_row = 0;
         }
-        self.note_write(column, result);
+        self.note_write(column, device, result);
     }
 
     /// Makes durable which stripes of a segment count.
@@ -209,15 +240,21 @@ impl Core {
             mark(Mark::DrivesFlushed);
             let flushes = members.iter().map(|(column, device)| {
                 let flush = device.flush();
-                async move { self.note_flush(*column, flush.await) }
+                async move { self.note_flush(*column, device, flush.await) }
             });
             futures_util::future::join_all(flushes).await;
         }
     }
 
-    fn note_flush(self: &Rc<Self>, column: Column, result: Result<(), Status>) {
+    fn note_flush(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        result: Result<(), Status>,
+    ) {
         if let Err(status) = result
             && !mutant(Mutant::FailedFlushIgnored)
+            && self.is_of_member(column, device)
         {
             mark(Mark::EvictedByFlush);
             self.state.borrow_mut().members[column.index()].errors.write += 1;
@@ -257,7 +294,7 @@ impl Core {
                 _ => break,
             }
         }
-        self.note_write(column, result);
+        self.note_write(column, &device, result);
         result
     }
 }

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use zoneweave_zoned::{
-    BlockCount, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDeviceExt, zero_blocks,
+    BlockCount, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+    zero_blocks,
 };
 
 use crate::layout::Column;
@@ -70,11 +71,13 @@ async fn write_runs(
     let geometry = core.state.borrow().segments[slot].geometry;
     let start = geometry.index_offset(span, 0);
     let writes = runs.into_iter().map(|(column, zone, run)| async move {
-        let mut result = write_run(core, column, ZoneAddress { zone, offset: start }, run).await;
+        let Some(device) = core.device(column) else { return Some(column) };
+        let mut result = write_run(core, &*device, ZoneAddress { zone, offset: start }, run).await;
         if result.is_ok() && span + 1 == geometry.spans() {
-            result = fill_up(core, column, ZoneAddress { zone, offset: geometry.end() }).await;
+            let end = ZoneAddress { zone, offset: geometry.end() };
+            result = fill_up(core, &*device, column, end).await;
         }
-        core.note_write(column, result);
+        core.note_write(column, &device, result);
         result.is_err().then_some(column)
     });
     futures_util::future::join_all(writes).await.into_iter().flatten().next()
@@ -87,11 +90,10 @@ async fn write_runs(
 /// The first failing write's status.
 pub(super) async fn write_run(
     core: &Core,
-    column: Column,
+    device: &dyn ZonedDevice,
     start: ZoneAddress,
     run: Vec<Payload>,
 ) -> Result<(), Status> {
-    let device = core.device(column).ok_or(Status::DeviceGone)?;
     let fua = core.state.borrow().fua_always;
     let most = device.geometry().max_transfer.0 as usize;
     let mut at = start;
@@ -109,8 +111,12 @@ pub(super) async fn write_run(
 ///
 /// # Errors
 /// The drive's status.
-pub(super) async fn fill_up(core: &Core, column: Column, end: ZoneAddress) -> Result<(), Status> {
-    let device = core.device(column).ok_or(Status::DeviceGone)?;
+pub(super) async fn fill_up(
+    core: &Core,
+    device: &dyn ZonedDevice,
+    column: Column,
+    end: ZoneAddress,
+) -> Result<(), Status> {
     let (array, fua) = {
         let state = core.state.borrow();
         (state.config.array, state.fua_always)

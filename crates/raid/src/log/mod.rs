@@ -23,6 +23,7 @@ mod core;
 mod index;
 mod index_run;
 mod inflight;
+mod lifetime;
 mod member;
 mod open;
 mod queue;
@@ -41,6 +42,7 @@ mod stream;
 mod stripe;
 mod stripe_table;
 mod superblock;
+mod victim;
 mod volume;
 mod worn_out;
 mod write;
@@ -49,7 +51,7 @@ mod zone_queue;
 
 pub use create::{CreateError, CreateOptions, create};
 pub use member::MemberErrors;
-pub use policy::{LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
+pub use policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
 pub use recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
     open as open_array, survey,

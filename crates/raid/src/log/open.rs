@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::{Status, ZoneAddress, ZonedDeviceExt};
+use zoneweave_zoned::{ZoneAddress, ZonedDeviceExt};
 
 use crate::layout::Column;
 use crate::log::active_zones;
@@ -38,17 +38,14 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId
         let payload =
             structured_payload(array, block.clone(), Place::Header, header.generation, column);
         Some(async move {
-            let Some(device) = device else { return (column, Err(Status::DeviceGone)) };
-            let written = device.write(ZoneAddress::new(zone, 0), payload, true).await;
-            (column, written.map(|_| ()))
+            let Some(device) = device else { return Some(column) };
+            let written = device.write(ZoneAddress::new(zone, 0), payload, true).await.map(|_| ());
+            core.note_write(column, &device, written);
+            written.is_err().then_some(column)
         })
     });
-    let results = futures_util::future::join_all(writes).await;
-    let mut spoilt_by = None;
-    for (column, result) in results {
-        spoilt_by = spoilt_by.or(result.is_err().then_some(column));
-        core.note_write(column, result);
-    }
+    let failed = futures_util::future::join_all(writes).await;
+    let spoilt_by = failed.into_iter().flatten().next();
     match spoilt_by {
         None => seal_unfilled(core, slot).await,
         Some(column) => {
@@ -112,7 +109,7 @@ fn allocate(
         // Another lane may have taken the last number meanwhile.
         && state.next_segment < state.segment_ceiling
         && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
-        && state.may_open(kind, state.stream(kind).lane(lane).class);
+        && state.may_open(kind, state.stream(kind).lane(lane).class.chunk);
     if !allowed {
         mark(Mark::OpeningOvertaken);
         return None;
@@ -130,7 +127,7 @@ fn allocate(
         .collect();
     let segment = state.next_segment;
     state.next_segment += 1;
-    let Lane { geometry, mode, .. } = *state.stream(kind).lane(lane);
+    let Lane { geometry, mode, class, .. } = *state.stream(kind).lane(lane);
     let header = SegmentHeader {
         segment,
         generation: state.take_sequence(),
@@ -143,6 +140,7 @@ fn allocate(
     };
     let mut opened = Segment::new(&header, zones, Phase::Open);
     opened.gathers = mode == LaneMode::Gather;
+    opened.lifetime = class.lifetime;
     state.segments.insert(slot, opened);
     state.stream_mut(kind).lane_mut(lane).open = Some(slot);
     Some((slot, header))

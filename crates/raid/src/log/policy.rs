@@ -46,6 +46,15 @@ impl LaneMode {
     }
 }
 
+/// Which segments are moved out to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collection {
+    /// Those with the least in them.
+    Greedy,
+    /// Those that free most for what they cost, the longer it would stay the better.
+    CostBenefit,
+}
+
 /// How segments of a lane are made and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneOptions {
@@ -96,6 +105,11 @@ pub struct WritePolicy {
     pub large: Vec<LaneOptions>,
     /// For what is moved.
     pub relocation: LaneOptions,
+    /// Which segments are moved out.
+    pub collection: Collection,
+    /// Whether blocks that live long are kept apart from those that do not: among users' segments of a
+    /// class where it has more than one, and among those for what is moved, of which there is one more.
+    pub lifetimes: bool,
     /// Blocks from which on a request is a large one.
     pub large_from_blocks: u64,
 }
@@ -150,7 +164,27 @@ impl WritePolicy {
         let ArrayConfig { chunk_blocks, group_rows, tabled, .. } = *config;
         let mode = if tabled { LaneMode::Append } else { LaneMode::Gather };
         let lane = LaneOptions { chunk_blocks, group_rows, mode };
-        Self { small: vec![lane], large: Vec::new(), relocation: lane, large_from_blocks: u64::MAX }
+        Self {
+            small: vec![lane],
+            large: Vec::new(),
+            relocation: lane,
+            collection: Collection::CostBenefit,
+            lifetimes: false,
+            large_from_blocks: u64::MAX,
+        }
+    }
+
+    /// Whether its segments are of the array's own shape, one at a time for users: whatever array there is
+    /// was made for that.
+    #[must_use]
+    pub(super) fn is_like_array(&self, config: &ArrayConfig) -> bool {
+        let own = Self::of_array(config).relocation;
+        let alike = |lane: &LaneOptions| {
+            let LaneOptions { chunk_blocks, group_rows, mode } = *lane;
+            let tabled = mode.is_tabled() == own.mode.is_tabled();
+            tabled && (chunk_blocks, group_rows) == (own.chunk_blocks, own.group_rows)
+        };
+        self.user_lanes() == 1 && !self.lifetimes && self.lanes().all(alike)
     }
 
     /// Zone Write alone.
@@ -179,7 +213,11 @@ impl WritePolicy {
     /// Our own: Zone Write alone, each write as large as what waits.
     #[must_use]
     pub fn adaptive(small: Lanes, large: Lanes) -> Self {
-        Self::uniform(small, large, LaneOptions::gathered)
+        Self {
+            collection: Collection::CostBenefit,
+            lifetimes: true,
+            ..Self::uniform(small, large, LaneOptions::gathered)
+        }
     }
 
     fn uniform(small: Lanes, large: Lanes, lane: impl Fn(u32) -> LaneOptions) -> Self {
@@ -192,6 +230,8 @@ impl WritePolicy {
             small,
             large: large_lanes,
             relocation: lane(moved),
+            collection: Collection::Greedy,
+            lifetimes: false,
             large_from_blocks: large.chunk_blocks.into(),
         }
     }
@@ -236,7 +276,7 @@ impl WritePolicy {
             return Err(PolicyError::UnequalChunks);
         }
         // The array's own shape was checked when it was made.
-        if *self == Self::of_array(config) {
+        if self.is_like_array(config) {
             return Ok(());
         }
         let (blocks, zones) = (config.volume_blocks, config.zones);
@@ -265,7 +305,7 @@ impl WritePolicy {
         config: &ArrayConfig,
         drive: &Geometry,
     ) -> Result<(), PolicyError> {
-        if *self == Self::of_array(config) {
+        if self.is_like_array(config) {
             return Ok(());
         }
         for lane in self.lanes() {
@@ -273,7 +313,7 @@ impl WritePolicy {
                 .map_err(PolicyError::Drive)?;
         }
         let lanes = self.user_lanes();
-        let needed = (lanes + ACTIVE_BESIDE_LANES) * 2;
+        let needed = (lanes + ACTIVE_BESIDE_LANES + u32::from(self.lifetimes)) * 2;
         match drive.max_active {
             Some(limit) if limit < needed => Err(PolicyError::ActiveZones { lanes, needed, limit }),
             _ => Ok(()),
@@ -285,26 +325,37 @@ impl WritePolicy {
     /// # Panics
     /// If the policy does not fit the array.
     pub(super) fn streams(&self, config: &ArrayConfig) -> (Stream, Stream) {
-        let lane = |class, options: &LaneOptions| {
-            let geometry = shape(config, &self.bounded(config, options));
-            let geometry = geometry.expect("the policy fits the array");
-            Lane::new(class, geometry, options.mode)
+        let lane = |chunk, options: &LaneOptions| {
+            let geometry = shape(config, options).expect("the policy fits the array");
+            Lane::new(chunk, geometry, options.mode)
         };
-        let small = self.small.iter().map(|options| lane(ChunkClass::Small, options));
-        let large = self.large.iter().map(|options| lane(ChunkClass::Large, options));
-        let relocation = lane(ChunkClass::Small, &self.relocation);
+        let of_users = |chunk, options| lane(chunk, &self.user_lane(config, options));
+        let small = self.small.iter().map(|options| of_users(ChunkClass::Small, options));
+        let large = self.large.iter().map(|options| of_users(ChunkClass::Large, options));
+        let moved = 0..1 + usize::from(self.lifetimes);
+        let moved = moved.map(|_| lane(ChunkClass::Small, &self.relocation_lane(config)));
         (
-            Stream::new(small.chain(large).collect(), self.large_from_blocks),
-            Stream::new(vec![relocation], u64::MAX),
+            Stream::new(small.chain(large).collect(), self.large_from_blocks, self.lifetimes),
+            Stream::new(moved.collect(), u64::MAX, self.lifetimes),
         )
     }
 
-    /// A lane with groups so small that what a crash leaves undecided of the last groups of all users'
-    /// segments fits into one segment, which is what recovery has for it.
-    fn bounded(&self, config: &ArrayConfig, lane: &LaneOptions) -> LaneOptions {
-        let rescued = shape(config, &self.relocation).map_or(0, |shape| shape.data_blocks());
+    /// The lane for what is moved, with groups bounded as those of users are.
+    fn relocation_lane(&self, config: &ArrayConfig) -> LaneOptions {
+        self.bounded(config, &self.relocation, room(config, &self.relocation))
+    }
+
+    /// A lane for users, with groups so small that what a crash leaves undecided of the last groups of all
+    /// their segments fits into one segment, which is what recovery has for it.
+    fn user_lane(&self, config: &ArrayConfig, lane: &LaneOptions) -> LaneOptions {
+        // How large groups are changes how many rows fit.
+        let asked = room(config, &self.relocation);
+        self.bounded(config, lane, asked.min(room(config, &self.relocation_lane(config))))
+    }
+
+    fn bounded(&self, config: &ArrayConfig, lane: &LaneOptions, room: u64) -> LaneOptions {
         let stripe = u64::from(lane.chunk_blocks) * config.scheme.data() as u64;
-        let rows = rescued / (u64::from(self.user_lanes()) * stripe);
+        let rows = room / (u64::from(self.user_lanes()) * stripe);
         let rows = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
         LaneOptions { group_rows: lane.group_rows.min(rows), ..*lane }
     }
@@ -319,6 +370,11 @@ impl WritePolicy {
         let shapes = shapes.map(|shape| shape.expect("the policy fits the array"));
         shapes.min_by_key(SegmentGeometry::data_blocks).expect("a policy has lanes")
     }
+}
+
+/// Data blocks of a lane's segments.
+fn room(config: &ArrayConfig, lane: &LaneOptions) -> u64 {
+    shape(config, lane).map_or(0, |shape| shape.data_blocks())
 }
 
 fn shape(config: &ArrayConfig, lane: &LaneOptions) -> Option<SegmentGeometry> {

@@ -369,7 +369,7 @@ async fn rebuild_segment(
     let device = core.device(column).ok_or(Status::DeviceGone)?;
     let result = write_column(core, &device, slot, column, zone).await;
     if core.state.borrow().stopped.is_none() {
-        core.note_write(column, result);
+        core.note_write(column, &device, result);
     }
     result
 }
@@ -408,9 +408,9 @@ async fn write_column(
         };
         check_sources(core)?;
         let start = ZoneAddress { zone, offset: geometry.index_offset(span, 0) };
-        write_run(core, column, start, run).await?;
+        write_run(core, &**device, start, run).await?;
     }
-    fill_up(core, column, ZoneAddress { zone, offset: geometry.end() }).await?;
+    fill_up(core, &**device, column, ZoneAddress { zone, offset: geometry.end() }).await?;
     device.flush().await
 }
 

@@ -9,6 +9,7 @@ use crate::log::core::Core;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::open;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
+use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
@@ -77,7 +78,9 @@ pub(super) async fn write(
         let mut state = core.state.borrow_mut();
         state.inflight.begin_write(range);
         let sequence = state.take_sequence();
-        let class = state.user.class_of(blocks);
+        // By its first block: a request stays together.
+        let lifetime = state.lifetime_of_write(lba);
+        let class = state.user.class_of(blocks, lifetime);
         state.user.fua += u64::from(fua);
         let seed = state.seed;
         let pieces = data.iter().flat_map(|piece| {
@@ -156,7 +159,8 @@ async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Resu
     {
         let mut state = core.state.borrow_mut();
         state.user.fua += u64::from(fua);
-        state.user.push_trim(PendingTrim { extent, origin: Origin::User, ticket });
+        let trim = PendingTrim { extent, origin: Origin::User, ticket };
+        state.user.push_trim(Lifetime::Long, trim);
     }
     core.changed.open();
     let result = done.await.unwrap_or(Err(BlockError::ShuttingDown));

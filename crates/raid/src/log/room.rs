@@ -58,11 +58,11 @@ impl State {
         free > self.reserve_for(kind) && orderly || free > 0 && mutant(Mutant::ReserveIgnored)
     }
 
-    /// Whether a stream may open a segment for a class now. Beside one that the class has already it
-    /// takes what nobody else is about to need.
+    /// Whether a stream may open a segment for requests of a size now. Beside one that it has already
+    /// for those it takes what nobody else is about to need.
     #[must_use]
-    pub(super) fn may_open(&self, kind: StreamKind, class: ChunkClass) -> bool {
-        let first = !self.stream(kind).has_segment(class);
+    pub(super) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
+        let first = !self.stream(kind).has_chunks(chunk);
         let plenty = self.free_segments() > self.reserve_for(StreamKind::User) + FREE_BESIDE_LANES;
         self.has_room(kind) && (first || plenty)
     }

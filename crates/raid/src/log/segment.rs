@@ -6,6 +6,7 @@ use crate::layout::Column;
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::SegmentSlot;
+use crate::log::stream::Lifetime;
 use crate::log::stripe_table::StripeTable;
 use crate::log::zone_queue::ZoneQueue;
 
@@ -49,6 +50,8 @@ pub(super) struct Segment {
     pub generation: u64,
     /// What fills it.
     pub stream: StreamKind,
+    /// How long what is in it is likely to live.
+    pub lifetime: Lifetime,
     /// Its shape, from which every offset in its zones follows.
     pub geometry: SegmentGeometry,
     /// Each column's zone; `None` where the column is missing.
@@ -80,7 +83,7 @@ pub(super) struct Segment {
     pub holds_active_zones: bool,
     /// How far it is written, while open.
     pub cursor: Option<Cursor>,
-    /// While open, for aligned segments: what waits for each column's zone.
+    /// What waits for each column's zone, until it is sealed.
     pub queues: Vec<ZoneQueue>,
     /// Whether what waits for a zone is gathered into one write.
     pub gathers: bool,
@@ -110,6 +113,8 @@ impl Segment {
             id: header.segment,
             generation: header.generation,
             stream: header.stream,
+            // What an earlier start wrote has stayed.
+            lifetime: Lifetime::Long,
             geometry: header.geometry,
             zones,
             listed: header.zones.clone(),
@@ -186,7 +191,12 @@ impl Segment {
         self.indexed_spans = span + 1;
         let end = Row(self.geometry.rows_of_span(span).end);
         self.first_unindexed = self.geometry.block_of(end, 0);
-        self.entries.iter_mut().for_each(Vec::clear);
+        let last = span + 1 == self.geometry.spans();
+        // Nothing will be entered any more: the room for it would be kept for as long as the segment.
+        let empty = |entries: &mut Vec<IndexEntry>| {
+            if last { *entries = Vec::new() } else { entries.clear() }
+        };
+        self.entries.iter_mut().for_each(empty);
     }
 }
 

@@ -17,9 +17,9 @@ use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind}
 use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
 use crate::log::inflight::InFlight;
+use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
 use crate::log::policy::WritePolicy;
-use crate::log::room::Need;
 use crate::log::segment::{Phase, Segment, SegmentTable};
 use crate::log::status::Counters;
 use crate::log::stream::Stream;
@@ -105,6 +105,8 @@ pub(super) struct State {
     /// Segments of which something is lost that counts, and nothing tells which blocks of the volume
     /// it was: older contents would be read in their place. Found by recovery.
     pub unaccounted: BTreeSet<u64>,
+    /// How long blocks live.
+    pub lifespans: Lifespans,
     /// What happened so far.
     pub counters: Counters,
 }
@@ -345,6 +347,9 @@ impl State {
         }
         for (_, segment) in self.segments.iter_mut() {
             segment.zones[column.index()] = None;
+            if let Some(queue) = segment.queues.get_mut(column.index()) {
+                queue.break_off();
+            }
         }
         self.stop_if_too_few();
         true
@@ -443,30 +448,6 @@ impl State {
                 && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
         };
         self.segments.iter().find(|(_, segment)| empty(segment)).map(|(slot, _)| slot)
-    }
-
-    /// The segment whose moving frees most: leftovers and damaged ones first.
-    #[must_use]
-    pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
-        let candidates = self.segments.iter().filter(|(_, segment)| {
-            !(segment.busy || segment.kept)
-                && segment.in_flight == 0
-                && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
-        });
-        let evacuate = |segment: &Segment| segment.phase == Phase::Leftover || segment.damaged;
-        let target = self.relocation_shape();
-        let (stripe, room) = (target.stripe_blocks() as u64, target.data_blocks());
-        let gains =
-            |segment: &Segment| segment.valid + stripe <= segment.geometry.data_blocks().min(room);
-        let worth_it = |segment: &Segment| match need {
-            Need::Nothing => false,
-            Need::Lanes => segment.valid * 2 <= segment.geometry.data_blocks(),
-            Need::Segments => gains(segment),
-        };
-        candidates
-            .filter(|(_, segment)| segment.valid > 0 && (evacuate(segment) || worth_it(segment)))
-            .min_by_key(|(slot, segment)| (!evacuate(segment), segment.valid, *slot))
-            .map(|(slot, _)| slot)
     }
 
     /// Checks what must always hold; for tests, after every step. Costs a pass over the index.

@@ -9,7 +9,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::queue::PendingBlock;
 use crate::log::segment::{Cursor, Phase, Segment};
 use crate::log::state::State;
-use crate::log::stream::{ChunkClass, Lane, LaneId};
+use crate::log::stream::{Class, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -45,7 +45,7 @@ pub(super) struct StripePlan {
     /// The stripe, counted through the segment.
     pub stripe: u32,
     /// The queue that the blocks are from.
-    pub class: ChunkClass,
+    pub class: Class,
     /// The blocks, in order; what is missing to a stripe is padding.
     pub blocks: Vec<PendingBlock>,
     /// Whether it has to be durable when it completes.
@@ -100,16 +100,18 @@ impl State {
     }
 
     /// The lane that takes the next stripe, and the queue it takes it from.
-    fn lane_for_stripe(&self, kind: StreamKind) -> Option<(LaneId, ChunkClass)> {
+    fn lane_for_stripe(&self, kind: StreamKind) -> Option<(LaneId, Class)> {
         let stream = self.stream(kind);
         stream.waiting().into_iter().find_map(|class| {
-            let has_lane = |(_, lane): (LaneId, &Lane)| {
-                lane.class == class && (lane.open.is_some() || lane.busy)
-            };
-            // With no room for a segment of its own the class goes to the others'.
-            let stranded = !stream.lanes().any(has_lane) && !self.may_open(kind, class);
+            // With no segment of its own, and no room for one, the class goes to the others', those with
+            // chunks of its size if there are some.
+            let stranded = !stream.has_lane(class) && !self.may_have_lane(kind, class);
             mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
-            let serves = |lane: LaneId| stranded || stream.lane(lane).class == class;
+            let serves = |lane: LaneId| {
+                let chunk = stream.lane(lane).class.chunk;
+                let other = || chunk == class.chunk || !stream.has_chunks(class.chunk);
+                stream.lane(lane).class == class || stranded && other()
+            };
             let lanes = || self.idle_lanes(kind).filter(|(lane, _)| serves(*lane));
             let under_way = lanes().map(|(_, slot)| self.segments[slot].in_flight).sum::<u32>();
             let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
@@ -120,6 +122,12 @@ impl State {
             let ready = stream.queue(class).len() >= full || under_way == 0 && !stream.filling;
             ready.then_some((lane, class))
         })
+    }
+
+    /// Whether a lane is free for a class, and there is room for its segment.
+    fn may_have_lane(&self, kind: StreamKind, class: Class) -> bool {
+        let free = |lane: &Lane| lane.class.chunk == class.chunk && !lane.is_taken();
+        self.stream(kind).lanes().any(|(_, lane)| free(lane)) && self.may_open(kind, class.chunk)
     }
 
     /// Orders segments by where a stripe is written soonest: one that writes in place and has nothing
@@ -139,20 +147,22 @@ impl State {
     /// Opens a segment for a lane for whose class something waits.
     fn segment_wanted(&mut self, kind: StreamKind) -> Step {
         let stream = self.stream(kind);
-        let wants = |(_, lane): &(LaneId, &Lane)| {
-            lane.open.is_none() && !lane.busy && !stream.queue(lane.class).is_empty()
+        let wants = |(lane, state): (LaneId, &Lane)| {
+            let class = if state.is_taken() { None } else { stream.class_for(lane) };
+            class.map(|class| (lane, class))
         };
-        // A class without a segment comes first.
-        let wanting = stream.lanes().filter(wants);
-        let wanted = wanting.min_by_key(|(_, lane)| stream.has_segment(lane.class));
-        let Some((lane, Lane { class, .. })) = wanted else { return Step::Wait };
+        // Requests of a size that there is no segment for come first.
+        let wanting = stream.lanes().filter_map(wants);
+        let wanted = wanting.min_by_key(|(_, class)| stream.has_chunks(class.chunk));
+        let Some((lane, class)) = wanted else { return Step::Wait };
         let alone = !(stream.is_open() || stream.is_busy());
         if self.membership_dirty && !mutant(Mutant::EvictionNotAwaited) {
             mark(Mark::SegmentWaitsForMembership);
             return Step::Wait;
         }
-        if self.may_open(kind, *class) {
+        if self.may_open(kind, class.chunk) {
             mark_if(Mark::LaneOpenedBeside, || !alone);
+            self.stream_mut(kind).lane_mut(lane).class = class;
             return self.tend(kind, lane, Chore::OpenSegment);
         }
         if !alone {
@@ -162,7 +172,7 @@ impl State {
         self.no_room(kind).map_or(Step::Wait, Step::FailQueue)
     }
 
-    fn take_stripe(&mut self, kind: StreamKind, lane: LaneId, class: ChunkClass) -> StripePlan {
+    fn take_stripe(&mut self, kind: StreamKind, lane: LaneId, class: Class) -> StripePlan {
         let slot = self.stream(kind).lane(lane).open.expect("a lane with a segment");
         let full = self.segments[slot].geometry.stripe_blocks();
         let always = self.fua_always;
@@ -196,6 +206,7 @@ impl State {
             return;
         }
         segment.cursor = None;
+        segment.queues = Vec::new();
         segment.phase = Phase::Sealed;
         segment.holds_active_zones = false;
         let (stream, zones) = (segment.stream, segment.zones.clone());

@@ -2,8 +2,9 @@
 //!
 //! What users write and what is moved go to segments of their own. A stream has a *lane* for each
 //! segment that it keeps open. Lanes differ in the size of their chunks and in how they are written
-//! (the hybrid data management of ZapRAID, section 3.3): small requests wait in one queue, large ones
-//! in another, and each queue is emptied by the lanes of its class.
+//! (the hybrid data management of ZapRAID, section 3.3), and what is in their segments differs in how
+//! long it is likely to live: small requests wait in one queue, large ones in another, and each queue
+//! is emptied by the lanes of its class.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::policy::LaneMode;
 use crate::log::queue::{PendingBlock, PendingTrim};
 
-/// Which requests a lane is for.
+/// How large the requests are that a lane is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChunkClass {
     /// Those below a threshold, trims, and everything where there is no other lane.
@@ -22,9 +23,38 @@ pub(super) enum ChunkClass {
     Large,
 }
 
-impl ChunkClass {
-    /// Both.
-    pub(super) const ALL: [Self; 2] = [Self::Small, Self::Large];
+/// How long blocks are likely to live: those that die together should be in one segment, which is then
+/// free for little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lifetime {
+    /// They are written again soon, or nothing is known of them.
+    #[default]
+    Short,
+    /// They stay.
+    Long,
+}
+
+/// What a lane is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Class {
+    /// Which requests.
+    pub chunk: ChunkClass,
+    /// Of blocks that live how long.
+    pub lifetime: Lifetime,
+}
+
+impl Class {
+    /// All of them.
+    const ALL: [Self; 4] = [
+        Self { chunk: ChunkClass::Small, lifetime: Lifetime::Short },
+        Self { chunk: ChunkClass::Small, lifetime: Lifetime::Long },
+        Self { chunk: ChunkClass::Large, lifetime: Lifetime::Short },
+        Self { chunk: ChunkClass::Large, lifetime: Lifetime::Long },
+    ];
+
+    const fn index(self) -> usize {
+        self.chunk as usize * 2 + self.lifetime as usize
+    }
 }
 
 /// A lane's number in its stream.
@@ -34,8 +64,8 @@ pub(super) struct LaneId(pub usize);
 /// A segment that a stream keeps open, and what the next one in its place will be like.
 #[derive(Debug)]
 pub(super) struct Lane {
-    /// The requests it is for.
-    pub class: ChunkClass,
+    /// What it is for; the lifetime may be another one for its next segment.
+    pub class: Class,
     /// The shape of its segments; lanes of one class have chunks of one size.
     pub geometry: SegmentGeometry,
     /// How its segments are written.
@@ -49,8 +79,15 @@ pub(super) struct Lane {
 impl Lane {
     /// A lane without a segment.
     #[must_use]
-    pub(super) fn new(class: ChunkClass, geometry: SegmentGeometry, mode: LaneMode) -> Self {
+    pub(super) fn new(chunk: ChunkClass, geometry: SegmentGeometry, mode: LaneMode) -> Self {
+        let class = Class { chunk, lifetime: Lifetime::default() };
         Self { class, geometry, mode, open: None, busy: false }
+    }
+
+    /// Whether it has a segment, or is about to.
+    #[must_use]
+    pub(super) fn is_taken(&self) -> bool {
+        self.open.is_some() || self.busy
     }
 }
 
@@ -66,8 +103,10 @@ pub(super) struct Stream {
     large_from: u64,
     /// The lane after the one that took the last stripe.
     next: usize,
-    small: VecDeque<PendingBlock>,
-    large: VecDeque<PendingBlock>,
+    /// Whether blocks are kept apart by how long they live.
+    lifetimes: bool,
+    /// By class.
+    queues: [VecDeque<PendingBlock>; 4],
 }
 
 impl Stream {
@@ -76,9 +115,9 @@ impl Stream {
     /// # Panics
     /// Without a lane.
     #[must_use]
-    pub(super) fn new(lanes: Vec<Lane>, large_from: u64) -> Self {
+    pub(super) fn new(lanes: Vec<Lane>, large_from: u64, lifetimes: bool) -> Self {
         assert!(!lanes.is_empty(), "a stream without a lane");
-        Self { lanes, large_from, ..Self::default() }
+        Self { lanes, large_from, lifetimes, ..Self::default() }
     }
 
     /// Its lanes.
@@ -109,10 +148,42 @@ impl Stream {
         self.open_segments().next().is_some()
     }
 
-    /// Whether it fills a segment for a class.
+    /// Whether it fills a segment for requests of a size.
     #[must_use]
-    pub(super) fn has_segment(&self, class: ChunkClass) -> bool {
-        self.lanes.iter().any(|lane| lane.class == class && lane.open.is_some())
+    pub(super) fn has_chunks(&self, chunk: ChunkClass) -> bool {
+        self.lanes.iter().any(|lane| lane.class.chunk == chunk && lane.open.is_some())
+    }
+
+    /// Whether a lane is taken for a class.
+    #[must_use]
+    pub(super) fn has_lane(&self, class: Class) -> bool {
+        self.lanes.iter().any(|lane| lane.class == class && lane.is_taken())
+    }
+
+    /// The class that a lane should take its next segment for, if there is one: of those that its
+    /// chunks are for, one that has no lane, or else the one in which most waits. As many lanes as there
+    /// may be classes without one are kept for these.
+    #[must_use]
+    pub(super) fn class_for(&self, lane: LaneId) -> Option<Class> {
+        let chunk = self.lane(lane).class.chunk;
+        let of_chunk = |class: &Class| class.chunk == chunk && self.is_in_use(*class);
+        let waits = |class: &Class| !self.queue(*class).is_empty();
+        let classes = || Class::ALL.into_iter().filter(of_chunk);
+        let without = || classes().filter(|class| !self.has_lane(*class));
+        let free = |lane: &&Lane| lane.class.chunk == chunk && !lane.is_taken();
+        let spare = self.lanes.iter().filter(free).count() > without().count();
+        let most = || classes().filter(waits).max_by_key(|class| self.queue(*class).len());
+        without().find(waits).or_else(|| if spare { most() } else { None })
+    }
+
+    /// Whether blocks are queued for a class: there may be fewer lanes than lifetimes.
+    fn is_in_use(&self, class: Class) -> bool {
+        class.lifetime == Lifetime::Short || self.tells_lifetimes(class.chunk)
+    }
+
+    fn tells_lifetimes(&self, chunk: ChunkClass) -> bool {
+        let lanes = self.lanes.iter().filter(|lane| lane.class.chunk == chunk);
+        self.lifetimes && lanes.count() > 1
     }
 
     /// Lanes without a segment, beside the one that there is always room for.
@@ -124,11 +195,10 @@ impl Stream {
 
     /// Classes in which something waits, the one that has waited longest first.
     #[must_use]
-    pub(super) fn waiting(&self) -> Vec<ChunkClass> {
-        let head =
-            |class: &ChunkClass| self.queue(*class).front().map(PendingBlock::oldest_sequence);
+    pub(super) fn waiting(&self) -> Vec<Class> {
+        let head = |class: &Class| self.queue(*class).front().map(PendingBlock::oldest_sequence);
         let mut waiting: Vec<_> =
-            ChunkClass::ALL.into_iter().filter(|class| head(class).is_some()).collect();
+            Class::ALL.into_iter().filter(|class| head(class).is_some()).collect();
         waiting.sort_by_key(head);
         waiting
     }
@@ -157,55 +227,49 @@ impl Stream {
         self.next = (lane.0 + 1) % self.lanes.len();
     }
 
-    /// The class of a request of so many blocks, among those that there are lanes for.
+    /// The class of a request of so many blocks that live so long, among those that there are lanes for.
     #[must_use]
-    pub(super) fn class_of(&self, blocks: u64) -> ChunkClass {
-        let has_large = self.lanes.iter().any(|lane| lane.class == ChunkClass::Large);
-        let has_small = self.lanes.iter().any(|lane| lane.class == ChunkClass::Small);
-        match has_large && (blocks >= self.large_from || !has_small) {
-            true => ChunkClass::Large,
-            false => ChunkClass::Small,
-        }
+    pub(super) fn class_of(&self, blocks: u64, lifetime: Lifetime) -> Class {
+        let has = |chunk| self.lanes.iter().any(|lane| lane.class.chunk == chunk);
+        let large =
+            has(ChunkClass::Large) && (blocks >= self.large_from || !has(ChunkClass::Small));
+        let chunk = if large { ChunkClass::Large } else { ChunkClass::Small };
+        let told = self.tells_lifetimes(chunk);
+        Class { chunk, lifetime: if told { lifetime } else { Lifetime::default() } }
     }
 
     /// What waits in a class, oldest first.
     #[must_use]
-    pub(super) fn queue(&self, class: ChunkClass) -> &VecDeque<PendingBlock> {
-        match class {
-            ChunkClass::Small => &self.small,
-            ChunkClass::Large => &self.large,
-        }
+    pub(super) fn queue(&self, class: Class) -> &VecDeque<PendingBlock> {
+        &self.queues[class.index()]
     }
 
     /// What waits in a class, to be changed.
     #[must_use]
-    pub(super) fn queue_mut(&mut self, class: ChunkClass) -> &mut VecDeque<PendingBlock> {
-        match class {
-            ChunkClass::Small => &mut self.small,
-            ChunkClass::Large => &mut self.large,
-        }
+    pub(super) fn queue_mut(&mut self, class: Class) -> &mut VecDeque<PendingBlock> {
+        &mut self.queues[class.index()]
     }
 
     /// Blocks that wait.
     #[must_use]
     pub(super) fn queued(&self) -> usize {
-        self.small.len() + self.large.len()
+        self.queues.iter().map(VecDeque::len).sum()
     }
 
     /// Takes everything that waits.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = PendingBlock> + use<> {
-        std::mem::take(&mut self.small).into_iter().chain(std::mem::take(&mut self.large))
+        std::mem::take(&mut self.queues).into_iter().flatten()
     }
 
-    /// Queues a block of a request of so many.
-    pub(super) fn push(&mut self, blocks: u64, block: PendingBlock) {
-        let class = self.class_of(blocks);
+    /// Queues a block by itself.
+    pub(super) fn push(&mut self, lifetime: Lifetime, block: PendingBlock) {
+        let class = self.class_of(1, lifetime);
         self.queue_mut(class).push_back(block);
     }
 
     /// Queues a trimmed extent, in the last waiting tombstone block if it has room.
-    pub(super) fn push_trim(&mut self, trim: PendingTrim) {
-        let class = self.class_of(1);
+    pub(super) fn push_trim(&mut self, lifetime: Lifetime, trim: PendingTrim) {
+        let class = self.class_of(1, lifetime);
         let queue = self.queue_mut(class);
         if let Some(PendingBlock::Tombstone(trims)) = queue.back_mut()
             && trims.len() < EXTENTS_PER_TOMBSTONE

@@ -166,6 +166,10 @@ impl Volume {
         let flushed = requests::flush(&self.core).await;
         self.core.closing.set(true);
         self.core.changed.open();
+        let writing = |kind| self.core.state.borrow().is_writing(kind);
+        while writing(StreamKind::User) || writing(StreamKind::Relocation) {
+            self.core.changed.wait().await;
+        }
         flushed
     }
 

@@ -11,7 +11,6 @@ use crate::log::format::MemberState;
 use crate::log::index::SegmentSlot;
 use crate::log::limits::zones_needed;
 use crate::log::member::Member;
-use crate::log::policy::WritePolicy;
 use crate::log::segment::Phase;
 use crate::log::state::State;
 use crate::marks::{Mark, mark};
@@ -71,7 +70,7 @@ impl State {
     pub(super) fn has_zones_to_write(&self) -> bool {
         let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
         let fewest = usable.min().unwrap_or(0);
-        fewest >= self.zones_needed_to_write() || self.policy == WritePolicy::of_array(&self.config)
+        fewest >= self.zones_needed_to_write() || self.policy.is_like_array(&self.config)
     }
 
     fn zones_needed(&self) -> u32 {

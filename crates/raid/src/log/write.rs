@@ -19,7 +19,7 @@ use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim};
 use crate::log::segment::Phase;
 use crate::log::state::{Move, State};
 use crate::log::step::{Chore, Step, StripePlan};
-use crate::log::stream::{ChunkClass, LaneId};
+use crate::log::stream::{Class, LaneId};
 use crate::log::stripe::{Chunk, StripeIdentity, build};
 use crate::log::{chunk_write, index_run, open};
 use crate::marks::{Mark, mark, mark_if};
@@ -239,7 +239,7 @@ fn data_places(state: &State, plan: &StripePlan, rows: &[(Column, Row)]) -> Vec<
 }
 
 /// Puts blocks back to the head of a queue, in order.
-fn requeue(state: &mut State, kind: StreamKind, class: ChunkClass, blocks: Vec<PendingBlock>) {
+fn requeue(state: &mut State, kind: StreamKind, class: Class, blocks: Vec<PendingBlock>) {
     let queue = state.stream_mut(kind).queue_mut(class);
     for block in blocks.into_iter().rev() {
         queue.push_front(block);

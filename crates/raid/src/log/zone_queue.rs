@@ -6,7 +6,7 @@
 //!
 //! Invariants: chunks are queued in the order of their rows and leave no gap; nothing waits unless a
 //! write is under way; after a write that failed nothing more is written, since what is queued behind
-//! it belongs behind what was not written.
+//! it belongs behind what was not written, nor after the drive was taken out of service.
 
 use std::collections::VecDeque;
 
@@ -99,11 +99,16 @@ impl ZoneQueue {
             waiter.send(result);
         }
         if result.is_err() {
-            self.broken = true;
-            for waiting in self.waiting.drain(..) {
-                mark(Mark::BehindFailedWrite);
-                waiting.done.send(Err(Status::Aborted));
-            }
+            self.break_off();
+        }
+    }
+
+    /// Nothing more is written: whatever waits fails.
+    pub(super) fn break_off(&mut self) {
+        self.broken = true;
+        for waiting in self.waiting.drain(..) {
+            mark(Mark::BehindFailedWrite);
+            waiting.done.send(Err(Status::Aborted));
         }
     }
 }

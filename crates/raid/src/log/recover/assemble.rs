@@ -13,6 +13,7 @@ use crate::layout::Column;
 use crate::log::format::{ArrayUuid, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord};
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
+use crate::log::lifetime::Lifespans;
 use crate::log::limits::{check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::policy::WritePolicy;
@@ -331,6 +332,7 @@ fn finish(
         recovering: None,
         unaccounted: BTreeSet::new(),
         dead_kept: false,
+        lifespans: Lifespans::default(),
         counters: Counters::default(),
         geometry,
         policy,

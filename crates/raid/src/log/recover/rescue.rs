@@ -13,9 +13,10 @@ use crate::log::format::{ContentKind, TrimExtent};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::replay::Candidate;
+use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 
-/// Blocks written again at a time.
+/// Blocks written again at a time, or as many as make whole stripes of them.
 const RESCUED_BLOCKS: usize = 512;
 
 /// Writes candidates again.
@@ -25,7 +26,9 @@ const RESCUED_BLOCKS: usize = 512;
 pub(super) async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'static str> {
     let (data, trims): (Vec<_>, Vec<_>) =
         candidates.iter().partition(|candidate| candidate.hides.is_empty());
-    for batch in data.chunks(RESCUED_BLOCKS) {
+    let stripe = core.state.borrow().relocation_shape().stripe_blocks();
+    // A stripe that is padded at the end of each batch could make more than a segment of them.
+    for batch in data.chunks(RESCUED_BLOCKS.next_multiple_of(stripe)) {
         rescue_data(core, batch).await?;
     }
     rescue_trims(core, trims.iter().flat_map(|candidate| &candidate.hides)).await
@@ -45,7 +48,7 @@ async fn rescue_trims<'a>(
         let mut state = core.state.borrow_mut();
         for extent in extents {
             let trim = PendingTrim { extent, origin: Origin::User, ticket: ticket.clone() };
-            state.relocation.push_trim(trim);
+            state.relocation.push_trim(Lifetime::Long, trim);
         }
     }
     core.changed.open();
@@ -87,7 +90,7 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
                 origin: Origin::User,
                 ticket: ticket.clone(),
             });
-            state.relocation.push(1, block);
+            state.relocation.push(Lifetime::Long, block);
         }
     }
     core.changed.open();

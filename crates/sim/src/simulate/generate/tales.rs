@@ -23,27 +23,49 @@ const TOLD: u64 = 15;
 /// Seeds of the tales: what is drawn otherwise from these says nothing about the histories.
 const TALES: u64 = 0x7461_6C65_732E_0001;
 
+/// What a tale is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plot {
+    Evictions,
+    Decisions,
+    Promises,
+}
+
 /// The tale of a seed, if it tells one.
 pub(super) fn tale(seed: u64, mix: Mix) -> Option<Scenario> {
     let mut random = Random::new(seed ^ TALES);
-    let evictions = match random.below(1000) {
-        0..TOLD => true,
-        chosen if chosen < 2 * TOLD => false,
+    let plot = match random.below(1000) / TOLD {
+        0 => Plot::Evictions,
+        1 => Plot::Decisions,
+        2 => Plot::Promises,
         _ => return None,
     };
     let drawn = shape(&mut random);
     // Where segments are short of room, nothing is left as a crash has left it.
     let zones = between(&mut random, 10, 14) + drawn.spare_zones;
     let drawn = Shape { zones, beyond: false, ..drawn };
-    let shape = match evictions {
-        true => of_evictions(drawn, &mut random),
-        false => Shape { group_rows: pick(&mut random, &[1, 2, 4, 8]), active_zones: 8, ..drawn },
+    let shape = match plot {
+        Plot::Evictions => of_evictions(drawn, &mut random),
+        Plot::Decisions => {
+            Shape { group_rows: pick(&mut random, &[1, 2, 4, 8]), active_zones: 8, ..drawn }
+        }
+        Plot::Promises => Shape {
+            tabled: false,
+            volatile: true,
+            writethrough: Some(false),
+            group_rows: 256,
+            ..drawn
+        },
     };
     let habits = Habits::draw(&mut random, mix, &shape);
     let mut draw = Draw { random: &mut random, shape: &shape, habits: &habits };
-    let mut lives = if evictions { draw.evictions() } else { draw.decisions() };
+    let mut lives = match plot {
+        Plot::Evictions => draw.evictions(),
+        Plot::Decisions => draw.decisions(),
+        Plot::Promises => draw.promises(),
+    };
     lives.extend(last_lives(&shape, &mut random));
-    if evictions && random.per_mille(500) {
+    if plot == Plot::Evictions && random.per_mille(500) {
         // Where several segments are open, all of them are to be given up.
         let writing = several_open(&shape, &mut random);
         lives.iter_mut().for_each(|life| life.writing = Some(writing));
@@ -135,6 +157,26 @@ impl Draw<'_> {
             let power = self.chance(300);
             slow.stop = slow.stop.map(|stop| Stop { power, ..stop });
             lives.extend([slow, Life { checked: true, ..Life::default() }]);
+        }
+        lives
+    }
+
+    /// Many write at a time to zones of which a write takes along what waits, some of them durably; the
+    /// power goes while they do.
+    fn promises(&mut self) -> Vec<Life> {
+        let mut lives = Vec::new();
+        for _ in 0..6 {
+            let users = 6 + self.random.below(6);
+            let mut actors: Vec<_> = (0..users).map(|_| self.full_stripes(30)).collect();
+            for action in actors.iter_mut().flatten() {
+                if let Action::Write { fua, .. } = action {
+                    // While one waits every stripe is durable.
+                    *fua = self.chance(25);
+                }
+            }
+            let steps = 30 + self.random.below(600);
+            let stop = Stop { power: true, ..self.stop_at(steps) };
+            lives.extend([Life { actors, stop: Some(stop), ..Life::default() }, Life::default()]);
         }
         lives
     }

@@ -1,0 +1,68 @@
+//! Which segment is moved out next.
+//!
+//! Leftovers and damaged segments come first, whatever that costs. Then what is asked for is room:
+//! *greedy* takes the segment with the least in it, *cost-benefit* also looks at how long what is in it has
+//! stayed (LFS, section 5.1 of its paper): a young segment is likely to lose more by itself. Where users
+//! wait for room, or are about to, the choice is greedy: `limits.rs` argues with that.
+
+use crate::log::format::StreamKind;
+use crate::log::index::SegmentSlot;
+use crate::log::policy::Collection;
+use crate::log::room::Need;
+use crate::log::segment::{Phase, Segment};
+use crate::log::state::State;
+use crate::marks::{Mark, mark_if};
+
+impl State {
+    /// The segment to be moved out next, if there is one.
+    #[must_use]
+    pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
+        let candidates = || {
+            self.segments.iter().filter(|(_, segment)| {
+                !(segment.busy || segment.kept)
+                    && segment.in_flight == 0
+                    && segment.valid > 0
+                    && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
+            })
+        };
+        let evacuate = |segment: &Segment| segment.phase == Phase::Leftover || segment.damaged;
+        let urgent = candidates().filter(|(_, segment)| evacuate(segment));
+        if let Some((slot, _)) = urgent.min_by_key(|(slot, segment)| (segment.valid, *slot)) {
+            return Some(slot);
+        }
+        let worth_it = |segment: &Segment| match need {
+            Need::Nothing => false,
+            Need::Lanes => segment.valid * 2 <= segment.geometry.data_blocks(),
+            Need::Segments => self.gains(segment),
+        };
+        let candidates = candidates().filter(|(_, segment)| worth_it(segment));
+        let scarce = self.free_segments() <= self.reserve_for(StreamKind::User);
+        if self.policy.collection == Collection::Greedy || scarce {
+            return candidates.min_by_key(|(slot, segment)| (segment.valid, *slot)).map(first);
+        }
+        let mut least = u64::MAX;
+        let candidates = candidates.inspect(|(_, segment)| least = least.min(segment.valid));
+        let best = candidates.max_by_key(|(slot, segment)| (self.benefit(segment), *slot));
+        mark_if(Mark::OlderVictim, || best.is_some_and(|(_, segment)| segment.valid > least));
+        best.map(first)
+    }
+
+    /// Whether moving a segment frees more than it takes.
+    fn gains(&self, segment: &Segment) -> bool {
+        let target = self.relocation_shape();
+        let (stripe, room) = (target.stripe_blocks() as u64, target.data_blocks());
+        segment.valid + stripe <= segment.geometry.data_blocks().min(room)
+    }
+
+    /// What is freed for each block moved, times for how long nothing else would have freed it.
+    fn benefit(&self, segment: &Segment) -> u128 {
+        let age = u128::from(self.next_sequence - segment.generation);
+        let freed = u128::from(segment.geometry.data_blocks() - segment.valid);
+        // In parts of 65,536; an age has at most 64 bits, blocks of a segment at most 37.
+        ((age * freed) << 16) / u128::from(segment.valid)
+    }
+}
+
+fn first((slot, _): (SegmentSlot, &Segment)) -> SegmentSlot {
+    slot
+}
