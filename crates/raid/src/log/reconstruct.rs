@@ -42,11 +42,14 @@ struct Plan {
     stripe: u32,
     role: Role,
     sources: Vec<Source>,
+    /// Rows of the stripe table that were looked at to find them.
+    rows_searched: u64,
 }
 
 /// Rebuilds the block at `place` without reading it; `None` if too few other chunks are intact.
 pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
     let plan = plan(&core.state.borrow(), place)?;
+    core.state.borrow_mut().counters.table_rows_searched += plan.rows_searched;
     let needed = core.code.data_chunks();
     if plan.sources.len() < needed {
         mark(Mark::TooFewSources);
@@ -72,17 +75,24 @@ fn plan(state: &State, place: BlockPlace) -> Option<Plan> {
     let (row, within) = geometry.row_of(place.block);
     let stripe = segment.stripe_of(place.column, row);
     let others = geometry.scheme().iter().filter(|column| *column != place.column);
+    let group = geometry.group_of(row);
+    let mut rows_searched = 0;
     let sources = others.filter_map(|column| {
         let zone = segment.zones[column.index()]?.zone;
         let row: Row = segment.row_of_stripe(column, stripe)?;
+        if segment.table.is_some() {
+            rows_searched += u64::from(row.0 - group.start) + 1;
+        }
         let offset = geometry.offset_of(geometry.block_of(row, within));
         let role = geometry.scheme().role_of(column, stripe);
         Some(Source { column, role, at: ZoneAddress { zone, offset } })
     });
+    let sources = sources.collect();
     Some(Plan {
         stripe,
         role: geometry.scheme().role_of(place.column, stripe),
-        sources: sources.collect(),
+        sources,
+        rows_searched,
     })
 }
 

@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::log::core::Core;
 use crate::log::format::MemberState;
 use crate::log::member::MemberErrors;
-use crate::log::segment::Phase;
+use crate::log::segment::{Phase, Segment};
+use crate::log::stripe_table::StripeTable;
 
 /// What happened since the volume was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,6 +27,8 @@ pub struct Counters {
     pub segments_abandoned: u64,
     /// Blocks read through the redundancy.
     pub degraded_reads: u64,
+    /// Rows of stripe tables looked at for them.
+    pub table_rows_searched: u64,
 }
 
 /// The volume's health in a word.
@@ -85,8 +88,14 @@ pub struct SegmentStatus {
     pub valid_blocks: u64,
     /// Data blocks it has room for.
     pub data_blocks: u64,
+    /// Rows in all: each is a chunk of every slot.
+    pub rows: u32,
+    /// Rows written, or being written.
+    pub rows_started: u32,
     /// Blocks of a chunk.
     pub chunk_blocks: u32,
+    /// Memory of its stripe table.
+    pub stripe_table_bytes: u64,
     /// Whether its chunks are appended (Zone Append) or written in place (Zone Write).
     pub appended: bool,
 }
@@ -120,6 +129,8 @@ pub struct VolumeStatus {
     pub segments_free: u32,
     /// Segments waiting to be moved out.
     pub segments_leftover: u32,
+    /// Memory of the stripe tables.
+    pub stripe_table_bytes: u64,
     /// Blocks written to drives for each block written by users, since the start.
     pub write_amplification: f64,
     /// Rebuild progress, while one runs.
@@ -173,6 +184,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         segments_total: crate::log::limits::segment_slots(&state.config),
         segments_free: state.free_segments(),
         segments_leftover: u32::try_from(leftover.count()).unwrap_or(u32::MAX),
+        stripe_table_bytes: state.segments.iter().map(|(_, s)| table_bytes(s)).sum(),
         write_amplification: amplification(&counters),
         rebuild: core.rebuild_progress.get(),
         scrub: core.scrub_progress.get(),
@@ -185,7 +197,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
 #[must_use]
 pub(super) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
     let state = core.state.borrow();
-    let status = |segment: &crate::log::segment::Segment| SegmentStatus {
+    let status = |segment: &Segment| SegmentStatus {
         segment: segment.id,
         phase: match segment.phase {
             Phase::Open => "open",
@@ -196,10 +208,17 @@ pub(super) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
         zones: segment.zones.iter().map(|zone| zone.map(|zone| zone.zone.0)).collect(),
         valid_blocks: segment.valid,
         data_blocks: segment.geometry.data_blocks(),
+        rows: segment.geometry.rows(),
+        rows_started: segment.cursor.as_ref().map_or(segment.geometry.rows(), |at| at.next_row),
         chunk_blocks: segment.geometry.chunk_blocks(),
+        stripe_table_bytes: table_bytes(segment),
         appended: segment.table.is_some(),
     };
     state.segments.iter().map(|(_, segment)| status(segment)).collect()
+}
+
+fn table_bytes(segment: &Segment) -> u64 {
+    segment.table.as_ref().map_or(0, StripeTable::bytes)
 }
 
 fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Option<String>) {

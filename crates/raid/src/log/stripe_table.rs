@@ -20,7 +20,7 @@ impl StripeTable {
     /// A table that knows no chunk.
     #[must_use]
     pub(super) fn new(geometry: &SegmentGeometry) -> Self {
-        let entry_bytes = if geometry.group_rows() <= 256 { 1 } else { 2 };
+        let entry_bytes = entry_bytes(geometry.group_rows());
         let rows = geometry.rows() as usize;
         let columns = geometry.scheme().columns();
         Self {
@@ -28,6 +28,12 @@ impl StripeTable {
             columns: vec![vec![0; rows * entry_bytes]; columns],
             known: vec![FixedBitSet::with_capacity(rows); columns],
         }
+    }
+
+    /// Bytes of its entries.
+    #[must_use]
+    pub(super) fn bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.len() as u64).sum()
     }
 
     /// Records the stripe of a chunk.
@@ -65,5 +71,59 @@ impl StripeTable {
                 known.contains(*row as usize) && self.get(column, Row(*row)) == stripe_in_group
             })
             .map(Row)
+    }
+}
+
+/// Whole bytes that hold the number of any stripe of a group.
+const fn entry_bytes(group_rows: u32) -> usize {
+    if group_rows <= 256 { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use zoneweave_zoned::BlockCount;
+
+    use super::*;
+    use crate::layout::Scheme;
+
+    #[test]
+    fn an_entry_has_the_bytes_that_the_group_needs() {
+        for (group_rows, bytes) in [(1, 1), (2, 1), (255, 1), (256, 1), (257, 2), (16_384, 2)] {
+            assert_eq!(entry_bytes(group_rows), bytes, "groups of {group_rows}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The table against a map, for groups on both sides of each width.
+        #[test]
+        fn a_table_remembers_what_a_map_does(
+            group_rows in prop_oneof![Just(1u32), Just(7), Just(256), Just(257), Just(1000)],
+            chunks in prop::collection::vec((0usize..4, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..200),
+        ) {
+            let scheme = Scheme::new(3, 1).unwrap();
+            let geometry = SegmentGeometry::new(scheme, BlockCount(3000), 1, group_rows).unwrap();
+            let mut table = StripeTable::new(&geometry);
+            let width = if group_rows <= 256 { 1 } else { 2 };
+            prop_assert_eq!(table.bytes(), u64::from(geometry.rows()) * 4 * width);
+            let columns: Vec<Column> = scheme.iter().collect();
+            let mut model = BTreeMap::new();
+            for (column, row, stripe) in chunks {
+                let row = u32::try_from(row.index(geometry.rows() as usize)).unwrap();
+                let stripe = u16::try_from(stripe.index(group_rows as usize)).unwrap();
+                table.set(columns[column], Row(row), stripe);
+                model.insert((column, row), stripe);
+            }
+            for (&(column, row), &stripe) in &model {
+                prop_assert_eq!(table.get(columns[column], Row(row)), stripe);
+                let group = geometry.group_of(Row(row));
+                let first = group.clone().find(|at| model.get(&(column, *at)) == Some(&stripe));
+                prop_assert_eq!(table.find(columns[column], group, stripe), first.map(Row));
+            }
+        }
     }
 }
