@@ -10,9 +10,9 @@ use crate::output::Output;
 /// How far a job is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// Segments done.
+    /// Segments, or what else it counts, done.
     pub done: u64,
-    /// Segments in all.
+    /// All of them.
     pub total: u64,
 }
 
@@ -33,6 +33,7 @@ impl Job {
 pub(crate) struct Progress<'a> {
     output: &'a Output,
     what: &'static str,
+    unit: &'static str,
     bar: Option<ProgressBar>,
     tenths_told: Cell<u64>,
 }
@@ -40,11 +41,16 @@ pub(crate) struct Progress<'a> {
 impl<'a> Progress<'a> {
     /// Starts to show a job, called for example "rebuild".
     pub(crate) fn new(output: &'a Output, what: &'static str) -> Self {
+        Self::of(output, what, "segments")
+    }
+
+    /// The same for a job that counts something else than segments.
+    pub(crate) fn of(output: &'a Output, what: &'static str, unit: &'static str) -> Self {
         let bar = ProgressBar::new(0);
         // Hidden where stderr is no terminal.
         let bar = (!bar.is_hidden() && !output.quiet())
-            .then(|| bar.with_style(style()).with_message(what));
-        Self { output, what, bar, tenths_told: Cell::new(0) }
+            .then(|| bar.with_style(style(unit)).with_message(what));
+        Self { output, what, unit, bar, tenths_told: Cell::new(0) }
     }
 
     /// The job went on.
@@ -57,11 +63,12 @@ impl<'a> Progress<'a> {
         let tenths = job.percent() / 10;
         if tenths > self.tenths_told.replace(tenths) {
             self.output.note(format_args!(
-                "{} {} % ({} of {} segments)",
+                "{} {} % ({} of {} {})",
                 self.what,
                 tenths * 10,
                 job.done,
-                job.total
+                job.total,
+                self.unit
             ));
         }
     }
@@ -84,7 +91,8 @@ impl Drop for Progress<'_> {
     }
 }
 
-fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{msg}  {bar:30} {percent} %  {pos}/{len} segments  {eta} left")
-        .expect("a fixed template")
+fn style(unit: &str) -> ProgressStyle {
+    let template =
+        format!("{{msg}}  {{bar:30}} {{percent}} %  {{pos}}/{{len}} {unit}  {{eta}} left");
+    ProgressStyle::with_template(&template).expect("a fixed template")
 }

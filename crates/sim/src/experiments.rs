@@ -3,9 +3,17 @@
 //! Each one builds its drives, puts a load on them in virtual time, and returns a [`Report`]: files
 //! to keep, and findings, each decided by a rule that is written down beside it. Nothing is read or
 //! written here; what is returned depends on nothing but the program.
+//!
+//! Most experiments are many [points](Point), each of which can be run on its own, on whatever thread;
+//! [`Experiment::report`] makes the report of their rows. Experiments of one paper are a group: the
+//! part of their names before the slash.
 
 mod chart;
+mod html;
+mod point;
 mod report;
+mod suite;
+mod summary;
 mod zapraid;
 mod zn540;
 mod zns_vs_block;
@@ -14,9 +22,13 @@ use thiserror::Error;
 use zoneweave_emulator::{ConventionalError, PresetError};
 use zoneweave_zoned::GeometryError;
 
-pub use report::{File, Finding, Report};
+pub use html::page;
+pub use point::{Key, Point, Row, Values};
+pub use report::{Comparison, File, Finding, Report};
+pub use summary::Summary;
 
 use crate::workload::WorkloadError;
+use suite::Suite;
 
 /// An experiment that can be asked for by name.
 #[derive(Clone, Copy)]
@@ -25,7 +37,17 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it shows, in a line.
     pub summary: &'static str,
-    run: fn(&Settings) -> Result<Report, ExperimentError>,
+    /// Grows when rows of before mean something else.
+    version: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Done in one go.
+    Whole(fn() -> Result<Report, ExperimentError>),
+    /// Made of points.
+    Points(fn() -> Suite),
 }
 
 /// How much of an experiment is carried out, where it can be done in part.
@@ -48,17 +70,20 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "zn540",
         summary: "the timing of the zn540 presets against measurements of the drives, row by row",
-        run: |_| zn540::run(),
+        version: 1,
+        kind: Kind::Whole(zn540::run),
     },
     Experiment {
-        name: "zapraid-exp5",
+        name: "zapraid/exp5",
         summary: "random writes to one open segment, by Zone Write, Zone Append and ZapRAID",
-        run: zapraid::exp5::run,
+        version: 1,
+        kind: Kind::Points(zapraid::exp5::suite),
     },
     Experiment {
         name: "zns-vs-block",
         summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
-        run: |_| zns_vs_block::run(),
+        version: 1,
+        kind: Kind::Whole(zns_vs_block::run),
     },
 ];
 
@@ -82,6 +107,13 @@ pub enum ExperimentError {
     Table(#[from] csv::Error),
 }
 
+/// The experiments of a name: one, those of a group, or `all`.
+#[must_use]
+pub fn named(name: &str) -> Vec<&'static Experiment> {
+    let wanted = |one: &&Experiment| name == "all" || one.name == name || one.group() == Some(name);
+    EXPERIMENTS.iter().filter(wanted).collect()
+}
+
 impl Experiment {
     /// The experiment of that name.
     #[must_use]
@@ -89,11 +121,65 @@ impl Experiment {
         EXPERIMENTS.iter().find(|one| one.name == name)
     }
 
-    /// Carries it out.
+    /// The paper it is from, if several of it are done again.
+    #[must_use]
+    pub fn group(&self) -> Option<&'static str> {
+        self.name.split_once('/').map(|(group, _)| group)
+    }
+
+    /// What there is to run before the report; none where that does all itself.
+    #[must_use]
+    pub fn points(&self, settings: &Settings) -> Vec<Point> {
+        match self.kind {
+            Kind::Whole(_) => Vec::new(),
+            Kind::Points(suite) => suite().points(self.name, self.version, settings),
+        }
+    }
+
+    /// What the rows of its points, in their order, say.
+    ///
+    /// # Errors
+    /// If a drive cannot be made, or fails.
+    ///
+    /// # Panics
+    /// If rows are missing.
+    pub fn report(&self, rows: &[Row]) -> Result<Report, ExperimentError> {
+        match self.kind {
+            Kind::Whole(run) => run(),
+            Kind::Points(suite) => Ok(suite().report(rows)),
+        }
+    }
+
+    /// Carries it out, point after point.
     ///
     /// # Errors
     /// If a drive cannot be made, or fails.
     pub fn run(&self, settings: &Settings) -> Result<Report, ExperimentError> {
-        (self.run)(settings)
+        let rows: Result<Vec<_>, _> = self.points(settings).iter().map(Point::run).collect();
+        self.report(&rows?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_by_their_names() {
+        assert_eq!(named("all").len(), EXPERIMENTS.len());
+        assert!(named("zapraid").iter().all(|one| one.name.starts_with("zapraid/")));
+        assert!(!named("zapraid").is_empty() && named("zap").is_empty());
+        assert_eq!(named("zn540").len(), 1);
+    }
+
+    #[test]
+    fn points_of_an_experiment_differ() {
+        let settings = Settings { scale: 0.01, runs: 2 };
+        for experiment in EXPERIMENTS {
+            let points = experiment.points(&settings);
+            let keys: Vec<_> = points.iter().map(|point| point.key().to_string()).collect();
+            let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
+            assert_eq!(distinct.len(), keys.len(), "{}", experiment.name);
+        }
     }
 }

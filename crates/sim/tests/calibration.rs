@@ -18,7 +18,8 @@ fn the_model_reproduces_the_measurements() {
     }
     // Also a test of determinism: the files may come from any build on any machine.
     let published = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
-    let how = "run `zoneweave experiment zn540` in the root of the sources, commit what it writes";
+    let how =
+        "run `zoneweave experiment run zn540` in the root of the sources, commit what it writes";
     assert!(published("README.md") == report.markdown(), "{how}");
     for file in &report.files {
         assert!(published(&file.name) == file.text, "{how}");

@@ -1,31 +1,58 @@
 //! `zoneweave experiment`: measurements that papers and this project publish, done again.
 //!
-//! Experiments run in virtual time, so the files they write depend on nothing but the program.
+//! Experiments run in virtual time, so the files they write depend on nothing but the program: not
+//! on the number of threads, nor on how often a run was interrupted.
+
+mod points;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde::Serialize;
-use zoneweave_sim::experiments::{EXPERIMENTS, Experiment as Known, Finding, Settings};
+use zoneweave_sim::experiments::{
+    self, EXPERIMENTS, Experiment as Known, Finding, Report as Found, Settings, named,
+};
 
+use self::points::{Ledger, impossible};
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::{Output, Tone};
+use crate::progress::Progress;
+
+/// Where rows of an experiment are kept, beside what is made of them.
+const POINTS: &str = "points.jsonl";
 
 #[derive(Args)]
 pub(crate) struct Experiment {
-    /// Which one; without a name they are listed
-    name: Option<String>,
-    /// Where its files go [default: experiments/NAME]
-    #[arg(long, value_name = "DIR", requires = "name")]
-    out: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// What there is
+    List,
+    /// Carry out one, those of a group, or all; what a run that was cut short has measured is kept
+    Run(Run),
+}
+
+#[derive(Args)]
+struct Run {
+    /// An experiment, a group (the part of a name before the slash), or `all`
+    name: String,
+    /// Where files go, each experiment's in a directory of its name
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    out: PathBuf,
     /// Part of the published amount of data, where an experiment can be done in part
     #[arg(long, value_name = "S", default_value_t = Settings::default().scale, value_parser = parse_scale)]
     scale: f64,
     /// Runs with different seeds, where there are several
     #[arg(long, value_name = "N", default_value_t = Settings::default().runs, value_parser = clap::value_parser!(u64).range(1..=100))]
     runs: u64,
+    /// Threads; as many as there are processors if not given
+    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
 }
 
 fn parse_scale(text: &str) -> Result<f64, String> {
@@ -40,14 +67,19 @@ struct Listed {
 }
 
 #[derive(Serialize)]
-struct Report {
-    name: &'static str,
+struct Done {
+    experiments: Vec<Report>,
     files: Vec<PathBuf>,
-    findings: Vec<Found>,
 }
 
 #[derive(Serialize)]
-struct Found {
+struct Report {
+    name: &'static str,
+    findings: Vec<Judged>,
+}
+
+#[derive(Serialize)]
+struct Judged {
     what: String,
     published: String,
     ours: String,
@@ -55,47 +87,109 @@ struct Found {
     holds: bool,
 }
 
-impl From<Finding> for Found {
-    fn from(finding: Finding) -> Self {
-        let Finding { what, paper, ours, rule, holds } = finding;
+impl From<&Finding> for Judged {
+    fn from(finding: &Finding) -> Self {
+        let Finding { what, paper, ours, rule, holds } = finding.clone();
         Self { what, published: paper, ours, rule, holds }
     }
 }
 
 pub(crate) fn run(request: &Experiment, output: &Output) -> Result<Exit, CliError> {
-    let Some(name) = &request.name else {
-        list(output);
-        return Ok(Exit::Done);
-    };
-    let Some(known) = Known::by_name(name) else {
+    match &request.verb {
+        Verb::List => list(output),
+        Verb::Run(request) => carry_out(request, output)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn carry_out(request: &Run, output: &Output) -> Result<(), CliError> {
+    let wanted = named(&request.name);
+    if wanted.is_empty() {
         let names: Vec<_> = EXPERIMENTS.iter().map(|known| known.name).collect();
-        let problem = format!("there is no experiment {name}: choose one of {}", names.join(", "));
+        let problem = format!(
+            "there is no experiment {}: choose one of {}, a group, or all",
+            request.name,
+            names.join(", ")
+        );
         return Err(CliError::Usage { option: "name", problem });
-    };
-    output.note(format_args!("running {}: it takes some minutes at most", known.name));
-    let found =
-        known.run(&Settings { scale: request.scale, runs: request.runs }).map_err(|error| {
-            CliError::System {
-                action: "carry the experiment out",
-                error: std::io::Error::other(error),
-            }
-        })?;
-    let out = request.out.clone().unwrap_or_else(|| Path::new("experiments").join(known.name));
-    let failed =
-        |path: &Path, action, error| CliError::File { path: path.to_owned(), action, error };
-    fs::create_dir_all(&out).map_err(|error| failed(&out, "make the directory", error))?;
-    let markdown = found.markdown();
-    let texts = found.files.iter().map(|file| (file.name.as_str(), file.text.as_str()));
+    }
     let mut files = Vec::new();
-    for (name, text) in texts.chain([("README.md", markdown.as_str())]) {
-        let path = out.join(name);
-        fs::write(&path, text).map_err(|error| failed(&path, "write", error))?;
+    let mut found = Vec::new();
+    for known in &wanted {
+        let report = one(known, request, output, &mut files)?;
+        found.push((known.name, report));
+    }
+    let mut groups: Vec<_> = wanted.iter().filter_map(|known| known.group()).collect();
+    groups.dedup();
+    for group in groups {
+        group_report(group, &found, request, &mut files)?;
+    }
+    let report = |(name, report): &(&'static str, Found)| Report {
+        name,
+        findings: report.findings.iter().map(Judged::from).collect(),
+    };
+    let done = Done { experiments: found.iter().map(report).collect(), files };
+    output.result("experiment", &done, |output| tell(&done, output));
+    Ok(())
+}
+
+/// Carries one out and writes its files.
+fn one(
+    known: &Known,
+    request: &Run,
+    output: &Output,
+    files: &mut Vec<PathBuf>,
+) -> Result<Found, CliError> {
+    let out = request.out.join(known.name);
+    fs::create_dir_all(&out).map_err(|error| failed(&out, "make the directory", error))?;
+    output.note(format_args!("running {}", known.name));
+    let points = known.points(&Settings { scale: request.scale, runs: request.runs });
+    let mut rows = Vec::new();
+    if !points.is_empty() {
+        let path = out.join(POINTS);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = request.jobs.map_or(processors, usize::from);
+        let progress = Progress::of(output, known.name, "points");
+        rows = Ledger::open(path.clone(), &points)?.complete(&points, jobs, &progress)?;
+        progress.finish();
         files.push(path);
     }
-    let findings = found.findings.into_iter().map(Found::from).collect();
-    let report = Report { name: known.name, files, findings };
-    output.result("experiment", &report, |output| tell(&report, output));
-    Ok(Exit::Done)
+    let report = known.report(&rows).map_err(impossible)?;
+    let markdown = report.markdown();
+    let texts = report.files.iter().map(|file| (file.name.as_str(), file.text.as_str()));
+    for (name, text) in texts.chain([("README.md", markdown.as_str())]) {
+        keep(out.join(name), text, files)?;
+    }
+    Ok(report)
+}
+
+/// One page about the experiments of a group, if all of them were carried out.
+fn group_report(
+    group: &str,
+    found: &[(&'static str, Found)],
+    request: &Run,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), CliError> {
+    let of_group: Vec<_> = named(group)
+        .iter()
+        .filter_map(|known| found.iter().find(|(name, _)| *name == known.name))
+        .map(|(name, report)| (*name, report))
+        .collect();
+    if of_group.len() < named(group).len() {
+        return Ok(());
+    }
+    let page = experiments::page(&format!("Experiments of {group}"), &of_group);
+    keep(request.out.join(group).join("report.html"), &page, files)
+}
+
+fn keep(path: PathBuf, text: &str, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
+    fs::write(&path, text).map_err(|error| failed(&path, "write", error))?;
+    files.push(path);
+    Ok(())
+}
+
+fn failed(path: &Path, action: &'static str, error: std::io::Error) -> CliError {
+    CliError::File { path: path.to_owned(), action, error }
 }
 
 fn list(output: &Output) {
@@ -107,15 +201,19 @@ fn list(output: &Output) {
     });
 }
 
-fn tell(report: &Report, output: &Output) {
-    let row = |found: &Found| {
-        let holds = if found.holds { "yes" } else { "NO" };
-        vec![found.what.clone(), found.ours.clone(), found.rule.clone(), holds.to_owned()]
+fn tell(done: &Done, output: &Output) {
+    let row = |judged: &Judged| {
+        let holds = if judged.holds { "yes" } else { "NO" };
+        let cells = [&judged.what, &judged.published, &judged.ours, &judged.rule];
+        cells.into_iter().cloned().chain([holds.to_owned()]).collect()
     };
-    let rows: Vec<_> = report.findings.iter().map(row).collect();
-    table(&["WHAT", "OURS", "HOLDS IF", "HOLDS"], &rows, output);
-    output.line("");
-    report.files.iter().for_each(|file| output.line(format_args!("wrote {}", file.display())));
+    for report in &done.experiments {
+        output.line(output.paint(Tone::Strong, report.name));
+        let rows: Vec<_> = report.findings.iter().map(row).collect();
+        table(&["WHAT", "PUBLISHED", "HERE", "HOLDS IF", "HOLDS"], &rows, output);
+        output.line("");
+    }
+    done.files.iter().for_each(|file| output.line(format_args!("wrote {}", file.display())));
 }
 
 fn table(headings: &[&str], rows: &[Vec<String>], output: &Output) {

@@ -19,8 +19,14 @@ pub(super) struct Line {
 }
 
 /// Okabe and Ito's colours, which colour-blind people tell apart.
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(0, 114, 178), RGBColor(0, 158, 115), RGBColor(213, 94, 0), RGBColor(204, 121, 167)];
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+];
 
 /// Draws a chart.
 pub(super) fn svg(chart: &Chart) -> String {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::{self, Chart};
+use super::summary::Summary;
 
 /// A file to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +29,31 @@ pub struct Finding {
     pub holds: bool,
 }
 
+/// A number beside the one of a paper.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The configuration.
+    pub point: String,
+    /// What was measured.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What the paper says, where it does.
+    pub paper: Option<f64>,
+    /// What was measured here.
+    pub here: Summary,
+}
+
+impl Comparison {
+    /// Here over there.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        self.paper.map(|paper| self.here.mean / paper)
+    }
+}
+
 /// What an experiment found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Title of the report.
     pub title: String,
@@ -37,11 +61,27 @@ pub struct Report {
     pub method: String,
     /// What was decided.
     pub findings: Vec<Finding>,
+    /// Every number, beside the paper's.
+    pub comparisons: Vec<Comparison>,
     /// Tables and charts.
     pub files: Vec<File>,
 }
 
 impl Report {
+    /// Adds a table of all comparisons.
+    pub(super) fn compare(&mut self) {
+        let row = |one: &Comparison| {
+            let Comparison { point, metric, unit, paper, here } = one;
+            let paper = paper.map_or(String::new(), |paper| paper.to_string());
+            let ratio = one.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
+            let Summary { mean, half_width } = here;
+            format!("{point},{metric},{unit},{paper},{mean:.1},{half_width:.1},{ratio}")
+        };
+        let rows: Vec<_> = self.comparisons.iter().map(row).collect();
+        let header = "point,metric,unit,paper,here,confidence_95,ratio";
+        self.table("comparison", header, rows.into_iter());
+    }
+
     pub(super) fn table(&mut self, name: &str, header: &str, rows: impl Iterator<Item = String>) {
         let mut text = format!("{header}\n");
         rows.for_each(|row| {

@@ -1,7 +1,22 @@
-//! Experiments of the ZapRAID paper (Li et al., "The Design and Implementation of a High-Performance
+//! Experiments of the ZapRAID paper (J. Li et al., "The Design and Implementation of a High-Performance
 //! Log-Structured RAID System for ZNS SSDs"), side by side with what it publishes.
 
 pub(super) mod exp5;
 mod host;
-mod summary;
+mod load;
 mod testbed;
+mod writes;
+
+/// What all of them have in common.
+const METHOD: &str = "\
+Random writes to a volume of 3 + 1 drives `zn540-4tb`, unless another array is named. Zones have their real size; a run \
+writes a part of the paper's 64 GiB, as the scale says, to an array with so many zones that nothing has to be moved. \
+Each command to a drive takes 0.95 us of one thread of the host (0.5 us to submit it, 0.45 us when it is done); nothing \
+else of the host takes time. Groups of zone-append are as large as the format lets them be, 16,384 rows. Values are \
+means of runs with different seeds, with the half-width of the 95 % confidence interval (Student's t). Where the \
+paper gives no number in its text, none is compared.";
+
+/// So many blocks, as the paper calls them.
+fn kib(blocks: u32) -> String {
+    format!("{} KiB", blocks * 4)
+}

@@ -41,6 +41,7 @@ pub(super) fn run() -> Result<Report, ExperimentError> {
             file("residuals.csv", table(&residuals)?),
             file("residuals.md", markdown(&residuals)),
         ],
+        comparisons: Vec::new(),
     })
 }
 

@@ -1,141 +1,141 @@
-//! Exp#5: random writes to one open segment (Fig. 9).
-//!
-//! Requests are as large as chunks, 64 are in flight. No paper data for RAIZN-SPDK is compared here.
+//! Exp#5: random writes to one open segment (Fig. 9 and 10).
 
-use std::rc::Rc;
+use super::writes::{Mode, P50, P95, TABLE, THROUGHPUT, WRITE_METRICS, Writes};
+use crate::experiments::Report;
+use crate::experiments::chart::{Chart, Line};
+use crate::experiments::suite::{Configuration, Metric, Results, Suite, within};
 
-use zoneweave_raid::layout::Scheme;
-use zoneweave_raid::log::{Lanes, WritePolicy};
-use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice};
+use super::load::Mix;
+use super::{METHOD, kib};
 
-use super::summary::Summary;
-use super::testbed::Testbed;
-use crate::experiments::{ExperimentError, Finding, Report, Settings};
-use crate::workload::{BlockJob, BlockOperation, Figures, Host, Length, Pace};
+const MODES: [Mode; 3] = [Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid(256)];
 
-/// Bytes that the paper writes in a run.
-const WRITTEN_BYTES: f64 = 64.0 * 1073741824.0;
+const CHUNKS: [u32; 3] = [1, 2, 4];
 
-const METHOD: &str = "\
-A volume of 3 + 1 drives `zn540-4tb`, random writes as large as a chunk, 64 in flight, one segment open. Zones \
-have their real size; a run writes a part of the paper's 64 GiB, as the scale says. Each command to a drive takes \
-0.95 us of one thread of the host (0.5 us to submit it, 0.45 us when it is done). Groups of zone-append are as large as \
-the format lets them be, 16,384 rows. Values are means of runs with different seeds, with the half-width of the 95 % \
-confidence interval (Student's t). Where the paper gives no number in its text, none is compared.";
+const OWN_METHOD: &str = "\
+One segment is open, 64 requests are in flight. In the first series requests are as large as chunks, in the second one \
+they are of 4 KiB.";
 
-/// Chunk sizes in blocks, with the paper's throughput of Zone Write, of ZapRAID (MiB/s), and their
-/// ratio: text of section 5.4, and section 1 for the highest throughput.
-const PAPER: [(u32, Option<f64>, Option<f64>, f64); 3] =
-    [(1, Some(910.8), Some(1574.2), 1.728), (2, None, Some(3012.0), 1.772), (4, None, None, 1.0)];
+/// What the paper's text (section 5.4; section 5.2 for the highest throughput) says of a mode and a
+/// chunk, requests being as large.
+fn published(mode: Mode, chunk_blocks: u32, metric: Metric) -> Option<f64> {
+    match (mode, chunk_blocks, metric) {
+        (Mode::ZoneWrite, 1, THROUGHPUT) => Some(910.8),
+        (Mode::Zapraid(_), 1, THROUGHPUT) => Some(1574.2),
+        (Mode::Zapraid(_), 2, THROUGHPUT) => Some(3012.0),
+        (Mode::ZoneAppend, 1, TABLE) => Some(1018.2),
+        (Mode::Zapraid(_), 1, TABLE) => Some(339.4),
+        _ => None,
+    }
+}
 
-pub(in crate::experiments) fn run(settings: &Settings) -> Result<Report, ExperimentError> {
-    let mut report = Report {
-        title: "ZapRAID, Exp#5: random writes to one open segment".to_owned(),
-        method: METHOD.to_owned(),
-        ..Report::default()
-    };
-    let mut rows = Vec::new();
-    for (chunk_blocks, zone_write, zapraid, ratio) in PAPER {
-        let one = Lanes { count: 1, chunk_blocks };
-        let none = Lanes { count: 0, chunk_blocks };
-        let kib = u64::from(chunk_blocks) * 4;
-        let mut measure = |name: &str, policy: WritePolicy, paper: Option<f64>| {
-            let runs = measure(settings, chunk_blocks, &policy)?;
-            rows.extend(table_rows(kib, name, &runs, paper));
-            Ok::<_, ExperimentError>(Summary::of(&runs, |run| run.mib_per_second))
-        };
-        let written = measure("zone-write", WritePolicy::zone_write(one, none), zone_write)?;
-        let appended = measure("zone-append", WritePolicy::zone_append(one, none), None)?;
-        let ours = measure("zapraid", WritePolicy::zapraid(one, none, 256), zapraid)?;
-        report.findings.push(within(
-            format!("{kib} KiB: zapraid / zone-write"),
-            ours.mean / written.mean,
-            ratio,
-            0.12,
-        ));
-        report.findings.push(within(
-            format!("{kib} KiB: zapraid / zone-append"),
-            ours.mean / appended.mean,
-            1.0,
-            0.03,
-        ));
-        for (name, paper, ours) in [("zone-write", zone_write, written), ("zapraid", zapraid, ours)]
-        {
-            let what = format!("{kib} KiB: {name}, MiB/s");
-            report.findings.extend(paper.map(|paper| within(what, ours.mean, paper, 0.15)));
+/// What it says of ZapRAID over Zone Write: throughput, median, 95th percentile.
+const RATIOS: [(u32, f64, Option<f64>, Option<f64>); 3] = [
+    (1, 1.728, Some(0.562), Some(0.636)),
+    (2, 1.772, Some(0.555), Some(0.659)),
+    (4, 1.0, Some(1.0), Some(3.80)),
+];
+
+fn name(mode: Mode, chunk_blocks: u32) -> String {
+    format!("{} {}", kib(chunk_blocks), mode.name())
+}
+
+fn name_small(mode: Mode, chunk_blocks: u32) -> String {
+    format!("4 KiB in chunks of {} {}", kib(chunk_blocks), mode.name())
+}
+
+pub(in crate::experiments) fn suite() -> Suite {
+    let mut configurations = Vec::new();
+    for chunk in CHUNKS {
+        for mode in MODES {
+            let writes = Writes::one_segment(mode, chunk);
+            let mut one =
+                Configuration::new(name(mode, chunk), move |scale, seed| writes.run(scale, seed));
+            for metric in WRITE_METRICS {
+                one = one.published(*metric, published(mode, chunk, *metric));
+            }
+            configurations.push(one);
         }
     }
-    report.table(
-        "exp5",
-        "request_kib,mode,metric,paper,here,confidence_95,ratio",
-        rows.into_iter(),
-    );
-    Ok(report)
-}
-
-fn measure(
-    settings: &Settings,
-    chunk_blocks: u32,
-    policy: &WritePolicy,
-) -> Result<Vec<Figures>, ExperimentError> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some GiB")]
-    let written_blocks = (WRITTEN_BYTES * settings.scale) as u64 / BLOCK_BYTES as u64;
-    let run = |seed: u64| {
-        let scheme = Scheme::new(3, 1).expect("3 + 1 is a scheme");
-        let testbed = Testbed::new("zn540-4tb", scheme, zones_for(written_blocks), seed)?;
-        testbed.run(policy, Host::SPDK, async |volume, handle| {
-            let device: Rc<dyn BlockDevice> = Rc::new(volume);
-            let job = BlockJob {
-                operation: BlockOperation::RandomWrite,
-                request: BlockCount(chunk_blocks),
-                streams: 1,
-                blocks: device.info().blocks,
-                pace: Pace {
-                    queue_depth: 64,
-                    host: Host::NONE,
-                    rate_bytes_per_second: None,
-                    length: Length::counting(written_blocks / u64::from(chunk_blocks)),
-                    seed,
-                },
-            };
-            Ok(job.run(&handle, &device).await?.figures)
-        })
-    };
-    (1..=settings.runs).map(run).collect()
-}
-
-/// Zones of each drive for so many blocks, without anything having to be moved.
-fn zones_for(written_blocks: u64) -> u32 {
-    let segment_blocks = 3 * 273_000;
-    u32::try_from(written_blocks / segment_blocks).unwrap_or(u32::MAX / 2) + 12
-}
-
-type Metric = (&'static str, fn(&Figures) -> f64);
-
-fn table_rows(kib: u64, mode: &str, runs: &[Figures], paper: Option<f64>) -> Vec<String> {
-    let metrics: [Metric; 4] = [
-        ("mib_per_second", |run| run.mib_per_second),
-        ("p50_us", |run| run.p50_us),
-        ("p95_us", |run| run.p95_us),
-        ("p99_us", |run| run.p99_us),
-    ];
-    let row = |(at, (name, of)): (usize, &Metric)| {
-        let ours = Summary::of(runs, of);
-        let paper = paper.filter(|_| at == 0);
-        let ratio = paper.map_or(String::new(), |paper| format!("{:.3}", ours.mean / paper));
-        let paper = paper.map_or(String::new(), |paper| paper.to_string());
-        let Summary { mean, half_width } = ours;
-        format!("{kib},{mode},{name},{paper},{mean:.1},{half_width:.1},{ratio}")
-    };
-    metrics.iter().enumerate().map(row).collect()
-}
-
-fn within(what: String, ours: f64, paper: f64, tolerance: f64) -> Finding {
-    Finding {
-        what,
-        paper: format!("{paper:.2}"),
-        ours: format!("{ours:.2}"),
-        rule: format!("within {:.0} %", tolerance * 100.0),
-        holds: (ours / paper - 1.0).abs() <= tolerance,
+    for chunk in &CHUNKS[1..] {
+        for mode in MODES {
+            let writes = Writes { mix: Mix::Uniform(1), ..Writes::one_segment(mode, *chunk) };
+            configurations
+                .push(Configuration::new(name_small(mode, *chunk), move |scale, seed| {
+                    writes.run(scale, seed)
+                }));
+        }
     }
+    Suite {
+        title: "ZapRAID, Exp#5: random writes to one open segment",
+        method: format!("{METHOD}\n\n{OWN_METHOD}"),
+        metrics: WRITE_METRICS,
+        configurations,
+        judge,
+    }
+}
+
+fn judge(results: &Results<'_>, report: &mut Report) {
+    let zapraid = Mode::Zapraid(256);
+    for (chunk, throughput, median, tail) in RATIOS {
+        let ratio = |metric, over| {
+            results.mean(&name(zapraid, chunk), metric) / results.mean(&name(over, chunk), metric)
+        };
+        let size = kib(chunk);
+        let (write, append) = (Mode::ZoneWrite, Mode::ZoneAppend);
+        let of = |what: &str| format!("{size}: zapraid / {what}");
+        report.findings.extend([
+            within(of("zone-write"), ratio(THROUGHPUT, write), throughput, 0.12),
+            within(of("zone-append"), ratio(THROUGHPUT, append), 1.0, 0.03),
+        ]);
+        let latency = |what: &str, metric, paper: Option<f64>| {
+            paper.map(|paper| within(of(what), ratio(metric, write), paper, 0.15))
+        };
+        report.findings.extend(latency("zone-write, median latency", P50, median));
+        report.findings.extend(latency("zone-write, 95th percentile", P95, tail));
+    }
+    for mode in MODES {
+        for chunk in CHUNKS {
+            let Some(paper) = published(mode, chunk, THROUGHPUT) else { continue };
+            let here = results.mean(&name(mode, chunk), THROUGHPUT);
+            let what = format!("{}: {}, MiB/s", kib(chunk), mode.name());
+            report.findings.push(within(what, here, paper, 0.15));
+        }
+    }
+    let table = results.mean(&name(zapraid, 1), TABLE);
+    report.findings.push(within(
+        "4 KiB: zapraid, KiB of stripe table per GiB".to_owned(),
+        table,
+        339.4,
+        0.02,
+    ));
+    chart(results, report, "throughput", "Requests as large as chunks", THROUGHPUT, name);
+    chart(results, report, "p95", "Requests as large as chunks: 95th percentile", P95, name);
+    chart(results, report, "small", "Requests of 4 KiB", THROUGHPUT, |mode, chunk| match chunk {
+        1 => name(mode, 1),
+        _ => name_small(mode, chunk),
+    });
+}
+
+fn chart(
+    results: &Results<'_>,
+    report: &mut Report,
+    file: &'static str,
+    title: &'static str,
+    metric: Metric,
+    name: impl Fn(Mode, u32) -> String,
+) {
+    let point =
+        |mode, chunk: u32| (f64::from(chunk) * 4.0, results.mean(&name(mode, chunk), metric));
+    let line = |mode: &Mode| Line {
+        name: mode.name().to_owned(),
+        points: CHUNKS.iter().map(|chunk| point(*mode, *chunk)).collect(),
+    };
+    report.chart(&Chart {
+        name: file,
+        title,
+        x: "chunk, KiB",
+        y: metric.unit,
+        lines: MODES.iter().map(line).collect(),
+    });
 }

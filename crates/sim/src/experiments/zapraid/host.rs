@@ -18,18 +18,26 @@ pub(super) struct Thread {
     host: Host,
     /// When it is done with what it was given so far.
     free: Cell<Nanos>,
+    /// What it worked in all.
+    busy: Cell<Nanos>,
 }
 
 impl Thread {
     pub(super) fn new(handle: &Handle, host: Host) -> Rc<Self> {
-        Rc::new(Self { handle: handle.clone(), host, free: Cell::new(Nanos::ZERO) })
+        Rc::new(Self { handle: handle.clone(), host, free: Cell::default(), busy: Cell::default() })
     }
 
     /// Works for so long, after what it has to do already; returns when it is done.
     fn work(&self, time: Nanos) -> Nanos {
         let done = self.free.get().max(self.handle.now()) + time;
         self.free.set(done);
+        self.busy.set(self.busy.get() + time);
         done
+    }
+
+    /// How long it worked so far.
+    pub(super) fn busy(&self) -> Nanos {
+        self.busy.get()
     }
 }
 

@@ -15,6 +15,13 @@ use super::host::{Charged, Thread};
 use crate::experiments::ExperimentError;
 use crate::workload::Host;
 
+/// What a run has beside its volume.
+pub(super) struct Bench {
+    pub(super) handle: Handle,
+    /// The host's, for all drives.
+    pub(super) thread: Rc<Thread>,
+}
+
 /// Drives of one kind.
 pub(super) struct Testbed {
     drives: Vec<RamDrive>,
@@ -41,10 +48,9 @@ impl Testbed {
         Ok(Self { drives, scheme })
     }
 
-    fn offer(&self, handle: &Handle, host: Host) -> Vec<OfferedDrive> {
-        let thread = Thread::new(handle, host);
+    fn offer(&self, handle: &Handle, thread: &Rc<Thread>) -> Vec<OfferedDrive> {
         let drive = |(at, drive): (usize, &RamDrive)| OfferedDrive {
-            device: Charged::new(&thread, drive.attach(handle)),
+            device: Charged::new(thread, drive.attach(handle)),
             label: format!("drive {at}"),
         };
         self.drives.iter().enumerate().map(drive).collect()
@@ -56,7 +62,7 @@ impl Testbed {
         &self,
         policy: &WritePolicy,
         host: Host,
-        work: impl AsyncFnOnce(Volume, Handle) -> Result<T, ExperimentError>,
+        work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
         let executor = Executor::new(Rc::new(VirtualTime::new()));
         let handle = executor.handle();
@@ -75,12 +81,13 @@ impl Testbed {
             wipe: false,
         };
         executor.run(async {
-            let drives = self.offer(&handle, host);
+            let thread = Thread::new(&handle, host);
+            let drives = self.offer(&handle, &thread);
             create(&drives, &options).await.expect("empty drives of one kind make an array");
             let options = OpenOptions { policy: Some(policy.clone()), ..OpenOptions::default() };
             let (volume, _) =
                 open_array(&handle, drives, options).await.expect("a new array starts");
-            work(volume, handle.clone()).await
+            work(volume, Bench { handle: handle.clone(), thread }).await
         })
     }
 }

@@ -2,9 +2,11 @@
 
 /// The mean of some runs, and the half-width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Summary {
-    pub(super) mean: f64,
-    pub(super) half_width: f64,
+pub struct Summary {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of the interval.
+    pub half_width: f64,
 }
 
 /// Student's t for 95 %, two-sided, by degrees of freedom from 1 on.

@@ -1,0 +1,168 @@
+//! Runs the points of an experiment on threads, and keeps what they measured.
+//!
+//! Each row is appended to `points.jsonl` when it comes, so that a run which was cut short goes on where
+//! it was. At the end the file is written again in the order of the points: it does not tell in
+//! which order, on how many threads or in how many attempts they were run.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use zoneweave_sim::experiments::{ExperimentError, Point, Row};
+
+use crate::error::CliError;
+use crate::progress::{Job, Progress};
+
+/// Rows on their way to a file.
+pub(super) struct Ledger {
+    path: PathBuf,
+    rows: Vec<Row>,
+}
+
+impl Ledger {
+    /// The rows that the file of before has of these points.
+    pub(super) fn open(path: PathBuf, points: &[Point]) -> Result<Self, CliError> {
+        let text = match fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(failed(&path, "read", error)),
+        };
+        // What cannot be read was cut short, or is of another version.
+        let rows = text.lines().filter_map(|line| serde_json::from_str::<Row>(line).ok());
+        let mut ledger = Self { path, rows: Vec::new() };
+        for row in rows.filter(|row| points.iter().any(|point| *point.key() == row.key)) {
+            if !ledger.has(row.key.clone()) {
+                ledger.rows.push(row);
+            }
+        }
+        Ok(ledger)
+    }
+
+    fn has(&self, key: zoneweave_sim::experiments::Key) -> bool {
+        self.rows.iter().any(|row| row.key == key)
+    }
+
+    /// Runs the points that are missing; all rows in the order of the points.
+    pub(super) fn complete(
+        mut self,
+        points: &[Point],
+        jobs: usize,
+        progress: &Progress<'_>,
+    ) -> Result<Vec<Row>, CliError> {
+        let missing: Vec<_> =
+            points.iter().filter(|point| !self.has(point.key().clone())).collect();
+        if !missing.is_empty() {
+            let mut file = self.start()?;
+            let told = |rows: &[Row]| Job { done: rows.len() as u64, total: points.len() as u64 };
+            progress.update(told(&self.rows));
+            on_threads(&missing, jobs, |row| {
+                let line = line(&row);
+                file.write_all(line.as_bytes()).map_err(|error| self.failed("append to", error))?;
+                self.rows.push(row);
+                progress.update(told(&self.rows));
+                Ok(())
+            })?;
+        }
+        let order = |row: &Row| points.iter().position(|point| *point.key() == row.key);
+        self.rows.sort_by_key(order);
+        self.write()?;
+        Ok(self.rows)
+    }
+
+    /// The file with what is known, open at its end.
+    fn start(&self) -> Result<File, CliError> {
+        self.write()?;
+        let opened = File::options().append(true).open(&self.path);
+        opened.map_err(|error| self.failed("open", error))
+    }
+
+    /// Writes all rows, or leaves the file as it was.
+    fn write(&self) -> Result<(), CliError> {
+        let text: String = self.rows.iter().map(line).collect();
+        let new = self.path.with_extension("jsonl.new");
+        fs::write(&new, text).map_err(|error| failed(&new, "write", error))?;
+        fs::rename(&new, &self.path).map_err(|error| self.failed("write", error))
+    }
+
+    fn failed(&self, action: &'static str, error: std::io::Error) -> CliError {
+        failed(&self.path, action, error)
+    }
+}
+
+fn line(row: &Row) -> String {
+    serde_json::to_string(row).expect("a row has names and finite numbers") + "\n"
+}
+
+fn failed(path: &Path, action: &'static str, error: std::io::Error) -> CliError {
+    CliError::File { path: path.to_owned(), action, error }
+}
+
+/// Runs points on so many threads, and hands over rows as they come. After an error nothing is
+/// begun any more.
+fn on_threads(
+    points: &[&Point],
+    jobs: usize,
+    mut take: impl FnMut(Row) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let next = AtomicUsize::new(0);
+    let (sender, rows) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, points.len()) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if sender.send(point.run()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        // Dropped on an error, at which sending fails.
+        rows.into_iter().try_for_each(|row| take(row.map_err(impossible)?))
+    })
+}
+
+/// An experiment that could not be carried out.
+pub(super) fn impossible(error: ExperimentError) -> CliError {
+    CliError::System { action: "carry the experiment out", error: std::io::Error::other(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoneweave_sim::experiments::{Experiment, Settings};
+
+    use super::*;
+    use crate::arguments::{Color, Globals};
+    use crate::output::Output;
+
+    const SETTINGS: Settings = Settings { scale: 0.000_1, runs: 1 };
+
+    fn run(path: &Path, jobs: usize) -> String {
+        let output =
+            Output::new(&Globals { json: false, quiet: true, verbose: false, color: Color::Never });
+        let points = Experiment::by_name("zapraid/exp5").unwrap().points(&SETTINGS);
+        let progress = Progress::of(&output, "points", "points");
+        let ledger = Ledger::open(path.to_owned(), &points).unwrap();
+        let rows = ledger.complete(&points, jobs, &progress).unwrap();
+        assert_eq!(rows.len(), points.len());
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn what_is_kept_depends_neither_on_threads_nor_on_interruptions() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let whole = run(&path("one.jsonl"), 1);
+        assert_eq!(run(&path("three.jsonl"), 3), whole);
+        // The last of some rows is torn, one is of another version.
+        let kept = whole.len() / 2;
+        let other = whole.lines().next().unwrap().replace("\"version\":", "\"version\":9");
+        fs::write(path("torn.jsonl"), format!("{other}\n{}", &whole[..kept])).unwrap();
+        assert_eq!(run(&path("torn.jsonl"), 2), whole);
+        assert_eq!(run(&path("torn.jsonl"), 2), whole);
+    }
+}

@@ -1,0 +1,120 @@
+//! Points of experiments: one configuration with one seed, which runs on its own.
+//!
+//! A point's result is a [`Row`], which can be written down as a line of JSON and read back: whoever
+//! runs an experiment may run its points in any order, on any thread, and another day. Numbers
+//! are kept to a thousandth, so that a row that was read back is the row that was written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::ExperimentError;
+
+/// What tells a point from every other one, in every version of the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Key {
+    /// The experiment.
+    pub experiment: String,
+    /// What the experiment did when the point was run.
+    pub version: u32,
+    /// Part of the published amount of data.
+    pub scale: f64,
+    /// The configuration.
+    pub point: String,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}: {}, seed {}", self.experiment, self.point, self.seed)
+    }
+}
+
+/// What was measured, by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Values(BTreeMap<String, f64>);
+
+impl Values {
+    /// Notes a value, to a thousandth.
+    pub(super) fn put(&mut self, name: &str, value: f64) {
+        assert!(value.is_finite(), "{name} is no number");
+        self.0.insert(name.to_owned(), (value * 1000.0).round() / 1000.0);
+    }
+
+    /// A value.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
+    }
+}
+
+/// What a point measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Which point.
+    #[serde(flatten)]
+    pub key: Key,
+    /// What it measured.
+    pub values: Values,
+}
+
+/// Work that measures something, at a scale and with a seed.
+pub(super) type Work = Arc<dyn Fn(f64, u64) -> Result<Values, ExperimentError> + Send + Sync>;
+
+/// A point to run.
+#[derive(Clone)]
+pub struct Point {
+    key: Key,
+    work: Work,
+}
+
+impl Point {
+    pub(super) fn new(key: Key, work: Work) -> Self {
+        Self { key, work }
+    }
+
+    /// Which one it is.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// If a drive cannot be made, or fails.
+    pub fn run(&self) -> Result<Row, ExperimentError> {
+        let values = (self.work)(self.key.scale, self.key.seed)?;
+        Ok(Row { key: self.key.clone(), values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_back_as_it_was_written() {
+        let mut values = Values::default();
+        for (number, value) in [1.0 / 3.0, 3_012.123_456, 0.000_4, 1e9 / 7.0].iter().enumerate() {
+            values.put(&format!("value {number}"), *value);
+        }
+        let key = Key {
+            experiment: "group/one".to_owned(),
+            version: 3,
+            scale: 0.0625,
+            point: "4 KiB, written".to_owned(),
+            seed: 5,
+        };
+        let row = Row { key, values };
+        let line = serde_json::to_string(&row).unwrap();
+        let back: Row = serde_json::from_str(&line).unwrap();
+        assert_eq!(back, row);
+        assert_eq!(serde_json::to_string(&back).unwrap(), line);
+        assert_eq!(back.values.get("value 0"), Some(0.333));
+    }
+}

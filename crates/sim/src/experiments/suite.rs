@@ -1,0 +1,128 @@
+//! Experiments made of points: configurations with what a paper says of them, and rules.
+
+use std::sync::Arc;
+
+use super::point::{Key, Point, Row, Values, Work};
+use super::report::Comparison;
+use super::summary::Summary;
+use super::{ExperimentError, Finding, Report, Settings};
+
+/// Something measured: its name in rows, and its unit for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+}
+
+/// One configuration.
+pub(super) struct Configuration {
+    pub(super) name: String,
+    pub(super) work: Work,
+    /// What the paper says, by metric.
+    pub(super) paper: Vec<(Metric, f64)>,
+}
+
+impl Configuration {
+    pub(super) fn new(
+        name: String,
+        work: impl Fn(f64, u64) -> Result<Values, ExperimentError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, work: Arc::new(work), paper: Vec::new() }
+    }
+
+    /// The same, with what the paper says of a metric, if it does.
+    pub(super) fn published(mut self, metric: Metric, value: Option<f64>) -> Self {
+        self.paper.extend(value.map(|value| (metric, value)));
+        self
+    }
+}
+
+/// An experiment made of points.
+pub(super) struct Suite {
+    pub(super) title: &'static str,
+    pub(super) method: String,
+    /// What is compared for every configuration that has it.
+    pub(super) metrics: &'static [Metric],
+    pub(super) configurations: Vec<Configuration>,
+    /// Decides, and draws.
+    pub(super) judge: fn(&Results<'_>, &mut Report),
+}
+
+impl Suite {
+    /// Every configuration with every seed.
+    pub(super) fn points(&self, name: &str, version: u32, settings: &Settings) -> Vec<Point> {
+        let point = |configuration: &Configuration, seed| {
+            let key = Key {
+                experiment: name.to_owned(),
+                version,
+                scale: settings.scale,
+                point: configuration.name.clone(),
+                seed,
+            };
+            Point::new(key, configuration.work.clone())
+        };
+        let seeds = |configuration| (1..=settings.runs).map(move |seed| point(configuration, seed));
+        self.configurations.iter().flat_map(seeds).collect()
+    }
+
+    /// What the rows of all points say.
+    pub(super) fn report(&self, rows: &[Row]) -> Report {
+        let results = Results { rows };
+        let mut report = Report {
+            title: self.title.to_owned(),
+            method: self.method.clone(),
+            ..Report::default()
+        };
+        for configuration in &self.configurations {
+            for metric in self.metrics {
+                let Some(here) = results.get(&configuration.name, *metric) else { continue };
+                let mut published = configuration.paper.iter();
+                let paper = published.find(|(of, _)| of == metric).map(|(_, value)| *value);
+                report.comparisons.push(Comparison {
+                    point: configuration.name.clone(),
+                    metric: metric.name,
+                    unit: metric.unit,
+                    paper,
+                    here,
+                });
+            }
+        }
+        report.compare();
+        (self.judge)(&results, &mut report);
+        report
+    }
+}
+
+/// What was measured at all points.
+pub(super) struct Results<'a> {
+    rows: &'a [Row],
+}
+
+impl Results<'_> {
+    /// A metric of a configuration over all its seeds, if they have it.
+    pub(super) fn get(&self, point: &str, metric: Metric) -> Option<Summary> {
+        let rows = self.rows.iter().filter(|row| row.key.point == point);
+        let values: Vec<f64> = rows.filter_map(|row| row.values.get(metric.name)).collect();
+        (!values.is_empty()).then(|| Summary::of(&values, |value| *value))
+    }
+
+    /// The mean of a metric of a configuration.
+    ///
+    /// # Panics
+    /// If no point has it.
+    pub(super) fn mean(&self, point: &str, metric: Metric) -> f64 {
+        let found = self.get(point, metric);
+        found.unwrap_or_else(|| panic!("{point:?} has no {}", metric.name)).mean
+    }
+}
+
+/// A finding that holds if a number is as published, within a part of it.
+pub(super) fn within(what: String, ours: f64, paper: f64, tolerance: f64) -> Finding {
+    Finding {
+        what,
+        paper: format!("{paper:.2}"),
+        ours: format!("{ours:.2}"),
+        rule: format!("within {:.0} %", tolerance * 100.0),
+        holds: (ours / paper - 1.0).abs() <= tolerance,
+    }
+}

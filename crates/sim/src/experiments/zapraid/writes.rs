@@ -1,0 +1,150 @@
+//! A run of random writes to an array, as most experiments of the paper are.
+
+use std::rc::Rc;
+
+use zoneweave_emulator::Preset;
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::{Lanes, SegmentStatus, Volume, WritePolicy};
+use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
+
+use super::load::{Mix, RandomWrites};
+use super::testbed::Testbed;
+use crate::experiments::suite::Metric;
+use crate::experiments::{ExperimentError, Values};
+use crate::workload::{Figures, Host};
+
+/// Bytes that the paper writes in a run.
+const WRITTEN_BYTES: f64 = 64.0 * 1_073_741_824.0;
+
+/// Zones that an array keeps beside those that a run fills.
+const SPARE_ZONES: u32 = 12;
+
+pub(super) const THROUGHPUT: Metric = Metric { name: "throughput", unit: "MiB/s" };
+pub(super) const P50: Metric = Metric { name: "p50 latency", unit: "us" };
+pub(super) const P95: Metric = Metric { name: "p95 latency", unit: "us" };
+pub(super) const P99: Metric = Metric { name: "p99 latency", unit: "us" };
+/// Of the stripe tables, for each GiB that was written.
+pub(super) const TABLE: Metric = Metric { name: "stripe table", unit: "KiB per GiB" };
+/// Of the thread that serves the drives.
+pub(super) const HOST: Metric = Metric { name: "host thread busy", unit: "%" };
+
+/// What a run of writes measures.
+pub(super) const WRITE_METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, TABLE, HOST];
+
+/// How an array writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    ZoneWrite,
+    ZoneAppend,
+    /// With so many rows in a group.
+    Zapraid(u32),
+}
+
+impl Mode {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::ZoneWrite => "zone-write",
+            Self::ZoneAppend => "zone-append",
+            Self::Zapraid(_) => "zapraid",
+        }
+    }
+
+    fn policy(self, small: Lanes, large: Lanes) -> WritePolicy {
+        match self {
+            Self::ZoneWrite => WritePolicy::zone_write(small, large),
+            Self::ZoneAppend => WritePolicy::zone_append(small, large),
+            Self::Zapraid(rows) => WritePolicy::zapraid(small, large, rows),
+        }
+    }
+}
+
+/// A run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writes {
+    pub(super) preset: &'static str,
+    pub(super) scheme: Scheme,
+    pub(super) mode: Mode,
+    pub(super) small: Lanes,
+    pub(super) large: Lanes,
+    pub(super) mix: Mix,
+    pub(super) queue_depth: u32,
+}
+
+impl Writes {
+    /// The paper's default: 3 + 1 drives, one segment, 64 requests as large as a chunk.
+    pub(super) fn one_segment(mode: Mode, chunk_blocks: u32) -> Self {
+        Self {
+            preset: "zn540-4tb",
+            scheme: three_and_one(),
+            mode,
+            small: Lanes { count: 1, chunk_blocks },
+            large: Lanes { count: 0, chunk_blocks },
+            mix: Mix::Uniform(chunk_blocks),
+            queue_depth: 64,
+        }
+    }
+
+    pub(super) fn policy(&self) -> WritePolicy {
+        self.mode.policy(self.small, self.large)
+    }
+
+    /// Writes a part of what the paper does, and measures.
+    pub(super) fn run(&self, scale: f64, seed: u64) -> Result<Values, ExperimentError> {
+        let blocks = written_blocks(scale);
+        let testbed = Testbed::new(self.preset, self.scheme, self.zones(blocks)?, seed)?;
+        let writes = RandomWrites { mix: self.mix, queue_depth: self.queue_depth, blocks, seed };
+        testbed.run(&self.policy(), Host::SPDK, async |volume, bench| {
+            let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
+            let (begun, busy) = (bench.handle.now(), bench.thread.busy());
+            let figures = writes.run(&bench.handle, device).await?;
+            let mut values = figures_of(&figures);
+            values.put(TABLE.name, table_kib_per_gib(&volume, blocks));
+            let busy = bench.thread.busy().since(busy).as_secs_f64();
+            values.put(HOST.name, 100.0 * busy / bench.handle.now().since(begun).as_secs_f64());
+            Ok(values)
+        })
+    }
+
+    /// Zones of each drive for so many blocks, without anything having to be moved: as if each stripe
+    /// held no more than what is in flight.
+    fn zones(&self, blocks: u64) -> Result<u32, ExperimentError> {
+        let capacity = Preset::by_name(self.preset)?.geometry().zone_capacity;
+        let data = u64::try_from(self.scheme.data()).unwrap_or(u64::MAX);
+        let filled = data.min(self.queue_depth.into());
+        // Headers and index runs take less than a hundredth.
+        let zone_blocks = u64::from(capacity.0) * 99 / 100;
+        let zones = blocks.div_ceil(zone_blocks * filled);
+        Ok(u32::try_from(zones).unwrap_or(u32::MAX / 2) + SPARE_ZONES)
+    }
+}
+
+pub(super) fn three_and_one() -> Scheme {
+    Scheme::new(3, 1).expect("3 + 1 is a scheme")
+}
+
+/// A part of what the paper writes in a run.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some GiB")]
+pub(super) fn written_blocks(scale: f64) -> u64 {
+    (WRITTEN_BYTES * scale) as u64 / BLOCK_BYTES as u64
+}
+
+/// Rates and latencies.
+pub(super) fn figures_of(figures: &Figures) -> Values {
+    let mut values = Values::default();
+    values.put(THROUGHPUT.name, figures.mib_per_second);
+    values.put(P50.name, figures.p50_us);
+    values.put(P95.name, figures.p95_us);
+    values.put(P99.name, figures.p99_us);
+    values
+}
+
+/// Memory of stripe tables, of the rows that were written, for each GiB of users' data.
+#[expect(clippy::cast_precision_loss, reason = "some GiB")]
+fn table_kib_per_gib(volume: &Volume, blocks: u64) -> f64 {
+    let of_rows_written = |segment: &SegmentStatus| {
+        let part = f64::from(segment.rows_started) / f64::from(segment.rows);
+        segment.stripe_table_bytes as f64 * part
+    };
+    let bytes: f64 = volume.segments().iter().map(of_rows_written).sum();
+    bytes / 1024.0 / (blocks as f64 * BLOCK_BYTES as f64 / 1_073_741_824.0)
+}
