@@ -80,6 +80,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(zapraid::exp5::suite),
     },
     Experiment {
+        name: "zapraid/exp11",
+        summary: "random writes to several open segments, and against RAIZN-SPDK",
+        version: 1,
+        kind: Kind::Points(zapraid::exp11::suite),
+    },
+    Experiment {
         name: "zns-vs-block",
         summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
         version: 1,

@@ -126,3 +126,9 @@ pub(super) fn within(what: String, ours: f64, paper: f64, tolerance: f64) -> Fin
         holds: (ours / paper - 1.0).abs() <= tolerance,
     }
 }
+
+/// A finding that holds if a condition does.
+pub(super) fn shape(what: &str, paper: &str, ours: String, rule: &str, holds: bool) -> Finding {
+    let (what, paper, rule) = (what.to_owned(), paper.to_owned(), rule.to_owned());
+    Finding { what, paper, ours, rule, holds }
+}

@@ -1,9 +1,11 @@
 //! Experiments of the ZapRAID paper (J. Li et al., "The Design and Implementation of a High-Performance
 //! Log-Structured RAID System for ZNS SSDs"), side by side with what it publishes.
 
+pub(super) mod exp11;
 pub(super) mod exp5;
 mod host;
 mod load;
+mod raizn_spdk;
 mod testbed;
 mod writes;
 

@@ -16,7 +16,6 @@ pub(super) enum Mix {
     /// All of so many blocks.
     Uniform(u32),
     /// 75 % of a block, 25 % of four.
-    #[expect(dead_code, reason = "for experiments to come")]
     Hybrid,
 }
 

@@ -9,7 +9,7 @@ use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenOptions, Volume, WritePolicy, create, open_array,
 };
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
-use zoneweave_zoned::OobKind;
+use zoneweave_zoned::{Geometry, OobKind, ZonedDevice};
 
 use super::host::{Charged, Thread};
 use crate::experiments::ExperimentError;
@@ -24,36 +24,60 @@ pub(super) struct Bench {
 
 /// Drives of one kind.
 pub(super) struct Testbed {
-    drives: Vec<RamDrive>,
+    preset: &'static str,
+    geometry: Geometry,
     scheme: Scheme,
+    seed: u64,
 }
 
 impl Testbed {
-    /// So many drives as the scheme needs, with fewer zones than the preset has.
+    /// So many drives as the scheme needs, with so many zones.
     pub(super) fn new(
-        preset: &str,
+        preset: &'static str,
         scheme: Scheme,
         zones: u32,
         seed: u64,
     ) -> Result<Self, ExperimentError> {
-        let preset = Preset::by_name(preset)?;
-        let mut geometry = preset.geometry().clone();
+        let mut geometry = Preset::by_name(preset)?.geometry().clone();
         geometry.zones = zones;
         geometry.oob = OobKind::Separate;
-        let drive = |at: usize| {
-            let timing = preset.timing_of(&geometry, seed.wrapping_mul(100) + at as u64);
-            RamDrive::new(geometry.clone(), timing)
-        };
-        let drives = (0..scheme.columns()).map(drive).collect::<Result<_, _>>()?;
-        Ok(Self { drives, scheme })
+        Ok(Self { preset, geometry, scheme, seed })
     }
 
-    fn offer(&self, handle: &Handle, thread: &Rc<Thread>) -> Vec<OfferedDrive> {
-        let drive = |(at, drive): (usize, &RamDrive)| OfferedDrive {
-            device: Charged::new(thread, drive.attach(handle)),
-            label: format!("drive {at}"),
+    /// The same, with drives that allow an array to keep so many segments open, if they do not.
+    pub(super) fn allowing_segments(mut self, segments: u32) -> Self {
+        // As many again are left for what crashes leave behind, and three for other things.
+        let needed = (segments + 3) * 2;
+        for limit in [&mut self.geometry.max_active, &mut self.geometry.max_open] {
+            *limit = limit.map(|limit| limit.max(needed));
+        }
+        self
+    }
+
+    fn drives(&self) -> Result<Vec<RamDrive>, ExperimentError> {
+        let preset = Preset::by_name(self.preset)?;
+        let drive = |at: usize| {
+            let timing = preset.timing_of(&self.geometry, self.seed.wrapping_mul(100) + at as u64);
+            RamDrive::new(self.geometry.clone(), timing)
         };
-        self.drives.iter().enumerate().map(drive).collect()
+        Ok((0..self.scheme.columns()).map(drive).collect::<Result<_, _>>()?)
+    }
+
+    /// Does something with empty drives, in virtual time.
+    pub(super) fn run_drives<T>(
+        &self,
+        host: Host,
+        work: impl AsyncFnOnce(Vec<Rc<dyn ZonedDevice>>, Bench) -> Result<T, ExperimentError>,
+    ) -> Result<T, ExperimentError> {
+        let drives = self.drives()?;
+        let executor = Executor::new(Rc::new(VirtualTime::new()));
+        let handle = executor.handle();
+        let thread = Thread::new(&handle, host);
+        let charged = |drive: &RamDrive| -> Rc<dyn ZonedDevice> {
+            Charged::new(&thread, drive.attach(&handle))
+        };
+        let charged = drives.iter().map(charged).collect();
+        executor.run(work(charged, Bench { handle: handle.clone(), thread: thread.clone() }))
     }
 
     /// Makes an array with a volume as large as it may be, and does something with that, in virtual
@@ -64,30 +88,28 @@ impl Testbed {
         host: Host,
         work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
-        let executor = Executor::new(Rc::new(VirtualTime::new()));
-        let handle = executor.handle();
-        let uuid = |at: usize| MemberUuid([u8::try_from(at + 1).unwrap_or(0); 16]);
-        let options = CreateOptions {
-            name: "experiment".to_owned(),
-            scheme: self.scheme,
-            volume_blocks: None,
-            chunk_blocks: policy.relocation.chunk_blocks,
-            group_rows: 256,
-            tabled: true,
-            writethrough: None,
-            array: ArrayUuid([7; 16]),
-            members: (0..self.drives.len()).map(uuid).collect(),
-            lineage: 1,
-            wipe: false,
-        };
-        executor.run(async {
-            let thread = Thread::new(&handle, host);
-            let drives = self.offer(&handle, &thread);
+        self.run_drives(host, async |drives, bench| {
+            let uuid = |at: usize| MemberUuid([u8::try_from(at + 1).unwrap_or(0); 16]);
+            let options = CreateOptions {
+                name: "experiment".to_owned(),
+                scheme: self.scheme,
+                volume_blocks: None,
+                chunk_blocks: policy.relocation.chunk_blocks,
+                group_rows: 256,
+                tabled: true,
+                writethrough: None,
+                array: ArrayUuid([7; 16]),
+                members: (0..drives.len()).map(uuid).collect(),
+                lineage: 1,
+                wipe: false,
+            };
+            let offer = |(at, device)| OfferedDrive { device, label: format!("drive {at}") };
+            let drives: Vec<_> = drives.into_iter().enumerate().map(offer).collect();
             create(&drives, &options).await.expect("empty drives of one kind make an array");
             let options = OpenOptions { policy: Some(policy.clone()), ..OpenOptions::default() };
             let (volume, _) =
-                open_array(&handle, drives, options).await.expect("a new array starts");
-            work(volume, Bench { handle: handle.clone(), thread }).await
+                open_array(&bench.handle, drives, options).await.expect("a new array starts");
+            work(volume, bench).await
         })
     }
 }

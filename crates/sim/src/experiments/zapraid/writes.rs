@@ -8,7 +8,8 @@ use zoneweave_raid::log::{Lanes, SegmentStatus, Volume, WritePolicy};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
 
 use super::load::{Mix, RandomWrites};
-use super::testbed::Testbed;
+use super::raizn_spdk::RaiznSpdk;
+use super::testbed::{Bench, Testbed};
 use crate::experiments::suite::Metric;
 use crate::experiments::{ExperimentError, Values};
 use crate::workload::{Figures, Host};
@@ -38,6 +39,8 @@ pub(super) enum Mode {
     ZoneAppend,
     /// With so many rows in a group.
     Zapraid(u32),
+    /// Not the engine, but the baseline.
+    RaiznSpdk,
 }
 
 impl Mode {
@@ -46,14 +49,17 @@ impl Mode {
             Self::ZoneWrite => "zone-write",
             Self::ZoneAppend => "zone-append",
             Self::Zapraid(_) => "zapraid",
+            Self::RaiznSpdk => "raizn-spdk",
         }
     }
 
-    fn policy(self, small: Lanes, large: Lanes) -> WritePolicy {
+    /// How the engine writes; nothing if it is not the engine that does.
+    fn policy(self, small: Lanes, large: Lanes) -> Option<WritePolicy> {
         match self {
-            Self::ZoneWrite => WritePolicy::zone_write(small, large),
-            Self::ZoneAppend => WritePolicy::zone_append(small, large),
-            Self::Zapraid(rows) => WritePolicy::zapraid(small, large, rows),
+            Self::ZoneWrite => Some(WritePolicy::zone_write(small, large)),
+            Self::ZoneAppend => Some(WritePolicy::zone_append(small, large)),
+            Self::Zapraid(rows) => Some(WritePolicy::zapraid(small, large, rows)),
+            Self::RaiznSpdk => None,
         }
     }
 }
@@ -84,23 +90,23 @@ impl Writes {
         }
     }
 
-    pub(super) fn policy(&self) -> WritePolicy {
-        self.mode.policy(self.small, self.large)
-    }
-
     /// Writes a part of what the paper does, and measures.
     pub(super) fn run(&self, scale: f64, seed: u64) -> Result<Values, ExperimentError> {
         let blocks = written_blocks(scale);
-        let testbed = Testbed::new(self.preset, self.scheme, self.zones(blocks)?, seed)?;
+        let lanes = self.small.count + self.large.count;
+        let testbed = Testbed::new(self.preset, self.scheme, self.zones(blocks)?, seed)?
+            .allowing_segments(lanes);
         let writes = RandomWrites { mix: self.mix, queue_depth: self.queue_depth, blocks, seed };
-        testbed.run(&self.policy(), Host::SPDK, async |volume, bench| {
-            let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
-            let (begun, busy) = (bench.handle.now(), bench.thread.busy());
-            let figures = writes.run(&bench.handle, device).await?;
-            let mut values = figures_of(&figures);
+        let Some(policy) = self.mode.policy(self.small, self.large) else {
+            return testbed.run_drives(Host::SPDK, async |drives, bench| {
+                let handle = bench.handle.clone();
+                let array = RaiznSpdk::new(&handle, drives, self.small, self.large, blocks);
+                measure(writes, Rc::new(array), &bench).await
+            });
+        };
+        testbed.run(&policy, Host::SPDK, async |volume, bench| {
+            let mut values = measure(writes, Rc::new(volume.clone()), &bench).await?;
             values.put(TABLE.name, table_kib_per_gib(&volume, blocks));
-            let busy = bench.thread.busy().since(busy).as_secs_f64();
-            values.put(HOST.name, 100.0 * busy / bench.handle.now().since(begun).as_secs_f64());
             Ok(values)
         })
     }
@@ -116,6 +122,20 @@ impl Writes {
         let zones = blocks.div_ceil(zone_blocks * filled);
         Ok(u32::try_from(zones).unwrap_or(u32::MAX / 2) + SPARE_ZONES)
     }
+}
+
+/// Writes, and tells how busy the host was, too.
+async fn measure(
+    writes: RandomWrites,
+    device: Rc<dyn BlockDevice>,
+    bench: &Bench,
+) -> Result<Values, ExperimentError> {
+    let (begun, busy) = (bench.handle.now(), bench.thread.busy());
+    let figures = writes.run(&bench.handle, device).await?;
+    let mut values = figures_of(&figures);
+    let busy = bench.thread.busy().since(busy).as_secs_f64();
+    values.put(HOST.name, 100.0 * busy / bench.handle.now().since(begun).as_secs_f64());
+    Ok(values)
 }
 
 pub(super) fn three_and_one() -> Scheme {
