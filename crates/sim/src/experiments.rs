@@ -80,6 +80,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(zapraid::exp5::suite),
     },
     Experiment {
+        name: "zapraid/exp7",
+        summary: "what the size of stripe groups does for writes and degraded reads",
+        version: 1,
+        kind: Kind::Points(zapraid::exp7::suite),
+    },
+    Experiment {
         name: "zapraid/exp11",
         summary: "random writes to several open segments, and against RAIZN-SPDK",
         version: 1,

@@ -3,6 +3,7 @@
 
 pub(super) mod exp11;
 pub(super) mod exp5;
+pub(super) mod exp7;
 mod host;
 mod load;
 mod raizn_spdk;

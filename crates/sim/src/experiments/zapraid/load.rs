@@ -41,6 +41,8 @@ impl Mix {
 pub(super) struct RandomWrites {
     pub(super) mix: Mix,
     pub(super) queue_depth: u32,
+    /// Places are chosen from so many blocks, or the whole device if that is smaller.
+    pub(super) range: u64,
     /// In all.
     pub(super) blocks: u64,
     pub(super) seed: u64,
@@ -64,7 +66,7 @@ impl RandomWrites {
         handle: &Handle,
         device: Rc<dyn BlockDevice>,
     ) -> Result<Figures, WorkloadError> {
-        if device.info().blocks < self.mix.largest().into() {
+        if self.range.min(device.info().blocks) < self.mix.largest().into() {
             return Err(WorkloadError::Impossible("the device is smaller than a request"));
         }
         let mut source = AlignedBuffer::zeroed(BlockCount(self.mix.largest()));
@@ -110,7 +112,8 @@ impl State {
         }
         let blocks = self.writes.mix.draw(&mut random);
         self.left.set(left.saturating_sub(blocks.into()));
-        let places = self.device.info().blocks / u64::from(blocks);
+        let range = self.writes.range.min(self.device.info().blocks);
+        let places = range / u64::from(blocks);
         Some((Lba(random.below(places) * u64::from(blocks)), blocks))
     }
 }

@@ -92,23 +92,50 @@ impl Writes {
 
     /// Writes a part of what the paper does, and measures.
     pub(super) fn run(&self, scale: f64, seed: u64) -> Result<Values, ExperimentError> {
+        if self.mode != Mode::RaiznSpdk {
+            return self.run_then(scale, seed, async |_, _, _| Ok(()));
+        }
         let blocks = written_blocks(scale);
-        let lanes = self.small.count + self.large.count;
-        let testbed = Testbed::new(self.preset, self.scheme, self.zones(blocks)?, seed)?
-            .allowing_segments(lanes);
-        let writes = RandomWrites { mix: self.mix, queue_depth: self.queue_depth, blocks, seed };
-        let Some(policy) = self.mode.policy(self.small, self.large) else {
-            return testbed.run_drives(Host::SPDK, async |drives, bench| {
-                let handle = bench.handle.clone();
-                let array = RaiznSpdk::new(&handle, drives, self.small, self.large, blocks);
-                measure(writes, Rc::new(array), &bench).await
-            });
-        };
-        testbed.run(&policy, Host::SPDK, async |volume, bench| {
-            let mut values = measure(writes, Rc::new(volume.clone()), &bench).await?;
+        self.testbed(blocks, seed)?.run_drives(Host::SPDK, async |drives, bench| {
+            let handle = bench.handle.clone();
+            let array = RaiznSpdk::new(&handle, drives, self.small, self.large, self.range(scale));
+            measure(self.load(scale, seed), Rc::new(array), &bench).await
+        })
+    }
+
+    /// The same with the engine, and then something else.
+    pub(super) fn run_then(
+        &self,
+        scale: f64,
+        seed: u64,
+        then: impl AsyncFnOnce(&Volume, &Bench, &mut Values) -> Result<(), ExperimentError>,
+    ) -> Result<Values, ExperimentError> {
+        let blocks = written_blocks(scale);
+        let policy = self.mode.policy(self.small, self.large);
+        let policy = policy.expect("what is not the engine has no volume");
+        self.testbed(blocks, seed)?.run(&policy, Host::SPDK, async |volume, bench| {
+            let mut values =
+                measure(self.load(scale, seed), Rc::new(volume.clone()), &bench).await?;
             values.put(TABLE.name, table_kib_per_gib(&volume, blocks));
+            then(&volume, &bench, &mut values).await?;
             Ok(values)
         })
+    }
+
+    /// Blocks among which requests choose: as many as are written, where the paper's volume has three
+    /// times as many. Nothing is collected either way.
+    pub(super) fn range(&self, scale: f64) -> u64 {
+        written_blocks(scale)
+    }
+
+    fn load(&self, scale: f64, seed: u64) -> RandomWrites {
+        let (mix, queue_depth, range) = (self.mix, self.queue_depth, self.range(scale));
+        RandomWrites { mix, queue_depth, range, blocks: written_blocks(scale), seed }
+    }
+
+    fn testbed(&self, blocks: u64, seed: u64) -> Result<Testbed, ExperimentError> {
+        let testbed = Testbed::new(self.preset, self.scheme, self.zones(blocks)?, seed)?;
+        Ok(testbed.allowing_segments(self.small.count + self.large.count))
     }
 
     /// Zones of each drive for so many blocks, without anything having to be moved: as if each stripe
