@@ -3,7 +3,7 @@
 //! Every parser returns `None` unless all checks of the format pass.
 
 use crate::fields::{Array, Fields};
-use crate::shape::{ENTRIES_PER_BLOCK, Shape};
+use crate::shape::{ENTRIES_PER_BLOCK, Scheme, Shape};
 
 pub(crate) const BLOCK_BYTES: usize = zoneweave_zoned::BLOCK_BYTES;
 const ENVELOPE_BYTES: usize = 48;
@@ -172,12 +172,11 @@ impl Header {
             return None;
         }
         let fields = Fields(body);
-        let scheme = (u32::from(fields.u8(30)), u32::from(fields.u8(31)));
+        let scheme = Scheme::parse(fields.u8(30), fields.u8(31), fields.u8(32))?;
         let (chunk, group, capacity) = (fields.u32(40), fields.u32(44), fields.u32(48));
         let shape = shape_within_limits(scheme, capacity, chunk, group)?;
         let known = matches!(fields.u8(28), 1 | 2)
             && fields.u8(29) <= 1
-            && fields.u8(32) == 0
             && fields.u8(33) == 0
             && fields.u32(52) == shape.rows;
         if !known {
@@ -202,17 +201,15 @@ impl Header {
 
 /// The shape, if every number is within the format's range.
 pub(crate) fn shape_within_limits(
-    (data, parity): (u32, u32),
+    scheme: Scheme,
     zone_capacity: u32,
     chunk_blocks: u32,
     group_rows: u32,
 ) -> Option<Shape> {
-    let legal = data >= 1
-        && data + parity <= COLUMNS_MAX
-        && (1..=CHUNK_BLOCKS_MAX).contains(&chunk_blocks)
+    let legal = (1..=CHUNK_BLOCKS_MAX).contains(&chunk_blocks)
         && (1..=GROUP_ROWS_MAX).contains(&group_rows)
         && zone_capacity <= ZONE_CAPACITY_MAX;
-    legal.then(|| Shape::new((data, parity), zone_capacity, chunk_blocks, group_rows)).flatten()
+    legal.then(|| Shape::new(scheme, zone_capacity, chunk_blocks, group_rows)).flatten()
 }
 
 /// What an index entry says a chunk block is.

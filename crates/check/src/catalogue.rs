@@ -109,12 +109,11 @@ fn parse_header(
 ) -> Option<Header> {
     let shape = membership.config.shape;
     let header = Header::parse(membership.array, &block.data)?;
-    let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.data_chunks)?;
+    let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.scheme.data_chunks)?;
     let fits = oob.place == Place::Header
         && oob.generation == header.generation
         && usize::from(oob.column) == slot
-        && header.shape.data_chunks == shape.data_chunks
-        && header.shape.parity_chunks == shape.parity_chunks
+        && header.shape.scheme == shape.scheme
         && header.zone_capacity == membership.config.zone_capacity
         && header.zones.get(slot) == Some(&Some(zone));
     if !fits {
@@ -170,7 +169,7 @@ async fn generations(
     if count == 0 {
         return BTreeSet::new();
     }
-    let data_chunks = membership.config.shape.data_chunks;
+    let data_chunks = membership.config.shape.scheme.data_chunks;
     let blocks = drive.read(column.zone, 1, count).await.into_iter().flatten();
     let oobs = blocks.filter_map(|block| {
         Oob::parse(membership.array, &block.oob, &block.data, data_chunks)
@@ -247,7 +246,7 @@ async fn is_whole(membership: &Membership, zone: &WrittenZone, header: &Header) 
         return true;
     }
     let Ok(block) = member.drive.read_one(zone.column.zone, last).await else { return false };
-    let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.data_chunks);
+    let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.scheme.data_chunks);
     let index = IndexBlock::parse(membership.array, &block.data);
     oob.is_some_and(|oob| oob.place == Place::Index && oob.generation == header.generation)
         && index.is_some_and(|index| index.segment == header.segment)
@@ -283,7 +282,7 @@ impl Segment {
     pub(crate) fn surely_written_beyond(&self, offset: u32) -> bool {
         let columns = self.columns.len();
         let missing = self.columns.iter().filter(|column| column.is_none()).count();
-        let parity = columns - self.header.shape.data_chunks as usize;
+        let parity = columns - self.header.shape.scheme.data_chunks as usize;
         let wrong = parity.min((columns - 1) / 2).saturating_sub(missing);
         let beyond = |column: &&Column| column.write_pointer > offset;
         self.columns.iter().flatten().filter(beyond).count() > wrong

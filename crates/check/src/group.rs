@@ -164,7 +164,8 @@ impl Verifier<'_> {
             Err(status) => return (ChunkBlock::Damaged, Some(Problem::unreadable(status))),
         };
         let shape = &self.segment.header.shape;
-        let oob = Oob::parse(self.membership.array, &block.oob, &block.data, shape.data_chunks);
+        let oob =
+            Oob::parse(self.membership.array, &block.oob, &block.data, shape.scheme.data_chunks);
         let Some(oob) = oob.filter(|oob| oob.block_in_chunk == within && self.fits(oob, *stripe))
         else {
             return (ChunkBlock::Damaged, Some(Problem::ChunkDamaged));

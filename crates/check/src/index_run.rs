@@ -102,9 +102,10 @@ impl SpanEntries {
         let first = at % copy_blocks * ENTRIES_PER_BLOCK;
         let total = u32::try_from(self.columns[0].len()).expect("a span has 16,384 blocks at most");
         let count = (total - first).min(ENTRIES_PER_BLOCK);
-        let oob = Oob::parse(membership.array, &block.oob, &block.data, self.shape.data_chunks)
-            .filter(|oob| oob.place == Place::Index && oob.generation == header.generation)
-            .filter(|oob| u32::from(oob.column) == column);
+        let oob =
+            Oob::parse(membership.array, &block.oob, &block.data, self.shape.scheme.data_chunks)
+                .filter(|oob| oob.place == Place::Index && oob.generation == header.generation)
+                .filter(|oob| u32::from(oob.column) == column);
         let index = IndexBlock::parse(membership.array, &block.data).filter(|index| {
             index.segment == header.segment
                 && index.generation == header.generation

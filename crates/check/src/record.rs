@@ -1,11 +1,10 @@
 //! Superblock records: docs/format.md section 4, parsed.
 
 use crate::blocks::{
-    BlockType, COLUMNS_MAX, GROUP_ROWS_MAX, Oob, Place, VOLUME_BLOCKS_MAX, open_envelope,
-    shape_within_limits,
+    BlockType, GROUP_ROWS_MAX, Oob, Place, VOLUME_BLOCKS_MAX, open_envelope, shape_within_limits,
 };
 use crate::fields::{Array, Fields};
-use crate::shape::Shape;
+use crate::shape::{Scheme, Shape};
 
 const STATE_BYTES: usize = 1160;
 
@@ -89,7 +88,7 @@ impl Record {
     pub(crate) fn parse(block: &[u8], oob: &[u8]) -> Option<Self> {
         let (array, body) = open_envelope(block, BlockType::Superblock)?;
         let record = Self::parse_body(array, body)?;
-        let oob = Oob::parse(array, oob, block, record.config.shape.data_chunks)?;
+        let oob = Oob::parse(array, oob, block, record.config.shape.scheme.data_chunks)?;
         let in_place = oob.place == Place::Superblock
             && oob.generation == record.sequence
             && oob.column == record.slot;
@@ -128,15 +127,14 @@ impl Record {
 }
 
 fn parse_config(fields: Fields<'_>) -> Option<Config> {
-    let scheme = (u32::from(fields.u8(49)), u32::from(fields.u8(50)));
+    let layout = fields.u8(51);
+    let scheme = Scheme::parse(fields.u8(49), fields.u8(50), layout >> 1)?;
     let (chunk, group) = (fields.u32(88), fields.u32(92));
     let (capacity, zones) = (fields.u32(96), fields.u32(100));
     let volume_blocks = fields.u64(104);
-    let most = u128::from(zones) * u128::from(capacity) * u128::from(scheme.0);
+    let most = u128::from(zones) * u128::from(capacity) * u128::from(scheme.data_chunks);
     let name_bytes = usize::from(fields.u8(55));
-    let legal = scheme.0 + scheme.1 <= COLUMNS_MAX
-        && fields.u8(51) <= 1
-        && matches!(fields.u8(52), 4 | 5 | 8)
+    let legal = matches!(fields.u8(52), 4 | 5 | 8)
         && fields.u8(53) <= 2
         && name_bytes <= 32
         && volume_blocks <= VOLUME_BLOCKS_MAX
@@ -147,7 +145,7 @@ fn parse_config(fields: Fields<'_>) -> Option<Config> {
     let name = fields.bytes::<32>(56);
     Some(Config {
         shape: shape_within_limits(scheme, capacity, chunk, group)?,
-        tabled: fields.u8(51) == 1,
+        tabled: layout & 1 == 1,
         entry_bytes: fields.u8(52),
         durability: fields.u8(53),
         name: str::from_utf8(&name[..name_bytes]).ok()?.to_owned(),

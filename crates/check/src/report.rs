@@ -329,6 +329,8 @@ pub struct ArrayReport {
     pub data_chunks: u32,
     /// Parity chunks per stripe.
     pub parity_chunks: u32,
+    /// Whether parity stays on the last columns.
+    pub fixed: bool,
     /// The membership's number.
     pub epoch: u64,
     /// Blocks of the volume.

@@ -2,16 +2,40 @@
 
 use std::ops::Range;
 
+use crate::blocks::COLUMNS_MAX;
+
 /// Entries of an index block.
 pub(crate) const ENTRIES_PER_BLOCK: u32 = 250;
 
 const SPAN_BLOCKS_MAX: u32 = 16_384;
 
+/// How many chunks a stripe has, and where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scheme {
+    pub(crate) data_chunks: u32,
+    pub(crate) parity_chunks: u32,
+    /// Roles stay on their columns; otherwise every stripe starts one column further.
+    pub(crate) fixed: bool,
+}
+
+impl Scheme {
+    /// The scheme of three bytes on media, if there is such a one.
+    pub(crate) fn parse(data_chunks: u8, parity_chunks: u8, rotation: u8) -> Option<Self> {
+        let (data_chunks, parity_chunks) = (u32::from(data_chunks), u32::from(parity_chunks));
+        let known = match rotation {
+            0 => true,
+            1 => parity_chunks > 0,
+            _ => false,
+        };
+        let legal = known && data_chunks >= 1 && data_chunks + parity_chunks <= COLUMNS_MAX;
+        legal.then_some(Self { data_chunks, parity_chunks, fixed: rotation == 1 })
+    }
+}
+
 /// The shape of the segments of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    pub(crate) data_chunks: u32,
-    pub(crate) parity_chunks: u32,
+    pub(crate) scheme: Scheme,
     pub(crate) chunk_blocks: u32,
     pub(crate) group_rows: u32,
     span_rows: u32,
@@ -24,13 +48,14 @@ impl Shape {
     /// The shape for the given numbers, which the caller has checked to be within the format's
     /// ranges; `None` if the zones are too small.
     pub(crate) fn new(
-        (data_chunks, parity_chunks): (u32, u32),
+        scheme: Scheme,
         zone_capacity: u32,
         chunk_blocks: u32,
         group_rows: u32,
     ) -> Option<Self> {
-        let run =
-            |rows: u32| (parity_chunks + 1) * (rows * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK);
+        let run = |rows: u32| {
+            (scheme.parity_chunks + 1) * (rows * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK)
+        };
         let fit = |blocks: u32| {
             let most = blocks / chunk_blocks;
             (0..=most).rev().find(|rows| rows * chunk_blocks + run(*rows) <= blocks).unwrap_or(0)
@@ -49,8 +74,7 @@ impl Shape {
         let full = available / span_blocks;
         let rest = fit(available % span_blocks);
         Some(Self {
-            data_chunks,
-            parity_chunks,
+            scheme,
             chunk_blocks,
             group_rows,
             span_rows,
@@ -62,7 +86,7 @@ impl Shape {
 
     /// n.
     pub(crate) fn columns(&self) -> u32 {
-        self.data_chunks + self.parity_chunks
+        self.scheme.data_chunks + self.scheme.parity_chunks
     }
 
     pub(crate) fn spans(&self) -> u32 {
@@ -115,7 +139,7 @@ impl Shape {
 
     /// One past a span's index run.
     pub(crate) fn index_end(&self, span: u32) -> u32 {
-        self.index_offset(span) + (self.parity_chunks + 1) * self.index_blocks(span)
+        self.index_offset(span) + (self.scheme.parity_chunks + 1) * self.index_blocks(span)
     }
 
     /// One past the segment's last block.
@@ -126,12 +150,17 @@ impl Shape {
     /// The role of a column in a stripe.
     pub(crate) fn role_of(&self, column: u32, stripe: u32) -> u32 {
         let columns = self.columns();
-        (column + columns - stripe % columns) % columns
+        (column + columns - self.turn(stripe)) % columns
     }
 
     /// The column of a role in a stripe.
     pub(crate) fn column_of(&self, role: u32, stripe: u32) -> u32 {
-        (role + stripe % self.columns()) % self.columns()
+        (role + self.turn(stripe)) % self.columns()
+    }
+
+    /// The column that a stripe starts on.
+    fn turn(&self, stripe: u32) -> u32 {
+        if self.scheme.fixed { 0 } else { stripe % self.columns() }
     }
 }
 
@@ -139,18 +168,29 @@ impl Shape {
 mod tests {
     use super::*;
 
+    fn rotated(data_chunks: u8, parity_chunks: u8) -> Scheme {
+        Scheme::parse(data_chunks, parity_chunks, 0).unwrap()
+    }
+
+    #[test]
+    fn fixed_parity_is_on_the_last_column() {
+        let shape = Shape::new(Scheme::parse(3, 1, 1).unwrap(), 16, 1, 256).unwrap();
+        assert!((0..9).all(|stripe| (0..4).all(|column| shape.role_of(column, stripe) == column)));
+        assert_eq!((Scheme::parse(3, 0, 1), Scheme::parse(3, 1, 2)), (None, None));
+    }
+
     #[test]
     fn the_example_of_the_format_document() {
-        let shape = Shape::new((3, 1), 16, 1, 256).unwrap();
+        let shape = Shape::new(rotated(3, 1), 16, 1, 256).unwrap();
         assert_eq!((shape.rows, shape.spans(), shape.end()), (13, 1, 16));
-        assert_eq!(Shape::new((3, 1), 3, 1, 256), None);
-        assert_eq!(Shape::new((3, 1), 0, 1, 256), None);
+        assert_eq!(Shape::new(rotated(3, 1), 3, 1, 256), None);
+        assert_eq!(Shape::new(rotated(3, 1), 0, 1, 256), None);
     }
 
     #[test]
     fn spans_follow_each_other_without_gaps() {
         for (capacity, chunk, group) in [(275_712, 1, 256), (40_000, 4, 16), (17_000, 3, 9_999)] {
-            let shape = Shape::new((4, 2), capacity, chunk, group).unwrap();
+            let shape = Shape::new(rotated(4, 2), capacity, chunk, group).unwrap();
             let mut at = 1;
             for span in 0..shape.spans() {
                 for group in shape.groups(span) {

@@ -44,7 +44,7 @@ pub(crate) fn read_slice(
             good.push((role as usize, coded, data));
         }
     }
-    let data_chunks = shape.data_chunks as usize;
+    let data_chunks = shape.scheme.data_chunks as usize;
     if good.len() < data_chunks {
         let find = |role| good.iter().find(|found| found.0 == role);
         let left = |role| find(role).and_then(|(_, coded, data)| on_media(array, coded, data));

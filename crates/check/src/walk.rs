@@ -103,7 +103,7 @@ impl Walk<'_> {
                     valid.get((stripe - rows.start) as usize).copied().unwrap_or(false)
                 }
                 Verdict::Complete => {
-                    is_complete(&group, stripe, shape.columns(), shape.data_chunks)
+                    is_complete(&group, stripe, shape.columns(), shape.scheme.data_chunks)
                 }
             };
             if counts {

@@ -72,6 +72,7 @@ fn every_level_makes_the_scheme_it_names() {
     for (level, drives, scheme) in [
         ("raid0", 2, "raid0 2+0"),
         ("raid1", 2, "1+1"),
+        ("raid4", 4, "raid4 3+1"),
         ("raid5", 4, "raid5 3+1"),
         ("raid6", 6, "raid6 4+2"),
         ("raid --data 3 --parity 3", 6, "raid 3+3"),
@@ -90,9 +91,7 @@ fn every_level_makes_the_scheme_it_names() {
 fn impossible_arrays_are_refused_before_anything_is_touched() {
     let place = Place::with_drives();
     let create = |rest: &str| place.run(&format!("array create {rest}"));
-    create(&format!("v {MEMBERS} --level raid4 --size max"))
-        .exits(2)
-        .complains("parity always rotates");
+    create("v d/drive0 d/drive1 --level raid4 --size max").exits(2).complains("at least 3 drives");
     create(&format!("v {MEMBERS} --level raid01 --size max")).exits(2).complains("raid1");
     create(&format!("v {MEMBERS} --level raid --size max")).exits(2).complains("--data K");
     create(&format!("v {MEMBERS} --data 2 --parity 2 --size max"))

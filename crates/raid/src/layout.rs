@@ -2,7 +2,8 @@
 //!
 //! A stripe has `k` data chunks (roles `0..k`) and `m` parity chunks (roles `k..k+m`), one per
 //! column. Stripe `s` places role `r` on column `(r + s) mod n`, so that parity visits every
-//! column in turn and reads of consecutive blocks visit every drive.
+//! column in turn and reads of consecutive blocks visit every drive. Where parity stays in its place
+//! (RAID-4) role `r` is on column `r`, in every stripe.
 
 use std::fmt;
 
@@ -51,11 +52,41 @@ impl Role {
     }
 }
 
-/// How many data and parity chunks a stripe has.
+/// Which columns the chunks of a stripe are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Arrangement {
+    /// Every stripe starts one column further than the one before.
+    #[default]
+    Rotated = 0,
+    /// Data and parity stay where they are: parity is on the last columns.
+    Fixed = 1,
+}
+
+impl Arrangement {
+    /// The number that stands for it on media.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The arrangement that a number on media stands for.
+    #[must_use]
+    pub const fn of_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Rotated),
+            1 => Some(Self::Fixed),
+            _ => None,
+        }
+    }
+}
+
+/// How many data and parity chunks a stripe has, and where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     data: u8,
     parity: u8,
+    arrangement: Arrangement,
 }
 
 /// A scheme that no array can have.
@@ -70,22 +101,49 @@ pub enum SchemeError {
         /// Data and parity chunks together.
         columns: usize,
     },
+    /// Parity that stays in its place, and is not there.
+    #[error("parity that stays on one drive needs at least one parity chunk per stripe")]
+    NoParity,
 }
 
 impl Scheme {
-    /// A scheme of `data` + `parity` chunks per stripe.
+    /// A scheme of `data` + `parity` chunks per stripe, which visit every column in turn.
     ///
     /// # Errors
     /// If there is no data chunk or there are more than 32 chunks.
     pub fn new(data: usize, parity: usize) -> Result<Self, SchemeError> {
+        Self::arranged(Arrangement::Rotated, data, parity)
+    }
+
+    /// A scheme of `data` + `parity` chunks per stripe.
+    ///
+    /// # Errors
+    /// If there is no data chunk, there are more than 32 chunks, or the arrangement is of something
+    /// that there is none of.
+    pub fn arranged(
+        arrangement: Arrangement,
+        data: usize,
+        parity: usize,
+    ) -> Result<Self, SchemeError> {
         if data == 0 {
             return Err(SchemeError::NoData);
         }
+        if arrangement == Arrangement::Fixed && parity == 0 {
+            return Err(SchemeError::NoParity);
+        }
         let columns = data.saturating_add(parity);
         match (u8::try_from(data), u8::try_from(parity)) {
-            (Ok(data), Ok(parity)) if columns <= MAX_COLUMNS => Ok(Self { data, parity }),
+            (Ok(data), Ok(parity)) if columns <= MAX_COLUMNS => {
+                Ok(Self { data, parity, arrangement })
+            }
             _ => Err(SchemeError::TooManyColumns { columns }),
         }
+    }
+
+    /// Which columns its chunks are on.
+    #[must_use]
+    pub const fn arrangement(self) -> Arrangement {
+        self.arrangement
     }
 
     /// Data chunks per stripe (`k`).
@@ -115,7 +173,7 @@ impl Scheme {
     #[must_use]
     pub fn role_of(self, column: Column, stripe: u32) -> Role {
         let columns = u32::from(self.data + self.parity);
-        let role = (u32::from(column.0) + columns - stripe % columns) % columns;
+        let role = (u32::from(column.0) + columns - self.turn(stripe)) % columns;
         Role(u8::try_from(role).expect("below the number of columns"))
     }
 
@@ -123,8 +181,16 @@ impl Scheme {
     #[must_use]
     pub fn column_of(self, role: Role, stripe: u32) -> Column {
         let columns = u32::from(self.data + self.parity);
-        let column = (u32::from(role.0) + stripe % columns) % columns;
+        let column = (u32::from(role.0) + self.turn(stripe)) % columns;
         Column(u8::try_from(column).expect("below the number of columns"))
+    }
+
+    /// The column that `stripe` starts on.
+    fn turn(self, stripe: u32) -> u32 {
+        match self.arrangement {
+            Arrangement::Rotated => stripe % u32::from(self.data + self.parity),
+            Arrangement::Fixed => 0,
+        }
     }
 
     /// Whether `role` holds data.
@@ -136,10 +202,11 @@ impl Scheme {
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let level = match self.parity {
-            0 => "raid0",
-            1 => "raid5",
-            2 => "raid6",
+        let level = match (self.arrangement, self.parity) {
+            (Arrangement::Fixed, _) => "raid4",
+            (_, 0) => "raid0",
+            (_, 1) => "raid5",
+            (_, 2) => "raid6",
             _ => "raid",
         };
         write!(f, "{level} {}+{}", self.data, self.parity)
@@ -165,9 +232,30 @@ mod tests {
     }
 
     #[test]
+    fn fixed_parity_is_on_the_last_columns() {
+        for (data, parity) in [(3, 1), (4, 2)] {
+            let scheme = Scheme::arranged(Arrangement::Fixed, data, parity).unwrap();
+            for (stripe, column) in (0..60).flat_map(|s| scheme.iter().map(move |c| (s, c))) {
+                let role = scheme.role_of(column, stripe);
+                assert_eq!(role.0, column.0);
+                assert_eq!(scheme.column_of(role, stripe), column);
+                assert_eq!(scheme.is_data(role), column.index() < data);
+            }
+        }
+    }
+
+    #[test]
+    fn arrangements_come_back_from_their_numbers() {
+        let of_code = |code| Arrangement::of_code(code).map(Arrangement::code);
+        assert!((0..=1).all(|code| of_code(code) == Some(code)));
+        assert!((2..=u8::MAX).all(|code| of_code(code).is_none()));
+    }
+
+    #[test]
     fn impossible_schemes_are_refused() {
         assert_eq!(Scheme::new(0, 1), Err(SchemeError::NoData));
         assert_eq!(Scheme::new(31, 2), Err(SchemeError::TooManyColumns { columns: 33 }));
         assert!(Scheme::new(usize::MAX, 1).is_err());
+        assert_eq!(Scheme::arranged(Arrangement::Fixed, 3, 0), Err(SchemeError::NoParity));
     }
 }

@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 
-use zoneweave_raid::layout::{Column, Role, Scheme};
+use zoneweave_raid::layout::{Arrangement, Column, Role, Scheme};
 use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed,
     Mapped, MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
@@ -103,6 +103,10 @@ fn superblock_records_keep_their_bytes() {
         let stored = golden(name, &record.encode());
         assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
     }
+    let mut record = record(105, RecordBody::State);
+    record.config.scheme = fixed_parity();
+    let stored = golden("superblock-state-fixed", &record.encode());
+    assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
 }
 
 #[test]
@@ -119,7 +123,16 @@ fn segment_headers_keep_their_bytes() {
         zones: vec![Some(ZoneId(7)), None, Some(ZoneId(0)), Some(ZoneId(903)), Some(ZoneId(12))],
     };
     let stored = golden("segment-header", &header.encode(ARRAY));
+    assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header.clone()));
+    let (name, scheme) = ("segment-header-fixed", fixed_parity());
+    let geometry = SegmentGeometry::new(scheme, BlockCount(275_712), 4, 64).unwrap();
+    let header = SegmentHeader { geometry, ..header };
+    let stored = golden(name, &header.encode(ARRAY));
     assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
+}
+
+fn fixed_parity() -> Scheme {
+    Scheme::arranged(Arrangement::Fixed, 3, 2).unwrap()
 }
 
 #[test]

@@ -25,7 +25,7 @@ use zoneweave_raid::marks::INSTRUMENTED;
 use zoneweave_raid::mutants::Mutant;
 use zoneweave_sim::simulate::exhaustive::{Space, StateName};
 use zoneweave_sim::simulate::{
-    Failure, Mix, Scenario, generate, is_possible, note_panics, run as run_one, shrink,
+    Failure, Layout, Mix, Scenario, generate, is_possible, note_panics, run as run_one, shrink,
 };
 
 use crate::error::{CliError, Exit};
@@ -66,12 +66,15 @@ pub(crate) struct Simulate {
     /// Leave features out by seed and do the others more often
     #[arg(long)]
     swarm: bool,
+    /// Arrays of one layout only, instead of all
+    #[arg(long, value_name = "NAME", value_parser = parse_layout)]
+    layout: Option<Layout>,
     /// Replay a stored history instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout"])]
     scenario: Option<PathBuf>,
     /// Search a space of small histories whole instead: every crash, with every drive impaired
     #[arg(long, value_name = "NAME", value_parser = exhaustive::parse_space,
-          conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "scenario"])]
+          conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "scenario"])]
     exhaustive: Option<&'static Space>,
     /// Search these cases of the space only
     #[arg(long, value_name = "A..B", value_parser = exhaustive::parse_range, requires = "exhaustive")]
@@ -128,6 +131,12 @@ fn needs_instrumented() -> Result<(), String> {
 /// The same for commands that need it whatever their options are.
 fn needs_build(option: &'static str) -> Result<(), CliError> {
     needs_instrumented().map_err(|problem| CliError::Usage { option, problem })
+}
+
+fn parse_layout(name: &str) -> Result<Layout, String> {
+    let names = || Layout::ALL.map(Layout::name).join(", ");
+    let named = Layout::ALL.into_iter().find(|layout| layout.name() == name);
+    named.ok_or_else(|| format!("no layout is called {name}; there are: {}", names()))
 }
 
 fn parse_mutant(name: &str) -> Result<Mutant, String> {
@@ -205,7 +214,7 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
         (None, Some(recoveries)) => Until::Recoveries(recoveries),
         (None, None) => Until::Seeds(request.runs),
     };
-    let mix = Mix { swarm: request.swarm };
+    let mix = Mix { swarm: request.swarm, layout: request.layout };
     writable_before(&request.traces)?;
     marks::writable_before(request.marks.as_deref())?;
     output.note(format_args!("seeds from {first} on"));

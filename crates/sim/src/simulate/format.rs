@@ -53,6 +53,9 @@ pub(super) fn make(world: &World, scenario: &Scenario) -> bool {
 
 /// Whether an array of this shape can be.
 pub(super) fn is_possible(world: &World) -> bool {
+    if world.shape.scheme().is_none() {
+        return false;
+    }
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     create::plan(&offer(world, &executor.handle()), &world.create_options(false)).is_ok()
 }
@@ -82,6 +85,9 @@ fn offer(world: &World, handle: &Handle) -> Vec<OfferedDrive> {
 }
 
 fn attempt(world: &World, wipe: bool, mut stops: impl FnMut(u64) -> bool) -> Attempt {
+    if world.shape.scheme().is_none() {
+        return Attempt::Impossible;
+    }
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let offered = offer(world, &executor.handle());
     let options = world.create_options(wipe);

@@ -31,7 +31,7 @@ use std::rc::Rc;
 
 pub use failure::{Failure, note_panics};
 pub use generate::{Mix, generate};
-pub use scenario::Scenario;
+pub use scenario::{Layout, Scenario};
 pub use shrink::{Shrunk, shrink};
 pub use trace::TraceError;
 pub use world::Tally;

@@ -5,7 +5,7 @@
 
 use super::failure::Failure;
 use super::run;
-use super::scenario::{Action, Life, Scenario};
+use super::scenario::{Action, Layout, Life, Scenario};
 
 /// A scenario cut down.
 #[derive(Clone, Debug)]
@@ -213,7 +213,8 @@ impl Shrinker<'_> {
 
     fn shape(&mut self) {
         type Change = fn(&mut super::scenario::Shape);
-        let changes: [Change; 13] = [
+        let changes: [Change; 14] = [
+            |shape| shape.layout = Layout::Rotated,
             |shape| shape.spare_zones = 0,
             |shape| shape.chunk_blocks = 1,
             |shape| shape.group_rows = 1,

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::largest_volume;
@@ -128,7 +127,7 @@ impl World {
         let members = (0..shape.columns() as u64).map(|slot| self.member(slot)).collect();
         CreateOptions {
             name: "simulated".to_owned(),
-            scheme: Scheme::new(shape.data, shape.parity).expect("a scenario's scheme is possible"),
+            scheme: shape.scheme().expect("a scenario's scheme is possible"),
             volume_blocks: self.volume_blocks(),
             chunk_blocks: shape.chunk_blocks,
             group_rows: shape.group_rows,
@@ -158,7 +157,7 @@ impl World {
         if shape.spare_zones == 0 {
             return None;
         }
-        let scheme = Scheme::new(shape.data, shape.parity).ok()?;
+        let scheme = shape.scheme()?;
         let capacity = BlockCount(shape.zone_blocks);
         let geometry =
             SegmentGeometry::new(scheme, capacity, shape.chunk_blocks, shape.group_rows)?;

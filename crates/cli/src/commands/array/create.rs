@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::create::{NAME_BYTES, holds_something, plan};
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, create};
@@ -68,7 +68,7 @@ pub(crate) enum Level {
     Raid1,
     /// Mirrored stripes (not available)
     Raid01,
-    /// One drive for parity (not available)
+    /// The last drive is for parity: any one drive may fail
     Raid4,
     /// Any one drive may fail
     Raid5,
@@ -201,6 +201,10 @@ fn scheme_of(request: &Create) -> Result<Scheme, CliError> {
     let (data, parity) = match request.level {
         Level::Raid0 => (drives, 0),
         Level::Raid1 => (1, at_least(drives, 2, "raid1")? - 1),
+        Level::Raid4 => {
+            let data = at_least(drives, 3, "raid4")? - 1;
+            return arranged(Arrangement::Fixed, data, 1);
+        }
         Level::Raid5 => (at_least(drives, 2, "raid5")? - 1, 1),
         Level::Raid6 => (at_least(drives, 3, "raid6")? - 2, 2),
         Level::Raid => match (request.data, request.parity) {
@@ -212,12 +216,12 @@ fn scheme_of(request: &Create) -> Result<Scheme, CliError> {
                           drives, or --level raid6";
             return Err(CliError::NoSuchLevel { level: "raid01", reason });
         }
-        Level::Raid4 => {
-            let reason = "parity always rotates over the drives; --level raid5 holds as much";
-            return Err(CliError::NoSuchLevel { level: "raid4", reason });
-        }
     };
-    Scheme::new(data, parity).map_err(|error| usage("level")(error.to_string()))
+    arranged(Arrangement::Rotated, data, parity)
+}
+
+fn arranged(arrangement: Arrangement, data: usize, parity: usize) -> Result<Scheme, CliError> {
+    Scheme::arranged(arrangement, data, parity).map_err(|error| usage("level")(error.to_string()))
 }
 
 fn at_least(drives: usize, needed: usize, level: &str) -> Result<usize, CliError> {

@@ -18,7 +18,7 @@ use super::{
     Place, RecordBody, SealRecord, Seed, SegmentHeader, StreamKind, SuperblockRecord,
     TombstoneBlock, TrimExtent,
 };
-use crate::layout::{Column, Role, Scheme};
+use crate::layout::{Arrangement, Column, Role, Scheme};
 use crate::log::geometry::SegmentGeometry;
 
 mod checkpoint;
@@ -163,7 +163,9 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
         end,
         RecordBody::Checkpoint(checkpoint::pointer()),
     ];
-    bodies.map(|body| record(body).encode().to_vec()).to_vec()
+    let mut fixed = record(RecordBody::State);
+    fixed.config.scheme = fixed_parity();
+    bodies.map(record).iter().chain([&fixed]).map(|record| record.encode().to_vec()).collect()
 }
 
 fn record(body: RecordBody) -> SuperblockRecord {
@@ -203,14 +205,22 @@ fn scheme() -> Scheme {
     Scheme::new(2, 1).expect("2+1 is a scheme")
 }
 
-/// A segment header.
+fn fixed_parity() -> Scheme {
+    Scheme::arranged(Arrangement::Fixed, 2, 1).expect("2+1 is a scheme")
+}
+
+/// Segment headers of every arrangement.
 ///
 /// # Panics
 /// If the fixed geometry were too small for a row.
 #[must_use]
 pub fn header_seeds() -> Vec<Vec<u8>> {
-    let geometry = SegmentGeometry::new(scheme(), BlockCount(256), 2, 8);
-    let header = SegmentHeader {
+    [scheme(), fixed_parity()].map(|scheme| header_of(scheme).encode(ARRAY).to_vec()).to_vec()
+}
+
+fn header_of(scheme: Scheme) -> SegmentHeader {
+    let geometry = SegmentGeometry::new(scheme, BlockCount(256), 2, 8);
+    SegmentHeader {
         segment: 5,
         generation: 6,
         epoch: 7,
@@ -219,8 +229,7 @@ pub fn header_seeds() -> Vec<Vec<u8>> {
         geometry: geometry.expect("256 blocks hold a row"),
         zone_capacity: BlockCount(256),
         zones: vec![Some(ZoneId(1)), None, Some(ZoneId(31))],
-    };
-    vec![header.encode(ARRAY).to_vec()]
+    }
 }
 
 /// An index block with an entry of every kind.

@@ -10,7 +10,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 
 use super::superblock::NUMBER_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
-use crate::layout::{Column, MAX_COLUMNS, Scheme};
+use crate::layout::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::log::geometry::SegmentGeometry;
 
 const NO_ZONE: u32 = u32::MAX;
@@ -59,7 +59,7 @@ struct Raw {
     tabled: u8,
     data_chunks: u8,
     parity_chunks: u8,
-    /// 0: parity rotates over the columns.
+    /// The code of the scheme's [`Arrangement`].
     rotation: u8,
     /// 0: metadata beside each block; 1: inline header blocks.
     inline_metadata: u8,
@@ -91,7 +91,7 @@ impl SegmentHeader {
             tabled: self.tabled.into(),
             data_chunks: small(scheme.data()),
             parity_chunks: small(scheme.parity()),
-            rotation: 0,
+            rotation: scheme.arrangement().code(),
             inline_metadata: 0,
             reserved: [0; 6],
             chunk_blocks: self.geometry.chunk_blocks().into(),
@@ -126,7 +126,7 @@ impl SegmentHeader {
         if numbers.iter().any(|number| number.get() >= NUMBER_LIMIT) {
             return Err(FormatError::Field { field: "segment" });
         }
-        if raw.tabled > 1 || raw.rotation != 0 || raw.inline_metadata != 0 {
+        if raw.tabled > 1 || raw.inline_metadata != 0 {
             return Err(FormatError::Field { field: "layout" });
         }
         let zones = raw.zones[..columns].iter().map(|zone| zone.get());
@@ -150,7 +150,10 @@ impl SegmentHeader {
 }
 
 fn decode_geometry(raw: &Raw) -> Result<SegmentGeometry, FormatError> {
-    let scheme = Scheme::new(raw.data_chunks.into(), raw.parity_chunks.into())
+    let arrangement =
+        Arrangement::of_code(raw.rotation).ok_or(FormatError::Field { field: "rotation" })?;
+    let (data, parity) = (raw.data_chunks.into(), raw.parity_chunks.into());
+    let scheme = Scheme::arranged(arrangement, data, parity)
         .map_err(|_| FormatError::Field { field: "scheme" })?;
     let (chunk, group) = (raw.chunk_blocks.get(), raw.group_rows.get());
     if !(1..=1024).contains(&chunk) || !(1..=MAX_SEAL_ROWS).contains(&group) {
@@ -173,7 +176,12 @@ mod tests {
 
     #[test]
     fn a_header_comes_back_as_it_was() {
-        let scheme = Scheme::new(3, 1).unwrap();
+        for arrangement in [Arrangement::Rotated, Arrangement::Fixed] {
+            comes_back(Scheme::arranged(arrangement, 3, 1).unwrap());
+        }
+    }
+
+    fn comes_back(scheme: Scheme) {
         let header = SegmentHeader {
             segment: 17,
             generation: 99,

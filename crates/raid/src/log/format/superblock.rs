@@ -15,7 +15,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 use super::checkpoint::CheckpointPointer;
 use super::index::LBA_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
-use crate::layout::{Column, MAX_COLUMNS, Scheme};
+use crate::layout::{Arrangement, Column, MAX_COLUMNS, Scheme};
 
 /// Sequences, segment numbers, epochs and the like stay below: a number beyond was never given
 /// out, and calculating with it could overflow.
@@ -177,7 +177,8 @@ struct Raw {
     slot: u8,
     data_chunks: u8,
     parity_chunks: u8,
-    tabled: u8,
+    /// Bit 0: whether segments are tabled. From bit 1 on: the code of the scheme's [`Arrangement`].
+    layout: u8,
     entry_bytes: u8,
     durability: u8,
     body_kind: u8,
@@ -319,7 +320,7 @@ impl SuperblockRecord {
             slot: self.slot.0,
             data_chunks: small(config.scheme.data()),
             parity_chunks: small(config.scheme.parity()),
-            tabled: config.tabled.into(),
+            layout: u8::from(config.tabled) | config.scheme.arrangement().code() << 1,
             entry_bytes: config.entry_bytes,
             durability: match config.writethrough {
                 None => 0,
@@ -382,8 +383,9 @@ impl SuperblockRecord {
 
 fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError> {
     let field = |field| FormatError::Field { field };
-    let scheme = Scheme::new(raw.data_chunks.into(), raw.parity_chunks.into())
-        .map_err(|_| field("scheme"))?;
+    let arrangement = Arrangement::of_code(raw.layout >> 1).ok_or(field("layout"))?;
+    let (data, parity) = (raw.data_chunks.into(), raw.parity_chunks.into());
+    let scheme = Scheme::arranged(arrangement, data, parity).map_err(|_| field("scheme"))?;
     let name = raw.name.get(..usize::from(raw.name_bytes)).ok_or(field("name"))?;
     let name = std::str::from_utf8(name).map_err(|_| field("name"))?;
     let writethrough = match raw.durability {
@@ -398,7 +400,7 @@ fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError
     if !(1..=MAX_SEAL_ROWS).contains(&raw.group_rows.get()) {
         return Err(field("group rows"));
     }
-    if raw.tabled > 1 || !matches!(raw.entry_bytes, 4 | 5 | 8) {
+    if !matches!(raw.entry_bytes, 4 | 5 | 8) {
         return Err(field("layout"));
     }
     let (zones, capacity) = (raw.zones.get(), raw.zone_capacity.get());
@@ -412,7 +414,7 @@ fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError
         scheme,
         chunk_blocks: raw.chunk_blocks.get(),
         group_rows: raw.group_rows.get(),
-        tabled: raw.tabled == 1,
+        tabled: raw.layout & 1 == 1,
         zone_capacity: BlockCount(capacity),
         zones,
         volume_blocks: raw.volume_blocks.get(),
@@ -484,6 +486,12 @@ mod tests {
         let end = RecordBody::SnapshotEnd { records: 2 };
         for body in [RecordBody::State, dead, RecordBody::Seal(seal), end] {
             let record = sample(body);
+            assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
+        }
+        for tabled in [false, true] {
+            let mut record = sample(RecordBody::State);
+            record.config.scheme = Scheme::arranged(Arrangement::Fixed, 2, 1).unwrap();
+            record.config.tabled = tabled;
             assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
         }
     }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::simulate::scenario::Shape;
+use crate::simulate::scenario::{Layout, Shape};
 
 /// Something that a user or an administrator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,7 @@ impl Drives {
         Shape {
             data: 3,
             parity: 1,
+            layout: Layout::Rotated,
             zones: 6,
             zone_blocks: 16,
             chunk_blocks: 1,

@@ -6,6 +6,7 @@
 
 mod faults;
 mod habits;
+mod layouts;
 mod plots;
 mod stories;
 mod strangers;
@@ -15,8 +16,9 @@ mod writings;
 use zoneweave_runtime::Random;
 
 use super::bay::index;
-use super::scenario::{Action, BrokenFormat, FORMAT, Life, Scenario, Shape, Since, Stop};
+use super::scenario::{Action, BrokenFormat, FORMAT, Layout, Life, Scenario, Shape, Since, Stop};
 use habits::Habits;
+use layouts::choose_layout;
 use stories::{fill, last_lives};
 use tales::tale;
 use writings::choose_writings;
@@ -26,6 +28,8 @@ use writings::choose_writings;
 pub struct Mix {
     /// Leave features out by seed, and do the others more often.
     pub swarm: bool,
+    /// Arrays of this layout only.
+    pub layout: Option<Layout>,
 }
 
 /// Lives of a history that end by a crash, at most.
@@ -39,6 +43,7 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
     }
     let mut random = Random::new(seed);
     let mut shape = shape(&mut random);
+    choose_layout(seed, mix, &mut shape);
     let habits = Habits::draw(&mut random, mix, &shape);
     let mut lives = Vec::new();
     for number in 0..2 + random.below(LIVES_MAX - 1) {
@@ -101,6 +106,7 @@ fn shape(random: &mut Random) -> Shape {
     Shape {
         data,
         parity,
+        layout: Layout::default(),
         zones: between(random, 6, if roomy { 14 } else { 8 }) + spare_zones,
         zone_blocks: chunk_blocks * between(random, 14, if roomy { 40 } else { 20 })
             + between(random, 0, 3),

@@ -10,6 +10,7 @@
 use zoneweave_runtime::Random;
 
 use super::habits::Habits;
+use super::layouts::choose_layout;
 use super::plots::{MANY, slowed};
 use super::stories::last_lives;
 use super::{Draw, Mix, between, pick, shape};
@@ -44,7 +45,7 @@ pub(super) fn tale(seed: u64, mix: Mix) -> Option<Scenario> {
     // Where segments are short of room, nothing is left as a crash has left it.
     let zones = between(&mut random, 10, 14) + drawn.spare_zones;
     let drawn = Shape { zones, beyond: false, ..drawn };
-    let shape = match plot {
+    let mut shape = match plot {
         Plot::Evictions => of_evictions(drawn, &mut random),
         Plot::Decisions => {
             Shape { group_rows: pick(&mut random, &[1, 2, 4, 8]), active_zones: 8, ..drawn }
@@ -57,6 +58,7 @@ pub(super) fn tale(seed: u64, mix: Mix) -> Option<Scenario> {
             ..drawn
         },
     };
+    choose_layout(seed, mix, &mut shape);
     let habits = Habits::draw(&mut random, mix, &shape);
     let mut draw = Draw { random: &mut random, shape: &shape, habits: &habits };
     let mut lives = match plot {

@@ -10,6 +10,7 @@ mod stranger;
 mod writing;
 
 use serde::{Deserialize, Serialize};
+use zoneweave_raid::layout::{Arrangement, Scheme};
 
 pub use fault::{Class, Command, Fault, On, Part};
 pub use stranger::{Apart, Impostor};
@@ -59,6 +60,9 @@ pub struct Shape {
     pub data: usize,
     /// Parity chunks of a stripe.
     pub parity: usize,
+    /// Where they are.
+    #[serde(default, skip_serializing_if = "is_rotated")]
+    pub layout: Layout,
     /// Zones of a drive.
     pub zones: u32,
     /// Blocks of a zone.
@@ -88,13 +92,65 @@ pub struct Shape {
     pub beyond: bool,
 }
 
+/// Where the chunks of a stripe are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// Every stripe starts one column further than the one before.
+    #[default]
+    Rotated,
+    /// Parity is always on the last columns.
+    Fixed,
+}
+
+impl Layout {
+    /// Every layout.
+    pub const ALL: [Self; 2] = [Self::Rotated, Self::Fixed];
+
+    /// What it is called, also in scenarios.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rotated => "rotated",
+            Self::Fixed => "fixed",
+        }
+    }
+
+    /// The least parity chunks that it makes sense with.
+    pub(super) fn parity_least(self, _data: usize) -> usize {
+        match self {
+            Self::Rotated => 0,
+            Self::Fixed => 1,
+        }
+    }
+
+    fn arrangement(self) -> Arrangement {
+        match self {
+            Self::Rotated => Arrangement::Rotated,
+            Self::Fixed => Arrangement::Fixed,
+        }
+    }
+}
+
 /// What is as in every older scenario is not written.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+/// The same.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_rotated(layout: &Layout) -> bool {
+    *layout == Layout::Rotated
+}
+
 impl Shape {
+    /// What the array is made as, if there can be such an array.
+    #[must_use]
+    pub fn scheme(&self) -> Option<Scheme> {
+        Scheme::arranged(self.layout.arrangement(), self.data, self.parity).ok()
+    }
+
     /// Drives of the array.
     #[must_use]
     pub fn columns(&self) -> usize {
