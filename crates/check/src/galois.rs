@@ -1,6 +1,8 @@
 //! Parity as docs/format.md section 7 defines it, written plainly: multiplication by shift and
 //! add, decoding by Gaussian elimination. Shares nothing with the engine's code.
 
+use crate::shape::Scheme;
+
 /// The product in GF(2^8) with polynomial 0x11D.
 fn multiply(left: u8, right: u8) -> u8 {
     let (mut product, mut left, mut right) = (0, left, right);
@@ -60,10 +62,13 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    pub(crate) fn new(data_chunks: usize, parity_chunks: usize) -> Self {
+    pub(crate) fn new(scheme: Scheme) -> Self {
+        let (data_chunks, parity_chunks) =
+            (scheme.data_chunks as usize, scheme.parity_chunks as usize);
         let row = |role: usize| {
             let element = |data| match role.checked_sub(data_chunks) {
                 None => u8::from(role == data),
+                Some(copied) if scheme.mirrored => u8::from(copied == data),
                 Some(parity) => coefficient(parity, data),
             };
             (0..data_chunks).map(element).collect()
@@ -123,7 +128,7 @@ mod tests {
     #[test]
     fn any_k_chunks_give_the_data_back() {
         let (k, m) = (4, 3);
-        let code = Code::new(k, m);
+        let code = Code::new(Scheme::parse(4, 3, 0).unwrap());
         let data: Vec<Vec<u8>> = (0..4_u8)
             .map(|chunk| (0..=255).map(|at: u8| at.wrapping_mul(chunk ^ 93)).collect())
             .collect();

@@ -96,9 +96,8 @@ impl SpanEntries {
         report: &mut impl FnMut(Problem),
     ) {
         let header = &segment.header;
-        let columns = self.shape.columns();
         let copy_blocks = self.shape.index_blocks(self.span);
-        let listed = (column + columns - at / copy_blocks % columns) % columns;
+        let listed = self.shape.listed_column(column, at / copy_blocks);
         let first = at % copy_blocks * ENTRIES_PER_BLOCK;
         let total = u32::try_from(self.columns[0].len()).expect("a span has 16,384 blocks at most");
         let count = (total - first).min(ENTRIES_PER_BLOCK);

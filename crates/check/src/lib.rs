@@ -93,7 +93,7 @@ pub async fn check(devices: Vec<Option<Rc<dyn ZonedDevice>>>, options: Options) 
 async fn check_array(membership: Membership, options: Options, mut findings: Findings) -> Checked {
     findings.report.array = Some(describe(&membership));
     let shape = membership.config.shape;
-    let code = Code::new(shape.scheme.data_chunks as usize, shape.scheme.parity_chunks as usize);
+    let code = Code::new(shape.scheme);
     let segments = catalogue::read_segments(&membership, &mut findings).await;
     let mut versions = Versions::new(options.every_version);
     for (ordinal, segment) in (0..).zip(segments.values()) {
@@ -122,6 +122,7 @@ fn describe(membership: &Membership) -> ArrayReport {
         data_chunks: config.shape.scheme.data_chunks,
         parity_chunks: config.shape.scheme.parity_chunks,
         fixed: config.shape.scheme.fixed,
+        mirrored: config.shape.scheme.mirrored,
         epoch: membership.epoch.number,
         volume_blocks: config.volume_blocks,
         sequence_ceiling: membership.sequence_ceiling,

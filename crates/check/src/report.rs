@@ -331,6 +331,8 @@ pub struct ArrayReport {
     pub parity_chunks: u32,
     /// Whether parity stays on the last columns.
     pub fixed: bool,
+    /// Whether it is copies of the data chunks.
+    pub mirrored: bool,
     /// The membership's number.
     pub epoch: u64,
     /// Blocks of the volume.

@@ -16,6 +16,8 @@ pub(crate) struct Scheme {
     pub(crate) parity_chunks: u32,
     /// Roles stay on their columns; otherwise every stripe starts one column further.
     pub(crate) fixed: bool,
+    /// Parity chunk j is a copy of data chunk j.
+    pub(crate) mirrored: bool,
 }
 
 impl Scheme {
@@ -25,10 +27,30 @@ impl Scheme {
         let known = match rotation {
             0 => true,
             1 => parity_chunks > 0,
+            2 => parity_chunks == data_chunks && data_chunks >= 2,
             _ => false,
         };
         let legal = known && data_chunks >= 1 && data_chunks + parity_chunks <= COLUMNS_MAX;
-        legal.then_some(Self { data_chunks, parity_chunks, fixed: rotation == 1 })
+        let (fixed, mirrored) = (rotation == 1, rotation == 2);
+        legal.then_some(Self { data_chunks, parity_chunks, fixed, mirrored })
+    }
+
+    fn columns(&self) -> u32 {
+        self.data_chunks + self.parity_chunks
+    }
+
+    /// Lists in an index run.
+    fn copies(&self) -> u32 {
+        if self.mirrored { 2 } else { self.parity_chunks + 1 }
+    }
+
+    /// Whether chunks in these columns, or of these roles, are enough for all of a stripe.
+    pub(crate) fn is_enough(&self, has: impl Fn(u32) -> bool) -> bool {
+        let k = self.data_chunks;
+        if self.mirrored {
+            return (0..k).all(|chunk| has(chunk) || has(chunk + k));
+        }
+        (0..self.columns()).filter(|column| has(*column)).count() >= k as usize
     }
 }
 
@@ -53,9 +75,7 @@ impl Shape {
         chunk_blocks: u32,
         group_rows: u32,
     ) -> Option<Self> {
-        let run = |rows: u32| {
-            (scheme.parity_chunks + 1) * (rows * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK)
-        };
+        let run = |rows: u32| scheme.copies() * (rows * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK);
         let fit = |blocks: u32| {
             let most = blocks / chunk_blocks;
             (0..=most).rev().find(|rows| rows * chunk_blocks + run(*rows) <= blocks).unwrap_or(0)
@@ -86,7 +106,7 @@ impl Shape {
 
     /// n.
     pub(crate) fn columns(&self) -> u32 {
-        self.scheme.data_chunks + self.scheme.parity_chunks
+        self.scheme.columns()
     }
 
     pub(crate) fn spans(&self) -> u32 {
@@ -139,12 +159,18 @@ impl Shape {
 
     /// One past a span's index run.
     pub(crate) fn index_end(&self, span: u32) -> u32 {
-        self.index_offset(span) + (self.scheme.parity_chunks + 1) * self.index_blocks(span)
+        self.index_offset(span) + self.scheme.copies() * self.index_blocks(span)
     }
 
     /// One past the segment's last block.
     pub(crate) fn end(&self) -> u32 {
         self.index_end(self.spans - 1)
+    }
+
+    /// The column that copy `copy` of the index run of `column` lists.
+    pub(crate) fn listed_column(&self, column: u32, copy: u32) -> u32 {
+        let distance = if self.scheme.mirrored { self.scheme.data_chunks } else { 1 };
+        (column + self.columns() - copy * distance % self.columns()) % self.columns()
     }
 
     /// The role of a column in a stripe.
@@ -176,7 +202,19 @@ mod tests {
     fn fixed_parity_is_on_the_last_column() {
         let shape = Shape::new(Scheme::parse(3, 1, 1).unwrap(), 16, 1, 256).unwrap();
         assert!((0..9).all(|stripe| (0..4).all(|column| shape.role_of(column, stripe) == column)));
-        assert_eq!((Scheme::parse(3, 0, 1), Scheme::parse(3, 1, 2)), (None, None));
+        assert_eq!((Scheme::parse(3, 0, 1), Scheme::parse(3, 1, 3)), (None, None));
+    }
+
+    #[test]
+    fn mirrors_need_one_of_each_pair() {
+        let scheme = Scheme::parse(2, 2, 2).unwrap();
+        let enough = |columns: &[u32]| scheme.is_enough(|column| columns.contains(&column));
+        assert!(enough(&[0, 1]) && enough(&[2, 1]) && enough(&[2, 3]) && enough(&[0, 1, 2]));
+        assert!(!enough(&[0, 2]) && !enough(&[1, 3]));
+        assert!(rotated(3, 1).is_enough(|column| column != 2));
+        let shape = Shape::new(scheme, 16, 1, 256).unwrap();
+        assert_eq!((shape.listed_column(1, 0), shape.listed_column(1, 1)), (1, 3));
+        assert_eq!((Scheme::parse(1, 1, 2), Scheme::parse(3, 2, 2)), (None, None));
     }
 
     #[test]

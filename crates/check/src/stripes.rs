@@ -20,7 +20,7 @@ pub(crate) struct DataBlock {
 pub(crate) enum Slice {
     /// Every data block, by role.
     Whole(Vec<DataBlock>),
-    /// Fewer than k chunks: the data blocks that are left, by role.
+    /// Too few chunks for all of it: the data blocks that are left, by role.
     Lost(Vec<Option<DataBlock>>),
     /// The chunks verify one by one but not together.
     Contradictory,
@@ -45,10 +45,17 @@ pub(crate) fn read_slice(
         }
     }
     let data_chunks = shape.scheme.data_chunks as usize;
-    if good.len() < data_chunks {
-        let find = |role| good.iter().find(|found| found.0 == role);
+    let has = |role: u32| good.iter().any(|found| found.0 == role as usize);
+    if !shape.scheme.is_enough(has) {
+        let is_it = |found: usize, role: usize| {
+            found == role || shape.scheme.mirrored && found == role + data_chunks
+        };
+        let find = |role| good.iter().find(|found| is_it(found.0, role));
         let left = |role| find(role).and_then(|(_, coded, data)| on_media(array, coded, data));
         return Slice::Lost((0..data_chunks).map(left).collect());
+    }
+    if shape.scheme.mirrored {
+        put_one_of_each_first(&mut good, data_chunks);
     }
     let (used, spare) = good.split_at(data_chunks);
     let data = all_data(code, used, |(role, _, data)| (*role, &data[..]));
@@ -69,6 +76,14 @@ pub(crate) fn read_slice(
         Some(DataBlock { identity, data: data.clone(), reconstructed: !on_media(role) })
     });
     blocks.collect::<Option<_>>().map_or(Slice::Contradictory, Slice::Whole)
+}
+
+/// Of mirrors not any k chunks are enough: one of each pair comes first, in order of pairs.
+fn put_one_of_each_first<T>(good: &mut [(usize, T, &Bytes)], data_chunks: usize) {
+    for pair in 0..data_chunks {
+        let at = good.iter().position(|found| found.0 % data_chunks == pair);
+        good[pair..=at.unwrap_or(pair)].rotate_right(1);
+    }
 }
 
 fn on_media(array: Array, coded: &[u8; 24], data: &Bytes) -> Option<DataBlock> {

@@ -10,6 +10,7 @@ use crate::group::{ChunkBlock, Group};
 use crate::index_run::SpanEntries;
 use crate::membership::Membership;
 use crate::report::{Findings, Location, Problem};
+use crate::shape::Shape;
 use crate::stripes::{DataBlock, Slice, read_slice};
 use crate::versions::{Spot, Versions};
 
@@ -102,9 +103,7 @@ impl Walk<'_> {
                 Verdict::Sealed(valid) => {
                     valid.get((stripe - rows.start) as usize).copied().unwrap_or(false)
                 }
-                Verdict::Complete => {
-                    is_complete(&group, stripe, shape.columns(), shape.scheme.data_chunks)
-                }
+                Verdict::Complete => is_complete(&group, stripe, &shape),
             };
             if counts {
                 self.findings.report.counts.stripes += 1;
@@ -206,10 +205,10 @@ impl Walk<'_> {
 }
 
 /// Whether every present column has its whole chunk, and they are enough.
-fn is_complete(group: &Group, stripe: u32, columns: u32, data_chunks: u32) -> bool {
-    let present: Vec<u32> = (0..columns).filter(|column| group.has_column(*column)).collect();
-    let whole = |column: &u32| group.chunk(stripe, *column).is_some_and(|chunk| chunk.is_whole());
-    present.len() >= data_chunks as usize && present.iter().all(whole)
+fn is_complete(group: &Group, stripe: u32, shape: &Shape) -> bool {
+    let whole = |column: u32| group.chunk(stripe, column).is_some_and(|chunk| chunk.is_whole());
+    let mut present = (0..shape.columns()).filter(|column| group.has_column(*column));
+    shape.scheme.is_enough(|column| group.has_column(column)) && present.all(whole)
 }
 
 /// What an index run should say of the block of a role.

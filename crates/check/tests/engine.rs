@@ -10,7 +10,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_check::{Checked, Options, Report, check};
 use zoneweave_emulator::{Jitter, RamDrive};
-use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume, create, open_array};
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
@@ -48,6 +48,12 @@ fn uuid(random: &mut Random) -> [u8; 16] {
 
 fn make_array(random: &mut Random) -> Array {
     let (data, parity) = (2 + random.below(3), 1 + random.below(2));
+    let (arrangement, parity) = match random.below(4) {
+        0 => (Arrangement::Fixed, parity),
+        1 => (Arrangement::Mirrored, data),
+        _ => (Arrangement::Rotated, parity),
+    };
+    let (k, m) = (usize::try_from(data).unwrap(), usize::try_from(parity).unwrap());
     let chunk_blocks = small(1 + random.below(2));
     let mut geometry = Geometry::new(
         8 + small(random.below(6)),
@@ -62,8 +68,7 @@ fn make_array(random: &mut Random) -> Array {
     let executor = executor();
     let options = CreateOptions {
         name: "checked".to_owned(),
-        scheme: Scheme::new(usize::try_from(data).unwrap(), usize::try_from(parity).unwrap())
-            .unwrap(),
+        scheme: Scheme::arranged(arrangement, k, m).unwrap(),
         volume_blocks: None,
         chunk_blocks,
         group_rows: [1, 4, 256][usize::try_from(random.below(3)).unwrap()],

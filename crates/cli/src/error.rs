@@ -104,8 +104,6 @@ pub(crate) enum CliError {
     System { action: &'static str, error: io::Error },
     #[error("--{option}: {problem}")]
     Usage { option: &'static str, problem: String },
-    #[error("{level} is not available: {reason}")]
-    NoSuchLevel { level: &'static str, reason: &'static str },
     #[error("none of the drives could be opened: {first}")]
     NoDrives { first: FileDriveError },
     #[error("none of these drives belongs to an array; `zoneweave array create` makes one")]
@@ -185,8 +183,7 @@ impl CliError {
             Self::Create(CreateError::WrongCount { .. } | CreateError::NameTooLong { .. })
             | Self::Create(CreateError::GroupRows { .. } | CreateError::Limit(_))
             | Self::Usage { .. }
-            | Self::GivenTwice { .. }
-            | Self::NoSuchLevel { .. } => Exit::Usage,
+            | Self::GivenTwice { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,
             Self::NoServer { .. } | Self::ServerBroken { .. } | Self::NotServed { .. } => {

@@ -72,6 +72,7 @@ fn every_level_makes_the_scheme_it_names() {
     for (level, drives, scheme) in [
         ("raid0", 2, "raid0 2+0"),
         ("raid1", 2, "1+1"),
+        ("raid01", 6, "raid01 3+3"),
         ("raid4", 4, "raid4 3+1"),
         ("raid5", 4, "raid5 3+1"),
         ("raid6", 6, "raid6 4+2"),
@@ -92,7 +93,9 @@ fn impossible_arrays_are_refused_before_anything_is_touched() {
     let place = Place::with_drives();
     let create = |rest: &str| place.run(&format!("array create {rest}"));
     create("v d/drive0 d/drive1 --level raid4 --size max").exits(2).complains("at least 3 drives");
-    create(&format!("v {MEMBERS} --level raid01 --size max")).exits(2).complains("raid1");
+    create("v d/drive0 d/drive1 --level raid01 --size max").exits(2).complains("at least 4 drives");
+    let five = "v d/drive0 d/drive1 d/drive2 d/drive3 d/drive4 --level raid01 --size max";
+    create(five).exits(2).complains("an even number of drives");
     create(&format!("v {MEMBERS} --level raid --size max")).exits(2).complains("--data K");
     create(&format!("v {MEMBERS} --data 2 --parity 2 --size max"))
         .exits(2)

@@ -15,6 +15,8 @@ pub struct Code {
     parity_chunks: usize,
     /// One row per parity chunk, one column per data chunk.
     coefficients: Matrix,
+    /// Parity chunk j is a copy of data chunk j, and of no use to any other.
+    mirrored: bool,
 }
 
 /// Why a code cannot be made or cannot decode.
@@ -60,7 +62,19 @@ impl Code {
             return Err(CodeError::TooManyChunks { data_chunks, parity_chunks });
         }
         let coefficients = Matrix::from_fn(parity_chunks, data_chunks, coefficient);
-        Ok(Self { data_chunks, parity_chunks, coefficients })
+        Ok(Self { data_chunks, parity_chunks, coefficients, mirrored: false })
+    }
+
+    /// Makes the code of `data_chunks` (k) data chunks and a copy of each. It is no code of which any k
+    /// chunks decode: a chunk is rebuilt from its twin or not at all.
+    ///
+    /// # Errors
+    /// If k is zero or 2k exceeds [`MAX_CHUNKS`].
+    pub fn mirrored(data_chunks: usize) -> Result<Self, CodeError> {
+        let code = Self::new(data_chunks, data_chunks)?;
+        let coefficients =
+            Matrix::from_fn(data_chunks, data_chunks, |row, column| u8::from(row == column));
+        Ok(Self { coefficients, mirrored: true, ..code })
     }
 
     /// The number of data chunks, k.
@@ -68,7 +82,8 @@ impl Code {
         self.data_chunks
     }
 
-    /// The number of parity chunks, m: how many losses a stripe survives.
+    /// The number of parity chunks, m: how many losses a stripe survives. Of mirrors the number of
+    /// copies.
     pub fn parity_chunks(&self) -> usize {
         self.parity_chunks
     }
@@ -85,6 +100,10 @@ impl Code {
     pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) {
         assert!(data.len() == self.data_chunks, "encode needs every data chunk");
         assert!(parity.len() == self.parity_chunks, "encode fills every parity chunk");
+        if self.mirrored {
+            data.iter().zip(parity).for_each(|(chunk, copy)| copy.copy_from_slice(chunk));
+            return;
+        }
         match parity {
             [] => kernels::assert_equal_lengths(data[0].len(), data),
             [p] => kernels::xor(p, data),
@@ -104,7 +123,8 @@ impl Code {
     /// pass over data.
     ///
     /// # Errors
-    /// If fewer than k chunks are present; `wanted` is left untouched then.
+    /// If fewer than k chunks are present, or, of mirrors, not the twin of each that is wanted;
+    /// `wanted` is left untouched then.
     ///
     /// # Panics
     /// If `chunks` has not k + m entries, if a wanted chunk is present or does not exist, or if
@@ -115,6 +135,9 @@ impl Code {
         wanted: &mut [(usize, &mut [u8])],
     ) -> Result<(), CodeError> {
         assert!(chunks.len() == self.total_chunks(), "reconstruct needs one entry per chunk");
+        if self.mirrored {
+            return self.copy_twins(chunks, wanted);
+        }
         let decoder = Decoder::new(self, chunks)?;
         for (chunk, output) in wanted {
             assert!(chunks[*chunk].is_none(), "chunk {chunk} is present, not missing");
@@ -124,6 +147,23 @@ impl Code {
             } else {
                 kernels::dot(output, &coefficients, decoder.survivors());
             }
+        }
+        Ok(())
+    }
+
+    fn copy_twins(
+        &self,
+        chunks: &[Option<&[u8]>],
+        wanted: &mut [(usize, &mut [u8])],
+    ) -> Result<(), CodeError> {
+        let twin = |chunk: usize| chunks[(chunk + self.data_chunks) % chunks.len()];
+        let present = wanted.iter().filter(|(chunk, _)| twin(*chunk).is_some()).count();
+        if present < wanted.len() {
+            return Err(CodeError::TooFewChunks { present, needed: wanted.len() });
+        }
+        for (chunk, output) in wanted {
+            assert!(chunks[*chunk].is_none(), "chunk {chunk} is present, not missing");
+            output.copy_from_slice(twin(*chunk).expect("every twin is present"));
         }
         Ok(())
     }

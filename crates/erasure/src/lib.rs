@@ -6,6 +6,9 @@
 //! length, including odd ones and partial ranges, can be coded, and a chunk of zeros stands for
 //! data not yet written.
 //!
+//! Mirrors of several chunks ([`Code::mirrored`]) are the exception: copies, of which each serves its
+//! own data chunk only.
+//!
 //! # Coefficients (an on-media format, never to change)
 //! The field is GF(2^8) with polynomial 0x11d and generator g = 2. With data chunks numbered i =
 //! 0..k and parity chunks j = 0..m, parity chunk j is the sum over i of c(j, i) times data chunk i,

@@ -4,6 +4,10 @@
 //! column. Stripe `s` places role `r` on column `(r + s) mod n`, so that parity visits every
 //! column in turn and reads of consecutive blocks visit every drive. Where parity stays in its place
 //! (RAID-4) role `r` is on column `r`, in every stripe.
+//!
+//! Of mirrors (RAID-01) the second half of a stripe's chunks are copies of the first, role `k + r` of
+//! role `r`, in stripes that rotate: so columns `c` and `c + k` are *twins*, which hold the same chunks in
+//! every stripe. What mirrors survive is no matter of counting: any columns, but no twins.
 
 use std::fmt;
 
@@ -61,6 +65,8 @@ pub enum Arrangement {
     Rotated = 0,
     /// Data and parity stay where they are: parity is on the last columns.
     Fixed = 1,
+    /// As rotated, and what other schemes have as parity are copies of the data.
+    Mirrored = 2,
 }
 
 impl Arrangement {
@@ -76,8 +82,51 @@ impl Arrangement {
         match code {
             0 => Some(Self::Rotated),
             1 => Some(Self::Fixed),
+            2 => Some(Self::Mirrored),
             _ => None,
         }
+    }
+}
+
+/// A set of columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnSet(u32);
+
+impl ColumnSet {
+    /// The set with another column in it.
+    #[must_use]
+    pub const fn with(self, column: Column) -> Self {
+        Self(self.0 | 1 << column.0)
+    }
+
+    /// Whether a column is in it.
+    #[must_use]
+    pub const fn contains(self, column: Column) -> bool {
+        self.0 >> column.0 & 1 == 1
+    }
+
+    /// What is in one of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// How many columns it has.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Column> for ColumnSet {
+    fn from_iter<I: IntoIterator<Item = Column>>(columns: I) -> Self {
+        columns.into_iter().fold(Self::default(), Self::with)
     }
 }
 
@@ -104,6 +153,9 @@ pub enum SchemeError {
     /// Parity that stays in its place, and is not there.
     #[error("parity that stays on one drive needs at least one parity chunk per stripe")]
     NoParity,
+    /// Mirrors of another number of chunks.
+    #[error("mirrored stripes have as many copies as data chunks, and at least two")]
+    NotMirrored,
 }
 
 impl Scheme {
@@ -131,6 +183,9 @@ impl Scheme {
         if arrangement == Arrangement::Fixed && parity == 0 {
             return Err(SchemeError::NoParity);
         }
+        if arrangement == Arrangement::Mirrored && (data < 2 || data != parity) {
+            return Err(SchemeError::NotMirrored);
+        }
         let columns = data.saturating_add(parity);
         match (u8::try_from(data), u8::try_from(parity)) {
             (Ok(data), Ok(parity)) if columns <= MAX_COLUMNS => {
@@ -152,7 +207,8 @@ impl Scheme {
         self.data as usize
     }
 
-    /// Parity chunks per stripe (`m`): how many members may be lost.
+    /// Parity chunks per stripe (`m`); copies, where it is mirrored. No more members may be lost;
+    /// which ones, [`Self::survives`] tells.
     #[must_use]
     pub const fn parity(self) -> usize {
         self.parity as usize
@@ -162,6 +218,83 @@ impl Scheme {
     #[must_use]
     pub const fn columns(self) -> usize {
         self.data as usize + self.parity as usize
+    }
+
+    /// Whether a chunk's one copy is all that backs it up.
+    #[must_use]
+    pub fn is_mirrored(self) -> bool {
+        self.arrangement == Arrangement::Mirrored
+    }
+
+    /// How many members may be lost, whichever they are.
+    #[must_use]
+    pub fn tolerated_losses(self) -> usize {
+        if self.is_mirrored() { 1 } else { self.parity() }
+    }
+
+    /// The column that holds what `column` holds, of mirrors.
+    #[must_use]
+    pub fn twin_of(self, column: Column) -> Option<Column> {
+        let twin = || Column::of((column.index() + self.data()) % self.columns());
+        self.is_mirrored().then(twin)
+    }
+
+    /// Whether every chunk can be read, or rebuilt, without these columns.
+    #[must_use]
+    pub fn survives(self, lost: ColumnSet) -> bool {
+        if !self.is_mirrored() {
+            return lost.len() <= self.parity();
+        }
+        let is_left = |column| self.twin_of(column).is_some_and(|twin| !lost.contains(twin));
+        self.iter().filter(|column| lost.contains(*column)).all(is_left)
+    }
+
+    /// Whether these columns are enough to read, or rebuild, every chunk.
+    #[must_use]
+    pub fn is_readable_from(self, columns: ColumnSet) -> bool {
+        self.survives(self.iter().filter(|column| !columns.contains(*column)).collect())
+    }
+
+    /// Whether any one more may be lost.
+    #[must_use]
+    pub fn survives_another(self, lost: ColumnSet) -> bool {
+        self.iter().all(|column| lost.contains(column) || self.survives(lost.with(column)))
+    }
+
+    /// The columns that a chunk of `column` is rebuilt from, or from some of them.
+    pub fn sources_of(self, column: Column) -> impl Iterator<Item = Column> {
+        let twin = self.twin_of(column);
+        self.iter().filter(move |one| *one != column && twin.is_none_or(|twin| twin == *one))
+    }
+
+    /// How many of those it takes.
+    #[must_use]
+    pub fn sources_needed(self) -> usize {
+        if self.is_mirrored() { 1 } else { self.data() }
+    }
+
+    /// How many columns hold the list of what is in a column, itself one of them.
+    #[must_use]
+    pub fn list_copies(self) -> usize {
+        if self.is_mirrored() { 2 } else { self.parity() + 1 }
+    }
+
+    /// The column whose list is copy `copy` of those that `column` holds: its own, then those of its
+    /// predecessors, of mirrors that of its twin. So a list survives what its column does.
+    #[must_use]
+    pub fn listed_on(self, column: Column, copy: usize) -> Column {
+        let away = copy * self.list_distance() % self.columns();
+        Column::of((column.index() + self.columns() - away) % self.columns())
+    }
+
+    /// The column that holds copy `copy` of the list of `column`.
+    #[must_use]
+    pub fn list_holder(self, column: Column, copy: usize) -> Column {
+        Column::of((column.index() + copy * self.list_distance()) % self.columns())
+    }
+
+    fn list_distance(self) -> usize {
+        if self.is_mirrored() { self.data() } else { 1 }
     }
 
     /// Every column.
@@ -188,7 +321,9 @@ impl Scheme {
     /// The column that `stripe` starts on.
     fn turn(self, stripe: u32) -> u32 {
         match self.arrangement {
-            Arrangement::Rotated => stripe % u32::from(self.data + self.parity),
+            Arrangement::Rotated | Arrangement::Mirrored => {
+                stripe % u32::from(self.data + self.parity)
+            }
             Arrangement::Fixed => 0,
         }
     }
@@ -204,6 +339,7 @@ impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = match (self.arrangement, self.parity) {
             (Arrangement::Fixed, _) => "raid4",
+            (Arrangement::Mirrored, _) => "raid01",
             (_, 0) => "raid0",
             (_, 1) => "raid5",
             (_, 2) => "raid6",
@@ -215,6 +351,8 @@ impl fmt::Display for Scheme {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -247,8 +385,70 @@ mod tests {
     #[test]
     fn arrangements_come_back_from_their_numbers() {
         let of_code = |code| Arrangement::of_code(code).map(Arrangement::code);
-        assert!((0..=1).all(|code| of_code(code) == Some(code)));
-        assert!((2..=u8::MAX).all(|code| of_code(code).is_none()));
+        assert!((0..=2).all(|code| of_code(code) == Some(code)));
+        assert!((3..=u8::MAX).all(|code| of_code(code).is_none()));
+    }
+
+    fn columns(columns: &[u8]) -> ColumnSet {
+        columns.iter().copied().map(Column).collect()
+    }
+
+    #[test]
+    fn parity_survives_so_many_losses_whichever_they_are() {
+        let scheme = Scheme::new(4, 2).unwrap();
+        assert_eq!(scheme.tolerated_losses(), 2);
+        assert!(scheme.survives(columns(&[0, 3])) && !scheme.survives(columns(&[0, 3, 5])));
+        assert!(scheme.is_readable_from(columns(&[0, 1, 4, 5])));
+        assert!(!scheme.is_readable_from(columns(&[0, 1, 4])));
+        assert!(
+            scheme.survives_another(columns(&[2])) && !scheme.survives_another(columns(&[2, 4]))
+        );
+        assert_eq!(scheme.sources_of(Column(2)).count(), 5);
+        assert_eq!(scheme.list_copies(), 3);
+    }
+
+    #[test]
+    fn mirrors_survive_all_but_twins() {
+        let scheme = Scheme::arranged(Arrangement::Mirrored, 3, 3).unwrap();
+        assert_eq!((scheme.tolerated_losses(), scheme.sources_needed()), (1, 1));
+        assert!(scheme.survives(columns(&[0, 4, 2])) && !scheme.survives(columns(&[1, 4])));
+        assert!(scheme.is_readable_from(columns(&[0, 1, 5])));
+        assert!(!scheme.is_readable_from(columns(&[0, 1, 3, 4])));
+        assert!(scheme.survives_another(columns(&[])) && !scheme.survives_another(columns(&[0])));
+        assert_eq!(scheme.to_string(), "raid01 3+3");
+    }
+
+    proptest! {
+        #[test]
+        fn twins_hold_the_same_chunks_and_lists(data in 2_usize..=16, stripe: u32) {
+            let scheme = Scheme::arranged(Arrangement::Mirrored, data, data).unwrap();
+            for column in scheme.iter() {
+                let twin = scheme.twin_of(column).unwrap();
+                prop_assert!(twin != column && scheme.twin_of(twin) == Some(column));
+                let (role, other) = (scheme.role_of(column, stripe), scheme.role_of(twin, stripe));
+                prop_assert_eq!(scheme.column_of(role, stripe), column);
+                prop_assert_eq!(role.index() % data, other.index() % data);
+                prop_assert!(scheme.is_data(role) != scheme.is_data(other));
+                prop_assert_eq!(scheme.sources_of(column).collect::<Vec<_>>(), vec![twin]);
+                prop_assert_eq!(scheme.listed_on(column, 1), twin);
+            }
+        }
+
+        #[test]
+        fn lists_are_where_they_are_looked_for(
+            arrangement in 0_u8..3, data in 2_usize..8, parity in 1_usize..4,
+        ) {
+            let arrangement = Arrangement::of_code(arrangement).unwrap();
+            let parity = if arrangement == Arrangement::Mirrored { data } else { parity };
+            let scheme = Scheme::arranged(arrangement, data, parity).unwrap();
+            for (column, copy) in
+                scheme.iter().flat_map(|column| (0..scheme.list_copies()).map(move |at| (column, at)))
+            {
+                let holder = scheme.list_holder(column, copy);
+                prop_assert_eq!(scheme.listed_on(holder, copy), column);
+                prop_assert_eq!(holder == column, copy == 0);
+            }
+        }
     }
 
     #[test]
@@ -257,5 +457,8 @@ mod tests {
         assert_eq!(Scheme::new(31, 2), Err(SchemeError::TooManyColumns { columns: 33 }));
         assert!(Scheme::new(usize::MAX, 1).is_err());
         assert_eq!(Scheme::arranged(Arrangement::Fixed, 3, 0), Err(SchemeError::NoParity));
+        for (data, parity) in [(1, 1), (3, 2), (17, 17)] {
+            assert!(Scheme::arranged(Arrangement::Mirrored, data, parity).is_err());
+        }
     }
 }

@@ -192,6 +192,8 @@ marks! {
     WeakStripe = "recovery.weak_stripe",
     /// Recovery: a stripe has too few chunks to be read and is left out.
     DiscardedStripe = "recovery.stripe_discarded",
+    /// Recovery: a stripe of mirrors has as many chunks as would do, but twins are missing.
+    TwinsDiscarded = "recovery.twins_discarded",
     /// Recovery: the newest block of a weak stripe is written again.
     WeakBlockRewritten = "recovery.weak_block_rewritten",
     /// Recovery: a trim in a weak stripe is written again.
@@ -336,6 +338,8 @@ marks! {
     TooFewIntact = "reconstruct.too_few_intact",
     /// Two or more chunks of a stripe are rebuilt around, which takes more than plain parity.
     TwoMissing = "reconstruct.two_missing",
+    /// A block of mirrors is read from its twin.
+    RebuiltFromTwin = "reconstruct.from_twin",
     /// A segment is moved out because it is a leftover.
     LeftoverMoved = "gc.leftover_moved",
     /// A segment is moved out because something in it is damaged.

@@ -131,6 +131,8 @@ mutants! {
     WrongCoefficients = "wrong-coefficients",
     /// Blocks are returned as the drive returns them.
     ReadNotVerified = "read-not-verified",
+    /// Chunks of mirrors are counted, as if any so many were enough to read a stripe.
+    MirrorsCounted = "mirrors-counted",
     /// A block of an older use of its zone is taken for a current one.
     GenerationNotChecked = "generation-not-checked",
     /// A block that was written to another block's place is taken for that.

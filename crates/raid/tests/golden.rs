@@ -103,10 +103,15 @@ fn superblock_records_keep_their_bytes() {
         let stored = golden(name, &record.encode());
         assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
     }
-    let mut record = record(105, RecordBody::State);
-    record.config.scheme = fixed_parity();
-    let stored = golden("superblock-state-fixed", &record.encode());
-    assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
+    let others =
+        [("superblock-state-fixed", fixed_parity()), ("superblock-state-mirrored", mirrors())];
+    for (sequence, (name, scheme)) in (105..).zip(others) {
+        let mut record = record(sequence, RecordBody::State);
+        record.config.scheme = scheme;
+        record.members.resize(scheme.columns(), record.members[0]);
+        let stored = golden(name, &record.encode());
+        assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
+    }
 }
 
 #[test]
@@ -124,11 +129,18 @@ fn segment_headers_keep_their_bytes() {
     };
     let stored = golden("segment-header", &header.encode(ARRAY));
     assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header.clone()));
-    let (name, scheme) = ("segment-header-fixed", fixed_parity());
-    let geometry = SegmentGeometry::new(scheme, BlockCount(275_712), 4, 64).unwrap();
-    let header = SegmentHeader { geometry, ..header };
-    let stored = golden(name, &header.encode(ARRAY));
-    assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
+    let others = [("segment-header-fixed", fixed_parity()), ("segment-header-mirrored", mirrors())];
+    for (name, scheme) in others {
+        let geometry = SegmentGeometry::new(scheme, BlockCount(275_712), 4, 64).unwrap();
+        let mut header = SegmentHeader { geometry, ..header.clone() };
+        header.zones.resize(scheme.columns(), Some(ZoneId(99)));
+        let stored = golden(name, &header.encode(ARRAY));
+        assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
+    }
+}
+
+fn mirrors() -> Scheme {
+    Scheme::arranged(Arrangement::Mirrored, 3, 3).unwrap()
 }
 
 fn fixed_parity() -> Scheme {

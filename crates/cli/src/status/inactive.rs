@@ -1,6 +1,7 @@
 //! The status of an array that is not served: what its superblocks say. Nothing is started or
 //! changed.
 
+use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::{ArrayUuid, MemberState, SuperblockRecord};
 use zoneweave_raid::log::{DriveRole, DriveVerdict, Survey};
 use zoneweave_zoned::BLOCK_BYTES;
@@ -89,10 +90,11 @@ fn judge(
         );
     }
     let Some(first) = bad.first() else { return (Health::Healthy, None, None) };
-    let lost = bad.iter().filter(|member| member.state != "rebuilding").count();
+    let lost = bad.iter().filter(|member| member.state != "rebuilding");
+    let lost = lost.map(|member| Column(member.slot)).collect();
     let action = if bad.iter().all(|member| member.state == "rebuilding") {
         "serve the array: its rebuild goes on by itself".to_owned()
-    } else if lost >= record.config.scheme.parity() {
+    } else if !record.config.scheme.survives_another(lost) {
         format!(
             "bring slot {} back or replace it before another drive fails: zoneweave array replace \
              DRIVE... --slot {0} --with NEWDRIVE",

@@ -221,3 +221,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn mirrors_are_copies_and_decode_from_twins_only() {
+    let code = Code::mirrored(3).unwrap();
+    assert_eq!((code.data_chunks(), code.total_chunks()), (3, 6));
+    let data = [[1_u8; 5], [2; 5], [3; 5]];
+    let mut copies = [[0_u8; 5]; 3];
+    let sources: Vec<&[u8]> = data.iter().map(|chunk| &chunk[..]).collect();
+    code.encode(&sources, &mut copies.iter_mut().map(|chunk| &mut chunk[..]).collect::<Vec<_>>());
+    assert_eq!(copies, data);
+    let mut chunks: Vec<Option<&[u8]>> = vec![None; 6];
+    chunks[1] = Some(&data[1]);
+    chunks[3] = Some(&copies[0]);
+    let (mut first, mut copy) = ([0; 5], [0; 5]);
+    code.reconstruct(&chunks, &mut [(0, &mut first[..]), (4, &mut copy[..])]).unwrap();
+    assert_eq!((first, copy), ([1; 5], [2; 5]));
+    // Three chunks would be enough for any code: of mirrors none is of use to another pair.
+    chunks[4] = Some(&copies[1]);
+    let error = code.reconstruct(&chunks, &mut [(2, &mut first[..])]);
+    assert_eq!(error, Err(CodeError::TooFewChunks { present: 0, needed: 1 }));
+    assert_eq!(first, [1; 5]);
+}

@@ -11,7 +11,7 @@ use zoneweave_zoned::{
     ZoneState, ZonedDevice, ZonedDeviceExt,
 };
 
-use crate::layout::Column;
+use crate::layout::{Column, Scheme};
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::SegmentSlot;
 use crate::log::state::State;
@@ -55,12 +55,21 @@ pub(super) struct Core {
     pub closing: Cell<bool>,
 }
 
+/// The code of a scheme's stripes.
+fn code_of(scheme: Scheme) -> Code {
+    let code = match scheme.is_mirrored() {
+        true => Code::mirrored(scheme.data()),
+        false => Code::new(scheme.data(), scheme.parity()),
+    };
+    code.expect("a scheme has 1 to 32 chunks")
+}
+
 impl Core {
     /// The shared parts around a recovered state.
     #[must_use]
     pub(super) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
         let scheme = state.scheme();
-        let code = Code::new(scheme.data(), scheme.parity()).expect("a scheme has 1 to 32 chunks");
+        let code = code_of(scheme);
         Rc::new(Self {
             handle,
             state: RefCell::new(state),

@@ -8,8 +8,8 @@
 //!
 //! A row is one chunk per column. Rows are numbered through the whole segment; groups are runs of
 //! at most `group_rows` rows and never cross a span. An index run lists the blocks of its span's
-//! rows for this column and its `m` predecessors, so that every column's list survives `m`
-//! losses. Spans are about 64 MiB, so that recovery never scans more than that of an open zone;
+//! rows for this column and its `m` predecessors, or its twin, so that every column's list survives
+//! what the column does. Spans are about 64 MiB, so that recovery never scans more than that of an open zone;
 //! the last span's index run is the segment's footer.
 //!
 //! Everything here derives from five numbers, so the smallest legal zone is the smallest that
@@ -162,7 +162,7 @@ impl SegmentGeometry {
 
     /// Where a chunk block is in its zone.
     #[must_use]
-    pub const fn offset_of(&self, block: ChunkBlock) -> ZoneOffset {
+    pub fn offset_of(&self, block: ChunkBlock) -> ZoneOffset {
         let row = Row(block.0 / self.chunk_blocks);
         let span = self.span_of(row);
         let in_span = block.0 - span * self.span_rows * self.chunk_blocks;
@@ -171,7 +171,7 @@ impl SegmentGeometry {
 
     /// Where a row's chunk starts in its zone.
     #[must_use]
-    pub const fn offset_of_row(&self, row: Row) -> ZoneOffset {
+    pub fn offset_of_row(&self, row: Row) -> ZoneOffset {
         self.offset_of(self.block_of(row, 0))
     }
 
@@ -215,17 +215,23 @@ impl SegmentGeometry {
         index_blocks(rows, self.chunk_blocks)
     }
 
-    /// How many columns' entries an index run holds: its own and those of `m` predecessors.
+    /// How many columns' entries an index run holds: its own and those of `m` predecessors, of mirrors
+    /// that of its twin.
     #[must_use]
-    pub const fn index_copies(&self) -> u32 {
+    pub fn index_copies(&self) -> u32 {
         copies(self.scheme)
     }
 
     /// The column whose entries are copy `copy` in the index runs of `column`.
     #[must_use]
     pub fn indexed_column(&self, column: Column, copy: u32) -> Column {
-        let columns = self.scheme.columns();
-        Column::of((column.index() + columns - copy as usize % columns) % columns)
+        self.scheme.listed_on(column, copy as usize)
+    }
+
+    /// The column whose index runs have copy `copy` of the entries of `column`.
+    #[must_use]
+    pub fn index_holder(&self, column: Column, copy: u32) -> Column {
+        self.scheme.list_holder(column, copy as usize)
     }
 
     /// Where copy `copy` of a span's index run starts.
@@ -243,16 +249,15 @@ impl SegmentGeometry {
     }
 
     /// Blocks from the start of one span to the start of the next.
-    const fn span_blocks(&self) -> u32 {
+    fn span_blocks(&self) -> u32 {
         let rows = if self.full_spans == 0 { self.last_rows } else { self.span_rows };
         rows * self.chunk_blocks + copies(self.scheme) * index_blocks(rows, self.chunk_blocks)
     }
 }
 
 /// Copies of each column's index entries: one more than the losses to survive.
-#[expect(clippy::cast_possible_truncation, reason = "at most 32 columns")]
-const fn copies(scheme: Scheme) -> u32 {
-    scheme.parity() as u32 + 1
+fn copies(scheme: Scheme) -> u32 {
+    u32::try_from(scheme.list_copies()).expect("at most 32 columns")
 }
 
 /// Index blocks that list the blocks of `rows` rows of one column.
@@ -274,6 +279,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::layout::Arrangement;
 
     fn check_all(geometry: &SegmentGeometry, capacity: u32) {
         let mut next = 1;
@@ -327,9 +333,12 @@ mod tests {
     proptest! {
         #[test]
         fn every_block_has_one_place(
-            capacity in 4_u32..60_000, chunk in 1_u32..9, group in 1_u32..600, parity in 0_usize..4,
+            capacity in 4_u32..60_000, chunk in 1_u32..9, group in 1_u32..600, parity in 0_usize..5,
         ) {
-            let scheme = Scheme::new(3, parity).unwrap();
+            let scheme = match parity {
+                4 => Scheme::arranged(Arrangement::Mirrored, 3, 3).unwrap(),
+                _ => Scheme::new(3, parity).unwrap(),
+            };
             if let Some(geometry) =
                 SegmentGeometry::new(scheme, BlockCount(capacity), chunk, group)
             {

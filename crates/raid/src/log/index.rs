@@ -49,7 +49,7 @@ impl PbaSpace {
     /// a header and an index run.
     #[must_use]
     pub(super) fn new(scheme: Scheme, zone_capacity: BlockCount) -> Self {
-        let besides = 2 + scheme.parity() as u64;
+        let besides = 1 + scheme.list_copies() as u64;
         Self {
             columns: scheme.columns() as u64,
             column_blocks: u64::from(zone_capacity.0).saturating_sub(besides).max(1),

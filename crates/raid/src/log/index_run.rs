@@ -189,12 +189,9 @@ pub(super) async fn read(
     span: u32,
     of: Column,
 ) -> Option<Vec<IndexEntry>> {
-    let (copies, columns) = {
-        let state = core.state.borrow();
-        (state.segments[slot].geometry.index_copies(), state.scheme().columns())
-    };
-    for copy in 0..copies {
-        let holder = Column::of((of.index() + copy as usize) % columns);
+    let geometry = core.state.borrow().segments[slot].geometry;
+    for copy in 0..geometry.index_copies() {
+        let holder = geometry.index_holder(of, copy);
         if let Some(entries) = read_copy(core, slot, span, holder, copy).await {
             mark_if(Mark::ListCopyUsed, || copy > 0);
             return Some(entries);

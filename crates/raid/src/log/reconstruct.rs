@@ -50,7 +50,7 @@ struct Plan {
 pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
     let plan = plan(&core.state.borrow(), place)?;
     core.state.borrow_mut().counters.table_rows_searched += plan.rows_searched;
-    let needed = core.code.data_chunks();
+    let needed = core.state.borrow().scheme().sources_needed();
     if plan.sources.len() < needed {
         mark(Mark::TooFewSources);
         return None;
@@ -74,10 +74,10 @@ fn plan(state: &State, place: BlockPlace) -> Option<Plan> {
     let geometry = &segment.geometry;
     let (row, within) = geometry.row_of(place.block);
     let stripe = segment.stripe_of(place.column, row);
-    let others = geometry.scheme().iter().filter(|column| *column != place.column);
+    let sources = geometry.scheme().sources_of(place.column);
     let group = geometry.group_of(row);
     let mut rows_searched = 0;
-    let sources = others.filter_map(|column| {
+    let sources = sources.filter_map(|column| {
         let zone = segment.zones[column.index()]?.zone;
         let row: Row = segment.row_of_stripe(column, stripe)?;
         if segment.table.is_some() {
@@ -104,8 +104,11 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuil
         data[role.index()] = Some(&verified.data);
         coded[role.index()] = Some(&verified.oob.coded);
     }
-    mark_if(Mark::TwoMissing, || found.len() + 2 <= total);
-    if found.len() + 2 <= total && mutant(Mutant::WrongCoefficients) {
+    let mirrored = core.state.borrow().scheme().is_mirrored();
+    let two_missing = !mirrored && found.len() + 2 <= total;
+    mark_if(Mark::TwoMissing, || two_missing);
+    mark_if(Mark::RebuiltFromTwin, || mirrored);
+    if two_missing && mutant(Mutant::WrongCoefficients) {
         swap_two(&mut data[..core.code.data_chunks()]);
     }
     let mut block = AlignedBuffer::zeroed(BlockCount(1));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockCount, Payload, ZoneAddress};
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet};
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
 use crate::log::geometry::{Row, SegmentGeometry};
@@ -213,16 +213,16 @@ fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry 
     }
 }
 
-/// How many columns have a verified chunk of each stripe of a group.
+/// Which columns have a verified chunk of each stripe of a group.
 #[must_use]
-pub(super) fn count_chunks(group: &Range<u32>, scans: &[ColumnScan]) -> Vec<usize> {
-    let mut counts = vec![0; group.len()];
-    for scan in scans {
+pub(super) fn columns_with_chunks(group: &Range<u32>, scans: &[ColumnScan]) -> Vec<ColumnSet> {
+    let mut columns = vec![ColumnSet::default(); group.len()];
+    for (column, scan) in scans.iter().enumerate() {
         for stripe in distinct_stripes(group, scan) {
-            counts[stripe] += 1;
+            columns[stripe] = columns[stripe].with(Column::of(column));
         }
     }
-    counts
+    columns
 }
 
 /// The stripes of a group that a column has chunks of, counted within the group.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Lba, ZoneId, ZonedDevice};
 
-use crate::layout::{Column, Scheme};
+use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
 use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
@@ -187,15 +187,22 @@ impl State {
         members.filter_map(|(column, member)| Some((column, member.writable()?))).collect()
     }
 
-    /// How many members hold nothing that counts.
+    /// The members that hold nothing that counts.
     #[must_use]
-    pub(super) fn lost_members(&self) -> usize {
-        let lost = |member: &&Member| {
+    pub(super) fn lost_members(&self) -> ColumnSet {
+        let lost = |member: &Member| {
             member.device.is_none()
                 || member.entry.state != MemberState::Online
                     && !mutant(Mutant::RebuildingMemberCounts)
         };
-        self.members.iter().filter(lost).count()
+        let members = self.scheme().iter().zip(&self.members);
+        members.filter(|(_, member)| lost(member)).map(|(column, _)| column).collect()
+    }
+
+    /// Whether everything can be read without what is lost, and one more member.
+    #[must_use]
+    pub(super) fn survives_without(&self, column: Column) -> bool {
+        self.scheme().survives(self.lost_members().with(column))
     }
 
     /// Gives out the next sequence.
@@ -357,9 +364,9 @@ impl State {
 
     /// Stops writes where too few members are left for them to be safe.
     pub(super) fn stop_if_too_few(&mut self) {
-        let lost = self.lost_members();
+        let covered = self.scheme().survives(self.lost_members());
         let left = self.members.iter().filter(|member| member.writable().is_some()).count();
-        if lost > self.scheme().parity() && !mutant(Mutant::WritesNotStopped) {
+        if !covered && !mutant(Mutant::WritesNotStopped) {
             mark(Mark::StoppedBeyondRedundancy);
             self.stopped = Some("more drives are lost than the redundancy covers");
         } else if left * 2 <= self.scheme().columns() && !self.forced {

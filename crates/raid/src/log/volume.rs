@@ -95,7 +95,7 @@ impl Volume {
             }
             let online = state.members[column.index()].entry.state
                 == crate::log::format::MemberState::Online;
-            if online && state.lost_members() >= state.scheme().parity() {
+            if online && !state.survives_without(column) {
                 mark(Mark::FailRefused);
                 return Err(AdminError::WouldLoseData { slot: column });
             }

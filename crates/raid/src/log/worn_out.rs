@@ -7,7 +7,6 @@
 use zoneweave_runtime::Nanos;
 
 use crate::layout::Column;
-use crate::log::format::MemberState;
 use crate::log::index::SegmentSlot;
 use crate::log::limits::zones_needed;
 use crate::log::member::Member;
@@ -114,10 +113,9 @@ impl State {
     /// Whether the others are enough to read everything, and a majority.
     fn can_do_without(&self, column: Column) -> bool {
         let member = &self.members[column.index()];
-        let lost = self.lost_members() + usize::from(member.entry.state == MemberState::Online);
         let writable = self.members.iter().filter(|member| member.writable().is_some()).count();
         let left = writable - usize::from(member.writable().is_some());
         let majority = left * 2 > self.scheme().columns() || self.forced;
-        lost <= self.scheme().parity() && majority
+        self.survives_without(column) && majority
     }
 }

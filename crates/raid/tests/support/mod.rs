@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_emulator::{Jitter, RamDrive};
-use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenError, OpenOptions, OpenReport, Volume, create, open_array,
@@ -37,6 +37,7 @@ use zoneweave_zoned::{
 pub struct Shape {
     pub data: usize,
     pub parity: usize,
+    pub arrangement: Arrangement,
     pub zones: u32,
     pub zone_blocks: u32,
     pub chunk_blocks: u32,
@@ -53,6 +54,7 @@ impl Shape {
         Self {
             data: 3,
             parity: 1,
+            arrangement: Arrangement::Rotated,
             zones: 10,
             zone_blocks: 24,
             chunk_blocks: 1,
@@ -71,6 +73,7 @@ impl Shape {
         Self {
             data: 2 + usize::try_from(random.below(3)).unwrap(),
             parity,
+            arrangement: Arrangement::Rotated,
             zones: 6 + u32::try_from(random.below(8)).unwrap(),
             zone_blocks: 16 * chunk_blocks + u32::try_from(random.below(32)).unwrap(),
             chunk_blocks,
@@ -122,7 +125,7 @@ impl Array {
         let seed = random.next();
         let options = CreateOptions {
             name: "test".to_owned(),
-            scheme: Scheme::new(shape.data, shape.parity).unwrap(),
+            scheme: Scheme::arranged(shape.arrangement, shape.data, shape.parity).unwrap(),
             volume_blocks: shape.volume_blocks,
             chunk_blocks: shape.chunk_blocks,
             group_rows: shape.group_rows,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OpenOptions, Volume, create, open_array};
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
@@ -19,7 +19,7 @@ use super::offer;
 pub(super) const ARRAY: ArrayUuid = ArrayUuid([0x66; 16]);
 
 /// How many images there are.
-pub(super) const COUNT: u8 = 7;
+pub(super) const COUNT: u8 = 9;
 
 /// Drives as some history left them.
 pub(super) struct Image {
@@ -47,6 +47,8 @@ fn make(which: u8) -> Image {
         3 => return degraded(),
         4 => return rebuilding(),
         5 => crashed(&closed(&blank(1, 1, 1, true), 300), weak),
+        6 => crashed(&closed(&blank_of(scheme(Arrangement::Mirrored, 2, 2), 1, true), 60), weak),
+        7 => crashed(&closed(&blank_of(scheme(Arrangement::Fixed, 2, 1), 1, false), 60), weak),
         _ => {
             let mut drives = crashed(&closed(&blank(2, 2, 1, false), 60), weak);
             for steps in [60, 90, 45] {
@@ -88,15 +90,23 @@ fn rebuilding() -> Image {
     Image { drives, strangers: vec![whole[2].fork(Immediate)] }
 }
 
+fn scheme(arrangement: Arrangement, data: usize, parity: usize) -> Scheme {
+    Scheme::arranged(arrangement, data, parity).expect("a possible scheme")
+}
+
 /// A new array on blank drives.
 fn blank(data: usize, parity: usize, chunk_blocks: u32, tabled: bool) -> Vec<RamDrive> {
-    let columns = data + parity;
+    blank_of(scheme(Arrangement::Rotated, data, parity), chunk_blocks, tabled)
+}
+
+fn blank_of(scheme: Scheme, chunk_blocks: u32, tabled: bool) -> Vec<RamDrive> {
+    let columns = scheme.columns();
     let geometry = Geometry { volatile_cache: true, ..Geometry::new(7, BlockCount(12)) };
     let drive = || RamDrive::new(geometry.clone(), Immediate).expect("a possible geometry");
     let drives: Vec<_> = (0..columns).map(|_| drive()).collect();
     let options = CreateOptions {
         name: "hostile".to_owned(),
-        scheme: Scheme::new(data, parity).expect("a possible scheme"),
+        scheme,
         volume_blocks: None,
         chunk_blocks,
         group_rows: 4,

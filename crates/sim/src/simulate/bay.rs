@@ -263,7 +263,12 @@ impl Bay {
     pub(super) fn may_impair(&self, slot: usize) -> bool {
         let mut impaired = self.impaired();
         impaired.insert(slot);
-        self.shape.beyond || impaired.len() <= self.shape.spared()
+        self.shape.beyond || self.is_covered(&impaired, self.shape.spared())
+    }
+
+    /// Whether so many slots may be impaired, and these.
+    fn is_covered(&self, impaired: &BTreeSet<usize>, most: usize) -> bool {
+        impaired.len() <= most && self.shape.survives(impaired)
     }
 
     /// Slots of a list that may be away as well, as far as the contract goes.
@@ -290,7 +295,7 @@ impl Bay {
         for slot in asked.iter().copied().filter(|slot| *slot < self.drives.len()) {
             // Where too many are impaired, as after pulls of too many, each of them is needed.
             let is_new = impaired.insert(slot);
-            if impaired.len() <= most || self.shape.beyond {
+            if self.is_covered(&impaired, most) || self.shape.beyond {
                 away.insert(slot);
             } else if is_new {
                 impaired.remove(&slot);

@@ -194,7 +194,7 @@ fn be_refused(world: &Rc<World>, away: &[usize]) {
     let columns = world.shape.columns();
     let away: BTreeSet<_> = away.iter().copied().filter(|slot| *slot < columns).collect();
     let offered = columns - away.len();
-    let too_few = offered * 2 <= columns || offered < world.shape.data;
+    let too_few = offered * 2 <= columns || !world.shape.survives(&away);
     // Damage might make more of the drives strangers, which is no fault, but proves nothing.
     if world.shape.beyond || !too_few || offered == 0 || !world.bay.borrow().undamaged() {
         return;

@@ -213,7 +213,7 @@ impl Shrinker<'_> {
 
     fn shape(&mut self) {
         type Change = fn(&mut super::scenario::Shape);
-        let changes: [Change; 14] = [
+        let changes: [Change; 16] = [
             |shape| shape.layout = Layout::Rotated,
             |shape| shape.spare_zones = 0,
             |shape| shape.chunk_blocks = 1,
@@ -227,6 +227,8 @@ impl Shrinker<'_> {
             |shape| shape.zone_blocks = 16,
             |shape| shape.zones = (shape.zones - 1).max(6),
             |shape| shape.data = (shape.data - 1).max(1),
+            |shape| (shape.data, shape.parity) = (2, 2),
+            |shape| (shape.data, shape.parity) = (3, 3),
             |shape| shape.parity = (shape.parity.max(1) - 1).max(1),
         ];
         for change in changes {

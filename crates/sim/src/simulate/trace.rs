@@ -59,10 +59,10 @@ impl Scenario {
     fn numbers(&self) -> [(&'static str, u64, u64, u64); 9] {
         let shape = &self.shape;
         let (data, parity) = (shape.data as u64, shape.parity as u64);
-        let parity_least = shape.layout.parity_least(shape.data) as u64;
+        let (parity_least, parity_most) = shape.layout.parity_range(data);
         [
             ("data", data, 1, 32),
-            ("parity", parity, parity_least, 32_u64.saturating_sub(data)),
+            ("parity", parity, parity_least, parity_most),
             ("zones", shape.zones.into(), 1, 256),
             ("zone_blocks", shape.zone_blocks.into(), 1, 4096),
             ("chunk_blocks", shape.chunk_blocks.into(), 1, 256),

@@ -66,7 +66,7 @@ pub(crate) enum Level {
     Raid0,
     /// Every drive holds everything
     Raid1,
-    /// Mirrored stripes (not available)
+    /// Mirrored stripes on two halves: any one drive may fail, and more that are not twins
     Raid01,
     /// The last drive is for parity: any one drive may fail
     Raid4,
@@ -212,9 +212,12 @@ fn scheme_of(request: &Create) -> Result<Scheme, CliError> {
             _ => return Err(usage("level")("raid needs --data K and --parity M".to_owned())),
         },
         Level::Raid01 => {
-            let reason = "stripes are protected by codes, not by mirrors; use --level raid1 for two \
-                          drives, or --level raid6";
-            return Err(CliError::NoSuchLevel { level: "raid01", reason });
+            let half = at_least(drives, 4, "raid01")? / 2;
+            if drives % 2 == 1 {
+                let message = format!("raid01 needs an even number of drives; {drives} were given");
+                return Err(usage("level")(message));
+            }
+            return arranged(Arrangement::Mirrored, half, half);
         }
     };
     arranged(Arrangement::Rotated, data, parity)

@@ -165,7 +165,15 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
     ];
     let mut fixed = record(RecordBody::State);
     fixed.config.scheme = fixed_parity();
-    bodies.map(record).iter().chain([&fixed]).map(|record| record.encode().to_vec()).collect()
+    let mut mirrored = record(RecordBody::State);
+    mirrored.config.scheme = mirrors();
+    mirrored.members.push(mirrored.members[1]);
+    bodies
+        .map(record)
+        .iter()
+        .chain([&fixed, &mirrored])
+        .map(|record| record.encode().to_vec())
+        .collect()
 }
 
 fn record(body: RecordBody) -> SuperblockRecord {
@@ -209,13 +217,19 @@ fn fixed_parity() -> Scheme {
     Scheme::arranged(Arrangement::Fixed, 2, 1).expect("2+1 is a scheme")
 }
 
+fn mirrors() -> Scheme {
+    Scheme::arranged(Arrangement::Mirrored, 2, 2).expect("2+2 is a scheme")
+}
+
 /// Segment headers of every arrangement.
 ///
 /// # Panics
 /// If the fixed geometry were too small for a row.
 #[must_use]
 pub fn header_seeds() -> Vec<Vec<u8>> {
-    [scheme(), fixed_parity()].map(|scheme| header_of(scheme).encode(ARRAY).to_vec()).to_vec()
+    [scheme(), fixed_parity(), mirrors()]
+        .map(|scheme| header_of(scheme).encode(ARRAY).to_vec())
+        .to_vec()
 }
 
 fn header_of(scheme: Scheme) -> SegmentHeader {
@@ -228,7 +242,10 @@ fn header_of(scheme: Scheme) -> SegmentHeader {
         tabled: true,
         geometry: geometry.expect("256 blocks hold a row"),
         zone_capacity: BlockCount(256),
-        zones: vec![Some(ZoneId(1)), None, Some(ZoneId(31))],
+        zones: [Some(1), None, Some(31), None][..scheme.columns()]
+            .iter()
+            .map(|zone| zone.map(ZoneId))
+            .collect(),
     }
 }
 

@@ -179,6 +179,7 @@ mod tests {
         for arrangement in [Arrangement::Rotated, Arrangement::Fixed] {
             comes_back(Scheme::arranged(arrangement, 3, 1).unwrap());
         }
+        comes_back(Scheme::arranged(Arrangement::Mirrored, 2, 2).unwrap());
     }
 
     fn comes_back(scheme: Scheme) {

@@ -284,9 +284,9 @@ fn finish(
         config.chunk_blocks,
         config.group_rows,
     )?;
-    let present = slots.iter().flatten().count();
-    if present < config.scheme.data() {
-        return Err(too_few(&chosen, present));
+    let missing = config.scheme.iter().filter(|column| slots[column.index()].is_none()).collect();
+    if !config.scheme.survives(missing) {
+        return Err(too_few(&chosen, slots.iter().flatten().count()));
     }
     let ours: Vec<&Drive> = slots.iter().flatten().filter_map(|at| drives[*at].as_ref()).collect();
     let records = || ours.iter().flat_map(|drive| drive.records.records.iter().map(|(_, r)| r));

@@ -9,13 +9,13 @@ use std::rc::Rc;
 
 use zoneweave_zoned::ZoneOffset;
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet};
 use crate::log::core::Core;
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::recover::segments::FoundSegment;
-use crate::log::scan::{ColumnScan, count_chunks, resolve_group, scan_rows};
+use crate::log::scan::{ColumnScan, columns_with_chunks, resolve_group, scan_rows};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -120,52 +120,65 @@ fn verdicts(
     known: Option<&SealRecord>,
 ) -> Vec<Verdict> {
     if let Some(seal) = known {
-        mark_seal(core, found, count_chunks(last, scans), seal);
+        mark_seal(core, found, columns_with_chunks(last, scans), seal);
         let listed = seal.valid.iter().copied().chain(std::iter::repeat(false));
         let verdict = |valid| if valid { Verdict::Complete } else { Verdict::Discarded };
         return listed.take(last.len()).map(verdict).collect();
     }
-    let enough = |count: usize| {
-        count >= core.code.total_chunks()
-            || count >= core.code.data_chunks() && !mutant(Mutant::RecoveryDemandsAllChunks)
+    let all = core.code.total_chunks();
+    let enough = |columns: ColumnSet| {
+        columns.len() >= all
+            || is_readable(core, columns) && !mutant(Mutant::RecoveryDemandsAllChunks)
     };
     let weak = || match () {
         () if mutant(Mutant::WeakStripeDropped) => Verdict::Discarded,
         () if mutant(Mutant::WeakStripeServedAsIs) => Verdict::Complete,
         () => Verdict::Weak,
     };
-    let judge = |count: usize| {
-        if enough(count) && count >= found.expected.len() {
-            mark_if(Mark::DegradedStripeComplete, || count < core.code.total_chunks());
+    let judge = |columns: ColumnSet| {
+        if enough(columns) && columns.len() >= found.expected.len() {
+            mark_if(Mark::DegradedStripeComplete, || columns.len() < all);
             Verdict::Complete
-        } else if enough(count) {
+        } else if enough(columns) {
             mark(Mark::WeakStripe);
             weak()
         } else {
-            mark_if(Mark::DiscardedStripe, || count > 0);
+            mark_if(Mark::DiscardedStripe, || !columns.is_empty());
+            mark_if(Mark::TwinsDiscarded, || columns.len() >= core.code.data_chunks());
             Verdict::Discarded
         }
     };
-    count_chunks(last, scans).into_iter().map(judge).collect()
+    columns_with_chunks(last, scans).into_iter().map(judge).collect()
+}
+
+/// Whether a stripe can be read from the chunks in these columns. Of mirrors so many may be twins, and a
+/// chunk be missing with its copy.
+fn is_readable(core: &Core, columns: ColumnSet) -> bool {
+    core.state.borrow().scheme().is_readable_from(columns)
+        || columns.len() >= core.code.data_chunks() && mutant(Mutant::MirrorsCounted)
 }
 
 /// Marks where a seal decides otherwise than the chunks would by themselves.
-fn mark_seal(core: &Core, found: &FoundSegment, counts: Vec<usize>, seal: &SealRecord) {
+fn mark_seal(core: &Core, found: &FoundSegment, chunks: Vec<ColumnSet>, seal: &SealRecord) {
     mark(Mark::SealDecides);
-    let enough = core.code.data_chunks().max(found.expected.len());
+    let scheme = core.state.borrow().scheme();
+    let enough = |columns: ColumnSet| {
+        scheme.is_readable_from(columns) && columns.len() >= found.expected.len()
+    };
     let valid = seal.valid.iter().copied().chain(std::iter::repeat(false));
-    for (count, valid) in counts.into_iter().zip(valid) {
-        mark_if(Mark::SealOverruledChunks, || !valid && count >= enough);
-        mark_if(Mark::SealKeptStripe, || valid && count < enough);
+    for (columns, valid) in chunks.into_iter().zip(valid) {
+        mark_if(Mark::SealOverruledChunks, || !valid && enough(columns));
+        mark_if(Mark::SealKeptStripe, || valid && !enough(columns));
     }
 }
 
 /// How many stripes have some chunk but do not count.
 fn touched_stripes(last: &std::ops::Range<u32>, scans: &[ColumnScan], verdicts: &[Verdict]) -> u64 {
-    let counts = count_chunks(last, scans);
-    let discarded = counts.iter().zip(verdicts);
-    discarded.filter(|(count, verdict)| **count > 0 && **verdict == Verdict::Discarded).count()
-        as u64
+    let chunks = columns_with_chunks(last, scans);
+    let discarded = chunks.iter().zip(verdicts);
+    discarded
+        .filter(|(columns, verdict)| !columns.is_empty() && **verdict == Verdict::Discarded)
+        .count() as u64
 }
 
 fn seal(core: &Core, slot: SegmentSlot, rows: u32, verdicts: &[Verdict]) -> SealRecord {

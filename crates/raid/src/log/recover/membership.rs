@@ -143,7 +143,10 @@ pub(super) fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
         present,
         total: record.config.scheme.columns(),
         needed: record.config.scheme.data(),
-        missing: "see `zoneweave array list` for what each drive is".to_owned(),
+        missing: match record.config.scheme.is_mirrored() {
+            true => "one of each pair, slots c and c + k; see `zoneweave array list`".to_owned(),
+            false => "see `zoneweave array list` for what each drive is".to_owned(),
+        },
     }
 }
 

@@ -10,7 +10,7 @@
 //!    redundant, make that durable, record which stripes count. Only then are users served.
 //!
 //! A stripe counts if every member that should have a chunk of it has one that verifies. A stripe
-//! with at least `k` but not all chunks may be one that was never acknowledged, or an
+//! with enough chunks to be read but not all may be one that was never acknowledged, or an
 //! acknowledged one with a damaged block: it cannot be told. Its newest blocks are written again
 //! to a new, complete stripe before anything is served, which is right in both cases.
 

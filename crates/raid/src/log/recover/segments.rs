@@ -12,7 +12,7 @@ use zoneweave_zoned::{
     BlockCount, Payload, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet};
 use crate::log::core::Core;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
@@ -192,26 +192,29 @@ fn missed(
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     let Some(header) = headers.next().filter(|_| whole) else { return Missed::Nowhere };
     let state = core.state.borrow();
-    let (mut have, mut have_none, mut out) = (0, 0, 0);
+    let none = ColumnSet::default();
+    let (mut have, mut have_none, mut out) = (none, none, none);
     for column in state.scheme().iter() {
         let member = &state.members[column.index()];
         if columns.contains_key(&column) {
-            have += 1;
+            have = have.with(column);
         } else if member.entry.state != MemberState::Online || member.device.is_none() {
-            out += 1;
+            out = out.with(column);
         } else if member.entry.since_epoch > header.epoch {
             // It was rebuilt since, and may have the column in any of its zones.
-            let all_told = member.lost_zones == 0 && !unaccounted.contains(&column);
-            have_none += usize::from(all_told);
-        } else if let Some(zone) = header.zone(column) {
-            have_none += usize::from(told.contains(&(column, zone)));
+            if member.lost_zones == 0 && !unaccounted.contains(&column) {
+                have_none = have_none.with(column);
+            }
+        } else if header.zone(column).is_some_and(|zone| told.contains(&(column, zone))) {
+            have_none = have_none.with(column);
         }
     }
-    let parity = state.scheme().parity();
-    match have_none {
-        0 => Missed::Nowhere,
-        _ if have_none + out > parity && have + out <= parity => Missed::LeftBehind,
-        _ => Missed::Doubtful,
+    let scheme = state.scheme();
+    let may_be_wrong = |columns: ColumnSet| scheme.survives(columns.union(out));
+    match () {
+        () if have_none.is_empty() => Missed::Nowhere,
+        () if !may_be_wrong(have_none) && may_be_wrong(have) => Missed::LeftBehind,
+        () => Missed::Doubtful,
     }
 }
 

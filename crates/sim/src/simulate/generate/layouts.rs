@@ -1,11 +1,11 @@
-//! Layouts: some arrays keep parity in its place.
+//! Layouts: some arrays keep parity in its place, some are mirrors.
 //!
 //! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
 
 use zoneweave_runtime::Random;
 
 use super::super::scenario::{Layout, Shape};
-use super::Mix;
+use super::{Mix, pick};
 
 /// Seeds of the layouts: what is drawn otherwise from these says nothing about the histories.
 const LAYOUTS: u64 = 0x6C61_796F_7574_0001;
@@ -15,10 +15,17 @@ pub(super) fn choose_layout(seed: u64, mix: Mix, shape: &mut Shape) {
     let mut random = Random::new(seed ^ LAYOUTS);
     let drawn = match random.below(100) {
         0..8 => Layout::Fixed,
+        8..24 => Layout::Mirrored,
         _ => Layout::Rotated,
     };
     shape.layout = mix.layout.unwrap_or(drawn);
-    if shape.layout == Layout::Fixed {
-        shape.parity = shape.parity.max(1);
+    match shape.layout {
+        Layout::Rotated => {}
+        Layout::Fixed => shape.parity = shape.parity.max(1),
+        Layout::Mirrored => {
+            // Of four drives one may be lost, of six and eight several, if no twins.
+            shape.data = pick(&mut random, &[2, 2, 3, 3, 4]);
+            shape.parity = shape.data;
+        }
     }
 }

@@ -9,6 +9,8 @@ mod fault;
 mod stranger;
 mod writing;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::layout::{Arrangement, Scheme};
 
@@ -101,11 +103,13 @@ pub enum Layout {
     Rotated,
     /// Parity is always on the last columns.
     Fixed,
+    /// As rotated, with a copy of each data chunk for parity.
+    Mirrored,
 }
 
 impl Layout {
     /// Every layout.
-    pub const ALL: [Self; 2] = [Self::Rotated, Self::Fixed];
+    pub const ALL: [Self; 3] = [Self::Rotated, Self::Fixed, Self::Mirrored];
 
     /// What it is called, also in scenarios.
     #[must_use]
@@ -113,14 +117,17 @@ impl Layout {
         match self {
             Self::Rotated => "rotated",
             Self::Fixed => "fixed",
+            Self::Mirrored => "mirrored",
         }
     }
 
-    /// The least parity chunks that it makes sense with.
-    pub(super) fn parity_least(self, _data: usize) -> usize {
+    /// The numbers of parity chunks that it can be of.
+    pub(super) fn parity_range(self, data: u64) -> (u64, u64) {
+        let most = 32_u64.saturating_sub(data);
         match self {
-            Self::Rotated => 0,
-            Self::Fixed => 1,
+            Self::Rotated => (0, most),
+            Self::Fixed => (1, most),
+            Self::Mirrored => (data.max(2), data),
         }
     }
 
@@ -128,6 +135,7 @@ impl Layout {
         match self {
             Self::Rotated => Arrangement::Rotated,
             Self::Fixed => Arrangement::Fixed,
+            Self::Mirrored => Arrangement::Mirrored,
         }
     }
 }
@@ -157,11 +165,23 @@ impl Shape {
         self.data + self.parity
     }
 
-    /// Drives that may be damaged or away at a time without anything failing: no more than the
-    /// parity covers, and never half of them, since the other half could be in use elsewhere.
+    /// How many drives may be damaged or away at a time without anything failing: no more than the
+    /// parity covers, and never half of them, since the other half could be in use elsewhere. Of
+    /// mirrors not any so many: what they survive is told by [`Self::survives`].
     #[must_use]
     pub fn spared(&self) -> usize {
         self.parity.min((self.columns() - 1) / 2)
+    }
+
+    /// Whether the others hold everything. Twins of mirrors are half of all drives apart.
+    #[must_use]
+    pub fn survives(&self, lost: &BTreeSet<usize>) -> bool {
+        match self.layout {
+            Layout::Rotated | Layout::Fixed => lost.len() <= self.parity,
+            Layout::Mirrored => {
+                !lost.iter().any(|slot| lost.contains(&slot.saturating_add(self.data)))
+            }
+        }
     }
 }
 

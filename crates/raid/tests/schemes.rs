@@ -1,0 +1,155 @@
+//! Arrays whose chunks are not rotated parity: parity that stays on the last drive, and mirrors, of which it
+//! matters which drives are lost.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use support::life::{assert_holds, live, one_life, put, put_all, refused};
+use support::{Array, Shape, new_drive, uuid, version_of};
+use zoneweave_raid::layout::{Arrangement, Column};
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{AdminError, OpenError, OpenOptions, Volume};
+use zoneweave_raid::marks::{self, INSTRUMENTED, Mark};
+use zoneweave_runtime::Random;
+use zoneweave_zoned::{BlockDevice, BlockError, Lba};
+
+const BLOCKS: u64 = 90;
+
+/// An array of which the first blocks hold version 1.
+fn filled(arrangement: Arrangement, data: usize, parity: usize) -> Array {
+    let shape = Shape { data, parity, arrangement, ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(7));
+    live(&array, async |volume, _, _| put_all(volume, BLOCKS, 1).await);
+    array
+}
+
+fn mirrors(data: usize) -> Array {
+    filled(Arrangement::Mirrored, data, data)
+}
+
+fn assert_hit(mark: Mark) {
+    let hit = marks::counts().iter().any(|(known, count)| *known == mark && *count > 0);
+    assert!(hit || !INSTRUMENTED, "{} was not hit", mark.name());
+}
+
+async fn assert_writable(volume: &Volume) {
+    put(volume, BLOCKS, 2).await.unwrap();
+}
+
+async fn assert_stopped(volume: &Volume) {
+    let refused = put(volume, BLOCKS, 2).await;
+    assert!(matches!(refused, Err(BlockError::ReadOnly { .. })), "{refused:?}");
+}
+
+#[test]
+fn any_drive_of_fixed_parity_may_be_missing() {
+    for missing in 0..4 {
+        let array = filled(Arrangement::Fixed, 3, 1);
+        without(&array, &[missing], async |volume| {
+            assert_holds(volume, BLOCKS, 1).await;
+            assert_writable(volume).await;
+        });
+    }
+}
+
+/// Starts an array without some drives and uses it.
+fn without(array: &Array, missing: &[usize], test: impl AsyncFnOnce(&Volume)) {
+    let started = one_life(array, missing, OpenOptions::default(), async |volume, _, _| {
+        test(volume).await;
+    });
+    started.unwrap_or_else(|error| panic!("without {missing:?}: {error}"));
+}
+
+#[test]
+fn mirrors_of_six_drives_go_on_without_one_of_each_pair() {
+    for missing in [&[4][..], &[0, 1], &[0, 4], &[4, 5]] {
+        let array = mirrors(3);
+        without(&array, missing, async |volume| {
+            assert_holds(volume, BLOCKS, 1).await;
+            assert_writable(volume).await;
+        });
+        assert_hit(Mark::RebuiltFromTwin);
+    }
+}
+
+#[test]
+fn mirrors_do_not_start_without_a_pair() {
+    let array = mirrors(3);
+    for missing in [&[0, 3][..], &[2, 5], &[1, 4, 0]] {
+        let error = refused(&array, missing);
+        assert!(matches!(error, OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. }));
+    }
+    // Not by force either: what the pair held is nowhere.
+    let force = || OpenOptions { force: true, lineage: 5, ..OpenOptions::default() };
+    let forced = one_life(&array, &[1, 4, 0], force(), async |_, _, _| ());
+    assert!(matches!(forced, Err(OpenError::TooFewMembers { .. })), "{forced:?}");
+    let half = one_life(&array, &[1, 2, 3], force(), async |volume, _, _| {
+        assert_holds(volume, BLOCKS, 1).await;
+        assert_writable(volume).await;
+    });
+    half.unwrap();
+}
+
+#[test]
+fn the_twin_of_a_lost_drive_cannot_be_failed_and_others_can() {
+    live(&mirrors(3), async |volume, _, _| {
+        volume.fail(1).await.unwrap();
+        let refusal = volume.fail(4).await;
+        assert_eq!(refusal, Err(AdminError::WouldLoseData { slot: Column(4) }));
+        volume.fail(3).await.unwrap();
+        assert_holds(volume, BLOCKS, 1).await;
+        assert_writable(volume).await;
+    });
+}
+
+#[test]
+fn four_mirrored_drives_read_without_half_of_them_but_do_not_write() {
+    live(&mirrors(2), async |volume, _, _| {
+        volume.fail(0).await.unwrap();
+        assert_writable(volume).await;
+        volume.drive_lost(3, "pulled").unwrap();
+        assert_stopped(volume).await;
+        assert_holds(volume, BLOCKS, 1).await;
+    });
+}
+
+#[test]
+fn mirrors_that_lose_a_pair_stop_and_read_what_is_left() {
+    live(&mirrors(3), async |volume, _, _| {
+        volume.drive_lost(2, "pulled").unwrap();
+        volume.drive_lost(5, "pulled").unwrap();
+        assert_stopped(volume).await;
+        let mut read = 0;
+        for lba in 0..BLOCKS {
+            match volume.read(Lba(lba), 1).await {
+                Ok(data) => {
+                    assert_eq!(version_of(lba, &data.concat()), 1);
+                    read += 1;
+                }
+                Err(error) => {
+                    assert!(matches!(error, BlockError::Unrecoverable { .. }), "{error:?}")
+                }
+            }
+        }
+        // Two of three pairs are whole.
+        assert!((BLOCKS / 2..BLOCKS).contains(&read), "{read} blocks can be read");
+    });
+}
+
+#[test]
+fn a_mirror_is_rebuilt_from_its_twin_alone() {
+    let mut array = mirrors(3);
+    let drive = live(&array, async |volume, _, handle| {
+        // Of the other pairs one is away.
+        volume.fail(0).await.unwrap();
+        volume.fail(1).await.unwrap();
+        let drive = new_drive(&array.shape, &mut Random::new(51));
+        let uuid = MemberUuid(uuid(99, 1));
+        volume.replace(1, drive.attach(handle), uuid).await.unwrap();
+        drive
+    });
+    array.drives[1] = drive;
+    // Its twin away, all of its blocks come from the new drive; slot 0 was put out.
+    without(&array, &[4], async |volume| assert_holds(volume, BLOCKS, 1).await);
+}
