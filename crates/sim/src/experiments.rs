@@ -86,6 +86,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(zapraid::exp7::suite),
     },
     Experiment {
+        name: "zapraid/exp10",
+        summary: "queue depths, on two kinds of zoned drives and a conventional RAID-5",
+        version: 1,
+        kind: Kind::Points(zapraid::exp10::suite),
+    },
+    Experiment {
         name: "zapraid/exp11",
         summary: "random writes to several open segments, and against RAIZN-SPDK",
         version: 1,

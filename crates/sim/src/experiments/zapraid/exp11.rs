@@ -13,7 +13,7 @@ use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape, wi
 
 const ZAPRAID: Mode = Mode::Zapraid(256);
 
-const MODES: [Mode; 3] = [Mode::ZoneWrite, Mode::ZoneAppend, ZAPRAID];
+const MODES: [Mode; 4] = [Mode::ZoneWrite, Mode::ZoneAppend, ZAPRAID, Mode::Adaptive];
 
 /// Chunks of both kinds of segments, in blocks.
 const SMALL_CHUNK: u32 = 2;

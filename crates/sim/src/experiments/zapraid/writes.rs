@@ -39,6 +39,8 @@ pub(super) enum Mode {
     ZoneAppend,
     /// With so many rows in a group.
     Zapraid(u32),
+    /// Ours: Zone Write of whatever waits for a zone.
+    Adaptive,
     /// Not the engine, but the baseline.
     RaiznSpdk,
 }
@@ -49,6 +51,7 @@ impl Mode {
             Self::ZoneWrite => "zone-write",
             Self::ZoneAppend => "zone-append",
             Self::Zapraid(_) => "zapraid",
+            Self::Adaptive => "adaptive",
             Self::RaiznSpdk => "raizn-spdk",
         }
     }
@@ -59,6 +62,7 @@ impl Mode {
             Self::ZoneWrite => Some(WritePolicy::zone_write(small, large)),
             Self::ZoneAppend => Some(WritePolicy::zone_append(small, large)),
             Self::Zapraid(rows) => Some(WritePolicy::zapraid(small, large, rows)),
+            Self::Adaptive => Some(WritePolicy::adaptive(small, large)),
             Self::RaiznSpdk => None,
         }
     }
