@@ -80,10 +80,22 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(zapraid::exp5::suite),
     },
     Experiment {
+        name: "zapraid/exp6",
+        summary: "normal reads and degraded ones, one at a time",
+        version: 1,
+        kind: Kind::Points(zapraid::exp6::suite),
+    },
+    Experiment {
         name: "zapraid/exp7",
         summary: "what the size of stripe groups does for writes and degraded reads",
         version: 1,
         kind: Kind::Points(zapraid::exp7::suite),
+    },
+    Experiment {
+        name: "zapraid/exp8",
+        summary: "RAID-0, RAID-5 and RAID-6 on four drives",
+        version: 1,
+        kind: Kind::Points(zapraid::exp8::suite),
     },
     Experiment {
         name: "zapraid/exp10",

@@ -50,6 +50,9 @@ struct Run {
     /// Runs with different seeds, where there are several
     #[arg(long, value_name = "N", default_value_t = Settings::default().runs, value_parser = clap::value_parser!(u64).range(1..=100))]
     runs: u64,
+    /// Measure everything anew, also what a run before has measured: for a program that has changed
+    #[arg(long)]
+    fresh: bool,
     /// Threads; as many as there are processors if not given
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -149,6 +152,9 @@ fn one(
         let path = out.join(POINTS);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = request.jobs.map_or(processors, usize::from);
+        if request.fresh && path.exists() {
+            fs::remove_file(&path).map_err(|error| failed(&path, "remove", error))?;
+        }
         let progress = Progress::of(output, known.name, "points");
         rows = Ledger::open(path.clone(), &points)?.complete(&points, jobs, &progress)?;
         progress.finish();

@@ -4,10 +4,13 @@
 pub(super) mod exp10;
 pub(super) mod exp11;
 pub(super) mod exp5;
+pub(super) mod exp6;
 pub(super) mod exp7;
+pub(super) mod exp8;
 mod host;
 mod load;
 mod raizn_spdk;
+mod reads;
 mod rmw_raid5;
 mod testbed;
 mod writes;

@@ -17,9 +17,8 @@ One segment is open, 64 requests are in flight. In the first series requests are
 they are of 4 KiB.
 
 Where findings do not hold. (1) 16 KiB: the flash behind a zone takes 1,050 MiB/s, three drives 3,150; what is beyond \
-that went into write buffers of the drives, which take the more of a run the smaller its scale is. Zone Write stays \
-below that rate, because a zone has one write in flight, and each waits for the host, too; in the paper both are at the \
-limit of the flash. (2) Latencies: the emulated drives vary less than real ones do, so that the 95th percentile is close \
+that went into write buffers of the drives, which take the more of a run the smaller its scale is. Zone Write has one \
+write in flight for a zone and stays just below that rate, so it never fills a buffer. (2) Latencies: the emulated drives vary less than real ones do, so that the 95th percentile is close \
 to the median where no buffer is full; at 16 KiB it is appended chunks that wait for room in full buffers. The paper \
 suspects the firmware's work for Zone Append there, which the model has as a constant. (3) Entries of the stripe table \
 of Zone Append have 2 bytes, not the paper's 3: groups have 16,384 rows, not a whole zone.";

@@ -1,37 +1,18 @@
 //! Exp#7: the size of groups, for writes and for degraded reads (Fig. 12).
 
-use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::MAX_SEAL_ROWS;
-use zoneweave_runtime::{Nanos, Random};
-use zoneweave_zoned::{BlockDevice, Lba};
 
-use super::testbed::Bench;
+use super::reads::{SCALE_LEAST, SEARCH_METHOD, Which, read_at_random};
 use super::writes::{HOST, Mode, P50, P95, P99, TABLE, THROUGHPUT, Writes};
 use super::{METHOD, kib};
+use crate::experiments::Report;
 use crate::experiments::chart::{Chart, Line};
 use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape, within};
-use crate::experiments::{ExperimentError, Report, Values};
-use crate::workload::{Recorder, WorkloadError};
 
 /// Rows of a group; the first is Zone Write, the last Zone Append in the largest groups there are.
 const GROUPS: [u32; 8] = [1, 4, 16, 64, 256, 1024, 4096, MAX_SEAL_ROWS];
 
 const CHUNKS: [u32; 3] = [1, 2, 4];
-
-/// Degraded reads in a run.
-const READS: u64 = 4000;
-
-/// Reads that find nothing to rebuild end a run, too.
-const TRIES: u64 = 100 * READS;
-
-/// One segment at least is to be complete: others are moved when a drive is taken out.
-const SCALE_LEAST: f64 = 1.0 / 16.0;
-
-/// Between two looks at whether everything was moved.
-const LOOK: Nanos = Nanos::from_millis(1);
-
-/// What it takes to look at one row of a stripe table, in ns.
-const SEARCH_NS: f64 = 1.3;
 
 const READ: Metric = Metric { name: "degraded read median", unit: "us" };
 const ROWS: Metric = Metric { name: "table rows searched", unit: "for a read" };
@@ -41,11 +22,9 @@ const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, TABLE, READ, ROWS, HOST]
 const OWN_METHOD: &str = "\
 One segment is open, groups have G rows; G = 1 is Zone Write. After the writes, of 4 GiB at least so that a segment is \
 complete, a drive is taken out. When what was in the open segment is moved, chunks are read at random places, one at a \
-time; only those count that had to be rebuilt. Computing takes no time here, and the search of \
-the stripe table is computing: the engine counts the rows that it looks at, and each read takes 1.3 ns longer for \
-each. That is what it takes on a core of an AMD EPYC (1.25 ns in groups of 256 rows, 1.45 ns in groups of 16,384; release \
-build), and what follows from the paper, too (768 entries in around 1 us).
+time; only those count that had to be rebuilt.";
 
+const DEVIATIONS: &str = "\
 G = S, the paper's Zone Append with one group in a segment of 274,160 rows, is beyond the format: the largest \
 groups have 16,384 rows, and none is larger than 64 MiB of a zone, which are 8,192 rows at 8 KiB and 4,096 at 16 KiB. What the \
 paper says of G = S is not compared.
@@ -80,8 +59,13 @@ pub(in crate::experiments) fn suite() -> Suite {
             let paper = PAPER_WRITES.iter().find(|(of, ..)| *of == chunk && group == 256);
             let work = move |scale: f64, seed| {
                 let scale = scale.max(SCALE_LEAST);
+                let range = writes.range(scale);
                 writes.run_then(scale, seed, async |volume, bench, values| {
-                    read_degraded(volume, bench, &writes, scale, seed, values).await
+                    let reads =
+                        read_at_random(volume, bench, Which::Degraded, range, chunk, seed).await?;
+                    values.put(READ.name, reads.figures.p50_us);
+                    values.put(ROWS.name, reads.rows);
+                    Ok(())
                 })
             };
             let one = Configuration::new(name(chunk, group), work);
@@ -90,66 +74,11 @@ pub(in crate::experiments) fn suite() -> Suite {
     }
     Suite {
         title: "ZapRAID, Exp#7: the size of stripe groups",
-        method: format!("{METHOD}\n\n{OWN_METHOD}"),
+        method: format!("{METHOD}\n\n{OWN_METHOD} {SEARCH_METHOD}\n\n{DEVIATIONS}"),
         metrics: METRICS,
         configurations,
         judge,
     }
-}
-
-/// Takes a drive out, and reads chunks that it had.
-async fn read_degraded(
-    volume: &Volume,
-    bench: &Bench,
-    writes: &Writes,
-    scale: f64,
-    seed: u64,
-    values: &mut Values,
-) -> Result<(), ExperimentError> {
-    let failed = "a drive of a healthy array is taken out";
-    volume.fail(0).await.expect(failed);
-    while volume.status().segments_leftover > 0 {
-        bench.handle.sleep(LOOK).await;
-    }
-    let chunk = writes.small.chunk_blocks;
-    let places = writes.range(scale) / u64::from(chunk);
-    let mut random = Random::new(seed);
-    let mut recorder = Recorder::new();
-    let mut searched = 0;
-    for _ in 0..TRIES {
-        let before = volume.status().counters;
-        let started = bench.handle.now();
-        let lba = Lba(random.below(places) * u64::from(chunk));
-        volume.read(lba, chunk).await.map_err(WorkloadError::from)?;
-        let after = volume.status().counters;
-        if after.degraded_reads == before.degraded_reads {
-            continue;
-        }
-        let rows = after.table_rows_searched - before.table_rows_searched;
-        searched += rows;
-        recorder.record(bench.handle.now().since(started) + search_time(rows), 0);
-        if recorder.operations() == READS {
-            break;
-        }
-    }
-    values.put(READ.name, recorder.figures(Nanos(1)).p50_us);
-    values.put(ROWS.name, ratio(searched, recorder.operations()));
-    Ok(())
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "some us"
-)]
-fn search_time(rows: u64) -> Nanos {
-    Nanos((rows as f64 * SEARCH_NS) as u64)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "small numbers")]
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
 }
 
 fn judge(results: &Results<'_>, report: &mut Report) {
