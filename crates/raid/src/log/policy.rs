@@ -108,7 +108,8 @@ pub struct WritePolicy {
     /// Which segments are moved out.
     pub collection: Collection,
     /// Whether blocks that live long are kept apart from those that do not: among users' segments of a
-    /// class where it has more than one, and among those for what is moved, of which there is one more.
+    /// class where it has more than one, and among those for what is moved, of which there is one more
+    /// if drives let as many zones be active.
     pub lifetimes: bool,
     /// Blocks from which on a request is a large one.
     pub large_from_blocks: u64,
@@ -313,18 +314,30 @@ impl WritePolicy {
                 .map_err(PolicyError::Drive)?;
         }
         let lanes = self.user_lanes();
-        let needed = (lanes + ACTIVE_BESIDE_LANES + u32::from(self.lifetimes)) * 2;
+        let needed = active_zones_for(lanes);
         match drive.max_active {
             Some(limit) if limit < needed => Err(PolicyError::ActiveZones { lanes, needed, limit }),
             _ => Ok(()),
         }
     }
 
-    /// The streams of users and of what is moved.
+    /// How many segments what is moved goes to: where drives let as many zones be active, those that
+    /// live long have one of their own.
+    #[must_use]
+    pub(super) fn relocation_lanes<'a>(
+        &self,
+        mut drives: impl Iterator<Item = &'a Geometry>,
+    ) -> usize {
+        let needed = active_zones_for(self.user_lanes() + 1);
+        let all_let = drives.all(|drive| drive.max_active.is_none_or(|limit| limit >= needed));
+        1 + usize::from(self.lifetimes && all_let)
+    }
+
+    /// The streams of users, and of what is moved, which goes to so many segments.
     ///
     /// # Panics
     /// If the policy does not fit the array.
-    pub(super) fn streams(&self, config: &ArrayConfig) -> (Stream, Stream) {
+    pub(super) fn streams(&self, config: &ArrayConfig, moved: usize) -> (Stream, Stream) {
         let lane = |chunk, options: &LaneOptions| {
             let geometry = shape(config, options).expect("the policy fits the array");
             Lane::new(chunk, geometry, options.mode)
@@ -332,8 +345,7 @@ impl WritePolicy {
         let of_users = |chunk, options| lane(chunk, &self.user_lane(config, options));
         let small = self.small.iter().map(|options| of_users(ChunkClass::Small, options));
         let large = self.large.iter().map(|options| of_users(ChunkClass::Large, options));
-        let moved = 0..1 + usize::from(self.lifetimes);
-        let moved = moved.map(|_| lane(ChunkClass::Small, &self.relocation_lane(config)));
+        let moved = (0..moved).map(|_| lane(ChunkClass::Small, &self.relocation_lane(config)));
         (
             Stream::new(small.chain(large).collect(), self.large_from_blocks, self.lifetimes),
             Stream::new(moved.collect(), u64::MAX, self.lifetimes),
@@ -370,6 +382,11 @@ impl WritePolicy {
         let shapes = shapes.map(|shape| shape.expect("the policy fits the array"));
         shapes.min_by_key(SegmentGeometry::data_blocks).expect("a policy has lanes")
     }
+}
+
+/// Active zones that a drive needs for so many segments of users, with those that a crash leaves behind.
+const fn active_zones_for(lanes: u32) -> u32 {
+    (lanes + ACTIVE_BESIDE_LANES) * 2
 }
 
 /// Data blocks of a lane's segments.

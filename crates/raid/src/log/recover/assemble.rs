@@ -300,10 +300,9 @@ fn finish(
     let writethrough = config.writethrough.unwrap_or(!volatile);
     let policy = policy.unwrap_or_else(|| WritePolicy::of_array(&config));
     policy.check(&config)?;
-    for drive in &ours {
-        policy.check_drive(&config, drive.offered.device.geometry())?;
-    }
-    let (user, relocation) = policy.streams(&config);
+    let shapes = || ours.iter().map(|drive| drive.offered.device.geometry());
+    shapes().try_for_each(|drive| policy.check_drive(&config, drive))?;
+    let (user, relocation) = policy.streams(&config, policy.relocation_lanes(shapes()));
     let mut state = State {
         seed: Seed::of(config.array),
         space: PbaSpace::new(config.scheme, config.zone_capacity),
