@@ -93,7 +93,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "zapraid/exp8",
-        summary: "RAID-0, RAID-5 and RAID-6 on four drives",
+        summary: "RAID-0, RAID-01, RAID-4, RAID-5 and RAID-6 on four drives",
         version: 1,
         kind: Kind::Points(zapraid::exp8::suite),
     },

@@ -1,6 +1,6 @@
 //! Exp#8: RAID schemes on four drives (Fig. 13).
 
-use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::layout::{Arrangement, Scheme};
 
 use super::writes::{Mode, THROUGHPUT, WRITE_METRICS, Writes};
 use super::{METHOD, kib};
@@ -12,15 +12,21 @@ const CHUNKS: [u32; 3] = [1, 2, 4];
 
 const MODES: [Mode; 2] = [Mode::ZoneWrite, Mode::Zapraid(256)];
 
-/// Data and parity chunks of a stripe.
-const SCHEMES: [(&str, usize, usize); 3] = [("raid0", 4, 0), ("raid5", 3, 1), ("raid6", 2, 2)];
+/// Arrangement, data chunks and parity chunks of a stripe.
+const SCHEMES: [(&str, Arrangement, usize, usize); 5] = [
+    ("raid0", Arrangement::Rotated, 4, 0),
+    ("raid01", Arrangement::Mirrored, 2, 2),
+    ("raid4", Arrangement::Fixed, 3, 1),
+    ("raid5", Arrangement::Rotated, 3, 1),
+    ("raid6", Arrangement::Rotated, 2, 2),
+];
 
 /// By how much ZapRAID is ahead of Zone Write, in percent, over all schemes.
 const PAPER: [(u32, f64, f64); 3] = [(1, 71.5, 72.1), (2, 75.8, 76.4), (4, 5.3, 5.7)];
 
 const OWN_METHOD: &str = "\
-Four drives, one segment, 64 requests as large as a chunk. A scheme's stripes have four (RAID-0), three (RAID-5) or two \
-(RAID-6) data chunks, and so much faster it is. The paper also has RAID-01 and RAID-4.
+Four drives, one segment, 64 requests as large as a chunk. A scheme's stripes have four (RAID-0), three (RAID-4 and \
+RAID-5) or two (RAID-01 and RAID-6) data chunks, and so much faster it is.
 
 Where findings do not hold: as in Exp#5, what is beyond the 1,050 MiB/s of the flash behind a zone went into write \
 buffers of the drives, which take the more of a run the smaller its scale is, and the more the faster the scheme is.";
@@ -31,8 +37,9 @@ fn name(scheme: &str, chunk_blocks: u32, mode: Mode) -> String {
 
 pub(in crate::experiments) fn suite() -> Suite {
     let mut configurations = Vec::new();
-    for (scheme_name, data, parity) in SCHEMES {
-        let scheme = Scheme::new(data, parity).expect("a scheme on four drives");
+    for (scheme_name, arrangement, data, parity) in SCHEMES {
+        let scheme = Scheme::arranged(arrangement, data, parity);
+        let scheme = scheme.expect("a scheme on four drives");
         for chunk in CHUNKS {
             for mode in MODES {
                 let writes = Writes { scheme, ..Writes::one_segment(mode, chunk) };
@@ -71,7 +78,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
         (MODES[0], "zone_write", "Zone Write, by scheme"),
         (MODES[1], "zapraid", "ZapRAID, by scheme"),
     ] {
-        let line = |(scheme, ..): &(&str, usize, usize)| Line {
+        let line = |(scheme, ..): &(&str, Arrangement, usize, usize)| Line {
             name: (*scheme).to_owned(),
             points: CHUNKS
                 .iter()
