@@ -83,7 +83,11 @@ async fn end_group(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) {
 
 fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
     let queue: Vec<_> = core.state.borrow_mut().stream_mut(kind).take_all().collect();
-    mark_if(Mark::QueueRefused, || !queue.is_empty());
+    if queue.is_empty() {
+        // Nobody is told: two writers that wait for each other's stripes would wake each other for ever.
+        return;
+    }
+    mark(Mark::QueueRefused);
     for block in queue {
         answer(core, block, |_, _| {}, &Err(BlockError::ReadOnly { reason }));
     }

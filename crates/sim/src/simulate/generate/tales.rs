@@ -50,7 +50,9 @@ pub(super) fn tale(seed: u64, mix: Mix) -> Option<Scenario> {
         Plot::Decisions => {
             Shape { group_rows: pick(&mut random, &[1, 2, 4, 8]), active_zones: 8, ..drawn }
         }
+        // What a single drive loses is lost.
         Plot::Promises => Shape {
+            parity: 0,
             tabled: false,
             volatile: true,
             writethrough: Some(false),
@@ -169,17 +171,27 @@ impl Draw<'_> {
         let mut lives = Vec::new();
         for _ in 0..6 {
             let users = 6 + self.random.below(6);
-            let mut actors: Vec<_> = (0..users).map(|_| self.full_stripes(30)).collect();
-            for action in actors.iter_mut().flatten() {
-                if let Action::Write { fua, .. } = action {
-                    // While one waits every stripe is durable.
-                    *fua = self.chance(25);
-                }
-            }
+            let actors = (0..users).map(|_| self.now_and_then_durable(30)).collect();
             let steps = 30 + self.random.below(600);
             let stop = Stop { power: true, ..self.stop_at(steps) };
             lives.extend([Life { actors, stop: Some(stop), ..Life::default() }, Life::default()]);
         }
         lives
+    }
+
+    /// Full stripes, some durable: while one of those waits every stripe is, so that most are not.
+    fn now_and_then_durable(&mut self, writes: u64) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for mut action in self.full_stripes(writes) {
+            if let Action::Write { fua, .. } = &mut action {
+                *fua = self.chance(40);
+            }
+            if self.chance(700) {
+                let us = 1 + self.random.below(2 * u64::from(self.shape.latency_us));
+                actions.push(Action::Sleep { us });
+            }
+            actions.push(action);
+        }
+        actions
     }
 }
