@@ -187,7 +187,7 @@ impl Draw<'_> {
                 *fua = self.chance(40);
             }
             if self.chance(700) {
-                let us = 1 + self.random.below(2 * u64::from(self.shape.latency_us));
+                let us = 1 + self.random.below(2 * self.shape.latency_us);
                 actions.push(Action::Sleep { us });
             }
             actions.push(action);
