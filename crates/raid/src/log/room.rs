@@ -113,7 +113,9 @@ impl State {
     /// What the collector is to make room for.
     #[must_use]
     pub(super) fn need_of_room(&self) -> Need {
-        let (free, reserve) = (self.free_segments(), self.reserve_for(StreamKind::User));
+        // What is about to be free need not be made so.
+        let free = self.free_segments() + self.coming_free();
+        let reserve = self.reserve_for(StreamKind::User);
         let lanes = self.user.lanes_without_segment();
         match () {
             // One earlier than users would have to wait.
@@ -121,6 +123,17 @@ impl State {
             () if lanes > 0 && free <= reserve + FREE_BESIDE_LANES + lanes => Need::Lanes,
             () => Need::Nothing,
         }
+    }
+
+    /// Segments that are being freed, or are next: nothing in them is needed.
+    fn coming_free(&self) -> u32 {
+        let coming = |segment: &Segment| {
+            let closed = matches!(segment.phase, Phase::Sealed | Phase::Leftover);
+            let empty = closed && segment.valid == 0 && segment.in_flight == 0 && !segment.kept;
+            empty || segment.phase == Phase::Dead
+        };
+        let coming = self.segments.iter().filter(|(_, segment)| coming(segment)).count();
+        u32::try_from(coming).unwrap_or(u32::MAX)
     }
 
     /// Whether there is room to move blocks to.
