@@ -110,6 +110,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(zapraid::exp11::suite),
     },
     Experiment {
+        name: "zapraid/exp12",
+        summary: "collecting, with 20 to 100 % of the space in reserve",
+        version: 1,
+        kind: Kind::Points(zapraid::exp12::suite),
+    },
+    Experiment {
         name: "zns-vs-block",
         summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
         version: 1,

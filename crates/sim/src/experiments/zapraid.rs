@@ -3,6 +3,7 @@
 
 pub(super) mod exp10;
 pub(super) mod exp11;
+pub(super) mod exp12;
 pub(super) mod exp5;
 pub(super) mod exp6;
 pub(super) mod exp7;

@@ -9,7 +9,7 @@ use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenOptions, Volume, WritePolicy, create, open_array,
 };
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
-use zoneweave_zoned::{Geometry, OobKind, ZonedDevice};
+use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZonedDevice};
 
 use super::host::{Charged, Thread};
 use crate::experiments::ExperimentError;
@@ -28,6 +28,8 @@ pub(super) struct Testbed {
     geometry: Geometry,
     scheme: Scheme,
     seed: u64,
+    /// As large as it may be, if nothing else is asked for.
+    volume_blocks: Option<u64>,
 }
 
 impl Testbed {
@@ -41,7 +43,7 @@ impl Testbed {
         let mut geometry = Preset::by_name(preset)?.geometry().clone();
         geometry.zones = zones;
         geometry.oob = OobKind::Separate;
-        Ok(Self { preset, geometry, scheme, seed })
+        Ok(Self { preset, geometry, scheme, seed, volume_blocks: None })
     }
 
     /// The same, with drives that allow an array to keep so many segments open, if they do not.
@@ -51,6 +53,18 @@ impl Testbed {
         for limit in [&mut self.geometry.max_active, &mut self.geometry.max_open] {
             *limit = limit.map(|limit| limit.max(needed));
         }
+        self
+    }
+
+    /// The same, with zones of another size.
+    pub(super) fn with_zones_of(mut self, blocks: BlockCount) -> Self {
+        self.geometry.zone_capacity = blocks;
+        self
+    }
+
+    /// The same, with a volume of that size.
+    pub(super) fn with_volume_of(mut self, blocks: u64) -> Self {
+        self.volume_blocks = Some(blocks);
         self
     }
 
@@ -80,7 +94,7 @@ impl Testbed {
         executor.run(work(charged, Bench { handle: handle.clone(), thread: thread.clone() }))
     }
 
-    /// Makes an array with a volume as large as it may be, and does something with that, in virtual
+    /// Makes an array with a volume, and does something with that, in virtual
     /// time.
     pub(super) fn run<T>(
         &self,
@@ -93,7 +107,7 @@ impl Testbed {
             let options = CreateOptions {
                 name: "experiment".to_owned(),
                 scheme: self.scheme,
-                volume_blocks: None,
+                volume_blocks: self.volume_blocks,
                 chunk_blocks: policy.relocation.chunk_blocks,
                 group_rows: 256,
                 tabled: true,

@@ -1,0 +1,191 @@
+//! Exp#12: collecting, with more or less space in reserve (Fig. 18).
+
+mod overwrites;
+
+use std::rc::Rc;
+
+use zoneweave_emulator::Preset;
+use zoneweave_raid::log::{Lanes, WritePolicy};
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount};
+
+use self::overwrites::{Overwrites, Places};
+use super::testbed::Testbed;
+use super::writes::{P50, P95, P99, THROUGHPUT, figures_of, three_and_one};
+use super::{METHOD, kib};
+use crate::experiments::chart::{Chart, Line};
+use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape};
+use crate::experiments::{ExperimentError, Report, Values};
+use crate::workload::Host;
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Data of the volume, and what is written to it in all.
+const VOLUME_BYTES: f64 = 200.0 * GIB;
+const WRITTEN_BYTES: f64 = 1024.0 * GIB;
+
+/// Space in reserve, in percent of the volume.
+const RESERVES: [u32; 5] = [20, 40, 60, 80, 100];
+
+/// Nothing is made smaller than this: zones of 4 MiB.
+const SCALE_LEAST: f64 = 1.0 / 256.0;
+
+/// Blocks written, without parity.
+const AMPLIFICATION: Metric = Metric { name: "blocks written", unit: "for each of users" };
+
+const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, AMPLIFICATION];
+
+const OWN_METHOD: &str = "\
+A volume of 200 GiB is written over and over, 1 TiB in all, 64 requests in flight; the array has room for 20 to 100 % more \
+data than that. Here not only the data but also zones are smaller, as the scale says, so that there are as many of \
+them (down to zones of 4 MiB, at a scale of 1/256); groups of 256 rows are a larger part of a zone then. One segment is \
+open, with chunks of 4 or 16 KiB, or two with 8 and two with 16 KiB; all are written as ZapRAID does. The text has no \
+numbers, so only shapes are decided. The engine collects by its own rules, not the paper's, and what it keeps free for \
+crashes is part of the reserve.
+
+A drive of this model takes 15 ms to reset a zone that is full, however large zones are, and resets one at a time. Where zones are \
+made smaller that is what limits throughput and makes requests wait: absolute numbers, and what four segments gain over one, say \
+nothing then. At full size a segment of 3 GiB is reset in the time in which 30 MiB are written.
+
+Skewed requests follow Zipf's law with an exponent of 1, where the paper has 0.99: so they can be drawn with integers alone, \
+which are the same on every machine.";
+
+/// Settings of Fig. 18: how many segments, and their chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    One(u32),
+    Four,
+}
+
+const SETTINGS: [Setting; 3] = [Setting::One(1), Setting::One(4), Setting::Four];
+
+impl Setting {
+    fn name(self) -> String {
+        match self {
+            Self::One(chunk) => format!("one segment of {}", kib(chunk)),
+            Self::Four => "four segments".to_owned(),
+        }
+    }
+
+    fn policy(self) -> WritePolicy {
+        let lanes = |count, chunk_blocks| Lanes { count, chunk_blocks };
+        let (small, large) = match self {
+            Self::One(chunk) => (lanes(1, chunk), lanes(0, chunk)),
+            Self::Four => (lanes(2, 2), lanes(2, 4)),
+        };
+        WritePolicy::zapraid(small, large, 256)
+    }
+}
+
+/// Workloads of Fig. 18: where, and blocks of a request.
+const WORKLOADS: [(&str, Places, u32); 4] = [
+    ("random 4 KiB", Places::Random, 1),
+    ("random 64 KiB", Places::Random, 16),
+    ("skewed 64 KiB", Places::Skewed, 16),
+    ("sequential 64 KiB", Places::Sequential, 16),
+];
+
+fn name(workload: &str, setting: Setting, reserve: u32) -> String {
+    format!("{workload} {} reserve {reserve} %", setting.name())
+}
+
+pub(in crate::experiments) fn suite() -> Suite {
+    let mut configurations = Vec::new();
+    for (workload, places, request) in WORKLOADS {
+        for setting in SETTINGS {
+            for reserve in RESERVES {
+                let load = Overwrites { places, request, queue_depth: 64 };
+                let work = move |scale: f64, seed| {
+                    run(load, setting, reserve, scale.max(SCALE_LEAST), seed)
+                };
+                configurations.push(Configuration::new(name(workload, setting, reserve), work));
+            }
+        }
+    }
+    Suite {
+        title: "ZapRAID, Exp#12: collecting",
+        method: format!("{METHOD}\n\n{OWN_METHOD}"),
+        metrics: METRICS,
+        configurations,
+        judge,
+    }
+}
+
+fn run(
+    load: Overwrites,
+    setting: Setting,
+    reserve: u32,
+    scale: f64,
+    seed: u64,
+) -> Result<Values, ExperimentError> {
+    let capacity = Preset::by_name("zn540-4tb")?.geometry().zone_capacity;
+    let zone_bytes = f64::from(capacity.0) * f64::from(1 << 12);
+    let zone = blocks_of(zone_bytes, scale);
+    let volume = blocks_of(VOLUME_BYTES, scale);
+    let room = volume * u64::from(100 + reserve) / 100;
+    let zones = u32::try_from(room.div_ceil(zone * 3)).unwrap_or(u32::MAX);
+    let zone = BlockCount(u32::try_from(zone).unwrap_or(u32::MAX));
+    let testbed = Testbed::new("zn540-4tb", three_and_one(), zones, seed)?;
+    let testbed = testbed.with_zones_of(zone).with_volume_of(volume);
+    testbed.run(&setting.policy(), Host::SPDK, async |device, bench| {
+        let blocks = blocks_of(WRITTEN_BYTES, scale);
+        let figures = load.run(&bench.handle, Rc::new(device.clone()), blocks, seed).await?;
+        let mut values = figures_of(&figures);
+        values.put(AMPLIFICATION.name, device.status().write_amplification);
+        Ok(values)
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some TiB")]
+fn blocks_of(bytes: f64, scale: f64) -> u64 {
+    (bytes * scale) as u64 / BLOCK_BYTES as u64
+}
+
+fn judge(results: &Results<'_>, report: &mut Report) {
+    let of = |workload: &str, setting: Setting, reserve: u32| {
+        results.mean(&name(workload, setting, reserve), THROUGHPUT)
+    };
+    for setting in SETTINGS {
+        for (workload, ..) in &WORKLOADS[..3] {
+            let (low, high) = (of(workload, setting, 20), of(workload, setting, 100));
+            report.findings.push(shape(
+                &format!("{workload}, {}: 100 % in reserve over 20 %", setting.name()),
+                "more throughput",
+                format!("{:.2}", high / low),
+                "above 1",
+                high > low,
+            ));
+        }
+        let at = |workload: usize| of(WORKLOADS[workload].0, setting, 20);
+        report.findings.push(shape(
+            &format!("64 KiB, {}, 20 % in reserve: sequential, skewed, random", setting.name()),
+            "in this order",
+            format!("{:.0}, {:.0}, {:.0} MiB/s", at(3), at(2), at(1)),
+            "each above the next",
+            at(3) > at(2) && at(2) > at(1),
+        ));
+    }
+    let four = of(WORKLOADS[1].0, Setting::Four, 20);
+    let one = of(WORKLOADS[1].0, Setting::One(4), 20).max(of(WORKLOADS[1].0, Setting::One(1), 20));
+    report.findings.push(shape(
+        "random 64 KiB, 20 % in reserve: four segments over the better of one",
+        "more throughput",
+        format!("{:.2}", four / one),
+        "above 1",
+        four > one,
+    ));
+    for (setting, file, title) in [
+        (SETTINGS[0], "one_4k", "One segment, chunks of 4 KiB"),
+        (SETTINGS[1], "one_16k", "One segment, chunks of 16 KiB"),
+        (SETTINGS[2], "four", "Four segments"),
+    ] {
+        let point =
+            |workload: &str, reserve: u32| (f64::from(reserve), of(workload, setting, reserve));
+        let line = |(workload, ..): &(&str, Places, u32)| Line {
+            name: (*workload).to_owned(),
+            points: RESERVES.iter().map(|reserve| point(workload, *reserve)).collect(),
+        };
+        let lines = WORKLOADS.iter().map(line).collect();
+        let x = "space in reserve, %";
+        report.chart(&Chart { name: file, title, x, y: THROUGHPUT.unit, lines });
+    }
+}
