@@ -5,7 +5,7 @@
 mod support;
 
 use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
-use support::{Array, Shape, contents, new_drive, uuid};
+use support::{Array, Shape, contents, new_drive, read_all, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;
@@ -411,5 +411,28 @@ fn what_a_drive_answers_late_is_not_held_against_its_replacement() {
         handle.sleep(Nanos::from_millis(500)).await;
         assert_eq!(volume.status().health, Health::Healthy);
         assert_holds(volume, 180, 2).await;
+    });
+}
+
+/// What was trimmed block by block was moved: hundreds of extents fit a few blocks, which were taken for
+/// as many blocks as extents, enough to fill a stripe. It was waited for for ever.
+#[test]
+fn many_extents_that_are_moved_fill_no_stripe() {
+    let shape = Shape { zones: 10, zone_blocks: 2400, chunk_blocks: 4, ..shape(3, 1) };
+    let array = Array::create(shape, &mut Random::new(8));
+    live(&array, async |volume, _, handle| {
+        put_all(volume, 1100, 1).await;
+        // What holds the data is given up, and moved: the trims have a segment for themselves.
+        volume.scrub().await.unwrap();
+        for lba in 0..530 {
+            volume.trim(Lba(lba * 2), 1, false).await.unwrap();
+        }
+        volume.fail(3).await.unwrap();
+        while volume.segments().iter().any(|segment| segment.phase == "leftover") {
+            handle.sleep(Nanos::from_millis(10)).await;
+        }
+        let found = read_all(volume, 1100).await.unwrap();
+        let expected = |lba: u64| u64::from(lba >= 1060 || lba % 2 == 1);
+        assert!((0..).zip(&found).all(|(lba, version)| *version == expected(lba)));
     });
 }

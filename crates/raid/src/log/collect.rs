@@ -395,10 +395,10 @@ async fn queue_blocks(
     if blocks.len() > 1 && mutant(Mutant::MovedBlocksShareSequence) {
         share_sequence(core.state.borrow().seed, &mut blocks);
     }
-    let count = blocks.len();
-    let (ticket, moved) = Ticket::new(count as u64);
-    {
+    let (ticket, moved) = Ticket::new(blocks.len() as u64);
+    let queued = {
         let mut state = core.state.borrow_mut();
+        let before = state.relocation.queued();
         for block in blocks {
             match block {
                 Moving::Data(mut data) => {
@@ -411,9 +411,11 @@ async fn queue_blocks(
                 }
             }
         }
-    }
+        // Of extents many go into one block.
+        state.relocation.queued() - before
+    };
     core.changed.open();
-    Some((count, moved))
+    Some((queued, moved))
 }
 
 /// For [`Mutant::MovedBlocksShareSequence`].

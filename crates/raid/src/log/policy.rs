@@ -13,6 +13,9 @@ use crate::log::geometry::SegmentGeometry;
 use crate::log::limits::{LimitError, check_drive, zones_needed};
 use crate::log::stream::{ChunkClass, Lane, Stream};
 
+/// Segments beyond those that a volume needs, from which on what is moved goes to more than one.
+const SPARE_FOR_LIFETIMES: u32 = 32;
+
 /// Rows of a group where chunks are written in place.
 const WRITTEN_ROWS: u32 = 256;
 
@@ -321,16 +324,20 @@ impl WritePolicy {
         }
     }
 
-    /// How many segments what is moved goes to: where drives let as many zones be active, those that
-    /// live long have one of their own.
+    /// How many segments what is moved goes to: where drives let as many zones be active, and there are
+    /// many to spare, those that live long have one of their own. It stays open until it is full, which
+    /// `limits.rs` does not reckon with, and where segments are few it costs more than it gains.
     #[must_use]
     pub(super) fn relocation_lanes<'a>(
         &self,
+        config: &ArrayConfig,
         mut drives: impl Iterator<Item = &'a Geometry>,
     ) -> usize {
         let needed = active_zones_for(self.user_lanes() + 1);
         let all_let = drives.all(|drive| drive.max_active.is_none_or(|limit| limit >= needed));
-        1 + usize::from(self.lifetimes && all_let)
+        let needed = zones_needed(&self.smallest_shape(config), config.volume_blocks, config.zones);
+        let spare = config.zones.saturating_sub(needed) >= SPARE_FOR_LIFETIMES;
+        1 + usize::from(self.lifetimes && all_let && spare)
     }
 
     /// The streams of users, and of what is moved, which goes to so many segments.

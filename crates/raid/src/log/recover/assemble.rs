@@ -302,7 +302,7 @@ fn finish(
     policy.check(&config)?;
     let shapes = || ours.iter().map(|drive| drive.offered.device.geometry());
     shapes().try_for_each(|drive| policy.check_drive(&config, drive))?;
-    let (user, relocation) = policy.streams(&config, policy.relocation_lanes(shapes()));
+    let (user, relocation) = policy.streams(&config, policy.relocation_lanes(&config, shapes()));
     let mut state = State {
         seed: Seed::of(config.array),
         space: PbaSpace::new(config.scheme, config.zone_capacity),
