@@ -82,8 +82,7 @@ impl State {
     pub(super) fn no_room(&self, kind: StreamKind) -> Option<&'static str> {
         let users = kind == StreamKind::User;
         let comes_free = |segment: &Segment| {
-            let closed = matches!(segment.phase, Phase::Sealed | Phase::Leftover);
-            let empty = closed && segment.valid == 0 && !segment.kept;
+            let empty = segment.holds_nothing();
             let moved = users && segment.busy;
             empty || moved || segment.in_flight > 0 || segment.phase == Phase::Dead
         };
@@ -114,7 +113,14 @@ impl State {
     #[must_use]
     pub(super) fn need_of_room(&self) -> Need {
         // What is about to be free need not be made so.
-        let free = self.free_segments() + self.coming_free();
+        match self.need_with(self.free_segments()) {
+            Need::Nothing => Need::Nothing,
+            _ => self.need_with(self.free_segments() + self.coming_free()),
+        }
+    }
+
+    /// What is needed with so many free segments.
+    fn need_with(&self, free: u32) -> Need {
         let reserve = self.reserve_for(StreamKind::User);
         let lanes = self.user.lanes_without_segment();
         match () {
@@ -128,9 +134,7 @@ impl State {
     /// Segments that are being freed, or are next: nothing in them is needed.
     fn coming_free(&self) -> u32 {
         let coming = |segment: &Segment| {
-            let closed = matches!(segment.phase, Phase::Sealed | Phase::Leftover);
-            let empty = closed && segment.valid == 0 && segment.in_flight == 0 && !segment.kept;
-            empty || segment.phase == Phase::Dead
+            segment.holds_nothing() && segment.in_flight == 0 || segment.phase == Phase::Dead
         };
         let coming = self.segments.iter().filter(|(_, segment)| coming(segment)).count();
         u32::try_from(coming).unwrap_or(u32::MAX)

@@ -139,6 +139,13 @@ impl Segment {
         }
     }
 
+    /// Whether it takes no more stripes and nothing in it is needed: it can be freed.
+    #[must_use]
+    pub(super) fn holds_nothing(&self) -> bool {
+        let closed = matches!(self.phase, Phase::Sealed | Phase::Leftover);
+        closed && self.valid == 0 && !self.kept
+    }
+
     /// The columns it has, a bit each.
     #[must_use]
     pub(super) fn column_map(&self) -> u64 {

@@ -448,12 +448,8 @@ impl State {
     /// A segment with nothing live in it.
     #[must_use]
     pub(super) fn empty_segment(&self) -> Option<SegmentSlot> {
-        let empty = |segment: &Segment| {
-            segment.valid == 0
-                && !(segment.busy || segment.kept)
-                && segment.in_flight == 0
-                && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
-        };
+        let empty =
+            |segment: &Segment| segment.holds_nothing() && !segment.busy && segment.in_flight == 0;
         self.segments.iter().find(|(_, segment)| empty(segment)).map(|(slot, _)| slot)
     }
 
