@@ -1,6 +1,7 @@
 //! Experiments of the ZapRAID paper (J. Li et al., "The Design and Implementation of a High-Performance
 //! Log-Structured RAID System for ZNS SSDs"), side by side with what it publishes.
 
+mod baseline;
 pub(super) mod exp10;
 pub(super) mod exp11;
 pub(super) mod exp12;

@@ -22,10 +22,12 @@ use futures_util::future::{join, join_all, try_join_all};
 use zoneweave_raid::log::Lanes;
 use zoneweave_runtime::{Handle, Semaphore};
 use zoneweave_zoned::{
-    BLOCK_BYTES, BlockCount, BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent,
-    ExtentState, Lba, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZonedDevice,
-    ZonedDeviceExt, zero_blocks,
+    BLOCK_BYTES, BlockCount, BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, Lba,
+    Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZonedDevice, ZonedDeviceExt,
+    zero_blocks,
 };
+
+use super::baseline;
 
 use self::metadata::{METADATA_ZONES, Metadata};
 
@@ -259,32 +261,25 @@ impl BlockDevice for RaiznSpdk {
 
     fn write(&self, lba: Lba, data: Vec<Bytes>, _fua: bool) -> BlockFuture<()> {
         let inner = self.0.clone();
-        Box::pin(async move {
-            let data = if let [one] = &data[..] { one.clone() } else { data.concat().into() };
-            inner.write(lba, data).await
-        })
+        Box::pin(async move { inner.write(lba, baseline::in_one_piece(&data)).await })
     }
 
     fn write_zeroes(&self, _lba: Lba, _blocks: u64, _fua: bool) -> BlockFuture<()> {
-        Box::pin(std::future::ready(Err(UNSUPPORTED)))
+        baseline::unsupported()
     }
 
     fn trim(&self, _lba: Lba, _blocks: u64, _fua: bool) -> BlockFuture<()> {
-        Box::pin(std::future::ready(Err(UNSUPPORTED)))
+        baseline::unsupported()
     }
 
     fn flush(&self) -> BlockFuture<()> {
-        // The drives of the paper keep what they acknowledged.
-        Box::pin(std::future::ready(Ok(())))
+        baseline::nothing_to_flush()
     }
 
     fn extents(&self, _lba: Lba, blocks: u64, _limit: usize) -> BlockFuture<Vec<Extent>> {
-        let all = Extent { blocks, state: ExtentState::Data };
-        Box::pin(std::future::ready(Ok(vec![all])))
+        baseline::all_data(blocks)
     }
 }
-
-const UNSUPPORTED: BlockError = BlockError::ReadOnly { reason: "this baseline only writes data" };
 
 fn slice(data: &Bytes, from: u32, blocks: u32) -> Bytes {
     data.slice(from as usize * BLOCK_BYTES..(from + blocks) as usize * BLOCK_BYTES)

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use futures_util::future::{try_join, try_join_all};
 use zoneweave_runtime::Semaphore;
 use zoneweave_zoned::{
-    BLOCK_BYTES, BlockCount, BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent,
-    ExtentState, Lba,
+    BLOCK_BYTES, BlockCount, BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, Lba,
 };
+
+use super::baseline;
 
 /// Stripes that share a lock with others, so many locks.
 const LOCKS: usize = 4096;
@@ -106,8 +107,7 @@ impl BlockDevice for RmwRaid5 {
     fn write(&self, lba: Lba, data: Vec<Bytes>, _fua: bool) -> BlockFuture<()> {
         let inner = self.0.clone();
         Box::pin(async move {
-            let data: Bytes =
-                if let [one] = &data[..] { one.clone() } else { data.concat().into() };
+            let data = baseline::in_one_piece(&data);
             let pieces = inner.pieces(lba, BlockCount::of_data_bytes(data.len()).0);
             let writes = pieces.iter().map(|piece| {
                 let from = piece.from as usize * BLOCK_BYTES;
@@ -119,25 +119,21 @@ impl BlockDevice for RmwRaid5 {
     }
 
     fn write_zeroes(&self, _lba: Lba, _blocks: u64, _fua: bool) -> BlockFuture<()> {
-        Box::pin(std::future::ready(Err(UNSUPPORTED)))
+        baseline::unsupported()
     }
 
     fn trim(&self, _lba: Lba, _blocks: u64, _fua: bool) -> BlockFuture<()> {
-        Box::pin(std::future::ready(Err(UNSUPPORTED)))
+        baseline::unsupported()
     }
 
     fn flush(&self) -> BlockFuture<()> {
-        // Drives of these experiments keep what they acknowledged.
-        Box::pin(std::future::ready(Ok(())))
+        baseline::nothing_to_flush()
     }
 
     fn extents(&self, _lba: Lba, blocks: u64, _limit: usize) -> BlockFuture<Vec<Extent>> {
-        let all = Extent { blocks, state: ExtentState::Data };
-        Box::pin(std::future::ready(Ok(vec![all])))
+        baseline::all_data(blocks)
     }
 }
-
-const UNSUPPORTED: BlockError = BlockError::ReadOnly { reason: "this baseline only writes data" };
 
 #[cfg(test)]
 mod tests {
