@@ -138,6 +138,8 @@ marks! {
     LaneOpenedBeside = "lanes.opened_beside_another",
     /// There is no room for a segment of a class: what waits in it goes to one of the other class.
     LaneOfOtherClass = "lanes.other_class_used",
+    /// A stripe that does not fill is closed while others are under way: as many went ahead of it.
+    ClosedBesideOthers = "lanes.closed_beside_others",
     /// Recovery: a segment has another shape than those that the array was made with.
     SegmentOfOtherShape = "recovery.segment_of_other_shape",
     /// Start: a member in service has nothing of a segment: whatever copies there are elsewhere count.

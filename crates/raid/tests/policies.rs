@@ -240,3 +240,44 @@ fn large_requests_do_not_wait_for_ever() {
     });
     life.expect("the array starts");
 }
+
+/// What goes the way of others does not wait for a pause in them, which two segments that are never at
+/// the end of a group together may never make. Here blocks are written for the first time, to two segments,
+/// and one again and again, which is likely to be short-lived: for that there is a lane, but no room.
+#[test]
+fn what_has_no_segment_of_its_own_does_not_wait_for_a_pause_in_the_others() {
+    let shape =
+        Shape { zones: 10, zone_blocks: 2000, volume_blocks: Some(11_000), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(4));
+    let lanes = Lanes { count: 3, chunk_blocks: 1 };
+    let policy =
+        WritePolicy { lifetimes: true, ..WritePolicy::zone_append(lanes, Lanes::default()) };
+    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+        put(volume, 0, 1).await.unwrap();
+        let next = Rc::new(Cell::new(1));
+        let others = (0..48).map(|_| {
+            let (volume, next) = (volume.clone(), next.clone());
+            handle.spawn("other", async move {
+                while next.get() < 10_000 {
+                    let lba = next.replace(next.get() + 3);
+                    let data = (lba..lba + 3).map(|lba| contents(lba, 1)).collect();
+                    volume.write(Lba(lba), data, false).await.unwrap();
+                }
+            })
+        });
+        let others: Vec<_> = others.collect();
+        let mut longest = 0;
+        while next.get() < 9_000 {
+            handle.sleep(Nanos::from_millis(1)).await;
+            assert_eq!(open_segments(volume).len(), 2);
+            let before = next.get();
+            put(volume, 0, 2).await.unwrap();
+            longest = longest.max((next.get() - before) / 3);
+        }
+        for one in others {
+            one.await;
+        }
+        assert!(longest <= 150, "{longest} others went first");
+    });
+    life.expect("the array starts");
+}

@@ -100,28 +100,46 @@ impl State {
     }
 
     /// The lane that takes the next stripe, and the queue it takes it from.
+    ///
+    /// A stripe that does not fill is closed at once, but not while others are under way where it would
+    /// go: what arrives meanwhile may fill it, and closing it would not be any faster. Where other classes
+    /// go the same way, something always may be under way; so it is also closed when as many stripes went
+    /// ahead of it as are under way. Then those that were when it came are done, unless they are slower
+    /// than the ones after them.
+    ///
+    /// So nothing waits for a pause in the others. Whatever begins on the lanes of a class is of the class
+    /// itself, and takes what has waited longest in it, or goes ahead of it, which [`STRIPES_IN_FLIGHT`]
+    /// of each lane at most do; and if nothing begins, what is under way comes to its end. Of the
+    /// classes that may close a stripe the one that has waited longest is first, and a lane that takes
+    /// none now ends its group, which it enters no more.
     fn lane_for_stripe(&self, kind: StreamKind) -> Option<(LaneId, Class)> {
         let stream = self.stream(kind);
         stream.waiting().into_iter().find_map(|class| {
-            // With no segment of its own, and no room for one, the class goes to the others', those with
-            // chunks of its size if there are some.
-            let stranded = !stream.has_lane(class) && !self.may_have_lane(kind, class);
-            mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
-            let serves = |lane: LaneId| {
-                let chunk = stream.lane(lane).class.chunk;
-                let other = || chunk == class.chunk || !stream.has_chunks(class.chunk);
-                stream.lane(lane).class == class || stranded && other()
-            };
-            let lanes = || self.idle_lanes(kind).filter(|(lane, _)| serves(*lane));
+            let lanes =
+                || self.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
             let under_way = lanes().map(|(_, slot)| self.segments[slot].in_flight).sum::<u32>();
             let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
             let (lane, slot) = able.min_by_key(|(_, slot)| self.reluctance(*slot))?;
-            // A stripe that does not fill is closed at once, but not while others are under way:
-            // what arrives meanwhile may fill it, and closing it would not be any faster.
             let full = self.segments[slot].geometry.stripe_blocks();
-            let ready = stream.queue(class).len() >= full || under_way == 0 && !stream.filling;
+            let waited = stream.went_ahead(class) >= under_way;
+            let fills = stream.queue(class).len() >= full;
+            let ready = fills || waited && !stream.filling;
+            mark_if(Mark::ClosedBesideOthers, || ready && !fills && under_way > 0);
             ready.then_some((lane, class))
         })
+    }
+
+    /// Whether a lane takes stripes of a class. With no segment of its own, and no room for one, the class
+    /// goes to the others', those with chunks of its size if there are some.
+    fn serves(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
+        let stream = self.stream(kind);
+        let of_lane = stream.lane(lane).class;
+        if of_lane == class {
+            return true;
+        }
+        let stranded = !stream.has_lane(class) && !self.may_have_lane(kind, class);
+        mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
+        stranded && (of_lane.chunk == class.chunk || !stream.has_chunks(class.chunk))
     }
 
     /// Whether a lane is free for a class, and there is room for its segment.
@@ -176,8 +194,11 @@ impl State {
         let slot = self.stream(kind).lane(lane).open.expect("a lane with a segment");
         let full = self.segments[slot].geometry.stripe_blocks();
         let always = self.fua_always;
+        let waiting = self.stream(kind).waiting().into_iter();
+        let behind: Vec<_> =
+            waiting.filter(|other| *other != class && self.serves(kind, lane, *other)).collect();
         let stream = self.stream_mut(kind);
-        stream.took_turn(lane);
+        stream.took_turn(lane, class, &behind);
         // While any durable write waits, stripes are durable: cheap, and never too little.
         let fua = always || stream.fua > 0;
         let queue = stream.queue_mut(class);

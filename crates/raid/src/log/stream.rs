@@ -103,6 +103,8 @@ pub(super) struct Stream {
     large_from: u64,
     /// The lane after the one that took the last stripe.
     next: usize,
+    /// By class: stripes of others that its lanes took since one of its own, while it waited.
+    ahead: [u32; 4],
     /// Whether blocks are kept apart by how long they live.
     lifetimes: bool,
     /// By class.
@@ -222,9 +224,20 @@ impl Stream {
         turn.map(|lane| (lane, self.lane(lane)))
     }
 
-    /// Notes which lane took a stripe.
-    pub(super) fn took_turn(&mut self, lane: LaneId) {
+    /// Notes which lane took a stripe of which class, ahead of what waits in others for the same lane.
+    pub(super) fn took_turn(&mut self, lane: LaneId, class: Class, behind: &[Class]) {
         self.next = (lane.0 + 1) % self.lanes.len();
+        self.ahead[class.index()] = 0;
+        for class in behind {
+            let ahead = &mut self.ahead[class.index()];
+            *ahead = ahead.saturating_add(1);
+        }
+    }
+
+    /// How many stripes of others were taken by the lanes of a class while it waited.
+    #[must_use]
+    pub(super) fn went_ahead(&self, class: Class) -> u32 {
+        self.ahead[class.index()]
     }
 
     /// The class of a request of so many blocks that live so long, among those that there are lanes for.
