@@ -172,8 +172,10 @@ impl CliError {
                 | OpenError::Unaccounted { .. },
             )
             | Self::Create(CreateError::NotEmpty { .. })
-            | Self::Admin(AdminError::WouldLoseData { .. })
-            | Self::Replace(ReplaceError::Admin(AdminError::WouldLoseData { .. }))
+            | Self::Admin(AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. })
+            | Self::Replace(ReplaceError::Admin(
+                AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. },
+            ))
             | Self::NotEmpty { .. }
             | Self::NotConfirmed { .. }
             | Self::InService { .. }

@@ -128,8 +128,10 @@ marks! {
     StoppedBySpoiling = "membership.stopped_by_spoiling",
     /// Half of the members are left, within the redundancy: writes stop.
     StoppedWithoutMajority = "membership.stopped_without_majority",
-    /// An administrator's wish to fail a member is refused, since data would be lost.
-    FailRefused = "membership.fail_refused",
+    /// An administrator's wish to fail or replace a member is refused, since data would be lost.
+    TakingOutWouldLose = "membership.taking_out_would_lose",
+    /// An administrator's wish to fail or replace a member is refused, since half of the members would be left.
+    TakingOutWouldStop = "membership.taking_out_would_stop",
     /// Recovery: the zones of a segment recorded dead are reset again.
     DeadSegmentResetAgain = "recovery.dead_segment_reset_again",
     /// Start: more members than may be wrong have nothing of a segment: a drive did not do a reset.
@@ -386,8 +388,6 @@ marks! {
     TombstoneLost = "tombstone.lost",
     /// A drive that works is taken out to be replaced.
     WorkingDriveRetired = "rebuild.working_drive_retired",
-    /// A replacement is refused, since data would be lost.
-    ReplaceRefused = "rebuild.refused",
     /// A replacement has a volatile cache where users were told that there is none.
     ReplacementWithCache = "rebuild.replacement_with_cache",
     /// A rebuild that a restart interrupted goes on.

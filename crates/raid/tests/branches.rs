@@ -205,7 +205,7 @@ fn replacements_are_refused_taken_and_given_up() {
     assert_hit(&[Mark::SmallDriveRefused, Mark::WornDriveRefused, Mark::WorkingDriveRetired]);
     assert_hit(&[
         Mark::RebuildGivenUp,
-        Mark::ReplaceRefused,
+        Mark::TakingOutWouldLose,
         Mark::RebuildEnded,
         Mark::LargerZoneFinished,
     ]);
@@ -250,7 +250,7 @@ fn half_of_the_drives_do_not_go_on_by_themselves() {
     live(&array, async |volume, _, _| {
         put_all(volume, 9, 1).await;
         volume.fail(0).await.unwrap();
-        assert!(matches!(volume.fail(1).await, Err(AdminError::Stopped(_))));
+        volume.drive_lost(1, "pulled").unwrap();
         assert_holds(volume, 9, 1).await;
         assert!(matches!(put(volume, 0, 2).await, Err(BlockError::ReadOnly { .. })));
     });

@@ -1,5 +1,5 @@
-//! Arrays whose chunks are not rotated parity: parity that stays on the last drive, and mirrors, of which it
-//! matters which drives are lost.
+//! Which drives are lost, not how many: parity that stays on the last drive, and mirrors; and where the others
+//! are no majority.
 
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
@@ -9,7 +9,7 @@ use support::life::{assert_holds, live, one_life, put, put_all, refused};
 use support::{Array, Shape, new_drive, uuid, version_of};
 use zoneweave_raid::layout::{Arrangement, Column};
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{AdminError, OpenError, OpenOptions, Volume};
+use zoneweave_raid::log::{AdminError, Health, OpenError, OpenOptions, ReplaceError, Volume};
 use zoneweave_raid::marks::{self, INSTRUMENTED, Mark};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockDevice, BlockError, Lba};
@@ -40,6 +40,10 @@ async fn assert_writable(volume: &Volume) {
 async fn assert_stopped(volume: &Volume) {
     let refused = put(volume, BLOCKS, 2).await;
     assert!(matches!(refused, Err(BlockError::ReadOnly { .. })), "{refused:?}");
+}
+
+fn force() -> OpenOptions {
+    OpenOptions { force: true, lineage: 5, ..OpenOptions::default() }
 }
 
 #[test]
@@ -81,7 +85,6 @@ fn mirrors_do_not_start_without_a_pair() {
         assert!(matches!(error, OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. }));
     }
     // Not by force either: what the pair held is nowhere.
-    let force = || OpenOptions { force: true, lineage: 5, ..OpenOptions::default() };
     let forced = one_life(&array, &[1, 4, 0], force(), async |_, _, _| ());
     assert!(matches!(forced, Err(OpenError::TooFewMembers { .. })), "{forced:?}");
     let half = one_life(&array, &[1, 2, 3], force(), async |volume, _, _| {
@@ -152,4 +155,44 @@ fn a_mirror_is_rebuilt_from_its_twin_alone() {
     array.drives[1] = drive;
     // Its twin away, all of its blocks come from the new drive; slot 0 was put out.
     without(&array, &[4], async |volume| assert_holds(volume, BLOCKS, 1).await);
+}
+
+/// To take a working drive out stopped writes where half of the drives were left then, though nothing was
+/// lost: only a restart went on.
+#[test]
+fn a_working_drive_is_not_taken_out_where_half_would_be_left() {
+    let array = filled(Arrangement::Rotated, 2, 2);
+    let new = |salt| new_drive(&array.shape, &mut Random::new(salt));
+    let id = |salt| MemberUuid(uuid(2, salt));
+    let refusal = AdminError::WouldStop { slot: Column(1) };
+    live(&array, async |volume, _, handle| {
+        volume.fail(0).await.unwrap();
+        assert_eq!(volume.fail(1).await, Err(refusal));
+        let replaced = volume.replace(1, new(1).attach(handle), id(1)).await.unwrap_err();
+        let refusal = AdminError::WouldStop { slot: Column(1) };
+        assert_eq!(replaced, ReplaceError::Admin(refusal));
+        put_all(volume, BLOCKS, 2).await;
+        volume.replace(0, new(2).attach(handle), id(2)).await.unwrap();
+        volume.replace(1, new(3).attach(handle), id(3)).await.unwrap();
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_holds(volume, BLOCKS, 2).await;
+    });
+    assert_hit(Mark::TakingOutWouldStop);
+}
+
+/// A mirror of two cannot do without one by itself; started by force it can.
+#[test]
+fn a_drive_of_a_mirror_of_two_is_replaced_after_a_start_by_force() {
+    let array = filled(Arrangement::Rotated, 1, 1);
+    live(&array, async |volume, _, _| {
+        assert_eq!(volume.fail(1).await, Err(AdminError::WouldStop { slot: Column(1) }));
+        put_all(volume, BLOCKS, 2).await;
+    });
+    let life = one_life(&array, &[1], force(), async |volume, _, handle| {
+        let new = new_drive(&array.shape, &mut Random::new(1));
+        volume.replace(1, new.attach(handle), MemberUuid(uuid(2, 1))).await.unwrap();
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_holds(volume, BLOCKS, 2).await;
+    });
+    life.unwrap();
 }

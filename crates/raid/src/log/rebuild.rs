@@ -179,11 +179,7 @@ fn check(core: &Core, column: Column, device: &dyn ZonedDevice) -> Result<(), Re
     if member.entry.state == MemberState::Rebuilding && member.device.is_some() {
         return Err(ReplaceError::AlreadyRebuilding { slot: column });
     }
-    if member.writable().is_some() && !state.survives_without(column) {
-        mark(Mark::ReplaceRefused);
-        return Err(AdminError::WouldLoseData { slot: column }.into());
-    }
-    Ok(())
+    Ok(state.check_spared(column)?)
 }
 
 fn is_usable(info: &ZoneInfo) -> bool {

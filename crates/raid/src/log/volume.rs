@@ -15,7 +15,6 @@ use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::{collect, read, rebuild, requests, scrub, write};
-use crate::marks::{Mark, mark};
 
 pub use crate::log::rebuild::ReplaceError;
 pub use crate::log::scrub::ScrubReport;
@@ -34,6 +33,15 @@ pub enum AdminError {
     /// Failing it would lose data.
     #[error("failing {slot} would lose data: no further drive can be spared")]
     WouldLoseData {
+        /// The slot asked for.
+        slot: Column,
+    },
+    /// Failing it would stop writes.
+    #[error(
+        "without {slot} half of the drives would be left, and writes would stop: replace what is \
+         missing first, or leave the drive out of a start with --force, and replace it then"
+    )]
+    WouldStop {
         /// The slot asked for.
         slot: Column,
     },
@@ -85,7 +93,7 @@ impl Volume {
     /// Takes a member out of service, durably.
     ///
     /// # Errors
-    /// If there is no such slot, or data would be lost.
+    /// If there is no such slot, or data would be lost, or writes would stop.
     pub async fn fail(&self, slot: usize) -> Result<(), AdminError> {
         let column = self.column(slot)?;
         {
@@ -93,12 +101,7 @@ impl Volume {
             if state.members[column.index()].writable().is_none() {
                 return Ok(());
             }
-            let online = state.members[column.index()].entry.state
-                == crate::log::format::MemberState::Online;
-            if online && !state.survives_without(column) {
-                mark(Mark::FailRefused);
-                return Err(AdminError::WouldLoseData { slot: column });
-            }
+            state.check_spared(column)?;
         }
         self.core.fail_member(column, Status::Aborted);
         self.core.state.borrow_mut().members[column.index()].failure =

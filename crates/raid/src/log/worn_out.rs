@@ -7,11 +7,13 @@
 use zoneweave_runtime::Nanos;
 
 use crate::layout::Column;
+use crate::log::format::MemberState;
 use crate::log::index::SegmentSlot;
 use crate::log::limits::zones_needed;
 use crate::log::member::Member;
 use crate::log::segment::Phase;
 use crate::log::state::State;
+use crate::log::volume::AdminError;
 use crate::marks::{Mark, mark};
 
 /// Why a member with too few zones is taken out.
@@ -112,10 +114,35 @@ impl State {
 
     /// Whether the others are enough to read everything, and a majority.
     fn can_do_without(&self, column: Column) -> bool {
+        self.survives_without(column) && self.is_majority_without(column)
+    }
+
+    /// Whether writes would go on without a member, as far as the number of the others goes.
+    fn is_majority_without(&self, column: Column) -> bool {
         let member = &self.members[column.index()];
         let writable = self.members.iter().filter(|member| member.writable().is_some()).count();
         let left = writable - usize::from(member.writable().is_some());
-        let majority = left * 2 > self.scheme().columns() || self.forced;
-        self.survives_without(column) && majority
+        left * 2 > self.scheme().columns() || self.forced
+    }
+
+    /// Whether an administrator may take a member out: by itself that must neither lose anything nor stop
+    /// writes. One that is out already, or holds nothing yet, is no loss.
+    ///
+    /// # Errors
+    /// What would happen.
+    pub(super) fn check_spared(&self, column: Column) -> Result<(), AdminError> {
+        let member = &self.members[column.index()];
+        if member.writable().is_none() {
+            return Ok(());
+        }
+        if member.entry.state == MemberState::Online && !self.survives_without(column) {
+            mark(Mark::TakingOutWouldLose);
+            return Err(AdminError::WouldLoseData { slot: column });
+        }
+        if !self.is_majority_without(column) {
+            mark(Mark::TakingOutWouldStop);
+            return Err(AdminError::WouldStop { slot: column });
+        }
+        Ok(())
     }
 }

@@ -136,7 +136,7 @@ impl Actor {
         }
         self.world.bay.borrow_mut().suspect(slot);
         match self.volume.fail(slot).await {
-            Ok(()) | Err(AdminError::WouldLoseData { .. }) => {}
+            Ok(()) | Err(AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. }) => {}
             Err(error) => assert!(self.world.may_fail(), "failing slot {slot}: {error}"),
         }
     }
