@@ -138,6 +138,10 @@ marks! {
     LeftBehindSegmentReset = "recovery.left_behind_segment_reset",
     /// A segment is opened while the stream fills another one.
     LaneOpenedBeside = "lanes.opened_beside_another",
+    /// What is moved and likely to stay gets a segment of its own, or what is not does.
+    MovedApart = "lanes.moved_apart",
+    /// So many zones are lost that what is moved goes to one segment again.
+    LaneGivenUp = "lanes.moved_together_again",
     /// There is no room for a segment of a class: what waits in it goes to one of the other class.
     LaneOfOtherClass = "lanes.other_class_used",
     /// A stripe that does not fill is closed while others are under way: as many went ahead of it.

@@ -8,8 +8,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use support::life::{assert_holds, live, one_life, put};
-use support::{Array, Shape, contents, executor, offer};
+use support::{Array, Shape, contents, executor, new_drive, offer};
 use zoneweave_emulator::{CrashChoices, Jitter, RamDrive, Request};
+use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
     Collection, LaneOptions, Lanes, OpenError, OpenOptions, PolicyError, SegmentStatus, Volume,
     WritePolicy, open_array,
@@ -110,6 +111,7 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
         relocation: LaneOptions::zone_write(1),
         collection: Collection::Greedy,
         lifetimes: false,
+        spare_for_lifetimes: 1,
         large_from_blocks: 2,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
@@ -211,6 +213,7 @@ fn large_requests_do_not_wait_for_ever() {
         relocation: LaneOptions::zone_write(1),
         collection: Collection::Greedy,
         lifetimes: false,
+        spare_for_lifetimes: 1,
         large_from_blocks: 2,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
@@ -278,6 +281,49 @@ fn what_has_no_segment_of_its_own_does_not_wait_for_a_pause_in_the_others() {
             one.await;
         }
         assert!(longest <= 150, "{longest} others went first");
+    });
+    life.expect("the array starts");
+}
+
+/// What is moved goes to two segments where one zone of every drive can be spared, and to one when it
+/// cannot any more: users might wait for room that a half-full segment holds.
+#[test]
+fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
+    let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(950), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(4));
+    let one = Lanes { count: 1, chunk_blocks: 1 };
+    let policy =
+        WritePolicy { spare_for_lifetimes: 1, ..WritePolicy::adaptive(one, Lanes::default()) };
+    let moved = async |volume: &Volume, handle: &Handle| {
+        while volume.segments().iter().any(|segment| segment.phase == "leftover") {
+            handle.sleep(Nanos::from_millis(1)).await;
+        }
+    };
+    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+        put_many(volume, handle, 3, 40, 1).await;
+        // What is open is given up, and moved: what outlived nothing yet.
+        volume.fail(3).await.unwrap();
+        moved(volume, handle).await;
+        put_many(volume, handle, 3, 20, 2).await;
+        assert_eq!(open_segments(volume).len(), 2);
+        // Once more: beside that what was moved before.
+        let new = new_drive(&array.shape, &mut Random::new(5));
+        volume.replace(3, new.attach(handle), MemberUuid([7; 16])).await.unwrap();
+        moved(volume, handle).await;
+        put(volume, 0, 2).await.unwrap();
+        assert_eq!(open_segments(volume).len(), 3);
+        let full = |volume: &Volume| {
+            volume.segments().into_iter().find(|segment| segment.phase == "sealed")
+        };
+        put_many(volume, handle, 3, 60, 3).await;
+        let zone = full(volume).expect("a segment is full").zones[2].unwrap();
+        array.drives[2].set_offline(ZoneId(zone));
+        put_many(volume, handle, 3, 60, 4).await;
+        handle.sleep(Nanos::from_millis(50)).await;
+        put(volume, 0, 4).await.unwrap();
+        assert_eq!(open_segments(volume).len(), 2);
+        assert_holds(volume, 180, 4).await;
+        volume.assert_consistent();
     });
     life.expect("the array starts");
 }

@@ -17,10 +17,10 @@ use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark};
 
-/// Zones of a member that become active beside those counted and those of users' lanes when a segment
-/// is opened: one that moved blocks go to and one that a rebuild fills meanwhile, and both superblock
-/// zones, which the next start needs to go over from one to the other, with whatever is active by then.
-const ACTIVE_MARGIN: u32 = 4;
+/// Zones of a member that become active beside those counted and those of lanes when a segment is opened:
+/// one that a rebuild fills meanwhile, and both superblock zones, which the next start needs to go over
+/// from one to the other, with whatever is active by then.
+const ACTIVE_MARGIN: u32 = 3;
 
 /// Where crashes and failed members have left so many zones open that the drives would refuse
 /// another, finishes the leftovers. Never happens without several of them in a row.
@@ -57,7 +57,8 @@ pub(super) async fn make_room(core: &Rc<Core>) {
 }
 
 fn is_tight(state: &State) -> bool {
-    let margin = ACTIVE_MARGIN + state.policy.user_lanes();
+    let moved = u32::try_from(state.relocation.lanes().count()).unwrap_or(u32::MAX);
+    let margin = ACTIVE_MARGIN + state.policy.user_lanes() + moved;
     state.members.iter().any(|member| {
         let limit = member.device.as_ref().and_then(|device| device.geometry().max_active);
         limit.is_some_and(|limit| member.active_zones + margin > limit)

@@ -16,6 +16,17 @@
 //!   much stays free; where no more can be, one serves all requests. The last groups of all of them
 //!   together are no larger than one segment for what recovery writes again (`policy.rs`), which so
 //!   takes one as before.
+//! * What is moved may go to two segments (`policy.rs`). The second one is opened only while as much stays
+//!   free as for a further one of users, so the reserve is never spent on it. But it stays open until it is
+//!   full, with little in it perhaps while users wait for room. Then no segment is open for users (what
+//!   is has room), the reserve is free, and two hold what was moved: what is closed is one segment
+//!   less than where one holds it. Hence a second one asks for one segment beyond those
+//!   that the volume needs: with it the segments that are closed are as many as those without it, and
+//!   some one of them frees more than moving it costs as before. What a policy asks for beyond this one is for
+//!   speed. Zones that are lost may take that segment away, and then one of the two is given up, which
+//!   costs what any leftover does: at most one segment, which is free again when it is moved out.
+//!   In a crash it is one leftover more, and those are moved out one after the other: each takes at most
+//!   the room that it frees, and what was being moved when the crash came still is where it came from.
 //! * Where members have zones beyond those that all this needs, user writes leave one more segment
 //!   free: the next zone that fails may be the last one free.
 

@@ -13,7 +13,8 @@ use crate::log::geometry::SegmentGeometry;
 use crate::log::limits::{LimitError, check_drive, zones_needed};
 use crate::log::stream::{ChunkClass, Lane, Stream};
 
-/// Segments beyond those that a volume needs, from which on what is moved goes to more than one.
+/// Segments beyond those that a volume needs, from which on what is moved goes to more than one, unless a
+/// policy says otherwise: where there are fewer it costs more than it gains. One would be enough to be safe.
 const SPARE_FOR_LIFETIMES: u32 = 32;
 
 /// Rows of a group where chunks are written in place.
@@ -114,6 +115,9 @@ pub struct WritePolicy {
     /// class where it has more than one, and among those for what is moved, of which there is one more
     /// if drives let as many zones be active.
     pub lifetimes: bool,
+    /// Segments beyond those that the volume needs, from which on what is moved goes to more than one; at
+    /// least one.
+    pub spare_for_lifetimes: u32,
     /// Blocks from which on a request is a large one.
     pub large_from_blocks: u64,
 }
@@ -174,6 +178,7 @@ impl WritePolicy {
             relocation: lane,
             collection: Collection::CostBenefit,
             lifetimes: false,
+            spare_for_lifetimes: SPARE_FOR_LIFETIMES,
             large_from_blocks: u64::MAX,
         }
     }
@@ -236,6 +241,7 @@ impl WritePolicy {
             relocation: lane(moved),
             collection: Collection::Greedy,
             lifetimes: false,
+            spare_for_lifetimes: SPARE_FOR_LIFETIMES,
             large_from_blocks: large.chunk_blocks.into(),
         }
     }
@@ -325,19 +331,24 @@ impl WritePolicy {
     }
 
     /// How many segments what is moved goes to: where drives let as many zones be active, and there are
-    /// many to spare, those that live long have one of their own. It stays open until it is full, which
-    /// `limits.rs` does not reckon with, and where segments are few it costs more than it gains.
+    /// many to spare, those that live long have one of their own.
     #[must_use]
     pub(super) fn relocation_lanes<'a>(
         &self,
         config: &ArrayConfig,
         mut drives: impl Iterator<Item = &'a Geometry>,
     ) -> usize {
-        let needed = active_zones_for(self.user_lanes() + 1);
-        let all_let = drives.all(|drive| drive.max_active.is_none_or(|limit| limit >= needed));
+        let all_let = drives.all(|drive| self.lets_move_apart(drive));
         let needed = zones_needed(&self.smallest_shape(config), config.volume_blocks, config.zones);
-        let spare = config.zones.saturating_sub(needed) >= SPARE_FOR_LIFETIMES;
+        let spare = config.zones.saturating_sub(needed) >= self.spare_for_lifetimes.max(1);
         1 + usize::from(self.lifetimes && all_let && spare)
+    }
+
+    /// Whether a drive lets as many zones be active as one more segment for what is moved takes.
+    #[must_use]
+    pub(super) fn lets_move_apart(&self, drive: &Geometry) -> bool {
+        let needed = active_zones_for(self.user_lanes() + 1);
+        drive.max_active.is_none_or(|limit| limit >= needed)
     }
 
     /// The streams of users, and of what is moved, which goes to so many segments.

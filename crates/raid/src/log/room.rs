@@ -64,7 +64,8 @@ impl State {
     pub(super) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
         let first = !self.stream(kind).has_chunks(chunk);
         let plenty = self.free_segments() > self.reserve_for(StreamKind::User) + FREE_BESIDE_LANES;
-        self.has_room(kind) && (first || plenty)
+        let beside = plenty && (kind == StreamKind::User || self.may_move_apart());
+        self.has_room(kind) && (first || beside)
     }
 
     /// Whether crashes have left so many segments to be moved out that users wait: a superblock zone

@@ -59,6 +59,12 @@ impl State {
             let queued = self.stream(kind).queued() > 0;
             return if queued { Step::FailQueue(reason) } else { Step::Wait };
         }
+        if kind == StreamKind::Relocation
+            && let Some(slot) = self.unaffordable_lane()
+        {
+            mark(Mark::LaneGivenUp);
+            self.abandon(slot);
+        }
         if let Some((lane, chore)) = self.finished_group(kind) {
             return self.tend(kind, lane, chore);
         }
@@ -180,6 +186,7 @@ impl State {
         }
         if self.may_open(kind, class.chunk) {
             mark_if(Mark::LaneOpenedBeside, || !alone);
+            mark_if(Mark::MovedApart, || !alone && kind == StreamKind::Relocation);
             self.stream_mut(kind).lane_mut(lane).class = class;
             return self.tend(kind, lane, Chore::OpenSegment);
         }

@@ -57,6 +57,33 @@ impl State {
         Some(zones.saturating_sub(member.lost_zones + member.orphan_zones))
     }
 
+    /// Whether what is moved may go to one more segment: every member lets as many zones be active, and
+    /// has as many to spare as the policy asks for.
+    #[must_use]
+    pub(super) fn may_move_apart(&self) -> bool {
+        let drives = self.members.iter().filter_map(Member::writable);
+        let all_let = || drives.map(|drive| self.policy.lets_move_apart(drive.geometry()));
+        self.has_zones_beyond(self.policy.spare_for_lifetimes.max(1)) && all_let().all(|lets| lets)
+    }
+
+    /// The segment that what is moved goes to, but has to no more: beside another one it may stay half
+    /// full while users need room, so there has to be a zone of every member to spare for it (`limits.rs`).
+    #[must_use]
+    pub(super) fn unaffordable_lane(&self) -> Option<SegmentSlot> {
+        let open = || self.relocation.open_segments();
+        if open().count() < 2 || self.recovering.is_some() || self.has_zones_beyond(1) {
+            return None;
+        }
+        open().min_by_key(|slot| (self.segments[*slot].valid, *slot))
+    }
+
+    /// Whether every member has so many zones more than the volume needs to be written as it is now.
+    fn has_zones_beyond(&self, spare: u32) -> bool {
+        let fewest = self.members.iter().filter_map(|member| self.usable_zones(member)).min();
+        let fewest = fewest.unwrap_or(0).min(self.config.zones);
+        fewest >= self.zones_needed_to_write().saturating_add(spare)
+    }
+
     /// Zones that a member needs for the volume to be written as it is now.
     #[must_use]
     pub(super) fn zones_needed_to_write(&self) -> u32 {

@@ -107,6 +107,7 @@ fn several_open(shape: &Shape, random: &mut Random) -> Writing {
         large: 0,
         large_chunk: shape.chunk_blocks,
         group_rows: shape.group_rows,
+        spare: None,
     }
 }
 

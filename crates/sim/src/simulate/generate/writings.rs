@@ -43,5 +43,7 @@ fn writing(random: &mut Random) -> Writing {
         large,
         large_chunk: small_chunk * pick(random, &[2, 2, 4]),
         group_rows: pick(random, &[2, 4, 8, 256]),
+        // Arrays of some ten zones never have as many to spare as is worth it on real drives.
+        spare: Some(pick(random, &[1, 1, 1, 2, 4])),
     }
 }

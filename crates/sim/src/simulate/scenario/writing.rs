@@ -19,6 +19,9 @@ pub struct Writing {
     pub large_chunk: u32,
     /// Rows of a group, where groups can be chosen.
     pub group_rows: u32,
+    /// Segments to spare from which on what is moved goes to two, unless it is as the engine has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare: Option<u32>,
 }
 
 /// By which commands segments are written.
@@ -41,11 +44,13 @@ impl Writing {
     pub fn policy(&self) -> WritePolicy {
         let small = Lanes { count: self.small, chunk_blocks: self.small_chunk };
         let large = Lanes { count: self.large, chunk_blocks: self.large_chunk };
-        match self.mode {
+        let policy = match self.mode {
             Mode::ZoneWrite => WritePolicy::zone_write(small, large),
             Mode::ZoneAppend => WritePolicy::zone_append(small, large),
             Mode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
             Mode::Adaptive => WritePolicy::adaptive(small, large),
-        }
+        };
+        let spare_for_lifetimes = self.spare.unwrap_or(policy.spare_for_lifetimes);
+        WritePolicy { spare_for_lifetimes, ..policy }
     }
 }
