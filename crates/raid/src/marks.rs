@@ -392,6 +392,8 @@ marks! {
     TombstoneLost = "tombstone.lost",
     /// A drive that works is taken out to be replaced.
     WorkingDriveRetired = "rebuild.working_drive_retired",
+    /// A replacement was a member before, and is awaited: it has not answered all it was told as that.
+    FormerMembershipAwaited = "rebuild.former_membership_awaited",
     /// A replacement has a volatile cache where users were told that there is none.
     ReplacementWithCache = "rebuild.replacement_with_cache",
     /// A rebuild that a restart interrupted goes on.

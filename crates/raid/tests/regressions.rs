@@ -5,12 +5,13 @@
 mod support;
 
 use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
-use support::{Array, Shape, contents, new_drive, read_all, uuid};
+use support::{Array, Shape, contents, executor, new_drive, offer, read_all, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    AdminError, DriveRole, Health, Lanes, OpenError, OpenOptions, OpenReport, Volume, WritePolicy,
+    AdminError, DriveRole, Health, Lanes, OpenError, OpenOptions, OpenReport, ReplaceError, Volume,
+    WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneId};
@@ -411,6 +412,40 @@ fn what_a_drive_answers_late_is_not_held_against_its_replacement() {
         handle.sleep(Nanos::from_millis(500)).await;
         assert_eq!(volume.status().health, Health::Healthy);
         assert_holds(volume, 180, 2).await;
+    });
+}
+
+/// The same, of the very drive that was pulled: it was taken for the member that it had been.
+#[test]
+fn what_a_drive_answers_late_is_not_held_against_it_when_it_is_put_in_again() {
+    let (array, _) = wide(5);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let drives = offer(&array.drives, &handle, &[]);
+        let same = drives[1].device.clone();
+        let (volume, _) = open_array(&handle, drives, OpenOptions::default()).await.unwrap();
+        put_all(&volume, 6, 1).await;
+        let write = || Selector::next(CommandKind::Write);
+        array.drives[1].inject(write(), FaultAction::Slow(Nanos::from_millis(300)));
+        array.drives[1].inject(write(), FaultAction::FailApplied(Status::DeviceGone));
+        let users = sixty_stripes(&volume, &handle);
+        handle.sleep(Nanos::from_millis(2)).await;
+        volume.drive_lost(1, "pulled").unwrap();
+        let pulled = handle.now();
+        volume.replace(1, same.clone(), MemberUuid(uuid(1, 77))).await.unwrap();
+        assert!(handle.now().since(pulled) > Nanos::from_millis(250), "the write is awaited");
+        let refused = volume.replace(2, same, MemberUuid(uuid(1, 78))).await;
+        assert_eq!(refused, Err(ReplaceError::InService { slot: Column(1) }));
+        for user in users {
+            user.await.unwrap();
+        }
+        handle.sleep(Nanos::from_millis(500)).await;
+        let status = volume.status();
+        assert_eq!(status.health, Health::Healthy);
+        assert_eq!(status.members[1].errors.write, 0);
+        assert_holds(&volume, 180, 2).await;
+        volume.close().await.unwrap();
     });
 }
 

@@ -110,8 +110,8 @@ impl Core {
         result
     }
 
-    /// Whether a drive is the one of a member still. What another one answers late, that was taken out
-    /// and replaced, says nothing about it.
+    /// Whether a drive is that of a member still, by the handle of this membership. What another one
+    /// answers late, that was taken out and replaced, or the same one from before, says nothing about it.
     fn is_of_member(&self, column: Column, device: &Rc<dyn ZonedDevice>) -> bool {
         let state = self.state.borrow();
         let current = state.members[column.index()].device.as_ref();

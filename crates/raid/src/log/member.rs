@@ -7,6 +7,7 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::format::{MemberEntry, MemberState};
+use crate::log::membership::Membership;
 use crate::log::zone_pool::ZonePool;
 
 /// What went wrong with a member since the volume was started, and what was done about it.
@@ -28,8 +29,10 @@ pub struct MemberErrors {
 pub(super) struct Member {
     /// Its row of the member table.
     pub entry: MemberEntry,
-    /// The drive; `None` if it is missing or has failed.
+    /// The drive, by the handle of this membership; `None` if it is missing or has failed.
     pub device: Option<Rc<dyn ZonedDevice>>,
+    /// What is left of the membership when the drive has failed.
+    pub membership: Option<Membership>,
     /// Why it failed, for people.
     pub failure: Option<String>,
     /// Its free zones.
@@ -56,9 +59,11 @@ impl Member {
     /// A member that is present if it has a device.
     #[must_use]
     pub(super) fn new(entry: MemberEntry, device: Option<Rc<dyn ZonedDevice>>) -> Self {
+        let (membership, device) = device.map(Membership::begin).unzip();
         Self {
             entry,
             device,
+            membership,
             failure: None,
             pool: ZonePool::default(),
             active_zones: 0,

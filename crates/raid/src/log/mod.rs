@@ -25,6 +25,7 @@ mod index_run;
 mod inflight;
 mod lifetime;
 mod member;
+mod membership;
 mod open;
 mod queue;
 mod read;

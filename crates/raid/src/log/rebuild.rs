@@ -73,6 +73,12 @@ pub enum ReplaceError {
     /// The drive has no zones for a superblock.
     #[error("the new drive has no two writable zones for its superblock")]
     NoSuperblockZones,
+    /// The drive is a member already.
+    #[error("the new drive is in service in {slot}")]
+    InService {
+        /// The slot.
+        slot: Column,
+    },
     /// The slot's drive works, and another replacement is under way.
     #[error("{slot} is being rebuilt already")]
     AlreadyRebuilding {
@@ -98,8 +104,14 @@ pub(super) async fn replace(
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
     let _admin = core.admin.acquire().await;
-    check(core, column, &*device)?;
+    check(core, column, &device)?;
     retire(core, column).await?;
+    // What is under way from when the drive was a member before would come upon what it holds then.
+    let former = core.state.borrow().former_of(&device);
+    for membership in former {
+        mark(Mark::FormerMembershipAwaited);
+        membership.ended().await;
+    }
     let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
     let superblocks = superblock_zones(&zones).ok_or(ReplaceError::NoSuperblockZones)?;
     check_zones(core, &*device, &zones)?;
@@ -122,7 +134,7 @@ pub(super) async fn replace(
                 member.pool.add(info.zone, info.resets + u64::from(holds_something(info)));
             }
         }
-        state.members[column.index()] = member;
+        state.put_member(column, member);
         state.membership_dirty = true;
         // Open segments lack the new column: what comes next goes to segments that have it.
         for slot in state.open_segments() {
@@ -157,8 +169,11 @@ pub(super) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
     Ok(())
 }
 
-fn check(core: &Core, column: Column, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
+fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<(), ReplaceError> {
     let state = core.state.borrow();
+    if let Some(slot) = state.slot_of(device).filter(|slot| *slot != column) {
+        return Err(ReplaceError::InService { slot });
+    }
     if let Some(reason) = state.stopped {
         return Err(ReplaceError::Stopped(reason));
     }

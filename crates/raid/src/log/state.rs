@@ -19,6 +19,7 @@ use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
 use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
+use crate::log::membership::Membership;
 use crate::log::policy::WritePolicy;
 use crate::log::segment::{Phase, Segment, SegmentTable};
 use crate::log::status::Counters;
@@ -55,6 +56,8 @@ pub(super) struct State {
     pub space: PbaSpace,
     /// Its members, by slot.
     pub members: Vec<Member>,
+    /// Memberships of drives that were replaced, and that something was under way on then.
+    pub former: Vec<Membership>,
     /// The membership's version.
     pub epoch: Epoch,
     /// Members failed whose failure is not yet on media: no new segment until it is.
@@ -197,6 +200,32 @@ impl State {
         };
         let members = self.scheme().iter().zip(&self.members);
         members.filter(|(_, member)| lost(member)).map(|(column, _)| column).collect()
+    }
+
+    /// Puts another member into a slot.
+    pub(super) fn put_member(&mut self, column: Column, member: Member) {
+        let before = std::mem::replace(&mut self.members[column.index()], member);
+        self.former.extend(before.membership);
+        self.former.retain(|membership| !membership.has_ended());
+    }
+
+    /// The memberships of a drive that are over, but for what it has not answered yet.
+    #[must_use]
+    pub(super) fn former_of(&self, device: &Rc<dyn ZonedDevice>) -> Vec<Membership> {
+        let out = self.members.iter().filter(|member| member.device.is_none());
+        let memberships = out.filter_map(|member| member.membership.as_ref()).chain(&self.former);
+        memberships.filter(|membership| membership.is_of(device)).cloned().collect()
+    }
+
+    /// The slot in which a drive is in service.
+    #[must_use]
+    pub(super) fn slot_of(&self, device: &Rc<dyn ZonedDevice>) -> Option<Column> {
+        let in_service = |member: &Member| {
+            let membership = member.membership.as_ref().filter(|_| member.device.is_some());
+            membership.is_some_and(|membership| membership.is_of(device))
+        };
+        let mut members = self.scheme().iter().zip(&self.members);
+        members.find(|(_, member)| in_service(member)).map(|(column, _)| column)
     }
 
     /// Whether everything can be read without what is lost, and one more member.

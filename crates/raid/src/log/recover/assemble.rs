@@ -307,6 +307,7 @@ fn finish(
         seed: Seed::of(config.array),
         space: PbaSpace::new(config.scheme, config.zone_capacity),
         members: members(&chosen, drives, &slots),
+        former: Vec::new(),
         epoch: Epoch { number: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage },
         membership_dirty: false,
         forced: forced.is_some(),

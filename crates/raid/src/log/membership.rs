@@ -1,0 +1,120 @@
+//! A drive for as long as it is a member.
+//!
+//! A drive may be a member, be taken out, and be put in again, the very same device. What it was told and
+//! what it answers late as the member that it was has nothing to do with the one that it is: an answer must
+//! not be held against it, and a write or a reset that is still under way must not find its new contents.
+//! So each membership has a handle of its own, which whatever is under way holds until the drive has
+//! answered. Handles tell memberships apart, as one is not freed, nor its place in memory used again,
+//! while anybody holds it; and a membership has ended when nobody does.
+
+use std::rc::{Rc, Weak};
+
+use zoneweave_runtime::Gate;
+use zoneweave_zoned::{Command, Completion, Geometry, ZonedDevice};
+
+/// The handle.
+struct Attached {
+    device: Rc<dyn ZonedDevice>,
+    released: Gate,
+}
+
+impl ZonedDevice for Attached {
+    fn geometry(&self) -> &Geometry {
+        self.device.geometry()
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        self.device.submit(command)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.released.open();
+    }
+}
+
+/// A membership, whether or not it has ended.
+#[derive(Clone)]
+pub(super) struct Membership {
+    handle: Weak<Attached>,
+    released: Gate,
+}
+
+impl Membership {
+    /// Makes a drive a member; returns the handle that it is used by.
+    #[must_use]
+    pub(super) fn begin(device: Rc<dyn ZonedDevice>) -> (Self, Rc<dyn ZonedDevice>) {
+        let released = Gate::new();
+        let handle = Rc::new(Attached { device, released: released.clone() });
+        (Self { handle: Rc::downgrade(&handle), released }, handle)
+    }
+
+    /// Whether nothing of it is under way, and the drive is in service by it no more.
+    #[must_use]
+    pub(super) fn has_ended(&self) -> bool {
+        self.handle.strong_count() == 0
+    }
+
+    /// Whether this is the drive, unless the membership has ended.
+    #[must_use]
+    pub(super) fn is_of(&self, device: &Rc<dyn ZonedDevice>) -> bool {
+        self.handle.upgrade().is_some_and(|handle| Rc::ptr_eq(&handle.device, device))
+    }
+
+    /// Waits until it has ended.
+    pub(super) async fn ended(&self) {
+        while !self.has_ended() {
+            self.released.wait().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoneweave_runtime::{Executor, VirtualTime};
+    use zoneweave_zoned::{BlockCount, Status};
+
+    use super::*;
+
+    struct Drive(Geometry);
+
+    impl ZonedDevice for Drive {
+        fn geometry(&self) -> &Geometry {
+            &self.0
+        }
+
+        fn submit(&self, _: Command) -> Completion {
+            Completion::ready(Err(Status::Aborted))
+        }
+    }
+
+    #[test]
+    fn one_drive_has_a_handle_for_each_membership() {
+        let device: Rc<dyn ZonedDevice> = Rc::new(Drive(Geometry::new(1, BlockCount(1))));
+        let (first, before) = Membership::begin(device.clone());
+        let (second, after) = Membership::begin(device.clone());
+        assert!(!Rc::ptr_eq(&before, &after));
+        assert!(first.is_of(&device) && second.is_of(&device));
+        drop(before);
+        assert!(first.has_ended() && !first.is_of(&device) && !second.has_ended());
+    }
+
+    #[test]
+    fn a_membership_ends_when_nobody_holds_it() {
+        let device: Rc<dyn ZonedDevice> = Rc::new(Drive(Geometry::new(1, BlockCount(1))));
+        let executor = Executor::new(Rc::new(VirtualTime::new()));
+        let handle = executor.handle();
+        let (membership, held) = Membership::begin(device);
+        executor.run(async {
+            let waits = handle.spawn("waits", {
+                let membership = membership.clone();
+                async move { membership.ended().await }
+            });
+            handle.yield_now().await;
+            drop(held);
+            waits.await;
+        });
+        assert!(membership.has_ended());
+    }
+}
