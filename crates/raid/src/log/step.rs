@@ -1,7 +1,7 @@
 //! What the writer of a stream does next: plain synchronous decisions.
 //!
-//! Queued blocks become a stripe when they fill one, or when nothing else of the stream is under way;
-//! never by a timer. A group is left only when every stripe of it is done.
+//! Queued blocks become a stripe when they fill one, or when nothing else is under way where it would go,
+//! or as much went ahead of them as is; never by a timer. A group is left only when every stripe of it is done.
 
 use crate::log::format::StreamKind;
 use crate::log::geometry::{Row, SegmentGeometry};
