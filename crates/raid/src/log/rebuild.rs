@@ -17,7 +17,6 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, Role};
-use crate::log::collect::span_entries;
 use crate::log::core::Core;
 use crate::log::create::{empty_drive, holds_something, superblock_zones};
 use crate::log::format::{
@@ -28,6 +27,7 @@ use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run::{fill_up, run_of, write_run};
 use crate::log::limits::{LimitError, check_drive};
 use crate::log::member::Member;
+use crate::log::moving::span_entries;
 use crate::log::policy::PolicyError;
 use crate::log::read::Pin;
 use crate::log::reconstruct::rebuild_block;

@@ -14,7 +14,7 @@ use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
-use crate::log::{collect, read, rebuild, requests, scrub, write};
+use crate::log::{collect, freeing, read, rebuild, requests, scrub, write};
 
 pub use crate::log::rebuild::ReplaceError;
 pub use crate::log::scrub::ScrubReport;
@@ -74,7 +74,7 @@ impl Volume {
         vec![
             core.handle.spawn("relocation writer", writer),
             core.handle.spawn("collector", collect::run(core.clone())),
-            core.handle.spawn("sweeper", collect::sweep(core.clone())),
+            core.handle.spawn("sweeper", freeing::sweep(core.clone())),
         ]
     }
 

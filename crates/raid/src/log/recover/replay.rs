@@ -11,11 +11,11 @@ use std::rc::Rc;
 use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
-use crate::log::collect::span_entries;
 use crate::log::core::Core;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
+use crate::log::moving::span_entries;
 use crate::log::read::{pin_all, read_places};
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::twins::Twins;
