@@ -11,6 +11,7 @@
 
 pub mod create;
 pub mod format;
+mod gather;
 pub mod geometry;
 pub mod limits;
 pub mod policy;

@@ -7,19 +7,18 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_zoned::{BlockCount, BlockError, Lba, Payload, Status, ZoneAddress, zero_blocks};
+use zoneweave_zoned::{BlockCount, BlockError, Lba, Status, ZoneAddress, zero_blocks};
 
-use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
+use crate::log::gather::{RawBlock, Spot, gather};
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::reconstruct::{Rebuilt, rebuild_block, verify};
+use crate::log::reconstruct::{
+    Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
+};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
-
-/// Blocks read from one zone in one command.
-const RUN_BLOCKS: u32 = 32;
 
 /// Keeps a segment's zones from being reset.
 pub(super) struct Pin {
@@ -115,148 +114,135 @@ pub(super) fn pin_all(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Pin> {
     slots.into_iter().map(|slot| Pin::new(core, slot)).collect()
 }
 
+/// How one place is read.
+enum Way {
+    /// From its own drive.
+    Direct(Spot),
+    /// From the others: its own is missing.
+    Rebuilt(Option<Plan>),
+}
+
 /// Reads data blocks by place, verified, rebuilt where they are damaged or their member is
 /// missing. The segments must be pinned.
 pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
-    let runs = runs_of(core, places);
-    let reads = runs.iter().map(|run| read_run(core, run, places));
-    let mut found: Vec<Option<FoundBlock>> = vec![None; places.len()];
-    for (run, blocks) in runs.iter().zip(futures_util::future::join_all(reads).await) {
-        for (at, block) in run.members.iter().zip(blocks) {
-            found[*at] = block;
+    let ways = ways_of(core, places);
+    let gathered = gather(core, spots_of(&ways)).await;
+    let mut found: Vec<_> = places
+        .iter()
+        .zip(&ways)
+        .map(|(place, way)| match way {
+            Way::Direct(spot) => intact(core, gathered.get(*spot)?.as_ref().ok()?, *place),
+            Way::Rebuilt(_) => None,
+        })
+        .collect();
+    let damaged = |at: &usize| found[*at].is_none() && matches!(ways[*at], Way::Direct(_));
+    let damaged: Vec<_> = (0..places.len()).filter(damaged).collect();
+    let places_of: Vec<_> = damaged.iter().map(|at| places[*at]).collect();
+    let mut rebuilt = rebuild_blocks(core, &places_of).await.into_iter();
+    for (at, (place, way)) in places.iter().zip(&ways).enumerate() {
+        if found[at].is_some() {
+            continue;
         }
+        let (answer, rebuilt) = match way {
+            Way::Direct(spot) => (gathered.get(*spot), rebuilt.next().expect("one a place")),
+            Way::Rebuilt(plan) => {
+                let plan = plan.as_ref();
+                (None, plan.and_then(|plan| rebuild_from(core, plan, &gathered)))
+            }
+        };
+        found[at] = repaired(core, answer, *place, rebuilt).await;
     }
     found
 }
 
-/// Blocks that lie one behind the other in a zone.
-struct Run {
-    /// Positions in the list of places, in order of their address.
-    members: Vec<usize>,
-    at: Option<ZoneAddress>,
+fn ways_of(core: &Core, places: &[BlockPlace]) -> Vec<Way> {
+    let spots: Vec<_> = {
+        let state = core.state.borrow();
+        places.iter().map(|place| spot_of(&state, *place)).collect()
+    };
+    let missing = places.iter().zip(&spots).filter(|(_, spot)| spot.is_none());
+    let missing: Vec<_> = missing.map(|(place, _)| *place).collect();
+    let mut plans = plan_all(core, &missing).into_iter();
+    let way = |spot: Option<Spot>| match spot {
+        Some(spot) => Way::Direct(spot),
+        None => Way::Rebuilt(plans.next().expect("one a place")),
+    };
+    spots.into_iter().map(way).collect()
 }
 
-fn runs_of(core: &Core, places: &[BlockPlace]) -> Vec<Run> {
-    let state = core.state.borrow();
-    let mut order: Vec<_> = (0..places.len()).collect();
-    order.sort_by_key(|at| places[*at]);
-    let mut runs: Vec<Run> = Vec::new();
-    for at in order {
-        let here = address_of(&state, places[at]);
-        if let (Some(run), Some(here)) = (runs.last_mut(), here)
-            && let Some(start) = run.at
-            && let Ok(length) = u32::try_from(run.members.len())
-            && places[run.members[0]].column == places[at].column
-            && start.zone == here.zone
-            && start.offset.plus(BlockCount(length)) == here.offset
-            && length < RUN_BLOCKS
-        {
-            run.members.push(at);
-            continue;
+/// What has to be read; a block may be both wanted and needed for another one.
+fn spots_of(ways: &[Way]) -> Vec<Spot> {
+    let mut spots = Vec::with_capacity(ways.len());
+    for way in ways {
+        match way {
+            Way::Direct(spot) => spots.push(*spot),
+            Way::Rebuilt(plan) => spots.extend(plan.iter().flat_map(Plan::spots)),
         }
-        runs.push(Run { members: vec![at], at: here });
     }
-    runs
+    spots
 }
 
-async fn read_run(core: &Rc<Core>, run: &Run, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
-    let first = places[run.members[0]];
-    let length = BlockCount(u32::try_from(run.members.len()).expect("at most 32"));
-    let whole = read_at(core, first.column, run.at, length).await;
-    // One block of them that cannot be read hides the others, of which there may be no other copy.
-    let hidden = length.0 > 1 && matches!(whole, Some(Err(status)) if !status.is_fatal());
-    mark_if(Mark::RunReadOneByOne, || hidden);
-    let mut blocks = Vec::with_capacity(run.members.len());
-    for (at, member) in run.members.iter().enumerate() {
-        let place = places[*member];
-        blocks.push(if hidden {
-            let alone = address_of(&core.state.borrow(), place);
-            let read = read_at(core, place.column, alone, BlockCount(1)).await;
-            found_in(core, read.as_ref(), 0, place).await
-        } else {
-            found_in(core, whole.as_ref(), at, place).await
-        });
-    }
-    blocks
-}
-
-async fn read_at(
+/// A block that was not intact: as it was rebuilt, or as another try finds it.
+async fn repaired(
     core: &Rc<Core>,
-    column: Column,
-    at: Option<ZoneAddress>,
-    blocks: BlockCount,
-) -> Option<Result<Payload, Status>> {
-    match at {
-        Some(at) => Some(core.read_zone(column, at, blocks).await),
-        None => None,
-    }
-}
-
-/// The block of a place, which is block number `at` of what was read, or is rebuilt.
-async fn found_in(
-    core: &Rc<Core>,
-    read: Option<&Result<Payload, Status>>,
-    at: usize,
+    read: Option<&Result<RawBlock, Status>>,
     place: BlockPlace,
+    mut rebuilt: Option<Rebuilt>,
 ) -> Option<FoundBlock> {
-    let good = read.and_then(|read| read.as_ref().ok());
-    if let Some(block) = good.and_then(|payload| intact(core, payload, at, place)) {
-        return Some(block);
-    }
-    let mut rebuilt = rebuild_block(core, place).await;
     for _ in 1..TRIES {
         if rebuilt.is_some() {
             break;
         }
         // What is given up here, a reader takes for lost, and the collector makes so.
         mark(Mark::BlockTriedAgain);
-        let address = address_of(&core.state.borrow(), place);
-        let alone = read_at(core, place.column, address, BlockCount(1)).await;
-        let good = alone.as_ref().and_then(|read| read.as_ref().ok());
-        if let Some(block) = good.and_then(|payload| intact(core, payload, 0, place)) {
-            return Some(block);
+        let spot = spot_of(&core.state.borrow(), place);
+        if let Some(spot) = spot {
+            let again = gather(core, vec![spot]).await;
+            let good = again.get(spot).and_then(|read| read.as_ref().ok());
+            if let Some(block) = good.and_then(|raw| intact(core, raw, place)) {
+                return Some(block);
+            }
         }
         rebuilt = rebuild_block(core, place).await;
     }
     note_repair(core, place, read, rebuilt)
 }
 
-fn address_of(state: &State, place: BlockPlace) -> Option<ZoneAddress> {
+fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
     let segment = &state.segments[place.slot];
     let zone = segment.zones[place.column.index()]?.zone;
-    Some(ZoneAddress { zone, offset: segment.geometry.offset_of(place.block) })
+    let offset = segment.geometry.offset_of(place.block);
+    Some(Spot { column: place.column, at: ZoneAddress { zone, offset } })
 }
 
-fn intact(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
-    let found = verified(core, payload, at, place);
+fn intact(core: &Core, raw: &RawBlock, place: BlockPlace) -> Option<FoundBlock> {
+    let found = verified(core, raw, place);
     if found.is_none() && mutant(Mutant::ReadNotVerified) {
-        let identity = Oob::parse(&payload.block_oob(at))?.identity()?;
-        return Some(FoundBlock { data: payload.block(at), identity });
+        let (data, oob) = raw;
+        let identity = Oob::parse(oob)?.identity()?;
+        return Some(FoundBlock { data: data.clone(), identity });
     }
     found
 }
 
-fn verified(core: &Core, payload: &Payload, at: usize, place: BlockPlace) -> Option<FoundBlock> {
-    let data = payload.block(at);
-    let oob = verify(&core.state.borrow(), place, place.column, &data, &payload.block_oob(at))?;
-    let stripe = {
-        let state = core.state.borrow();
-        let segment = &state.segments[place.slot];
-        let (row, _) = segment.geometry.row_of(place.block);
-        segment.stripe_of(place.column, row)
-    };
+fn verified(core: &Core, (data, oob): &RawBlock, place: BlockPlace) -> Option<FoundBlock> {
+    let state = core.state.borrow();
+    let oob = verify(&state, place, place.column, data, oob)?;
+    let segment = &state.segments[place.slot];
+    let (row, _) = segment.geometry.row_of(place.block);
+    let stripe = segment.stripe_of(place.column, row);
     if oob.stripe != stripe && !mutant(Mutant::MisdirectedBlockAccepted) {
         mark(Mark::BlockOfOtherStripe);
         return None;
     }
-    Some(FoundBlock { data, identity: oob.identity()? })
+    Some(FoundBlock { data: data.clone(), identity: oob.identity()? })
 }
 
 /// Notes that a block was missing, unreadable or damaged, and takes what was rebuilt for it.
 fn note_repair(
     core: &Rc<Core>,
     place: BlockPlace,
-    read: Option<&Result<Payload, Status>>,
+    read: Option<&Result<RawBlock, Status>>,
     rebuilt: Option<Rebuilt>,
 ) -> Option<FoundBlock> {
     let mut state = core.state.borrow_mut();

@@ -30,7 +30,7 @@ use crate::log::member::Member;
 use crate::log::moving::span_entries;
 use crate::log::policy::PolicyError;
 use crate::log::read::Pin;
-use crate::log::reconstruct::rebuild_block;
+use crate::log::reconstruct;
 use crate::log::segment::{ColumnZone, Phase};
 use crate::log::state::UNRECORDED;
 use crate::log::status::Progress;
@@ -470,12 +470,11 @@ async fn rebuild_blocks(
         column,
         block: crate::log::geometry::ChunkBlock(block),
     });
-    let rebuilt = futures_util::future::join_all(
-        places.map(|place| async move { (place, rebuild_block(core, place).await) }),
-    );
+    let places: Vec<_> = places.collect();
+    let rebuilt = reconstruct::rebuild_blocks(core, &places).await;
     let mut data = Vec::new();
     let mut oob = Vec::new();
-    for (place, rebuilt) in rebuilt.await {
+    for (place, rebuilt) in places.into_iter().zip(rebuilt) {
         let (block, coded, found) = match rebuilt {
             Some(rebuilt) => (rebuilt.data, rebuilt.coded, true),
             None => (zero_blocks(BlockCount(1)), [0; CODED_BYTES], false),

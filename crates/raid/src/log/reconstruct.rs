@@ -1,14 +1,19 @@
-//! Rebuilding one block from the other chunks of its stripe.
+//! Rebuilding blocks from the other chunks of their stripes.
+//!
+//! What lies one behind the other on a source is read with one command, as it would be on the
+//! drive that it stands in for: so a chunk takes as long to rebuild as to read. Every block is
+//! verified by itself.
 
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, ZoneAddress};
+use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneAddress, ZoneId};
 
 use crate::layout::{Column, Role};
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
-use crate::log::geometry::Row;
+use crate::log::gather::{Gathered, Spot, gather};
+use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::BlockPlace;
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -25,75 +30,121 @@ pub(super) struct Rebuilt {
 
 /// A block read and verified.
 #[derive(Clone, Debug)]
-pub(super) struct Verified {
-    /// The data.
-    pub data: Bytes,
-    /// The metadata.
-    pub oob: Oob,
+struct Verified {
+    data: Bytes,
+    oob: Oob,
 }
 
+/// A chunk that blocks of a stripe's other chunks are rebuilt from.
+#[derive(Clone)]
 struct Source {
     column: Column,
     role: Role,
-    at: ZoneAddress,
+    zone: ZoneId,
+    row: Row,
 }
 
-struct Plan {
+/// What a block is rebuilt from.
+#[derive(Clone)]
+pub(super) struct Plan {
+    place: BlockPlace,
+    geometry: SegmentGeometry,
     stripe: u32,
     role: Role,
     sources: Vec<Source>,
-    /// Rows of the stripe table that were looked at to find them.
-    rows_searched: u64,
+}
+
+impl Plan {
+    /// The blocks that it takes.
+    pub(super) fn spots(&self) -> impl Iterator<Item = Spot> {
+        self.sources.iter().map(|source| self.spot(source))
+    }
+
+    fn spot(&self, source: &Source) -> Spot {
+        let (_, within) = self.geometry.row_of(self.place.block);
+        let offset = self.geometry.offset_of(self.geometry.block_of(source.row, within));
+        Spot { column: source.column, at: ZoneAddress { zone: source.zone, offset } }
+    }
 }
 
 /// Rebuilds the block at `place` without reading it; `None` if too few other chunks are intact.
 pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
-    let plan = plan(&core.state.borrow(), place)?;
-    core.state.borrow_mut().counters.table_rows_searched += plan.rows_searched;
-    let needed = core.state.borrow().scheme().sources_needed();
-    if plan.sources.len() < needed {
-        mark(Mark::TooFewSources);
-        return None;
-    }
-    let reads = plan.sources.iter().map(|source| async {
-        let verified = read_verified(core, place, source.column, source.at).await?;
-        let ours = verified.oob.stripe == plan.stripe && verified.oob.role == source.role;
-        ours.then_some((source.role, verified))
-    });
-    let found = futures_util::future::join_all(reads).await;
-    let found: Vec<_> = found.into_iter().flatten().collect();
-    if found.len() < needed {
-        mark(Mark::TooFewIntact);
-        return None;
-    }
-    decode(core, &plan, &found)
+    rebuild_blocks(core, &[place]).await.pop().expect("one result a place")
 }
 
-fn plan(state: &State, place: BlockPlace) -> Option<Plan> {
+/// Rebuilds blocks without reading them, `None` where too few other chunks are intact.
+pub(super) async fn rebuild_blocks(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<Rebuilt>> {
+    let plans = plan_all(core, places);
+    let spots = plans.iter().flatten().flat_map(Plan::spots).collect();
+    let gathered = gather(core, spots).await;
+    plans.iter().map(|plan| rebuild_from(core, plan.as_ref()?, &gathered)).collect()
+}
+
+/// A plan for each place, `None` where too few columns are there. What is found in a stripe table
+/// for one block of a chunk holds for the others.
+pub(super) fn plan_all(core: &Core, places: &[BlockPlace]) -> Vec<Option<Plan>> {
+    let mut state = core.state.borrow_mut();
+    let needed = state.scheme().sources_needed();
+    let mut rows_searched = 0;
+    let mut plans: Vec<Option<Plan>> = Vec::with_capacity(places.len());
+    for place in places {
+        let before = plans.last().and_then(Option::as_ref);
+        let same = before.filter(|before| are_of_one_chunk(&state, before.place, *place));
+        let plan = match same {
+            Some(before) => Some(Plan { place: *place, ..before.clone() }),
+            None => plan(&state, *place, &mut rows_searched),
+        };
+        let enough = |plan: &Plan| plan.sources.len() >= needed;
+        mark_if(Mark::TooFewSources, || plan.as_ref().is_some_and(|plan| !enough(plan)));
+        plans.push(plan.filter(enough));
+    }
+    state.counters.table_rows_searched += rows_searched;
+    plans
+}
+
+fn are_of_one_chunk(state: &State, one: BlockPlace, other: BlockPlace) -> bool {
+    let Some(segment) = state.segments.get(one.slot) else { return false };
+    let row = |place: BlockPlace| segment.geometry.row_of(place.block).0;
+    one.slot == other.slot && one.column == other.column && row(one) == row(other)
+}
+
+fn plan(state: &State, place: BlockPlace, rows_searched: &mut u64) -> Option<Plan> {
     let segment = state.segments.get(place.slot)?;
     let geometry = &segment.geometry;
-    let (row, within) = geometry.row_of(place.block);
+    let (row, _) = geometry.row_of(place.block);
     let stripe = segment.stripe_of(place.column, row);
     let sources = geometry.scheme().sources_of(place.column);
     let group = geometry.group_of(row);
-    let mut rows_searched = 0;
     let sources = sources.filter_map(|column| {
         let zone = segment.zones[column.index()]?.zone;
         let row: Row = segment.row_of_stripe(column, stripe)?;
         if segment.table.is_some() {
-            rows_searched += u64::from(row.0 - group.start) + 1;
+            *rows_searched += u64::from(row.0 - group.start) + 1;
         }
-        let offset = geometry.offset_of(geometry.block_of(row, within));
-        let role = geometry.scheme().role_of(column, stripe);
-        Some(Source { column, role, at: ZoneAddress { zone, offset } })
+        Some(Source { column, role: geometry.scheme().role_of(column, stripe), zone, row })
     });
     let sources = sources.collect();
-    Some(Plan {
-        stripe,
-        role: geometry.scheme().role_of(place.column, stripe),
-        sources,
-        rows_searched,
-    })
+    let role = geometry.scheme().role_of(place.column, stripe);
+    Some(Plan { place, geometry: *geometry, stripe, role, sources })
+}
+
+/// A block rebuilt from what was read, each block of which is verified first.
+pub(super) fn rebuild_from(core: &Core, plan: &Plan, gathered: &Gathered) -> Option<Rebuilt> {
+    let found: Vec<_> = {
+        let state = core.state.borrow();
+        let verified = plan.sources.iter().filter_map(|source| {
+            let (data, oob) = gathered.get(plan.spot(source))?.as_ref().ok()?;
+            let oob = verify(&state, plan.place, source.column, data, oob)?;
+            let ours = oob.stripe == plan.stripe && oob.role == source.role;
+            ours.then(|| (source.role, Verified { data: data.clone(), oob }))
+        });
+        verified.collect()
+    };
+    if found.len() < core.state.borrow().scheme().sources_needed() {
+        mark(Mark::TooFewIntact);
+        return None;
+    }
+    decode(core, plan, &found)
 }
 
 fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuilt> {
@@ -131,21 +182,6 @@ fn swap_two(data: &mut [Option<&[u8]>]) {
     if let (Some(first), Some(last)) = (first, last) {
         data.swap(first, last);
     }
-}
-
-/// Reads the block of another column that is coded with the one at `place`, and verifies that it
-/// is intact and belongs there.
-pub(super) async fn read_verified(
-    core: &Rc<Core>,
-    place: BlockPlace,
-    column: Column,
-    at: ZoneAddress,
-) -> Option<Verified> {
-    let payload = core.read_zone(column, at, BlockCount(1)).await.ok()?;
-    let data = payload.block(0);
-    assert!(data.len() == BLOCK_BYTES, "a block of {} bytes", data.len());
-    verify(&core.state.borrow(), place, column, &data, &payload.block_oob(0))
-        .map(|oob| Verified { data, oob })
 }
 
 /// Verifies a chunk's block: checksums, generation, column, and its place in the chunk.
