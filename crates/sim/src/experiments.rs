@@ -82,13 +82,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "zapraid/exp6",
         summary: "normal reads and degraded ones, one at a time",
-        version: 1,
+        version: 2,
         kind: Kind::Points(zapraid::exp6::suite),
     },
     Experiment {
         name: "zapraid/exp7",
         summary: "what the size of stripe groups does for writes and degraded reads",
-        version: 1,
+        version: 2,
         kind: Kind::Points(zapraid::exp7::suite),
     },
     Experiment {

@@ -13,14 +13,16 @@ const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99];
 
 const OWN_METHOD: &str = "\
 A volume is written, 4 GiB at least so that a segment is complete, and then chunks are read at random places, one at a \
-time. Normal reads are the same whatever wrote the volume; degraded ones are from a volume that a drive was taken from, \
-after what was in the open segment is moved, and only those count that had to be rebuilt: from segments written by Zone \
-Write, where chunks of a stripe are in the same place of each zone (Log-RAID in the paper), and from ZapRAID's.";
+time. Then a drive is taken out, and what was in the open segment is moved. Degraded reads are those of chunks that have to \
+be rebuilt: from segments written by Zone Write, where chunks of a stripe are in the same place of each zone (Log-RAID in \
+the paper), and from ZapRAID's. Normal reads are those of the same chunks before the drive was taken out; they are the same \
+whatever wrote the volume. (The same chunks, because parity takes every fourth place of a drive, so that of the first drive's \
+chunks of 8 KiB two of nine cross from one page of a die into the next one, of all drives' two of twelve; such reads take \
+60 us longer, whether the drive is there or not.)";
 
-const DEVIATIONS: &str = "\
-Where findings do not hold. Degraded reads of chunks of several blocks are faster than normal ones: each block is rebuilt on \
-its own, from commands of one block that are all sent at once, and the drives answer four of those in parallel sooner (71 \
-us in the median) than one command of 16 KiB (103 us). The paper's prototype reads whole chunks either way.";
+const ONE_COMMAND: &str = "\
+A degraded read is one command to each of the other drives, as large as the read, so it takes as long as the slowest of \
+three.";
 
 /// The cases of Fig. 11.
 const CASES: [(&str, Mode, Which); 3] = [
@@ -53,7 +55,7 @@ pub(in crate::experiments) fn suite() -> Suite {
     }
     Suite {
         title: "ZapRAID, Exp#6: normal and degraded reads",
-        method: format!("{METHOD}\n\n{OWN_METHOD} {SEARCH_METHOD}\n\n{DEVIATIONS}"),
+        method: format!("{METHOD}\n\n{OWN_METHOD} {SEARCH_METHOD}\n\n{ONE_COMMAND}"),
         metrics: METRICS,
         configurations,
         judge,
@@ -64,15 +66,14 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     for chunk in CHUNKS {
         let of = |case: usize| results.mean(&name(chunk, CASES[case].0), THROUGHPUT);
         let (normal, log_raid, zapraid) = (of(0), of(1), of(2));
-        let high = normal.max(log_raid).max(zapraid);
-        let low = normal.min(log_raid).min(zapraid);
+        let slower = 1.0 - log_raid.min(zapraid) / normal;
         report.findings.extend([
             shape(
-                &format!("{}: largest difference of normal and degraded reads", kib(chunk)),
+                &format!("{}: degraded reads, slower than normal ones by at most", kib(chunk)),
                 "less than 6 %",
-                format!("{:.1} %", 100.0 * (high / low - 1.0)),
-                "less than 10 %",
-                high / low < 1.1,
+                format!("{:.1} %", 100.0 * slower),
+                "less than 8 %, either way",
+                slower.abs() < 0.08,
             ),
             shape(
                 &format!("{}: degraded reads, zapraid / Log-RAID", kib(chunk)),

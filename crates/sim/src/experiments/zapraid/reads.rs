@@ -12,7 +12,10 @@ use crate::workload::{Figures, Recorder, WorkloadError};
 const READS: u64 = 4000;
 
 /// Reads that do not count end a run, too.
-const TRIES: u64 = 100 * READS;
+const TRIES: usize = 400_000;
+
+/// Reads before a drive is taken out, enough of chunks that are on it.
+const NORMAL_READS: usize = 40_000;
 
 /// Between two looks at whether everything was moved.
 const LOOK: Nanos = Nanos::from_millis(1);
@@ -30,12 +33,13 @@ rows, 1.45 ns in groups of 16,384; release build), and what follows from the pap
 /// taken out.
 pub(super) const SCALE_LEAST: f64 = 1.0 / 16.0;
 
-/// Which reads count.
+/// Which reads count. Both are of chunks that are on a drive, or were until it was taken out: on each
+/// drive parity takes other places, and how long a chunk takes depends on where on a die it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
-    /// Of a volume with all its drives.
+    /// Before the drive is taken out.
     Normal,
-    /// Those that are rebuilt, of a volume that a drive was taken from.
+    /// Afterwards, when they are rebuilt.
     Degraded,
 }
 
@@ -55,31 +59,29 @@ pub(super) async fn read_at_random(
     chunk_blocks: u32,
     seed: u64,
 ) -> Result<Reads, ExperimentError> {
-    if which == Which::Degraded {
-        take_drive_out(volume, bench).await;
-    }
     let bytes = BlockCount(chunk_blocks).data_bytes() as u64;
     let mut random = Random::new(seed);
+    let mut lbas = std::iter::repeat_with(|| {
+        Lba(random.below(range / u64::from(chunk_blocks)) * u64::from(chunk_blocks))
+    });
+    let mut normal = Vec::new();
+    if which == Which::Normal {
+        for lba in lbas.by_ref().take(NORMAL_READS) {
+            if let Some(read) = read_one(volume, bench, lba, chunk_blocks).await? {
+                normal.push((lba, read));
+            }
+        }
+    }
+    take_drive_out(volume, bench).await;
+    let normal = normal.into_iter().map(|(lba, read)| (lba, Some(read)));
     let (mut recorder, mut span, mut searched) = (Recorder::new(), Nanos::ZERO, 0);
-    for _ in 0..TRIES {
-        let before = volume.status().counters;
-        let started = bench.handle.now();
-        let lba = Lba(random.below(range / u64::from(chunk_blocks)) * u64::from(chunk_blocks));
-        let written = volume.extents(lba, chunk_blocks.into(), 1).await;
-        if written
-            .map_err(WorkloadError::from)?
-            .iter()
-            .any(|extent| extent.state == ExtentState::Hole)
-        {
+    let degraded = lbas.map(|lba| (lba, None)).take(if which == Which::Normal { 0 } else { TRIES });
+    for (lba, before) in normal.chain(degraded) {
+        let Some(read) = read_one(volume, bench, lba, chunk_blocks).await? else { continue };
+        if !read.degraded {
             continue;
         }
-        volume.read(lba, chunk_blocks).await.map_err(WorkloadError::from)?;
-        let after = volume.status().counters;
-        if which == Which::Degraded && after.degraded_reads == before.degraded_reads {
-            continue;
-        }
-        let rows = after.table_rows_searched - before.table_rows_searched;
-        let latency = bench.handle.now().since(started) + search_time(rows);
+        let One { latency, rows, .. } = before.unwrap_or(read);
         searched += rows;
         span += latency;
         recorder.record(latency, bytes);
@@ -89,6 +91,34 @@ pub(super) async fn read_at_random(
     }
     let rows = ratio(searched, recorder.operations());
     Ok(Reads { figures: recorder.figures(span), rows })
+}
+
+/// One read.
+#[derive(Clone, Copy)]
+struct One {
+    latency: Nanos,
+    rows: u64,
+    degraded: bool,
+}
+
+/// Reads a chunk, if it was ever written.
+async fn read_one(
+    volume: &Volume,
+    bench: &Bench,
+    lba: Lba,
+    chunk_blocks: u32,
+) -> Result<Option<One>, ExperimentError> {
+    let written = volume.extents(lba, chunk_blocks.into(), 1).await.map_err(WorkloadError::from)?;
+    if written.iter().any(|extent| extent.state == ExtentState::Hole) {
+        return Ok(None);
+    }
+    let before = volume.status().counters;
+    let started = bench.handle.now();
+    volume.read(lba, chunk_blocks).await.map_err(WorkloadError::from)?;
+    let after = volume.status().counters;
+    let rows = after.table_rows_searched - before.table_rows_searched;
+    let latency = bench.handle.now().since(started) + search_time(rows);
+    Ok(Some(One { latency, rows, degraded: after.degraded_reads > before.degraded_reads }))
 }
 
 /// Takes a drive out, and waits until what was in open segments is moved.
