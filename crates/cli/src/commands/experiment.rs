@@ -50,7 +50,7 @@ struct Run {
     /// Runs with different seeds, where there are several
     #[arg(long, value_name = "N", default_value_t = Settings::default().runs, value_parser = clap::value_parser!(u64).range(1..=100))]
     runs: u64,
-    /// Measure everything anew, also what a run before has measured: for a program that has changed
+    /// Measure everything anew, also what a run of the same engine has measured
     #[arg(long)]
     fresh: bool,
     /// Threads; as many as there are processors if not given
@@ -155,8 +155,17 @@ fn one(
         if request.fresh && path.exists() {
             fs::remove_file(&path).map_err(|error| failed(&path, "remove", error))?;
         }
+        let ledger = Ledger::open(path.clone(), &points)?;
+        if ledger.outdated() > 0 {
+            output.note(format_args!(
+                "measuring {} of {} points again: what {} has of them is of another engine",
+                ledger.outdated(),
+                points.len(),
+                path.display()
+            ));
+        }
         let progress = Progress::of(output, known.name, "points");
-        rows = Ledger::open(path.clone(), &points)?.complete(&points, jobs, &progress)?;
+        rows = ledger.complete(&points, jobs, &progress)?;
         progress.finish();
         files.push(path);
     }

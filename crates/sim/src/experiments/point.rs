@@ -19,12 +19,28 @@ pub struct Key {
     pub experiment: String,
     /// What the experiment did when the point was run.
     pub version: u32,
+    /// Of the sources that decide what is measured, when the point was run.
+    #[serde(default)]
+    pub fingerprint: String,
     /// Part of the published amount of data.
     pub scale: f64,
     /// The configuration.
     pub point: String,
     /// The seed.
     pub seed: u64,
+}
+
+/// Of the sources that decide what is measured: the engine, the drives and what experiments share.
+pub(super) const FINGERPRINT: &str = env!("ZONEWEAVE_FINGERPRINT");
+
+impl Key {
+    /// Whether it is the same point, of a program that measured other things, or measured otherwise.
+    #[must_use]
+    pub fn is_outdated_by(&self, newer: &Self) -> bool {
+        let as_newer =
+            Self { version: newer.version, fingerprint: newer.fingerprint.clone(), ..self.clone() };
+        self != newer && as_newer == *newer
+    }
 }
 
 impl fmt::Display for Key {
@@ -106,6 +122,7 @@ mod tests {
         let key = Key {
             experiment: "group/one".to_owned(),
             version: 3,
+            fingerprint: FINGERPRINT.to_owned(),
             scale: 0.0625,
             point: "4 KiB, written".to_owned(),
             seed: 5,
@@ -116,5 +133,11 @@ mod tests {
         assert_eq!(back, row);
         assert_eq!(serde_json::to_string(&back).unwrap(), line);
         assert_eq!(back.values.get("value 0"), Some(0.333));
+        let before_fingerprints = line.replace(&format!(",\"fingerprint\":\"{FINGERPRINT}\""), "");
+        assert_ne!(before_fingerprints, line);
+        let older: Row = serde_json::from_str(&before_fingerprints).unwrap();
+        assert!(older.key.is_outdated_by(&back.key) && !back.key.is_outdated_by(&row.key));
+        let other = Key { seed: 6, ..older.key };
+        assert!(!other.is_outdated_by(&back.key));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each row is appended to `points.jsonl` when it comes, so that a run which was cut short goes on where
 //! it was. At the end the file is written again in the order of the points: it does not tell in
-//! which order, on how many threads or in how many attempts they were run.
+//! which order, on how many threads or in how many attempts they were run. Rows of a program that measured
+//! otherwise are dropped: their points are run again.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use zoneweave_sim::experiments::{ExperimentError, Point, Row};
+use zoneweave_sim::experiments::{ExperimentError, Key, Point, Row};
 
 use crate::error::CliError;
 use crate::progress::{Job, Progress};
@@ -20,6 +21,8 @@ use crate::progress::{Job, Progress};
 pub(super) struct Ledger {
     path: PathBuf,
     rows: Vec<Row>,
+    /// Points that the file of before had from a program that measured otherwise.
+    outdated: usize,
 }
 
 impl Ledger {
@@ -32,17 +35,25 @@ impl Ledger {
         };
         // What cannot be read was cut short, or is of another version.
         let rows = text.lines().filter_map(|line| serde_json::from_str::<Row>(line).ok());
-        let mut ledger = Self { path, rows: Vec::new() };
-        for row in rows.filter(|row| points.iter().any(|point| *point.key() == row.key)) {
-            if !ledger.has(row.key.clone()) {
-                ledger.rows.push(row);
+        let rows: Vec<_> = rows.collect();
+        let mut ledger = Self { path, rows: Vec::new(), outdated: 0 };
+        for key in points.iter().map(Point::key) {
+            match rows.iter().find(|row| row.key == *key) {
+                Some(row) => ledger.rows.push(row.clone()),
+                None if rows.iter().any(|row| row.key.is_outdated_by(key)) => ledger.outdated += 1,
+                None => {}
             }
         }
         Ok(ledger)
     }
 
-    fn has(&self, key: zoneweave_sim::experiments::Key) -> bool {
-        self.rows.iter().any(|row| row.key == key)
+    /// Points that were measured before, by a program that measured otherwise.
+    pub(super) fn outdated(&self) -> usize {
+        self.outdated
+    }
+
+    fn has(&self, key: &Key) -> bool {
+        self.rows.iter().any(|row| row.key == *key)
     }
 
     /// Runs the points that are missing; all rows in the order of the points.
@@ -52,8 +63,7 @@ impl Ledger {
         jobs: usize,
         progress: &Progress<'_>,
     ) -> Result<Vec<Row>, CliError> {
-        let missing: Vec<_> =
-            points.iter().filter(|point| !self.has(point.key().clone())).collect();
+        let missing: Vec<_> = points.iter().filter(|point| !self.has(point.key())).collect();
         if !missing.is_empty() {
             let mut file = self.start()?;
             let told = |rows: &[Row]| Job { done: rows.len() as u64, total: points.len() as u64 };
@@ -164,5 +174,24 @@ mod tests {
         fs::write(path("torn.jsonl"), format!("{other}\n{}", &whole[..kept])).unwrap();
         assert_eq!(run(&path("torn.jsonl"), 2), whole);
         assert_eq!(run(&path("torn.jsonl"), 2), whole);
+    }
+
+    #[test]
+    fn points_of_another_engine_are_run_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("points.jsonl");
+        let whole = run(&path, 2);
+        let points = Experiment::by_name("zapraid/exp5").unwrap().points(&SETTINGS);
+        let outdated = || Ledger::open(path.clone(), &points).unwrap().outdated();
+        assert_eq!(outdated(), 0);
+        let fingerprint = format!("\"fingerprint\":\"{}\"", points[0].key().fingerprint);
+        let (first, rest) = whole.split_once('\n').unwrap();
+        let older = first.replace(&fingerprint, "\"fingerprint\":\"0\"");
+        let older = older.replace("\"throughput\":", "\"throughput\":9");
+        assert_ne!(older, first);
+        fs::write(&path, format!("{older}\n{rest}")).unwrap();
+        assert_eq!(outdated(), 1);
+        assert_eq!(run(&path, 2), whole);
+        assert_eq!(outdated(), 0);
     }
 }

@@ -1,0 +1,73 @@
+//! A fingerprint of all that decides what an experiment measures, in `ZONEWEAVE_FINGERPRINT`.
+//!
+//! It is a hash over the sources of the engine, of the emulated drives and of what experiments share.
+//! The files of single experiments, and the traces that one of them replays, are not in it: those count their
+//! versions, so that the wording of one does not make the measurements of all others stale. Nor are lines that only say something to
+//! readers, and tests.
+//!
+//! The hash is FNV-1a with 64 bits, which is enough among the versions of a program.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Folders and files, from the crate's folder on.
+const DECIDING: [&str; 9] = [
+    "../runtime/src",
+    "../zoned/src",
+    "../emulator/src",
+    "../emulator/presets",
+    "../erasure/src",
+    "../raid/src",
+    "src/workload",
+    "src/workload.rs",
+    "src/experiments/zapraid",
+];
+
+/// What begins like this in the last folder counts its versions, or only judges what was measured.
+const VERSIONED: [&str; 3] = ["exp", "fig", "beyond"];
+
+fn main() -> io::Result<()> {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    for part in DECIDING {
+        println!("cargo::rerun-if-changed={part}");
+        add(Path::new(part), &mut hash)?;
+    }
+    println!("cargo::rustc-env=ZONEWEAVE_FINGERPRINT={hash:016x}");
+    Ok(())
+}
+
+/// Adds a file, or all of a folder in the order of names.
+fn add(path: &Path, hash: &mut u64) -> io::Result<()> {
+    if !decides(path) {
+        return Ok(());
+    }
+    if path.is_dir() {
+        let entries = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path()));
+        let mut entries: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
+        entries.sort();
+        return entries.iter().try_for_each(|entry| add(entry, hash));
+    }
+    mix(path.to_string_lossy().as_bytes(), hash);
+    let text = fs::read_to_string(path)?;
+    let tests = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
+    let lines = text[..tests].lines().map(str::trim);
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with("//")) {
+        mix(line.as_bytes(), hash);
+    }
+    Ok(())
+}
+
+fn decides(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let of_experiment = path.starts_with("src/experiments")
+        && VERSIONED.iter().any(|prefix| name.starts_with(prefix));
+    !of_experiment && name != "tests.rs" && name != "tests"
+}
+
+/// Adds some bytes, and a mark where they end.
+fn mix(bytes: &[u8], hash: &mut u64) {
+    for byte in bytes.iter().chain(b"\n") {
+        *hash = (*hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+}
