@@ -3,7 +3,8 @@
 //! A [`Job`] runs on a zoned drive, a [`BlockJob`] on a block device: so many requests in flight on so
 //! many streams, each stream one thread of the host that is modelled by [`Host`], for some time
 //! or at some rate. A stream fills one zone after the other from the zones it is given. What comes
-//! back is a [`Measurement`]: rates, the distribution of latencies, and a series by second.
+//! back is a [`Measurement`]: rates, the distribution of latencies, and a series by second. A [`Driver`] sends a
+//! block device requests that somebody else draws, also at given times.
 //!
 //! Jobs run on the caller's executor, in virtual or real time, and never start threads. Their
 //! random choices come from a seed. Each stream has `queue_depth` tasks at most, so a job is as
@@ -14,6 +15,7 @@
 mod block;
 mod host;
 mod measurement;
+mod requests;
 mod run;
 mod scheduler;
 mod zoned;
@@ -25,6 +27,7 @@ use zoneweave_zoned::{BlockError, Status, ZoneId};
 pub use block::{BlockJob, BlockOperation};
 pub use host::{Host, Merging};
 pub use measurement::{Figures, Measurement, Recorder, Second};
+pub use requests::{BlockRequest, Direction, Driven, Driver};
 pub use run::Running;
 pub use zoned::{Job, Operation, Refill};
 

@@ -1,14 +1,11 @@
 //! Requests of several sizes at random places, so many in flight.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use bytes::Bytes;
-use futures_util::future::try_join_all;
-use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, Lba};
+use zoneweave_runtime::{Handle, Random};
+use zoneweave_zoned::{BlockDevice, Lba};
 
-use crate::workload::{Figures, Recorder, WorkloadError};
+use crate::workload::{BlockRequest, Direction, Driven, Driver, Figures, WorkloadError};
 
 /// How large requests are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +33,16 @@ impl Mix {
     }
 }
 
+/// A request that is sent as soon as it can be, and writes.
+pub(super) fn write_of(lba: Lba, blocks: u32) -> BlockRequest {
+    BlockRequest { direction: Direction::Write, lba, blocks, due: None }
+}
+
+/// Rates and latencies of all requests.
+pub(super) fn figures(driven: &Driven) -> Figures {
+    driven.all.figures(driven.span)
+}
+
 /// Random writes to a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RandomWrites {
@@ -48,17 +55,6 @@ pub(super) struct RandomWrites {
     pub(super) seed: u64,
 }
 
-struct State {
-    handle: Handle,
-    device: Rc<dyn BlockDevice>,
-    writes: RandomWrites,
-    source: Bytes,
-    random: RefCell<Random>,
-    left: Cell<u64>,
-    last: Cell<Nanos>,
-    recorder: RefCell<Recorder>,
-}
-
 impl RandomWrites {
     /// Writes all of it, and tells how long that took.
     pub(super) async fn run(
@@ -66,54 +62,22 @@ impl RandomWrites {
         handle: &Handle,
         device: Rc<dyn BlockDevice>,
     ) -> Result<Figures, WorkloadError> {
-        if self.range.min(device.info().blocks) < self.mix.largest().into() {
-            return Err(WorkloadError::Impossible("the device is smaller than a request"));
+        let largest = self.mix.largest();
+        let range = self.range.min(device.info().blocks);
+        if range < largest.into() {
+            return Err(WorkloadError::Impossible("the range is smaller than a request"));
         }
-        let mut source = AlignedBuffer::zeroed(BlockCount(self.mix.largest()));
-        source.as_mut().fill(0xA5);
-        let state = State {
-            handle: handle.clone(),
-            device,
-            writes: self,
-            source: source.freeze(),
-            random: RefCell::new(Random::new(self.seed)),
-            left: Cell::new(self.blocks),
-            last: Cell::new(handle.now()),
-            recorder: RefCell::default(),
+        let (mut random, mut left) = (Random::new(self.seed), self.blocks);
+        let next = || -> Result<_, WorkloadError> {
+            if left == 0 {
+                return Ok(None);
+            }
+            let blocks = self.mix.draw(&mut random);
+            left = left.saturating_sub(blocks.into());
+            let places = range / u64::from(blocks);
+            Ok(Some(write_of(Lba(random.below(places) * u64::from(blocks)), blocks)))
         };
-        let begun = handle.now();
-        let lanes = (0..self.queue_depth).map(|_| state.lane());
-        try_join_all(lanes).await?;
-        let figures = state.recorder.borrow().figures(state.last.get().since(begun));
-        Ok(figures)
-    }
-}
-
-impl State {
-    /// One request after the other.
-    async fn lane(&self) -> Result<(), WorkloadError> {
-        while let Some((lba, blocks)) = self.draw() {
-            let data = self.source.slice(..BLOCK_BYTES * blocks as usize);
-            let started = self.handle.now();
-            self.device.write(lba, vec![data], false).await?;
-            let now = self.handle.now();
-            let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
-            self.recorder.borrow_mut().record(now.since(started), bytes);
-            self.last.set(now);
-        }
-        Ok(())
-    }
-
-    fn draw(&self) -> Option<(Lba, u32)> {
-        let mut random = self.random.borrow_mut();
-        let left = self.left.get();
-        if left == 0 {
-            return None;
-        }
-        let blocks = self.writes.mix.draw(&mut random);
-        self.left.set(left.saturating_sub(blocks.into()));
-        let range = self.writes.range.min(self.device.info().blocks);
-        let places = range / u64::from(blocks);
-        Some((Lba(random.below(places) * u64::from(blocks)), blocks))
+        let driver = Driver { queue_depth: self.queue_depth, largest };
+        Ok(figures(&driver.drive(handle, &device, next).await?))
     }
 }

@@ -1,14 +1,12 @@
 //! A volume that is written over and over: everywhere alike, some places more often, or in order.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use bytes::Bytes;
-use futures_util::future::try_join_all;
-use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{AlignedBuffer, BlockCount, BlockDevice, Lba};
+use zoneweave_runtime::{Handle, Random};
+use zoneweave_zoned::{BlockDevice, Lba};
 
-use crate::workload::{Figures, Recorder, WorkloadError};
+use crate::experiments::zapraid::load::{figures, write_of};
+use crate::workload::{Driver, Figures, WorkloadError};
 
 /// Which places are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,16 +49,6 @@ pub(super) struct Overwrites {
     pub(super) queue_depth: u32,
 }
 
-struct State {
-    handle: Handle,
-    device: Rc<dyn BlockDevice>,
-    source: Bytes,
-    random: RefCell<Random>,
-    sent: Cell<u64>,
-    last: Cell<Nanos>,
-    recorder: RefCell<Recorder>,
-}
-
 impl Overwrites {
     /// Writes so many blocks.
     pub(super) async fn run(
@@ -70,39 +58,19 @@ impl Overwrites {
         blocks: u64,
         seed: u64,
     ) -> Result<Figures, WorkloadError> {
-        let mut source = AlignedBuffer::zeroed(BlockCount(self.request));
-        source.as_mut().fill(0xA5);
-        let state = State {
-            handle: handle.clone(),
-            device,
-            source: source.freeze(),
-            random: RefCell::new(Random::new(seed)),
-            sent: Cell::new(0),
-            last: Cell::new(handle.now()),
-            recorder: RefCell::default(),
+        let (mut random, mut sent) = (Random::new(seed), 0);
+        let request = u64::from(self.request);
+        let (requests, places) = (blocks / request, device.info().blocks / request);
+        let next = || -> Result<_, WorkloadError> {
+            if sent == requests {
+                return Ok(None);
+            }
+            let place = self.places.draw(sent, places, &mut random);
+            sent += 1;
+            Ok(Some(write_of(Lba(place * request), self.request)))
         };
-        let begun = handle.now();
-        let requests = blocks / u64::from(self.request);
-        try_join_all((0..self.queue_depth).map(|_| state.lane(self, requests))).await?;
-        let figures = state.recorder.borrow().figures(state.last.get().since(begun));
-        Ok(figures)
-    }
-}
-
-impl State {
-    async fn lane(&self, load: Overwrites, requests: u64) -> Result<(), WorkloadError> {
-        let places = self.device.info().blocks / u64::from(load.request);
-        while self.sent.get() < requests {
-            let number = self.sent.replace(self.sent.get() + 1);
-            let place = load.places.draw(number, places, &mut self.random.borrow_mut());
-            let started = self.handle.now();
-            let lba = Lba(place * u64::from(load.request));
-            self.device.write(lba, vec![self.source.clone()], false).await?;
-            let now = self.handle.now();
-            self.recorder.borrow_mut().record(now.since(started), self.source.len() as u64);
-            self.last.set(now);
-        }
-        Ok(())
+        let driver = Driver { queue_depth: self.queue_depth, largest: self.request };
+        Ok(figures(&driver.drive(handle, &device, next).await?))
     }
 }
 
