@@ -112,7 +112,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "zapraid/exp12",
         summary: "collecting, with 20 to 100 % of the space in reserve",
-        version: 1,
+        version: 2,
         kind: Kind::Points(zapraid::exp12::suite),
     },
     Experiment {

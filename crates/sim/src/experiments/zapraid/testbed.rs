@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use zoneweave_emulator::preset::Model;
+use zoneweave_emulator::timing::parameters::StationParameters;
 use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
@@ -24,7 +26,8 @@ pub(super) struct Bench {
 
 /// Drives of one kind.
 pub(super) struct Testbed {
-    preset: &'static str,
+    name: &'static str,
+    preset: Preset,
     geometry: Geometry,
     scheme: Scheme,
     seed: u64,
@@ -35,15 +38,16 @@ pub(super) struct Testbed {
 impl Testbed {
     /// So many drives as the scheme needs, with so many zones.
     pub(super) fn new(
-        preset: &'static str,
+        name: &'static str,
         scheme: Scheme,
         zones: u32,
         seed: u64,
     ) -> Result<Self, ExperimentError> {
-        let mut geometry = Preset::by_name(preset)?.geometry().clone();
+        let preset = Preset::by_name(name)?;
+        let mut geometry = preset.geometry().clone();
         geometry.zones = zones;
         geometry.oob = OobKind::Separate;
-        Ok(Self { preset, geometry, scheme, seed, volume_blocks: None })
+        Ok(Self { name, preset, geometry, scheme, seed, volume_blocks: None })
     }
 
     /// The same, with drives that allow an array to keep so many segments open, if they do not.
@@ -56,10 +60,17 @@ impl Testbed {
         self
     }
 
-    /// The same, with zones of another size.
-    pub(super) fn with_zones_of(mut self, blocks: BlockCount) -> Self {
+    /// The same, with smaller zones that take as much of a drive's time as large ones for what they hold:
+    /// whatever is done to a zone as a whole takes so much less time, and the write buffer holds as many
+    /// zones, down to [`BUFFER_LEAST_MIB`].
+    pub(super) fn with_zones_of(mut self, blocks: BlockCount) -> Result<Self, ExperimentError> {
+        let part = f64::from(blocks.0) / f64::from(self.geometry.zone_capacity.0);
         self.geometry.zone_capacity = blocks;
-        self
+        if let Model::Stations(stations) = self.preset.model() {
+            let text = shrunk(self.name, stations, part);
+            self.preset = Preset::parse(&text)?;
+        }
+        Ok(self)
     }
 
     /// The same, with a volume of that size.
@@ -69,9 +80,9 @@ impl Testbed {
     }
 
     fn drives(&self) -> Result<Vec<RamDrive>, ExperimentError> {
-        let preset = Preset::by_name(self.preset)?;
         let drive = |at: usize| {
-            let timing = preset.timing_of(&self.geometry, self.seed.wrapping_mul(100) + at as u64);
+            let timing =
+                self.preset.timing_of(&self.geometry, self.seed.wrapping_mul(100) + at as u64);
             RamDrive::new(self.geometry.clone(), timing)
         };
         Ok((0..self.scheme.columns()).map(drive).collect::<Result<_, _>>()?)
@@ -125,5 +136,55 @@ impl Testbed {
                 open_array(&bench.handle, drives, options).await.expect("a new array starts");
             work(volume, bench).await
         })
+    }
+}
+
+/// The smallest write buffer, in MiB: what the four groups of dies of a ZN540 program at once. With less
+/// the drive would be slower than it is.
+const BUFFER_LEAST_MIB: f64 = 12.0;
+
+/// A preset whose drives have smaller zones.
+fn shrunk(name: &str, stations: &StationParameters, part: f64) -> String {
+    let buffer = f64::from(stations.buffer.size_mib.get());
+    let buffer = (buffer * part).ceil().max(BUFFER_LEAST_MIB).min(buffer);
+    let management = &stations.management;
+    let times = [
+        ("open_us", management.open_us),
+        ("close_us", management.close_us),
+        ("implicit_write_us", management.implicit_write_us),
+        ("implicit_append_us", management.implicit_append_us),
+        ("reopen_us", management.reopen_us),
+        ("reset_us", management.reset_us),
+        ("reset_full_us", management.reset_full_us),
+        ("reset_active_us", management.reset_active_us),
+        ("finish_us", management.finish_us),
+        ("finish_empty_us", management.finish_empty_us),
+    ];
+    let times = times.map(|(key, time)| format!("{key} = {:.6}\n", time.get() * part)).concat();
+    format!(
+        "extends = \"{name}\"\n[stations.buffer]\nsize_mib = {buffer}\n[stations.management]\n{times}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smaller_zones_are_reset_in_less_time() {
+        let scheme = Scheme::new(3, 1).unwrap();
+        let whole = Testbed::new("zn540-4tb", scheme, 8, 1).unwrap();
+        let capacity = whole.geometry.zone_capacity.0;
+        let small = Testbed::new("zn540-4tb", scheme, 8, 1).unwrap();
+        let small = small.with_zones_of(BlockCount(capacity / 32)).unwrap();
+        let stations = |testbed: &Testbed| match testbed.preset.model() {
+            Model::Stations(stations) => stations.clone(),
+            _ => panic!("a ZN540 has stations"),
+        };
+        let (whole, small) = (stations(&whole), stations(&small));
+        let ratio = whole.management.reset_full_us.get() / small.management.reset_full_us.get();
+        assert!((ratio - 32.0).abs() < 0.1, "{ratio}");
+        assert_eq!((whole.buffer.size_mib.get(), small.buffer.size_mib.get()), (40, 12));
+        assert_eq!((&whole.write, &whole.flash), (&small.write, &small.flash));
     }
 }
