@@ -2,6 +2,7 @@
 //! Log-Structured RAID System for ZNS SSDs"), side by side with what it publishes.
 
 mod baseline;
+mod beyond;
 pub(super) mod exp10;
 pub(super) mod exp11;
 pub(super) mod exp12;

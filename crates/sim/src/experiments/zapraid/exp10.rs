@@ -1,9 +1,11 @@
 //! Exp#10: how throughput grows with the queue depth, and a conventional array beside it (Fig. 15).
 
 mod conventional;
+mod one_drive;
 
 use zoneweave_raid::layout::Scheme;
 
+use super::beyond::beside_the_best;
 use super::writes::{HOST, Mode, P50, P95, P99, THROUGHPUT, Writes};
 use super::{METHOD, kib};
 use crate::experiments::Report;
@@ -45,7 +47,7 @@ impl Array {
 }
 
 const OWN_METHOD: &str = "\
-ZapRAID writes to one segment, requests are as large as chunks. `zn540` is the array of all experiments; `femu` has \
+ZapRAID writes to one segment, requests are as large as chunks; the engine's other ways to write are measured beside it. `zn540` is the array of all experiments; `femu` has \
 6 + 1 drives `femu`: 16 chips of 27.9 MiB/s each, no write buffer. Zones of `femu` are more than the preset has where \
 stripes are padded, so that nothing has to be moved.
 
@@ -53,6 +55,12 @@ stripes are padded, so that nothing has to be moved.
 large as the paper's at that scale, superblocks included; all blocks were written in order before. Each request reads \
 what it overwrites and its parity, and then writes both. Drives answer a write 140 us after it has come into a buffer of \
 32 blocks, where FEMU's have none: in their favour where chips are busy. Neither md nor the kernel takes time here.
+
+`one drive` is a single drive `zn540-4tb` without an array, written by Zone Write, one request at a time.
+
+Beyond the paper: at every depth `adaptive` should be no more than 3 % slower than the best of the paper's three, and its \
+99th percentile no more than 10 % above the lowest of theirs; and a write that is alone should take no more than 1.3 times \
+as long as on one drive.
 
 Where findings do not hold. (1) At low queue depths the paper waits up to 100 us for a stripe to fill, and fills it up \
 with zeros then; this engine closes a stripe that does not fill as soon as no other is under way, so it is \
@@ -69,20 +77,35 @@ const PAPER_FEMU: [(u32, f64, f64); 3] =
 /// Depth 16 over depth 4 in Fig. 15 (a).
 const PAPER_ZN540: [(u32, f64); 3] = [(1, 3.52), (2, 3.57), (4, 2.08)];
 
+const ZAPRAID: Mode = Mode::Zapraid(256);
+
+/// The others that write to zones.
+const OTHERS: [Mode; 3] = [Mode::ZoneWrite, Mode::ZoneAppend, Mode::Adaptive];
+
 fn name(array: Array, chunk_blocks: u32, depth: u32) -> String {
     format!("{} {} QD={depth}", array.name(), kib(chunk_blocks))
 }
 
-fn configuration(array: Array, chunk_blocks: u32, depth: u32) -> Configuration {
+/// The name of a way to write; ZapRAID is the one that needs no mention.
+fn name_of(array: Array, mode: Mode, chunk_blocks: u32, depth: u32) -> String {
     let name = name(array, chunk_blocks, depth);
-    let zoned =
-        Writes { queue_depth: depth, ..Writes::one_segment(Mode::Zapraid(256), chunk_blocks) };
+    if mode == ZAPRAID { name } else { format!("{name} {}", mode.name()) }
+}
+
+fn name_of_drive(chunk_blocks: u32) -> String {
+    format!("one drive {} QD=1", kib(chunk_blocks))
+}
+
+fn configuration(array: Array, mode: Mode, chunk_blocks: u32, depth: u32) -> Configuration {
+    let name = name_of(array, mode, chunk_blocks, depth);
+    let zoned = Writes { queue_depth: depth, ..Writes::one_segment(mode, chunk_blocks) };
     match array {
         Array::Zn540 => Configuration::new(name, move |scale, seed| zoned.run(scale, seed)),
         Array::Femu => {
             let scheme = Scheme::new(6, 1).expect("6 + 1 is a scheme");
             let zoned = Writes { preset: "femu", scheme, ..zoned };
             let paper = PAPER_FEMU.iter().find(|(chunk, ..)| *chunk == chunk_blocks);
+            let paper = paper.filter(|_| mode == ZAPRAID);
             let paper = paper.and_then(|(_, low, high)| match depth {
                 4 => Some(*low),
                 128 => Some(*high),
@@ -101,9 +124,16 @@ pub(in crate::experiments) fn suite() -> Suite {
     let mut configurations = Vec::new();
     for array in ARRAYS {
         for chunk in CHUNKS {
-            let of = |depth: &u32| configuration(array, chunk, *depth);
-            configurations.extend(array.depths().iter().map(of));
+            let of = |mode| move |depth: &u32| configuration(array, mode, chunk, *depth);
+            configurations.extend(array.depths().iter().map(of(ZAPRAID)));
+            for mode in OTHERS.iter().filter(|_| array != Array::Conventional) {
+                configurations.extend(array.depths().iter().map(of(*mode)));
+            }
         }
+    }
+    for chunk in CHUNKS {
+        let work = move |_, seed| one_drive::run(chunk, seed);
+        configurations.push(Configuration::new(name_of_drive(chunk), work));
     }
     Suite {
         title: "ZapRAID, Exp#10: queue depths, and a conventional array",
@@ -148,6 +178,10 @@ fn judge(results: &Results<'_>, report: &mut Report) {
             least > 1.1,
         ));
     }
+    for array in [Array::Zn540, Array::Femu] {
+        adaptive(results, report, array);
+    }
+    alone(results, report);
     for (array, title) in [
         (Array::Zn540, "3 + 1 drives zn540-4tb"),
         (Array::Femu, "6 + 1 drives femu"),
@@ -164,5 +198,40 @@ fn judge(results: &Results<'_>, report: &mut Report) {
         let lines = CHUNKS.iter().map(line).collect();
         let (x, y) = ("requests in flight", THROUGHPUT.unit);
         report.chart(&Chart { name: array.name(), title, x, y, lines });
+    }
+}
+
+/// Adaptive beside the best of the paper's ways to write, at every depth.
+fn adaptive(results: &Results<'_>, report: &mut Report, array: Array) {
+    let points: Vec<_> = CHUNKS
+        .iter()
+        .flat_map(|chunk| array.depths().iter().map(|depth| (*chunk, *depth)))
+        .map(|(chunk, depth)| {
+            let name = name(array, chunk, depth);
+            (name, move |mode| name_of(array, mode, chunk, depth))
+        })
+        .collect();
+    beside_the_best(results, report, array.name(), &points);
+}
+
+/// A write that is alone, beside one to a drive.
+fn alone(results: &Results<'_>, report: &mut Report) {
+    for chunk in CHUNKS {
+        let drive = results.mean(&name_of_drive(chunk), P50);
+        for mode in [ZAPRAID, Mode::Adaptive] {
+            let here = results.mean(&name_of(Array::Zn540, mode, chunk, 1), P50);
+            let what = format!(
+                "{}, one request at a time: median latency of {} over one drive's",
+                kib(chunk),
+                mode.name()
+            );
+            report.findings.push(shape(
+                &what,
+                "not in the paper",
+                format!("{:.2} ({here:.1} and {drive:.1} us)", here / drive),
+                "at most 1.30",
+                here / drive <= 1.3,
+            ));
+        }
     }
 }

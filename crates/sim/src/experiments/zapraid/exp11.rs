@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use zoneweave_raid::log::Lanes;
 
+use super::beyond::beside_the_best;
 use super::load::Mix;
 use super::writes::{Mode, P95, P99, TABLE, THROUGHPUT, WRITE_METRICS, Writes, three_and_one};
 use super::{METHOD, kib};
@@ -170,6 +171,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     tables(results, report);
     hybrid(results, report);
     raizn(results, report);
+    adaptive(results, report);
     charts(results, report);
 }
 
@@ -187,6 +189,18 @@ fn best(results: &Results<'_>, report: &mut Report, mix: Mix) {
         "at least 0.90",
         worst >= 0.9,
     ));
+}
+
+/// Ours beside the best of the paper's.
+fn adaptive(results: &Results<'_>, report: &mut Report) {
+    for mix in WORKLOADS {
+        let point = |open: Open| {
+            let called = format!("Ns={} Nl={}", open.small, open.large);
+            (called, move |mode| name(mix, open, mode))
+        };
+        let points: Vec<_> = four().map(point).collect();
+        beside_the_best(results, report, &mix_name(mix), &points);
+    }
 }
 
 fn gaps(results: &Results<'_>, report: &mut Report) {
