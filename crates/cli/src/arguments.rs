@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     array, bench, characterize, completions, demo, emu, experiment, inspect, man, quickstart,
-    serve, simulate, zones,
+    replay, serve, simulate, zones,
 };
 
 /// RAID volumes over zoned drives.
@@ -72,6 +72,8 @@ pub(crate) enum Verb {
     Characterize(characterize::Characterize),
     /// Repeat a published measurement and write its tables
     Experiment(experiment::Experiment),
+    /// Replay a block trace, or requests made up like those of cloud volumes, on an emulated array
+    Replay(replay::Replay),
     /// Try to break the volume: made-up histories with crashes and faults, on drives in memory
     Simulate(simulate::Simulate),
     /// Make an array, fail a drive, rebuild it, cut the power, and verify everything

@@ -9,6 +9,9 @@ use zoneweave_linux::nbd_server::{EndpointError, ServeError};
 use zoneweave_linux::{FileDriveError, RingError};
 use zoneweave_raid::log::{AdminError, CreateError, OpenError, ReplaceError};
 use zoneweave_sim::characterize::CharacterizeError;
+use zoneweave_sim::experiments::ExperimentError;
+use zoneweave_sim::replay::TraceError;
+use zoneweave_sim::workload::WorkloadError;
 use zoneweave_zoned::{BlockError, Status};
 
 /// How a command ends.
@@ -94,6 +97,10 @@ pub(crate) enum CliError {
     Endpoint(#[from] EndpointError),
     #[error(transparent)]
     Characterize(#[from] CharacterizeError),
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    #[error("{}: {error}", path.display())]
+    Trace { path: PathBuf, error: TraceError },
     #[error("the volume failed: {0}")]
     Block(#[from] BlockError),
     #[error("{label} failed: {status}")]
@@ -159,6 +166,12 @@ pub(crate) enum CliError {
     Demonstration { step: usize, problem: String },
 }
 
+impl From<WorkloadError> for CliError {
+    fn from(error: WorkloadError) -> Self {
+        ExperimentError::from(error).into()
+    }
+}
+
 impl CliError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
@@ -184,6 +197,8 @@ impl CliError {
             | Self::Served { .. } => Exit::Refused,
             Self::Create(CreateError::WrongCount { .. } | CreateError::NameTooLong { .. })
             | Self::Create(CreateError::GroupRows { .. } | CreateError::Limit(_))
+            | Self::Experiment(ExperimentError::Create(_) | ExperimentError::Open(_))
+            | Self::Experiment(ExperimentError::Geometry(_) | ExperimentError::Preset(_))
             | Self::Usage { .. }
             | Self::GivenTwice { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })

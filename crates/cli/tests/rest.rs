@@ -36,6 +36,7 @@ fn help_pages_and_completions_name_every_verb() {
         "inspect",
         "bench",
         "characterize",
+        "replay",
         "demo",
         "quickstart",
     ];
@@ -67,4 +68,30 @@ fn errors_are_documents_too() {
     let error = error.document("error");
     assert_eq!(error["exit_code"], 3);
     assert!(error["error"].as_str().unwrap().contains("does not exist"));
+}
+
+#[test]
+fn a_trace_is_replayed_and_a_broken_one_refused() {
+    let place = Place::new();
+    let line = |number: u64| format!("7,W,{},8192,{}\n", number * 1_000_000, 5_000 + number * 100);
+    let trace: String = (0..500).map(line).collect();
+    std::fs::write(place.path("trace.csv"), &trace).unwrap();
+    let replay =
+        "replay trace.csv --format alibaba --size 128MiB --reserve 100 --zone-capacity 4MiB";
+    let ended = place.run(&format!("{replay} --json")).exits(0);
+    let document = ended.document("replay");
+    assert_eq!(document["writes"]["operations"], 500);
+    let seconds = document["all"]["seconds"].as_f64().unwrap();
+    assert!((0.049..0.051).contains(&seconds), "{seconds}");
+    place.run(&format!("{replay} --queue-depth 4 --limit 30")).exits(0).says("30");
+    let made_up = "replay --generate 300 --size 128MiB --reserve 100 --zone-capacity 4MiB --write-mode adaptive";
+    place.run(made_up).exits(0).says("300");
+    std::fs::write(place.path("broken.csv"), format!("{trace}7,W,0,8192")).unwrap();
+    let broken = place
+        .run("replay broken.csv --format alibaba --size 128MiB --reserve 100 --zone-capacity 4MiB");
+    broken.exits(1).complains("line 501 has 4 fields, not 5");
+    place.run("replay trace.csv").exits(2);
+    place.run("replay gone.csv --format msr").exits(3);
+    place.run("replay --generate 1 --small-percent 90").exits(2).complains("more than all");
+    place.run("replay --generate 1 --zone-capacity 1GiB").exits(2).complains("too few");
 }

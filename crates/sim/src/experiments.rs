@@ -20,12 +20,14 @@ mod zns_vs_block;
 
 use thiserror::Error;
 use zoneweave_emulator::{ConventionalError, PresetError};
+use zoneweave_raid::log::{CreateError, OpenError};
 use zoneweave_zoned::GeometryError;
 
 pub use html::page;
 pub use point::{Key, Point, Row, Values};
 pub use report::{Comparison, File, Finding, Report};
 pub use summary::Summary;
+pub(crate) use zapraid::testbed::Testbed;
 
 use crate::workload::WorkloadError;
 use suite::Suite;
@@ -138,6 +140,12 @@ pub enum ExperimentError {
     /// A zoned drive cannot be made.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// An array cannot be made of such drives.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// An array does not start with such a write policy.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// A table cannot be written.
     #[error(transparent)]
     Table(#[from] csv::Error),

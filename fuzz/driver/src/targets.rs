@@ -35,4 +35,9 @@ pub const TARGETS: &[Target] = &[
         body: zoneweave_sim::hostile::image,
         seeds: zoneweave_sim::hostile::image_seeds,
     },
+    Target {
+        name: "trace",
+        body: zoneweave_sim::replay::fuzzing::trace,
+        seeds: zoneweave_sim::replay::fuzzing::trace_seeds,
+    },
 ];

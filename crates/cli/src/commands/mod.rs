@@ -10,6 +10,7 @@ pub(crate) mod experiment;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod quickstart;
+pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod simulate;
 mod wear;
@@ -30,6 +31,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Bench(bench) => bench::run(&bench, output),
         Verb::Characterize(characterize) => characterize::run(&characterize, output),
         Verb::Experiment(experiment) => experiment::run(&experiment, output),
+        Verb::Replay(replay) => replay::run(&replay, output),
         Verb::Simulate(simulate) => simulate::run(&simulate, output),
         Verb::Demo(demo) => demo::run(&demo, output),
         Verb::Quickstart(quickstart) => quickstart::run(quickstart, output),

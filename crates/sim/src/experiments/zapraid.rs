@@ -15,7 +15,7 @@ mod load;
 mod raizn_spdk;
 mod reads;
 mod rmw_raid5;
-mod testbed;
+pub(crate) mod testbed;
 mod writes;
 
 /// What all of them have in common.

@@ -13,7 +13,7 @@ use zoneweave_zoned::{Command, Completion, Geometry, ZonedDevice, completion};
 use crate::workload::Host;
 
 /// One thread of the host.
-pub(super) struct Thread {
+pub(crate) struct Thread {
     handle: Handle,
     host: Host,
     /// When it is done with what it was given so far.
@@ -23,7 +23,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(handle: &Handle, host: Host) -> Rc<Self> {
+    pub(crate) fn new(handle: &Handle, host: Host) -> Rc<Self> {
         Rc::new(Self { handle: handle.clone(), host, free: Cell::default(), busy: Cell::default() })
     }
 
@@ -36,19 +36,19 @@ impl Thread {
     }
 
     /// How long it worked so far.
-    pub(super) fn busy(&self) -> Nanos {
+    pub(crate) fn busy(&self) -> Nanos {
         self.busy.get()
     }
 }
 
 /// A drive whose commands take a thread's time.
-pub(super) struct Charged {
+pub(crate) struct Charged {
     thread: Rc<Thread>,
     drive: Rc<dyn ZonedDevice>,
 }
 
 impl Charged {
-    pub(super) fn new(thread: &Rc<Thread>, drive: Rc<dyn ZonedDevice>) -> Rc<Self> {
+    pub(crate) fn new(thread: &Rc<Thread>, drive: Rc<dyn ZonedDevice>) -> Rc<Self> {
         Rc::new(Self { thread: thread.clone(), drive })
     }
 }

@@ -18,14 +18,14 @@ use crate::experiments::ExperimentError;
 use crate::workload::Host;
 
 /// What a run has beside its volume.
-pub(super) struct Bench {
-    pub(super) handle: Handle,
+pub(crate) struct Bench {
+    pub(crate) handle: Handle,
     /// The host's, for all drives.
-    pub(super) thread: Rc<Thread>,
+    pub(crate) thread: Rc<Thread>,
 }
 
 /// Drives of one kind.
-pub(super) struct Testbed {
+pub(crate) struct Testbed {
     name: &'static str,
     preset: Preset,
     geometry: Geometry,
@@ -37,7 +37,7 @@ pub(super) struct Testbed {
 
 impl Testbed {
     /// So many drives as the scheme needs, with so many zones.
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &'static str,
         scheme: Scheme,
         zones: u32,
@@ -51,7 +51,7 @@ impl Testbed {
     }
 
     /// The same, with drives that allow an array to keep so many segments open, if they do not.
-    pub(super) fn allowing_segments(mut self, segments: u32) -> Self {
+    pub(crate) fn allowing_segments(mut self, segments: u32) -> Self {
         // As many again are left for what crashes leave behind, and three for other things.
         let needed = (segments + 3) * 2;
         for limit in [&mut self.geometry.max_active, &mut self.geometry.max_open] {
@@ -63,7 +63,7 @@ impl Testbed {
     /// The same, with smaller zones that take as much of a drive's time as large ones for what they hold:
     /// whatever is done to a zone as a whole takes so much less time, and the write buffer holds as many
     /// zones, down to [`BUFFER_LEAST_MIB`].
-    pub(super) fn with_zones_of(mut self, blocks: BlockCount) -> Result<Self, ExperimentError> {
+    pub(crate) fn with_zones_of(mut self, blocks: BlockCount) -> Result<Self, ExperimentError> {
         let part = f64::from(blocks.0) / f64::from(self.geometry.zone_capacity.0);
         self.geometry.zone_capacity = blocks;
         if let Model::Stations(stations) = self.preset.model() {
@@ -74,7 +74,7 @@ impl Testbed {
     }
 
     /// The same, with a volume of that size.
-    pub(super) fn with_volume_of(mut self, blocks: u64) -> Self {
+    pub(crate) fn with_volume_of(mut self, blocks: u64) -> Self {
         self.volume_blocks = Some(blocks);
         self
     }
@@ -89,7 +89,7 @@ impl Testbed {
     }
 
     /// Does something with empty drives, in virtual time.
-    pub(super) fn run_drives<T>(
+    pub(crate) fn run_drives<T>(
         &self,
         host: Host,
         work: impl AsyncFnOnce(Vec<Rc<dyn ZonedDevice>>, Bench) -> Result<T, ExperimentError>,
@@ -107,7 +107,7 @@ impl Testbed {
 
     /// Makes an array with a volume, and does something with that, in virtual
     /// time.
-    pub(super) fn run<T>(
+    pub(crate) fn run<T>(
         &self,
         policy: &WritePolicy,
         host: Host,
@@ -130,10 +130,9 @@ impl Testbed {
             };
             let offer = |(at, device)| OfferedDrive { device, label: format!("drive {at}") };
             let drives: Vec<_> = drives.into_iter().enumerate().map(offer).collect();
-            create(&drives, &options).await.expect("empty drives of one kind make an array");
+            create(&drives, &options).await?;
             let options = OpenOptions { policy: Some(policy.clone()), ..OpenOptions::default() };
-            let (volume, _) =
-                open_array(&bench.handle, drives, options).await.expect("a new array starts");
+            let (volume, _) = open_array(&bench.handle, drives, options).await?;
             work(volume, bench).await
         })
     }

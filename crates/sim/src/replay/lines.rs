@@ -1,0 +1,75 @@
+//! Lines of a stream of bytes, and fields of lines.
+
+use super::TraceError;
+
+/// Several times the longest line of such traces.
+pub(super) const LINE_BYTES_MAX: usize = 512;
+
+/// Puts pieces together to lines. It keeps one line at most.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lines {
+    line: Vec<u8>,
+    /// Whether it was handed over.
+    complete: bool,
+    /// Lines handed over so far.
+    count: u64,
+}
+
+impl Lines {
+    /// The next line and its number, if `input` has its end; what was read is taken from `input`.
+    pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<(u64, &[u8])>, TraceError> {
+        if self.complete {
+            self.line.clear();
+            self.complete = false;
+        }
+        let end = input.iter().position(|byte| *byte == b'\n');
+        let part = &input[..end.unwrap_or(input.len())];
+        if self.line.len() + part.len() > LINE_BYTES_MAX {
+            return Err(TraceError::LineTooLong { line: self.count + 1 });
+        }
+        self.line.extend_from_slice(part);
+        *input = &input[end.map_or(input.len(), |end| end + 1)..];
+        Ok(end.map(|_| self.hand_over()))
+    }
+
+    /// What is left after the last end of a line, if anything is.
+    pub(super) fn finish(&mut self) -> Option<(u64, &[u8])> {
+        let left = !self.complete && !self.line.trim_ascii().is_empty();
+        left.then(|| self.hand_over())
+    }
+
+    fn hand_over(&mut self) -> (u64, &[u8]) {
+        self.count += 1;
+        self.complete = true;
+        (self.count, self.line.trim_ascii())
+    }
+}
+
+/// The fields of a line, which has so many.
+pub(super) fn fields<const N: usize>(line: u64, text: &[u8]) -> Result<[&[u8]; N], TraceError> {
+    let mut fields = [&text[..0]; N];
+    let mut found = 0;
+    for part in text.split(|byte| *byte == b',') {
+        if let Some(field) = fields.get_mut(found) {
+            *field = part.trim_ascii();
+        }
+        found += 1;
+    }
+    if found == N { Ok(fields) } else { Err(TraceError::Fields { line, needed: N, found }) }
+}
+
+/// A number in decimal digits, and nothing else.
+pub(super) fn number(line: u64, field: &'static str, text: &[u8]) -> Result<u64, TraceError> {
+    let digit = |value: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    };
+    let value = if text.is_empty() { None } else { text.iter().try_fold(0, digit) };
+    value.ok_or(TraceError::Number { line, field })
+}
+
+/// A number for a device by its name: FNV-1a, the same everywhere.
+pub(super) fn device(name: &[u8]) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    name.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+}

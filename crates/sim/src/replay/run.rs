@@ -1,0 +1,143 @@
+//! Carries a trace out on an emulated array, in virtual time.
+
+use std::rc::Rc;
+
+use serde::Serialize;
+use zoneweave_emulator::preset;
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::WritePolicy;
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::{BlockCount, BlockDevice};
+
+use super::fold::{REQUEST_BLOCKS_MAX, fold};
+use super::{TIME_MAX_NS, TraceRequest};
+use crate::experiments::{ExperimentError, Testbed};
+use crate::workload::{BlockRequest, Driver, Figures, Host, WorkloadError};
+
+/// Requests in flight where they come at their times, at most; others wait, which counts.
+const IN_FLIGHT_MOST: u32 = 1024;
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// At their times, which are multiplied by this.
+    Recorded(f64),
+    /// As soon as fewer than so many are in flight.
+    QueueDepth(u32),
+}
+
+/// An array, and how a trace is replayed on it.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// Name of the drives' preset.
+    pub preset: &'static str,
+    /// How they back each other up.
+    pub scheme: Scheme,
+    /// What a zone holds. What a drive does to zones as a whole takes so much less time where that is less
+    /// than the preset says.
+    pub zone_blocks: u32,
+    /// Size of the volume.
+    pub volume_blocks: u64,
+    /// Room for so much more data than the volume has, in percent.
+    pub reserve_percent: u32,
+    /// How the volume writes.
+    pub policy: WritePolicy,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// Decides how durations of drives vary.
+    pub seed: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Replayed {
+    /// All requests.
+    pub all: Figures,
+    /// Those that read.
+    pub reads: Figures,
+    /// Those that wrote.
+    pub writes: Figures,
+    /// Blocks written for each block of users', parity not counted.
+    pub write_amplification: f64,
+}
+
+impl Replay {
+    /// The name of a preset as it is needed here.
+    #[must_use]
+    pub fn preset_named(name: &str) -> Option<&'static str> {
+        preset::names().into_iter().find(|known| *known == name)
+    }
+
+    /// Replays what `next` draws, until it draws nothing any more.
+    ///
+    /// # Errors
+    /// If there is no such array, a drive fails, or `next` does.
+    pub fn run<E: From<ExperimentError> + From<WorkloadError>>(
+        &self,
+        next: impl FnMut() -> Result<Option<TraceRequest>, E>,
+    ) -> Result<Replayed, E> {
+        let data = u64::try_from(self.scheme.data()).unwrap_or(u64::MAX);
+        let room = u128::from(self.volume_blocks) * u128::from(100 + self.reserve_percent) / 100;
+        let stripe = u128::from(self.zone_blocks) * u128::from(data);
+        let zones = u32::try_from(room.div_ceil(stripe.max(1))).unwrap_or(u32::MAX);
+        let testbed = Testbed::new(self.preset, self.scheme, zones, self.seed)?;
+        let segments = self.policy.small.len() + self.policy.large.len();
+        let testbed = testbed
+            .allowing_segments(u32::try_from(segments).unwrap_or(u32::MAX / 4))
+            .with_zones_of(BlockCount(self.zone_blocks))?
+            .with_volume_of(self.volume_blocks);
+        testbed.run(&self.policy, Host::SPDK, async |volume, bench| {
+            let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
+            let blocks = device.info().blocks;
+            let driven =
+                self.driver(blocks).drive(&bench.handle, &device, self.folded(next, blocks));
+            let driven = match driven.await {
+                Ok(driven) => driven,
+                Err(error) => return Ok(Err(error)),
+            };
+            Ok(Ok(Replayed {
+                all: driven.all.figures(driven.span),
+                reads: driven.reads.figures(driven.span),
+                writes: driven.writes.figures(driven.span),
+                write_amplification: volume.status().write_amplification,
+            }))
+        })?
+    }
+
+    fn driver(&self, volume_blocks: u64) -> Driver {
+        let largest = u32::try_from(volume_blocks).unwrap_or(u32::MAX).min(REQUEST_BLOCKS_MAX);
+        let queue_depth = match self.pace {
+            Pace::Recorded(_) => IN_FLIGHT_MOST,
+            Pace::QueueDepth(depth) => depth,
+        };
+        Driver { queue_depth, largest }
+    }
+
+    /// What is drawn, on a volume of so many blocks and at its time.
+    fn folded<E>(
+        &self,
+        mut next: impl FnMut() -> Result<Option<TraceRequest>, E>,
+        volume_blocks: u64,
+    ) -> impl FnMut() -> Result<Option<BlockRequest>, E> {
+        let pace = self.pace;
+        move || {
+            let Some(request) = next()? else { return Ok(None) };
+            let (lba, blocks) = fold(&request, volume_blocks);
+            let due = match pace {
+                Pace::Recorded(scale) => Some(scaled(request.at, scale)),
+                Pace::QueueDepth(_) => None,
+            };
+            Ok(Some(BlockRequest { direction: request.direction, lba, blocks, due }))
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a float becomes the nearest number there is, and microseconds of a century do not matter"
+)]
+fn scaled(at: Nanos, scale: f64) -> Nanos {
+    Nanos(((at.0 as f64 * scale) as u64).min(TIME_MAX_NS))
+}
