@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::{
     BlockCount, Payload, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
@@ -21,6 +23,9 @@ use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
+
+/// Zones of a member that are looked at together.
+const ZONES_AT_A_TIME: usize = 32;
 
 /// A segment found, and how far each of its zones is written.
 pub(super) struct FoundSegment {
@@ -76,10 +81,9 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     let mut sorted = Sorted::default();
     let mut to_reset = Vec::new();
-    for column in columns.iter().copied() {
-        if core.device(column).is_some() {
-            sort_zones(core, column, &mut sorted).await?;
-        }
+    let looks = columns.iter().map(|column| look_at_zones(core, *column));
+    for (column, looked) in columns.iter().zip(join_all(looks).await) {
+        sort_zones(&mut sorted, *column, looked?);
     }
     adopt_headerless(&mut sorted);
     let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
@@ -241,17 +245,47 @@ fn raise_counters(state: &mut State) {
         (state.next_sequence + step, state.next_segment + crate::log::open::SEGMENT_STEP);
 }
 
-async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Result<(), OpenError> {
-    let Some(device) = core.device(column) else { return Ok(()) };
+/// A zone that is in use, and what its first blocks tell.
+struct Looked {
+    info: ZoneInfo,
+    header: Option<SegmentHeader>,
+    /// Of a zone without a valid header.
+    witnesses: Option<Witnesses>,
+}
+
+/// Sorts the zones of a member.
+fn sort_zones(sorted: &mut Sorted, column: Column, looked: Vec<Looked>) {
+    for Looked { info, header, witnesses } in looked {
+        match (header, witnesses) {
+            (Some(header), _) => {
+                sorted.told.insert((column, info.zone));
+                let columns = sorted.claims.entry(header.segment).or_default();
+                let claim = Claim { info, header: Some(header) };
+                columns.entry(column).or_default().push(claim);
+            }
+            (None, Some(witnesses)) => sorted.unclaimed.push((column, info, witnesses)),
+            // Empty.
+            (None, None) => {
+                sorted.told.insert((column, info.zone));
+            }
+        }
+    }
+}
+
+/// Looks at the zones of a member, several at a time; those that are empty go to its pool.
+async fn look_at_zones(core: &Rc<Core>, column: Column) -> Result<Vec<Looked>, OpenError> {
+    let Some(device) = core.device(column) else { return Ok(Vec::new()) };
     let zones = match device.report().await {
         Ok(zones) => zones,
         Err(status) => {
             mark(Mark::MemberWithoutReport);
             core.state.borrow_mut().fail_member(column, &status.to_string());
-            return core.state.borrow().stopped.map_or(Ok(()), |why| Err(OpenError::Stopped(why)));
+            let stopped = core.state.borrow().stopped;
+            return stopped.map_or(Ok(Vec::new()), |why| Err(OpenError::Stopped(why)));
         }
     };
     let superblocks = core.superblock.zones(column).unwrap_or_default();
+    let mut looks = Vec::new();
     for info in zones {
         let in_use = superblocks.contains(&info.zone);
         if info.state == ZoneState::Offline {
@@ -264,32 +298,27 @@ async fn sort_zones(core: &Rc<Core>, column: Column, sorted: &mut Sorted) -> Res
         }
         if info.state == ZoneState::Empty {
             core.state.borrow_mut().members[column.index()].pool.add(info.zone, info.resets);
-            sorted.told.insert((column, info.zone));
-            continue;
         }
-        let info = match info.state {
-            ZoneState::ReadOnly => probed(core, column, info).await,
-            _ => info,
-        };
-        let header = if info.write_pointer.0 > 0 {
-            read_header(core, column, info.zone).await
-        } else {
-            None
-        };
-        match header {
-            Some(header) => {
-                sorted.told.insert((column, info.zone));
-                let columns = sorted.claims.entry(header.segment).or_default();
-                let claim = Claim { info, header: Some(header) };
-                columns.entry(column).or_default().push(claim);
-            }
-            None => {
-                let witnesses = ask_witnesses(core, column, info).await;
-                sorted.unclaimed.push((column, info, witnesses));
-            }
-        }
+        looks.push(look_at_zone(core, column, info));
     }
-    Ok(())
+    Ok(stream::iter(looks).buffered(ZONES_AT_A_TIME).collect().await)
+}
+
+async fn look_at_zone(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Looked {
+    let info = match info.state {
+        ZoneState::Empty => return Looked { info, header: None, witnesses: None },
+        ZoneState::ReadOnly => probed(core, column, info).await,
+        _ => info,
+    };
+    let header = match info.write_pointer.0 {
+        0 => None,
+        _ => read_header(core, column, info.zone).await,
+    };
+    let witnesses = match header {
+        Some(_) => None,
+        None => Some(ask_witnesses(core, column, info).await),
+    };
+    Looked { info, header, witnesses }
 }
 
 /// A read-only zone with how far it is written, which drives do not tell: blocks never written read
