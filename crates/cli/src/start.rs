@@ -96,6 +96,14 @@ fn tell_recovery(report: &OpenReport, output: &Output) {
          acknowledged discarded",
         report.leftover_segments, report.segments, report.rescued_stripes, report.discarded_stripes
     );
+    let index = match report.checkpoint {
+        Some(number) => format!(
+            "the index was read from checkpoint {number} and the lists of {} of {} segments",
+            report.replayed_segments, report.segments
+        ),
+        None => format!("the index was read from the lists of all {} segments", report.segments),
+    };
+    output.detail(index);
     // An orderly stop leaves incomplete segments too: only stripes tell of an interruption.
     if report.rescued_stripes + report.discarded_stripes > 0 {
         output.note(format_args!("recovered after an interruption: {text}"));

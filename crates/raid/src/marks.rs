@@ -42,6 +42,44 @@ macro_rules! marks {
 }
 
 marks! {
+    /// A checkpoint is begun that fixes every page that has changed.
+    CheckpointBegun = "checkpoint.begun",
+    /// A checkpoint is begun only to leave segments that are to be freed.
+    CheckpointForRemoval = "checkpoint.for_removal",
+    /// A page that has not changed is written again, because its segment is to be freed.
+    CheckpointPageMoved = "checkpoint.page_moved",
+    /// A checkpoint becomes the newest one.
+    CheckpointTaken = "checkpoint.taken",
+    /// A checkpoint that was begun is not completed.
+    CheckpointAbandoned = "checkpoint.abandoned",
+    /// What was written of a checkpoint would not tell the truth by now.
+    CheckpointBroken = "checkpoint.broken",
+    /// A checkpoint is broken by something that happens while its record is written.
+    CheckpointBrokenInRecord = "checkpoint.broken_in_record",
+    /// An entry comes to point into a settled segment.
+    CheckpointMisses = "checkpoint.misses",
+    /// It is recorded that no checkpoint counts.
+    CheckpointVoided = "checkpoint.voided",
+    /// Nothing is live in a segment but blocks of a checkpoint.
+    CheckpointHoldsSegment = "checkpoint.holds_segment",
+    /// The checkpoint breaks while a segment is about to be freed.
+    CheckpointBrokenMeanwhile = "checkpoint.broken_meanwhile",
+    /// Recovery has read a checkpoint, up to its pages.
+    CheckpointRead = "recovery.checkpoint_read",
+    /// Recovery replays everything, because something of the checkpoint is gone or damaged.
+    CheckpointUnusable = "recovery.checkpoint_unusable",
+    /// Recovery replays everything, because it is not sure of a segment.
+    CheckpointDoubted = "recovery.checkpoint_doubted",
+    /// A segment that the checkpoint lists is replayed all the same.
+    ListedSegmentReplayed = "recovery.listed_segment_replayed",
+    /// An entry of a page leads to a segment that is gone, or replayed.
+    PageEntryLeftOut = "recovery.page_entry_left_out",
+    /// What was replayed is newer than the page.
+    PageEntrySuperseded = "recovery.page_entry_superseded",
+    /// A page does not tell whether its entry is newer than what was replayed.
+    PageUnclear = "recovery.page_unclear",
+    /// A page does not tell whether its entry is newer than a weak block.
+    WeakBlockUnclear = "recovery.weak_block_unclear",
     /// Start: drives carry records of two arrays, the array of most of them is started.
     OtherArrayLeftOut = "assemble.other_array_left_out",
     /// Start: the drives carry an array in another version of the format; refused.

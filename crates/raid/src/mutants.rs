@@ -43,6 +43,20 @@ macro_rules! mutants {
 }
 
 mutants! {
+    /// A checkpoint knows nothing of what comes to be in segments that are being filled.
+    CheckpointSkipsOpen = "checkpoint-skips-open",
+    /// A checkpoint counts although an entry points into a settled segment since.
+    BrokenCheckpointCounts = "broken-checkpoint-counts",
+    /// A checkpoint that breaks while its record is written is not known to count.
+    BreakInRecordForgotten = "break-in-record-forgotten",
+    /// What changes in a page while its checkpoint is being written is not part of the next one.
+    PageFixedLate = "page-fixed-late",
+    /// An entry of a page counts whatever segment is where it leads.
+    PageEntryTrusted = "page-entry-trusted",
+    /// A checkpoint does not tell how old what is in a segment may be.
+    SettledSequenceForgotten = "settled-sequence-forgotten",
+    /// What is replayed counts before what a page tells, however old it is.
+    ReplayedAlwaysWins = "replayed-always-wins",
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.
     AckBeforeParity = "ack-before-parity",
     /// A write that gathers chunks is durable only if the first of them has to be.

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 
 use crate::layout::Column;
+use crate::log::checkpoint;
 use crate::log::collect::{hold, release};
 use crate::log::core::Core;
 use crate::log::format::RecordBody;
 use crate::log::index::SegmentSlot;
 use crate::log::segment::Phase;
+use crate::log::state::Empty;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
@@ -19,7 +21,14 @@ pub(super) async fn sweep(core: Rc<Core>) {
             let mut state = core.state.borrow_mut();
             let stopped = state.stopped.is_some() || state.membership_dirty;
             let empty = if stopped { None } else { state.empty_segment() };
-            hold(&mut state, empty)
+            if let Some(Empty::Waits(slot)) = empty {
+                mark(Mark::CheckpointHoldsSegment);
+                if state.want_checkpoint(slot) {
+                    core.changed.open();
+                }
+            }
+            let free = if let Some(Empty::Free(slot)) = empty { Some(slot) } else { None };
+            hold(&mut state, free)
         };
         let Some(slot) = empty else {
             core.changed.wait().await;
@@ -35,6 +44,9 @@ pub(super) async fn sweep(core: Rc<Core>) {
 /// Frees a segment out of which everything live was moved. `false` if something came back, or
 /// the volume stopped.
 async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    if core.state.borrow().ends_checkpoint(slot) && checkpoint::end(core).await.is_err() {
+        return false;
+    }
     let flush = !mutant(Mutant::ResetBeforeMovesFlushed);
     if flush && core.flush_members().await.is_err() {
         return false;
@@ -46,8 +58,14 @@ async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
             mark(Mark::CameBackToLife);
             return false;
         }
+        if state.ends_checkpoint(slot) {
+            mark(Mark::CheckpointBrokenMeanwhile);
+            return false;
+        }
+        let segment = &mut state.segments[slot];
         segment.phase = Phase::Dead;
         let generation = segment.generation;
+        state.note_freed(slot);
         state.note_lifespan(slot);
         state.forget_moves(slot);
         state.dead.insert(generation);

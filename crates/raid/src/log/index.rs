@@ -3,11 +3,14 @@
 //! A physical block address (PBA) is a dense ordinal over the chunk blocks of all segment slots,
 //! `(slot * columns + column) * column_blocks + block`, so that four bytes reach 16 TiB. Zero in
 //! the table means unmapped, which lets the operating system hand out the table untouched; entries
-//! are the ordinal plus one.
+//! are the ordinal plus one. It is fixed on media by pages; which of them have changed is known here.
+
+use std::ops::Range;
 
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::layout::{Column, Scheme};
+use crate::log::format::checkpoint::{Address, mapping_entries};
 use crate::log::geometry::ChunkBlock;
 
 /// A place in the segment table.
@@ -76,6 +79,12 @@ impl PbaSpace {
         }
     }
 
+    /// Blocks of a column that may be chunk blocks.
+    #[must_use]
+    pub(super) fn column_blocks(&self) -> u32 {
+        u32::try_from(self.column_blocks).expect("fewer than a zone's")
+    }
+
     /// Bytes that an entry takes when there are `slots` segments: 4, 5 or 8.
     #[must_use]
     pub(super) fn entry_bytes(&self, slots: u32) -> u8 {
@@ -87,31 +96,57 @@ impl PbaSpace {
     }
 }
 
+impl From<Pba> for Address {
+    fn from(pba: Pba) -> Self {
+        Self(pba.0)
+    }
+}
+
+impl From<Address> for Pba {
+    fn from(address: Address) -> Self {
+        Self(address.0)
+    }
+}
+
 enum Table {
     Narrow(Vec<u32>),
     /// Entries of five bytes are kept in eight while in memory.
     Wide(Vec<u64>),
 }
 
+/// A page of the index: as many entries as a mapping block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Page(pub u64);
+
 /// The logical-to-physical table.
-pub(super) struct Index(Table);
+pub(super) struct Index {
+    table: Table,
+    blocks: u64,
+    page_entries: u64,
+    /// Pages with entries that changed since they were last fixed, a bit each.
+    changed: Vec<u64>,
+    changed_pages: u64,
+}
 
 impl Index {
     /// An index of `blocks` unmapped blocks.
     #[must_use]
     pub(super) fn new(blocks: u64, entry_bytes: u8) -> Self {
         let length = Lba(blocks).index();
-        Self(if entry_bytes == 4 {
+        let table = if entry_bytes == 4 {
             Table::Narrow(vec![0; length])
         } else {
             Table::Wide(vec![0; length])
-        })
+        };
+        let page_entries = u64::from(mapping_entries(entry_bytes));
+        let words = Lba(blocks.div_ceil(page_entries).div_ceil(64)).index();
+        Self { table, blocks, page_entries, changed: vec![0; words], changed_pages: 0 }
     }
 
     /// Where a block is; `None` if it is unmapped.
     #[must_use]
     pub(super) fn get(&self, lba: Lba) -> Option<Pba> {
-        let entry = match &self.0 {
+        let entry = match &self.table {
             Table::Narrow(table) => u64::from(table[lba.index()]),
             Table::Wide(table) => table[lba.index()],
         };
@@ -120,15 +155,57 @@ impl Index {
 
     /// Maps or unmaps a block; returns what it was mapped to.
     pub(super) fn set(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
+        self.mark_changed(Page(lba.0 / self.page_entries));
+        self.enter(lba, pba)
+    }
+
+    /// Maps a block as its page on media says; returns what it was mapped to.
+    pub(super) fn enter(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
         let before = self.get(lba);
         let entry = pba.map_or(0, |pba| pba.0 + 1);
-        match &mut self.0 {
+        match &mut self.table {
             Table::Narrow(table) => {
                 table[lba.index()] = u32::try_from(entry).expect("the entry width was chosen so");
             }
             Table::Wide(table) => table[lba.index()] = entry,
         }
         before
+    }
+
+    /// The blocks of the volume that a page tells of.
+    #[must_use]
+    pub(super) fn blocks_of(&self, page: Page) -> Range<u64> {
+        let start = page.0 * self.page_entries;
+        start..self.blocks.min(start + self.page_entries)
+    }
+
+    /// How many pages have changed since they were fixed.
+    #[must_use]
+    pub(super) fn changed_pages(&self) -> u64 {
+        self.changed_pages
+    }
+
+    /// The pages that have changed since they were fixed, in order.
+    pub(super) fn changed(&self) -> impl Iterator<Item = Page> {
+        let words = (0..).step_by(64).zip(&self.changed).filter(|(_, word)| **word != 0);
+        words.flat_map(|(first, word)| {
+            let set = (0..64).filter(move |bit| word >> bit & 1 == 1);
+            set.map(move |bit| Page(first + bit))
+        })
+    }
+
+    /// Notes that a page on media does not tell what is here.
+    pub(super) fn mark_changed(&mut self, page: Page) {
+        let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
+        self.changed_pages += u64::from(*word & bit == 0);
+        *word |= bit;
+    }
+
+    /// Notes that a page is fixed as it is now.
+    pub(super) fn mark_fixed(&mut self, page: Page) {
+        let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
+        self.changed_pages -= u64::from(*word & bit != 0);
+        *word &= !bit;
     }
 }
 
@@ -163,6 +240,21 @@ mod tests {
         let space = PbaSpace::new(scheme, BlockCount(275_712));
         assert_eq!(space.entry_bytes(3690), 4);
         assert_eq!(space.entry_bytes(8000), 5);
+    }
+
+    #[test]
+    fn pages_know_what_changed() {
+        let mut index = Index::new(2000, 4);
+        assert_eq!(index.blocks_of(Page(2)), 1920..2000);
+        index.enter(Lba(5), Some(Pba(1)));
+        assert_eq!(index.changed_pages(), 0);
+        index.set(Lba(1999), Some(Pba(2)));
+        index.set(Lba(960), Some(Pba(3)));
+        index.set(Lba(961), None);
+        assert_eq!(index.changed().collect::<Vec<_>>(), [Page(1), Page(2)]);
+        index.mark_fixed(Page(1));
+        index.mark_fixed(Page(1));
+        assert_eq!((index.changed_pages(), index.changed().next()), (1, Some(Page(2))));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod recover;
 
 mod active_zones;
+mod checkpoint;
 mod chunk_write;
 mod collect;
 mod core;

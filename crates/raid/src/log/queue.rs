@@ -63,6 +63,11 @@ pub(super) enum Origin {
         /// The place.
         from: Pba,
     },
+    /// A block of a checkpoint: whoever writes that is told where it is.
+    Checkpoint {
+        /// Which of those that are waited for.
+        piece: usize,
+    },
 }
 
 /// A data block on its way into a stripe.
@@ -72,7 +77,7 @@ pub(super) struct PendingData {
     pub lba: Lba,
     /// Its sequence, kept when it is moved.
     pub sequence: u64,
-    /// [`ContentKind::Data`] or [`ContentKind::Lost`].
+    /// [`ContentKind::Data`], [`ContentKind::Lost`] or [`ContentKind::Mapping`].
     pub kind: ContentKind,
     /// The contents.
     pub data: Bytes,

@@ -33,7 +33,7 @@ pub(super) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<(), Bloc
 }
 
 /// Checks that the volume takes writes, and sees to it that there are sequences to give out.
-async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
+pub(super) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
     let scarce = {
         let state = core.state.borrow();
         state.next_sequence + SEQUENCE_MARGIN > state.sequence_ceiling

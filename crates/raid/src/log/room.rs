@@ -120,6 +120,12 @@ impl State {
         }
     }
 
+    /// What is needed, whatever is about to be free.
+    #[must_use]
+    pub(super) fn need_now(&self) -> Need {
+        self.need_with(self.free_segments())
+    }
+
     /// What is needed with so many free segments.
     fn need_with(&self, free: u32) -> Need {
         let reserve = self.reserve_for(StreamKind::User);
@@ -135,7 +141,8 @@ impl State {
     /// Segments that are being freed, or are next: nothing in them is needed.
     fn coming_free(&self) -> u32 {
         let coming = |segment: &Segment| {
-            segment.holds_nothing() && segment.in_flight == 0 || segment.phase == Phase::Dead
+            let leaves = segment.in_flight == 0 && self.may_leave_checkpoint(segment);
+            segment.holds_nothing() && leaves || segment.phase == Phase::Dead
         };
         let coming = self.segments.iter().filter(|(_, segment)| coming(segment)).count();
         u32::try_from(coming).unwrap_or(u32::MAX)

@@ -1,5 +1,7 @@
 //! Segments in memory: where their zones are, how far they are written, what is valid in them.
 
+use std::collections::BTreeMap;
+
 use zoneweave_zoned::ZoneId;
 
 use crate::layout::Column;
@@ -67,6 +69,12 @@ pub(super) struct Segment {
     pub min_sequence: u64,
     /// Reads under way: its zones are not reset before they end.
     pub readers: u32,
+    /// Blocks in it of the newest checkpoint, and of one that is being written.
+    pub reached: u32,
+    /// The newest checkpoint knows everything in it: it is not replayed.
+    pub settled: bool,
+    /// So will the one being written.
+    pub settling: bool,
     /// Stripes under way.
     pub in_flight: u32,
     /// Somebody (collection, rebuild, scrub) works on it; others keep away.
@@ -122,6 +130,9 @@ impl Segment {
             valid: 0,
             min_sequence: u64::MAX,
             readers: 0,
+            reached: 0,
+            settled: false,
+            settling: false,
             in_flight: 0,
             busy: false,
             kept: false,
@@ -144,6 +155,13 @@ impl Segment {
     pub(super) fn holds_nothing(&self) -> bool {
         let closed = matches!(self.phase, Phase::Sealed | Phase::Leftover);
         closed && self.valid == 0 && !self.kept
+    }
+
+    /// Whether nothing can come to be in it any more. (What a drive has put where is known only from
+    /// the lists, which are read in any case then.)
+    #[must_use]
+    pub(super) fn is_settled(&self) -> bool {
+        self.phase == Phase::Sealed && self.in_flight == 0 && self.table.is_none()
     }
 
     /// The columns it has, a bit each.
@@ -237,6 +255,29 @@ impl SegmentTable {
     pub(super) fn insert(&mut self, slot: SegmentSlot, segment: Segment) {
         let before = self.slots[slot.index()].replace(segment);
         assert!(before.is_none(), "slot {} holds a segment", slot.0);
+    }
+
+    /// Puts segments into other slots: those named go there, the others where there is room.
+    ///
+    /// # Panics
+    /// If two are to be in one slot.
+    pub(super) fn rearrange(
+        &mut self,
+        wanted: impl Fn(&Segment) -> Option<SegmentSlot>,
+    ) -> BTreeMap<SegmentSlot, SegmentSlot> {
+        let slots = std::mem::take(&mut self.slots);
+        self.slots = (0..slots.len()).map(|_| None).collect();
+        let segments = (0..).map(SegmentSlot).zip(slots);
+        let segments = segments.filter_map(|(from, segment)| Some((from, segment?)));
+        let (named, others): (Vec<_>, Vec<_>) =
+            segments.map(|(from, s)| (from, wanted(&s), s)).partition(|(_, to, _)| to.is_some());
+        let mut moved = BTreeMap::new();
+        for (from, to, segment) in named.into_iter().chain(others) {
+            let to = to.or_else(|| self.vacant()).expect("as many slots as before");
+            self.insert(to, segment);
+            moved.insert(from, to);
+        }
+        moved
     }
 
     /// Takes a segment out.

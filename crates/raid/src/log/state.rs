@@ -13,6 +13,7 @@ use std::rc::Rc;
 use zoneweave_zoned::{Lba, ZoneId, ZonedDevice};
 
 use crate::layout::{Column, ColumnSet, Scheme};
+use crate::log::checkpoint::Checkpoints;
 use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
 use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
@@ -108,6 +109,8 @@ pub(super) struct State {
     /// Segments of which something is lost that counts, and nothing tells which blocks of the volume
     /// it was: older contents would be read in their place. Found by recovery.
     pub unaccounted: BTreeSet<u64>,
+    /// Checkpoints of the index.
+    pub checkpoints: Checkpoints,
     /// How long blocks live.
     pub lifespans: Lifespans,
     /// What happened so far.
@@ -156,6 +159,15 @@ pub(super) struct Move {
     pub(super) to: Pba,
     /// Whether they were trimmed there: what was moved may be the knowledge that that is lost.
     pub(super) was_tombstone: bool,
+}
+
+/// A segment with nothing live in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Empty {
+    /// It can be freed.
+    Free(SegmentSlot),
+    /// Blocks of the newest checkpoint are in it.
+    Waits(SegmentSlot),
 }
 
 impl State {
@@ -411,6 +423,7 @@ impl State {
     pub(super) fn remap(&mut self, lba: Lba, to: Option<Pba>) {
         let before = self.index.set(lba, to);
         if let Some(pba) = to {
+            self.note_mapped(self.space.place(pba).slot);
             self.count_in(pba);
         }
         if let Some(pba) = before {
@@ -474,12 +487,17 @@ impl State {
         others.map(|(_, segment)| segment.min_sequence).min().unwrap_or(u64::MAX)
     }
 
-    /// A segment with nothing live in it.
+    /// A segment with nothing live in it that can be freed, or one that has to wait for a checkpoint.
     #[must_use]
-    pub(super) fn empty_segment(&self) -> Option<SegmentSlot> {
+    pub(super) fn empty_segment(&self) -> Option<Empty> {
         let empty =
             |segment: &Segment| segment.holds_nothing() && !segment.busy && segment.in_flight == 0;
-        self.segments.iter().find(|(_, segment)| empty(segment)).map(|(slot, _)| slot)
+        let empties = || self.segments.iter().filter(|(_, segment)| empty(segment));
+        let free = empties().find(|(_, segment)| self.may_leave_checkpoint(segment));
+        let free = free.map(|(slot, _)| Empty::Free(slot));
+        let whole = |segment: &Segment| segment.phase == Phase::Sealed && !segment.damaged;
+        let waiting = || empties().min_by_key(|(_, segment)| whole(segment));
+        free.or_else(|| waiting().map(|(slot, _)| Empty::Waits(slot)))
     }
 
     /// Checks what must always hold; for tests, after every step. Costs a pass over the index.

@@ -21,6 +21,10 @@ pub struct Counters {
     pub padding_blocks: u64,
     /// Parity blocks.
     pub parity_blocks: u64,
+    /// Blocks of checkpoints of the index.
+    pub checkpoint_blocks: u64,
+    /// Checkpoints that were completed.
+    pub checkpoints: u64,
     /// Segments reclaimed.
     pub segments_reclaimed: u64,
     /// Segments given up because a write failed.

@@ -302,6 +302,9 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     if !bodies.is_empty() && mutant(Mutant::SnapshotForgetsDecisions) {
         bodies.clear();
     }
+    if !matches!(last, RecordBody::Checkpoint(_)) {
+        bodies.push(RecordBody::Checkpoint(state.checkpoints.recorded()));
+    }
     bodies.push(last.clone());
     let records = u32::try_from(bodies.len()).expect("a record per leftover segment");
     bodies.push(RecordBody::SnapshotEnd { records });

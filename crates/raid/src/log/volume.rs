@@ -14,7 +14,7 @@ use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
-use crate::log::{collect, freeing, read, rebuild, requests, scrub, write};
+use crate::log::{checkpoint, collect, freeing, read, rebuild, requests, scrub, write};
 
 pub use crate::log::rebuild::ReplaceError;
 pub use crate::log::scrub::ScrubReport;
@@ -65,6 +65,7 @@ impl Volume {
     pub(super) fn start(core: Rc<Core>) -> Self {
         let user = write::run(core.clone(), StreamKind::User);
         core.handle.spawn("user writer", user);
+        core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
         Self { core }
     }
 
@@ -170,7 +171,8 @@ impl Volume {
         self.core.closing.set(true);
         self.core.changed.open();
         let writing = |kind| self.core.state.borrow().is_writing(kind);
-        while writing(StreamKind::User) || writing(StreamKind::Relocation) {
+        let checkpoint = || self.core.state.borrow().checkpoints.is_under_way();
+        while writing(StreamKind::User) || writing(StreamKind::Relocation) || checkpoint() {
             self.core.changed.wait().await;
         }
         flushed

@@ -296,10 +296,11 @@ fn apply(state: &mut State, block: &PendingBlock, place: BlockPlace) {
 }
 
 fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
-    assert!(matches!(pending.kind, ContentKind::Data | ContentKind::Lost));
     let takes_effect = match pending.origin {
+        Origin::Checkpoint { piece } => return state.place_piece(piece, pba),
         Origin::User => {
             state.counters.user_blocks_written += 1;
+            state.checkpoints.note_written();
             let newest = state.inflight.end_write(pending.lba, Some(pending.sequence));
             mark_if(Mark::OvertakenByNewer, || !newest);
             newest
@@ -311,6 +312,7 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
             unchanged || mutant(Mutant::MoveIgnoresIndex)
         }
     };
+    assert!(matches!(pending.kind, ContentKind::Data | ContentKind::Lost));
     if takes_effect {
         if let Origin::Relocation { from } = pending.origin {
             let was_tombstone = state.tombstones.contains_key(&from);
@@ -333,6 +335,7 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
             // The trim excludes every other request of its range: it is the newest.
             Origin::User => before.is_some(),
             Origin::Relocation { from } => before == Some(from),
+            Origin::Checkpoint { .. } => false,
         };
         if takes_effect {
             state.remap(lba, Some(pba));

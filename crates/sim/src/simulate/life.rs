@@ -264,6 +264,9 @@ impl Main<'_> {
         drives.extend(others.iter().map(|other| other.offer(self.handle)));
         let policy = self.life.writing.map(|writing| writing.policy());
         let mut options = OpenOptions { policy, ..self.world.start_options() };
+        if let Some(share) = self.life.checkpoint_share {
+            options.checkpoint_share = Some(share).filter(|share| *share > 0);
+        }
         let mut opened = open_array(self.handle, drives.clone(), options.clone()).await;
         if matches!(opened, Err(OpenError::Policy(_))) {
             options.policy = None;

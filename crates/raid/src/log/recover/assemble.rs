@@ -10,6 +10,8 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 
 use crate::layout::Column;
+use crate::log::checkpoint::Checkpoints;
+use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{ArrayUuid, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord};
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
@@ -78,6 +80,8 @@ pub(super) struct Assembly {
     pub(super) verdicts: Vec<DriveVerdict>,
     /// The lineage to mint, if the start was forced.
     pub(super) forced: Option<u64>,
+    /// The newest checkpoint, unless none are wanted.
+    pub(super) checkpoint: Option<CheckpointPointer>,
 }
 
 struct Drive {
@@ -100,7 +104,7 @@ pub(super) async fn assemble(
     }
     let members = place_members(&chosen, &drives, &mut verdicts)?;
     let forced = forced.then_some(options.lineage);
-    finish(chosen, &drives, members, verdicts, (forced, options.policy.clone()))
+    finish(chosen, &drives, members, verdicts, (forced, options))
 }
 
 /// What drives are to each other, found without writing to them or starting anything.
@@ -129,7 +133,10 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     let placed = place_members(&chosen, &drives, &mut verdicts);
     let refusal = refusal.or_else(|| match placed {
         Err(error) => Some(error),
-        Ok(slots) => finish(chosen.clone(), &drives, slots, verdicts.clone(), (None, None)).err(),
+        Ok(slots) => {
+            let options = OpenOptions::default();
+            finish(chosen.clone(), &drives, slots, verdicts.clone(), (None, &options)).err()
+        }
     });
     Survey { drives: verdicts, membership: Some(chosen), refusal }
 }
@@ -274,7 +281,7 @@ fn finish(
     drives: &[Option<Drive>],
     slots: Vec<Option<usize>>,
     verdicts: Vec<DriveVerdict>,
-    (forced, policy): (Option<u64>, Option<WritePolicy>),
+    (forced, options): (Option<u64>, &OpenOptions),
 ) -> Result<Assembly, OpenError> {
     let config = chosen.config.clone();
     let (geometry, entry_bytes) = check_shape(
@@ -295,10 +302,11 @@ fn finish(
     let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(1);
     let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
     let (seals, dead) = decisions(records());
+    let checkpoint = newest_checkpoint(records(), sequence_ceiling);
     let cursors = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.cursor()).collect();
     let volatile = ours.iter().any(|drive| drive.offered.device.geometry().volatile_cache);
     let writethrough = config.writethrough.unwrap_or(!volatile);
-    let policy = policy.unwrap_or_else(|| WritePolicy::of_array(&config));
+    let policy = options.policy.clone().unwrap_or_else(|| WritePolicy::of_array(&config));
     policy.check(&config)?;
     let shapes = || ours.iter().map(|drive| drive.offered.device.geometry());
     shapes().try_for_each(|drive| policy.check_drive(&config, drive))?;
@@ -322,7 +330,8 @@ fn finish(
         moves: Vec::new(),
         user,
         relocation,
-        next_sequence: sequence_ceiling,
+        // That one numbers the record which says that there is no checkpoint.
+        next_sequence: sequence_ceiling + 1,
         sequence_ceiling,
         next_segment: segment_ceiling,
         segment_ceiling,
@@ -332,6 +341,11 @@ fn finish(
         recovering: None,
         unaccounted: BTreeSet::new(),
         dead_kept: false,
+        checkpoints: Checkpoints::new(
+            AddressSpace::of(&config),
+            options.checkpoint_share,
+            sequence_ceiling,
+        ),
         lifespans: Lifespans::default(),
         counters: Counters::default(),
         geometry,
@@ -345,7 +359,22 @@ fn finish(
         || state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
     state.stop_if_too_few();
     let superblock = SuperblockLog::new(cursors, record_sequence);
-    Ok(Assembly { state, superblock, verdicts, forced })
+    // A void one names none.
+    let counts = |pointer: &CheckpointPointer| pointer.root.generation > 0;
+    let checkpoint = checkpoint.filter(counts).filter(|_| state.checkpoints.is_on());
+    Ok(Assembly { state, superblock, verdicts, forced, checkpoint })
+}
+
+fn newest_checkpoint<'a>(
+    records: impl Iterator<Item = &'a SuperblockRecord>,
+    sequence_ceiling: u64,
+) -> Option<CheckpointPointer> {
+    let pointers = records.filter_map(|record| match &record.body {
+        RecordBody::Checkpoint(pointer) => Some(*pointer),
+        _ => None,
+    });
+    let genuine = |pointer: &CheckpointPointer| pointer.number < sequence_ceiling;
+    pointers.filter(genuine).max_by_key(|pointer| pointer.number)
 }
 
 type Decisions = (BTreeMap<u64, SealRecord>, BTreeSet<u64>);

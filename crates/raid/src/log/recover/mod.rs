@@ -5,7 +5,8 @@
 //! 1. [`assemble`]: read superblocks, choose the membership.
 //! 2. `segments`: read headers, find out which zones form which segments.
 //! 3. `leftover`: for segments that a crash left unfinished, decide which stripes count.
-//! 4. `replay`: build the index from index runs and blocks; the newest sequence wins.
+//! 4. `replay`: build the index from index runs and blocks; the newest sequence wins. With a
+//!    `checkpoint`, from its `pages`, and what was written since.
 //! 5. Publish: record the membership, move blocks of stripes that are readable but not fully
 //!    redundant, make that durable, record which stripes count. Only then are users served.
 //!
@@ -15,9 +16,11 @@
 //! to a new, complete stripe before anything is served, which is right in both cases.
 
 pub mod assemble;
+mod checkpoint;
 mod error;
 mod leftover;
 mod membership;
+mod pages;
 mod publish;
 pub mod records;
 mod replay;
@@ -36,6 +39,7 @@ use crate::log::state::{Recovering, State};
 use crate::log::volume::Volume;
 use crate::marks::{Mark, mark};
 use assemble::Assembly;
+use checkpoint::Unusable;
 use publish::publish;
 
 pub use assemble::{DriveRole, DriveVerdict, Survey, survey};
@@ -52,7 +56,7 @@ pub struct OfferedDrive {
 }
 
 /// How to start an array.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Start with half of the members or fewer, as long as data can be read. Mints a new
     /// lineage: members left out are strangers from then on. Start, too, where something is lost and
@@ -60,8 +64,28 @@ pub struct OpenOptions {
     pub force: bool,
     /// A random number, used where a new lineage is minted.
     pub lineage: u64,
+    /// Blocks that users write for each block of a checkpoint of the index; `None` for no checkpoints:
+    /// then every start replays the lists of all segments.
+    pub checkpoint_share: Option<u32>,
+    /// Replay the lists of all segments, whatever the newest checkpoint says.
+    pub ignore_checkpoint: bool,
     /// How to write; `None` for one segment at a time of the shape that the array was made with.
     pub policy: Option<WritePolicy>,
+}
+
+/// Keeps checkpoints below 2 % of what users write, with the padding of their stripes.
+const CHECKPOINT_SHARE: u32 = 64;
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            force: false,
+            lineage: 0,
+            checkpoint_share: Some(CHECKPOINT_SHARE),
+            ignore_checkpoint: false,
+            policy: None,
+        }
+    }
 }
 
 /// What starting found and did.
@@ -69,8 +93,12 @@ pub struct OpenOptions {
 pub struct OpenReport {
     /// What each offered drive turned out to be, in the order offered.
     pub drives: Vec<DriveVerdict>,
+    /// The number of the checkpoint that the index was read from; `None` if every list was replayed.
+    pub checkpoint: Option<u64>,
     /// Segments found.
     pub segments: u64,
+    /// Segments whose lists were read: all, or those that the checkpoint does not know.
+    pub replayed_segments: u64,
     /// Segments a crash left unfinished.
     pub leftover_segments: u64,
     /// Stripes that count although a chunk was missing or damaged, and were written again.
@@ -92,12 +120,31 @@ pub async fn open(
     options: OpenOptions,
 ) -> Result<(Volume, OpenReport), OpenError> {
     for _ in 1..RECOVERIES {
-        match recover(handle, drives.clone(), options.clone(), true).await {
+        match recover_by_any(handle, drives.clone(), options.clone(), true).await {
             Err(OpenError::Stopped(Recovering::AGAIN)) => mark(Mark::RecoveryBegunAnew),
             ended => return ended,
         }
     }
-    recover(handle, drives, options, false).await
+    recover_by_any(handle, drives, options, false).await
+}
+
+/// Recovers with the newest checkpoint, or without if that does not count.
+async fn recover_by_any(
+    handle: &Handle,
+    drives: Vec<OfferedDrive>,
+    options: OpenOptions,
+    may_begin_anew: bool,
+) -> Result<(Volume, OpenReport), OpenError> {
+    let recovered = recover(handle, drives.clone(), options.clone(), may_begin_anew).await?;
+    match recovered {
+        Ok(started) => Ok(started),
+        Err(Unusable) => {
+            mark(Mark::CheckpointUnusable);
+            let options = OpenOptions { ignore_checkpoint: true, ..options };
+            let recovered = recover(handle, drives, options, may_begin_anew).await?;
+            Ok(recovered.expect("no checkpoint was read"))
+        }
+    }
 }
 
 async fn recover(
@@ -105,13 +152,13 @@ async fn recover(
     drives: Vec<OfferedDrive>,
     options: OpenOptions,
     may_begin_anew: bool,
-) -> Result<(Volume, OpenReport), OpenError> {
-    let Assembly { mut state, superblock, verdicts, forced } =
+) -> Result<Result<(Volume, OpenReport), Unusable>, OpenError> {
+    let Assembly { mut state, superblock, verdicts, forced, checkpoint } =
         assemble::assemble(drives, &options).await?;
     state.recovering = Some(Recovering::new(may_begin_anew));
     let core = Core::new(handle.clone(), state, superblock);
     let mut report = OpenReport { drives: verdicts, ..OpenReport::default() };
-    let found = segments::find(&core).await?;
+    let mut found = segments::find(&core).await?;
     check_policy(&core.state.borrow())?;
     report.segments = found.len() as u64;
     let mut seals = Vec::new();
@@ -127,10 +174,29 @@ async fn recover(
             weak.extend(judged.weak);
         }
     }
-    let candidates = replay::build_index(&core, weak).await;
+    if let Some(pointer) = checkpoint.filter(|_| !options.ignore_checkpoint) {
+        if checkpoint::load(&core, pointer, &mut found, &mut weak).await.is_err() {
+            return Ok(Err(give_up(&core).await));
+        }
+        report.checkpoint = Some(pointer.number);
+    }
+    let replayed = core.state.borrow().segments.iter().filter(|(_, s)| !s.settled).count();
+    report.replayed_segments = replayed as u64;
+    let candidates = match replay::build_index(&core, weak).await {
+        Ok(candidates) => candidates,
+        Err(Unusable) => return Ok(Err(give_up(&core).await)),
+    };
     accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew)?;
     publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
-    Ok((Volume::start(core), report))
+    Ok(Ok((Volume::start(core), report)))
+}
+
+/// Ends a recovery that has written nothing by itself. A drive that failed meanwhile may be about to be
+/// recorded as that: the next recovery writes to the same superblock zones.
+async fn give_up(core: &Rc<Core>) -> Unusable {
+    core.handle.yield_now().await;
+    core.superblock.commits_ended().await;
+    Unusable
 }
 
 /// Zones that were lost since may be missing to what was asked for.

@@ -8,16 +8,19 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::geometry::ChunkBlock;
-use crate::log::index::{BlockPlace, Pba, SegmentSlot};
+use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::{pin_all, read_places};
+use crate::log::recover::checkpoint::Unusable;
 use crate::log::recover::leftover::WeakBlock;
+use crate::log::recover::pages::{enter_pages, look_up_for_weak};
 use crate::log::recover::twins::Twins;
 use crate::log::segment::Phase;
 use crate::log::state::State;
@@ -41,20 +44,33 @@ type Rank = (bool, bool, i128);
 
 /// Builds the index and the valid counts; returns what weak stripes have to add: of each block of the
 /// volume one version at most, so that they can be written in any order.
-pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Candidate> {
+///
+/// # Errors
+/// If the checkpoint that was read turns out not to count.
+pub(super) async fn build_index(
+    core: &Rc<Core>,
+    weak: Vec<WeakBlock>,
+) -> Result<Vec<Candidate>, Unusable> {
     let blocks = core.state.borrow().config.volume_blocks;
-    let slots: Vec<_> = core.state.borrow().segments.iter().map(|(slot, _)| slot).collect();
+    let slots: Vec<_> = {
+        let state = core.state.borrow();
+        let replayed = state.segments.iter().filter(|(_, segment)| !segment.settled);
+        replayed.map(|(slot, _)| slot).collect()
+    };
+    // Of whole pages.
+    let page = core.state.borrow().index.blocks_of(Page(0)).end.max(1);
+    let step = (PARTITION_BLOCKS / page).max(1) * page;
     let (weak, weak_tombstones) = with_tombstones(core, weak).await;
     let mut hides: Vec<Vec<TrimExtent>> = vec![Vec::new(); weak.len()];
     let mut wanted = vec![false; weak.len()];
     let mut twins = Twins::default();
     let mut start = 0;
     while start < blocks {
-        let end = blocks.min(start + PARTITION_BLOCKS);
+        let end = blocks.min(start + step);
         let mut partition = Partition::new(start, end, twins.is_full());
-        for slot in &slots {
-            replay_segment(core, *slot, &mut partition).await;
-        }
+        replay_segments(core, &slots, &mut partition).await;
+        enter_pages(core, &mut partition, !weak.is_empty()).await?;
+        look_up_for_weak(core, &mut partition, &weak, &weak_tombstones).await?;
         for (block, extents) in weak.iter().zip(&weak_tombstones) {
             // What supersedes it, if it is weak as well, may turn out not to be readable.
             if partition.is_newer(block, extents.as_deref()) {
@@ -73,10 +89,10 @@ pub(super) async fn build_index(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Vec<Ca
     twins.free_segments(&mut core.state.borrow_mut());
     count_valid(core);
     let candidates = weak.into_iter().zip(hides).zip(wanted);
-    candidates
+    let candidates = candidates
         .filter(|((_, hides), wanted)| *wanted || !hides.is_empty())
-        .map(|((block, hides), _)| Candidate { place: block.place, lba: block.entry.lba, hides })
-        .collect()
+        .map(|((block, hides), _)| Candidate { place: block.place, lba: block.entry.lba, hides });
+    Ok(candidates.collect())
 }
 
 /// Sorts weak blocks by age and reads those that are tombstones.
@@ -109,12 +125,21 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
     decoded.map(|tombstone| tombstone.extents).unwrap_or_default()
 }
 
-/// Enters every block of a segment that lies in the partition; notes the segment's sequences.
-async fn replay_segment(core: &Rc<Core>, slot: SegmentSlot, partition: &mut Partition) {
-    let geometry = core.state.borrow().segments[slot].geometry;
-    let spans = geometry.spans();
-    for span in 0..spans {
-        let entries = span_entries(core, slot, span).await;
+/// Spans whose lists are read at a time, some MiB of them.
+const SPANS_AT_A_TIME: usize = 16;
+
+/// Enters every block of segments that lies in the partition; notes the segments' sequences.
+async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut Partition) {
+    let geometry = |slot: SegmentSlot| core.state.borrow().segments[slot].geometry;
+    let spans =
+        slots.iter().flat_map(|slot| (0..geometry(*slot).spans()).map(|span| (*slot, span)));
+    let reads = spans
+        .collect::<Vec<_>>()
+        .into_iter()
+        .map(|(slot, span)| async move { (slot, span, span_entries(core, slot, span).await) });
+    let mut reads = stream::iter(reads).buffered(SPANS_AT_A_TIME);
+    while let Some((slot, span, entries)) = reads.next().await {
+        let geometry = geometry(slot);
         let tombstones = {
             let mut state = core.state.borrow_mut();
             let first = geometry.first_of_span(span);
@@ -177,10 +202,13 @@ fn enter_entries(
 }
 
 /// The part of the index being built.
-struct Partition {
-    start: u64,
-    end: u64,
+pub(super) struct Partition {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Of entries that a page tells: what they are not newer than.
     sequences: Vec<u64>,
+    /// Entries of pages of which the sequence itself is known.
+    exact: BTreeSet<Lba>,
     /// Copies that were not chosen among those of one version, with its sequence.
     equal: Vec<(Lba, u64, Pba)>,
     /// Copies that say that a block was lost: no twins of others.
@@ -193,10 +221,39 @@ impl Partition {
     fn new(start: u64, end: u64, twins_full: bool) -> Self {
         let sequences = vec![0; Lba(end - start).index()];
         let (equal, lost) = (Vec::new(), BTreeSet::new());
-        Self { start, end, sequences, equal, lost, twins_full }
+        Self { start, end, sequences, exact: BTreeSet::new(), equal, lost, twins_full }
     }
 
-    fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
+    /// The sequence of what was replayed for a block.
+    pub(super) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
+        state.index.get(lba)?;
+        Some(self.sequences[Lba(lba.0 - self.start).index()])
+    }
+
+    /// Notes how new an entry is at the most.
+    pub(super) fn bound(&mut self, lba: Lba, sequence: u64) {
+        self.sequences[Lba(lba.0 - self.start).index()] = sequence;
+    }
+
+    /// Notes that a copy says that a block was lost.
+    pub(super) fn note_lost(&mut self, pba: Pba) {
+        self.lost.insert(pba);
+    }
+
+    /// Notes that the sequence of an entry of a page is known.
+    pub(super) fn note_exact(&mut self, lba: Lba) {
+        self.exact.insert(lba);
+    }
+
+    /// The entry of a block if it is not known whether it is older than a sequence.
+    pub(super) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
+        let pba = state.index.get(lba)?;
+        let settled = state.segments[state.space.place(pba).slot].settled;
+        let newer = sequence > self.sequences[Lba(lba.0 - self.start).index()];
+        (settled && !newer && !self.exact.contains(&lba)).then_some(pba)
+    }
+
+    pub(super) fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
         if !(self.start..self.end).contains(&lba.0) {
             return;
         }
@@ -246,7 +303,7 @@ impl Partition {
         }
     }
 
-    fn within(&self, extent: &TrimExtent) -> std::ops::Range<u64> {
+    pub(super) fn within(&self, extent: &TrimExtent) -> std::ops::Range<u64> {
         let end = extent.lba.0 + extent.blocks;
         extent.lba.0.max(self.start)..end.min(self.end).max(self.start)
     }

@@ -131,7 +131,12 @@ impl Testbed {
             let offer = |(at, device)| OfferedDrive { device, label: format!("drive {at}") };
             let drives: Vec<_> = drives.into_iter().enumerate().map(offer).collect();
             create(&drives, &options).await?;
-            let options = OpenOptions { policy: Some(policy.clone()), ..OpenOptions::default() };
+            let options = OpenOptions {
+                policy: Some(policy.clone()),
+                // Those of the paper write none; for all to be alike neither does ours.
+                checkpoint_share: None,
+                ..OpenOptions::default()
+            };
             let (volume, _) = open_array(&bench.handle, drives, options).await?;
             work(volume, bench).await
         })

@@ -192,6 +192,9 @@ pub struct Life {
     /// How it writes, if that fits the array; as the array was made for if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<Writing>,
+    /// Blocks written for each of a checkpoint; zero for no checkpoints, what is usual if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_share: Option<u32>,
     /// Starts with too few drives, tried first: these slots stay away. Each must be refused, and
     /// change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -10,9 +10,7 @@
 //!   ([`CheckpointPointer`]).
 //!
 //! Nothing in them is the only copy of anything: all of it follows from headers, index runs and
-//! tombstone blocks, so a reader may always leave them aside and replay everything. **This release
-//! does: it neither writes nor reads checkpoints.** They are defined now so that a release which
-//! does shares a format with one that does not.
+//! tombstone blocks, so a reader may always leave them aside and replay everything.
 //!
 //! Fault model: hostile, as everything on media. Each kind of block is decoded against the
 //! [`AddressSpace`] of its array, and an address in it is within that space. Whether something is
@@ -39,7 +37,8 @@ pub use validity::{VALIDITY_BITS, ValidityBlock};
 use super::superblock::NUMBER_LIMIT;
 use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Column, MAX_COLUMNS};
-use crate::log::geometry::{ChunkBlock, SegmentGeometry};
+use crate::log::geometry::ChunkBlock;
+use crate::log::index::PbaSpace;
 use crate::log::limits::segment_slots;
 
 /// What a block may take after its envelope.
@@ -54,8 +53,8 @@ pub struct ShardId {
     pub shard: u16,
 }
 
-/// A physical block address: the dense ordinal of a chunk block, `(slot * columns + column) *
-/// column_blocks + block`.
+/// A physical block address: the dense ordinal of a block that may be a chunk block, `(slot * columns +
+/// column) * column_blocks + block`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address(pub u64);
 
@@ -72,25 +71,24 @@ pub struct AddressSpace {
     pub slots: u32,
     /// Columns of a segment.
     pub columns: u32,
-    /// Chunk blocks of a column.
+    /// Blocks of a column that may be chunk blocks, whatever the shape of its segment.
     pub column_blocks: u32,
 }
 
 impl AddressSpace {
-    /// The space of an array; `None` if its zones are too small for any segment.
+    /// The space of an array.
     #[must_use]
-    pub fn of(config: &ArrayConfig) -> Option<Self> {
-        let (scheme, chunk) = (config.scheme, config.chunk_blocks);
-        let geometry =
-            SegmentGeometry::new(scheme, config.zone_capacity, chunk, config.group_rows)?;
-        Some(Self {
+    pub fn of(config: &ArrayConfig) -> Self {
+        let space = PbaSpace::new(config.scheme, config.zone_capacity);
+        let slots = segment_slots(config);
+        Self {
             array: config.array,
             volume_blocks: config.volume_blocks,
-            entry_bytes: config.entry_bytes,
-            slots: segment_slots(config),
-            columns: u32::try_from(scheme.columns()).expect("at most 32"),
-            column_blocks: geometry.column_blocks(),
-        })
+            entry_bytes: config.entry_bytes.max(space.entry_bytes(slots)),
+            slots,
+            columns: u32::try_from(config.scheme.columns()).expect("at most 32"),
+            column_blocks: space.column_blocks(),
+        }
     }
 
     /// Every address is below: at most 2^53.
@@ -103,6 +101,12 @@ impl AddressSpace {
     #[must_use]
     pub fn mapping_blocks(&self) -> u64 {
         self.volume_blocks.div_ceil(mapping_entries(self.entry_bytes).into())
+    }
+
+    /// Directories that list them.
+    #[must_use]
+    pub fn mapping_directories(&self) -> u64 {
+        Listed::Mapping.directories(self)
     }
 
     /// Validity blocks that the segments of every slot take.

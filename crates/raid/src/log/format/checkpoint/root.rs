@@ -21,7 +21,7 @@ use crate::log::geometry::ChunkBlock;
 pub const ROOT_ADDRESSES: usize = 494;
 
 /// Entries of the segment table that one root block holds.
-pub const ROOT_SEGMENTS: usize = 123;
+pub const ROOT_SEGMENTS: usize = 98;
 
 /// A segment, and the slot that stands for it in the checkpoint's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,12 @@ pub struct SegmentEntry {
     pub generation: u64,
     /// Its live blocks.
     pub live_blocks: u64,
+    /// No block of the volume or tombstone in it has a lower sequence.
+    pub min_sequence: u64,
     /// Its slot.
     pub slot: u32,
+    /// Whether what is in it may be newer than the mapping blocks: it has to be replayed.
+    pub replay: bool,
 }
 
 /// The part of a list that a root block holds.
@@ -68,7 +72,8 @@ pub struct RootBlock {
     /// What the checkpoint knows: the least that any of its mapping blocks covers. The sequence
     /// was drawn with the number and is the same in every block of the chain.
     pub coverage: Coverage,
-    /// What the mapping blocks do not reflect is in segments from this number on.
+    /// What the mapping blocks do not reflect is in segments from this number on, and in those that
+    /// the segment table tells to replay.
     pub replay_from: u64,
     /// What all blocks of the chain hold together.
     pub totals: RootTotals,
@@ -110,13 +115,15 @@ struct RawSegment {
     segment: U64,
     generation: U64,
     live_blocks: U64,
+    min_sequence: U64,
     slot: U32,
-    reserved: [u8; 4],
+    replay: u8,
+    reserved: [u8; 3],
 }
 
 const HEAD: usize = size_of::<Raw>();
 const SEGMENT: usize = size_of::<RawSegment>();
-const _: () = assert!(HEAD == 96 && SEGMENT == 32);
+const _: () = assert!(HEAD == 96 && SEGMENT == 40);
 const _: () = assert!(HEAD + ROOT_ADDRESSES * 8 <= BODY_BYTES);
 const _: () = assert!(HEAD + ROOT_SEGMENTS * SEGMENT <= BODY_BYTES);
 
@@ -314,8 +321,10 @@ fn encode_segment(entry: &SegmentEntry) -> [u8; SEGMENT] {
         segment: entry.segment.into(),
         generation: entry.generation.into(),
         live_blocks: entry.live_blocks.into(),
+        min_sequence: entry.min_sequence.into(),
         slot: entry.slot.into(),
-        reserved: [0; 4],
+        replay: entry.replay.into(),
+        reserved: [0; 3],
     };
     zerocopy::transmute!(raw)
 }
@@ -324,7 +333,9 @@ fn decode_segment(raw: &RawSegment, space: &AddressSpace) -> Result<SegmentEntry
     let most = u64::from(space.columns) * u64::from(space.column_blocks);
     let genuine = raw.segment.get() < NUMBER_LIMIT
         && raw.slot.get() < space.slots
-        && raw.live_blocks.get() <= most;
+        && raw.live_blocks.get() <= most
+        && raw.min_sequence.get() < NUMBER_LIMIT
+        && raw.replay <= 1;
     if !genuine {
         return field("segment");
     }
@@ -332,7 +343,9 @@ fn decode_segment(raw: &RawSegment, space: &AddressSpace) -> Result<SegmentEntry
         segment: raw.segment.get(),
         generation: raw.generation.get(),
         live_blocks: raw.live_blocks.get(),
+        min_sequence: raw.min_sequence.get(),
         slot: raw.slot.get(),
+        replay: raw.replay == 1,
     })
 }
 
@@ -340,7 +353,7 @@ fn decode_list(raw: &Raw, rest: &[u8], space: &AddressSpace) -> Result<RootList,
     let count = raw.count.get() as usize;
     let listed = Listed::of(raw.list);
     let entry_bytes = if listed.is_some() { 8 } else { SEGMENT };
-    // A product of a u32 and 32 at most.
+    // A product of a u32 and 40 at most.
     if rest.len() != count * entry_bytes {
         return field("count");
     }

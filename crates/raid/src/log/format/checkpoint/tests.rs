@@ -106,7 +106,8 @@ fn segment_tables() -> impl Strategy<Value = RootList> {
     let entry = (0..NUMBER_LIMIT, any::<u64>(), 0_u64..120_000);
     prop::collection::btree_map(0_u32..200, entry, 1..=ROOT_SEGMENTS).prop_map(|entries| {
         let entries = entries.into_iter().map(|(slot, (segment, generation, live_blocks))| {
-            SegmentEntry { segment, generation, live_blocks, slot }
+            let (min_sequence, replay) = (segment / 2, generation.is_multiple_of(2));
+            SegmentEntry { segment, generation, live_blocks, min_sequence, slot, replay }
         });
         RootList::Segments(entries.collect())
     })
@@ -212,7 +213,14 @@ fn every_block_starts_where_the_one_before_ends() {
 
 /// The chain of a checkpoint with so many segments and directories, as a writer makes it.
 fn chain(totals: RootTotals) -> Vec<RootBlock> {
-    let segment = |slot| SegmentEntry { segment: 1, generation: 2, live_blocks: 3, slot };
+    let segment = |slot| SegmentEntry {
+        segment: 1,
+        generation: 2,
+        live_blocks: 3,
+        min_sequence: 4,
+        slot,
+        replay: false,
+    };
     let slots: Vec<_> = (0..totals.segments).map(segment).collect();
     let listed = |listed, count: u32| {
         let addresses = vec![Some(Address(1)); count as usize];

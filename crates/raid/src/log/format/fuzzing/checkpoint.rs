@@ -78,7 +78,14 @@ pub fn checkpoint_seeds() -> Vec<Vec<u8>> {
         entries: vec![Some(Address(9)), None],
     };
     seeds.push(directory.encode(&space).to_vec());
-    let segment = |slot| SegmentEntry { segment: 5, generation: 6, live_blocks: 7, slot };
+    let segment = |slot| SegmentEntry {
+        segment: 5,
+        generation: 6,
+        live_blocks: 7,
+        min_sequence: 8,
+        slot,
+        replay: slot.is_multiple_of(2),
+    };
     let lists = [
         RootList::Segments(vec![segment(1), segment(29)]),
         RootList::Directories(Listed::Mapping, vec![Some(Address(9))]),

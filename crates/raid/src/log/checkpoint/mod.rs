@@ -1,0 +1,180 @@
+//! Checkpoints of the index: what the newest one consists of, and when the next is due.
+//!
+//! A checkpoint lets a start read the pages of the index and the lists of a few segments instead of the
+//! lists of all. It is written as a user would write: its blocks go to segments of users, are moved by
+//! nobody, and die with the next checkpoint. Every rule here follows from one:
+//!
+//! * **What a start would miss must be in segments that it replays.** A checkpoint begins by deciding
+//!   which segments are *settled*: complete, with nothing under way. Its pages are fixed afterwards. So
+//!   whatever they do not tell is in segments that were not settled, or are opened later.
+//! * An entry that comes to point into a settled segment (a move that is taken back) *breaks* the
+//!   checkpoint: its page may tell of a segment that is freed next. A broken checkpoint is made *void*,
+//!   durably, before any segment is freed.
+//! * A segment that holds blocks of the newest checkpoint is freed when the next one does not reach them.
+//!   Where users would have to wait for that, the checkpoint is made void instead. So nothing ever
+//!   depends on a checkpoint being written.
+//!
+//! A start that finds a void checkpoint, or one of which anything is gone, replays every list.
+
+mod take;
+mod upkeep;
+
+use zoneweave_zoned::Lba;
+
+use crate::layout::Column;
+use crate::log::format::checkpoint::{
+    AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
+};
+use crate::log::geometry::ChunkBlock;
+use crate::log::index::{Page, Pba};
+
+pub(super) use take::{end, run};
+
+/// What a checkpoint consists of, by place.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    /// Mapping blocks, by page; `None` for pages of which nothing is mapped.
+    pub pages: Vec<Option<Pba>>,
+    /// Directories of mapping blocks.
+    pub directories: Vec<Option<Pba>>,
+    /// The chain of root blocks.
+    pub roots: Vec<Pba>,
+}
+
+impl Parts {
+    /// Every block.
+    fn places(&self) -> impl Iterator<Item = Pba> {
+        let listed = self.pages.iter().chain(&self.directories).flatten();
+        listed.chain(&self.roots).copied()
+    }
+}
+
+/// What a checkpoint fixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Every page that has changed.
+    Changes,
+    /// Only what is in segments that are to be freed: the checkpoint knows no more than the one before.
+    Removal,
+}
+
+/// Whether a segment waits for the next checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wanted {
+    /// None does.
+    No,
+    /// One could be used again.
+    Soon,
+    /// One is not whole: what else waits for it may be a rebuild, or room for active zones.
+    Now,
+}
+
+/// A checkpoint being written.
+#[derive(Debug)]
+struct Attempt {
+    number: u64,
+    /// Segments from this number on are replayed.
+    replay_from: u64,
+    /// What it will consist of.
+    parts: Parts,
+    /// Pages fixed so far.
+    fixed: Vec<Page>,
+    /// It would not tell the truth, or not be whole.
+    broken: bool,
+    /// The record of it is being written, or is on media: from now on it counts.
+    announced: bool,
+}
+
+/// What is known of checkpoints.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    /// The arithmetic of their addresses.
+    pub space: AddressSpace,
+    /// Blocks of users for one of a checkpoint; `None` if none are written.
+    share: Option<u32>,
+    /// What snapshots say of the newest one: what is on media, or about to be. Its number is a sequence, as
+    /// these never come back.
+    recorded: CheckpointPointer,
+    /// What the newest one consists of, if there is one that counts.
+    newest: Option<Parts>,
+    /// The newest one may miss something.
+    broken: bool,
+    /// Whether a segment waits until nothing of the newest one is in it.
+    wanted: Wanted,
+    /// The last one could not be completed.
+    failed: bool,
+    /// Blocks that users wrote for which no block of a checkpoint was written yet.
+    credit: u64,
+    /// Blocks that users wrote since the last one began that fixed all changes.
+    since: u64,
+    /// It is being recorded that none counts.
+    voiding: bool,
+    attempt: Option<Attempt>,
+    /// Where blocks came to be that are waited for, by their place in the attempt.
+    placed: Vec<Option<Pba>>,
+}
+
+impl Checkpoints {
+    /// None so far. Snapshots say so, by a number above any on media: superblock zones that could not be
+    /// read, or not be reset, may have the record of one.
+    #[must_use]
+    pub(super) fn new(space: AddressSpace, share: Option<u32>, number: u64) -> Self {
+        Self {
+            space,
+            share,
+            recorded: void(number),
+            newest: None,
+            broken: false,
+            wanted: Wanted::No,
+            failed: false,
+            credit: 0,
+            since: 0,
+            voiding: false,
+            attempt: None,
+            placed: Vec::new(),
+        }
+    }
+
+    /// What snapshots of the superblock say.
+    #[must_use]
+    pub(super) fn recorded(&self) -> CheckpointPointer {
+        self.recorded
+    }
+
+    /// Whether any are written.
+    #[must_use]
+    pub(super) fn is_on(&self) -> bool {
+        self.share.is_some()
+    }
+
+    /// Whether one is being written.
+    #[must_use]
+    pub(super) fn is_under_way(&self) -> bool {
+        self.attempt.is_some()
+    }
+
+    /// Where a page of the newest one is.
+    #[must_use]
+    pub(super) fn page(&self, page: Page) -> Option<Pba> {
+        self.newest.as_ref()?.pages[Lba(page.0).index()]
+    }
+
+    /// Counts a block that users wrote.
+    pub(super) fn note_written(&mut self) {
+        self.credit += 1;
+        self.since += 1;
+    }
+
+    /// Goes on with the checkpoint that a start has read.
+    pub(super) fn go_on_with(&mut self, pointer: CheckpointPointer, parts: Parts) {
+        self.recorded = pointer;
+        self.newest = Some(parts);
+    }
+}
+
+/// What says that there is none: segments have generations above zero.
+fn void(number: u64) -> CheckpointPointer {
+    let root = BlockLocation { segment: 0, generation: 0, column: Column(0), block: ChunkBlock(0) };
+    let (shard, coverage) = (ShardId::default(), Coverage::default());
+    CheckpointPointer { shard, number, coverage, replay_from: 0, root }
+}

@@ -1,0 +1,144 @@
+//! Writing checkpoints.
+
+use std::rc::Rc;
+
+use super::Extent;
+use super::upkeep::Piece;
+use crate::log::core::Core;
+use crate::log::format::checkpoint::{BlockLocation, RootBlock};
+use crate::log::format::{ContentKind, RecordBody, data_checksum};
+use crate::log::index::{Page, Pba};
+use crate::log::queue::{Origin, PendingBlock, PendingData, Ticket};
+use crate::log::requests::check_writable;
+use crate::log::state::State;
+use crate::log::stream::Lifetime;
+
+/// Blocks of a checkpoint that are under way at a time.
+const BATCH_BLOCKS: usize = 64;
+
+/// Writes checkpoints when they are due, until the volume closes.
+pub(in crate::log) async fn run(core: Rc<Core>) {
+    while !core.closing.get() {
+        let due = core.state.borrow().next_checkpoint();
+        let Some(extent) = due.filter(|_| !core.refusing.get()) else {
+            core.changed.wait().await;
+            continue;
+        };
+        let taken = take(&core, extent).await.is_some();
+        core.state.borrow_mut().end_checkpoint(taken, core.refusing.get());
+        core.changed.open();
+        if !taken && !core.closing.get() {
+            // What kept it from being written has to change first.
+            core.changed.wait().await;
+        }
+    }
+}
+
+async fn take(core: &Rc<Core>, extent: Extent) -> Option<()> {
+    check_writable(core).await.ok()?;
+    let pages = core.state.borrow_mut().begin_checkpoint(extent);
+    for batch in pages.chunks(BATCH_BLOCKS) {
+        write_pages(core, batch).await?;
+    }
+    let directories = core.state.borrow_mut().missing_directories();
+    for batch in directories.chunks(BATCH_BLOCKS) {
+        let fix =
+            |state: &mut State| batch.iter().map(|number| state.fix_directory(*number)).collect();
+        let places = write(core, batch.len(), fix).await?;
+        let mut state = core.state.borrow_mut();
+        batch.iter().zip(places).for_each(|(number, at)| state.place_directory(*number, at));
+    }
+    let (root, at) = write_chain(core).await?;
+    core.flush_members().await.ok()?;
+    let pointer = core.state.borrow_mut().announce_checkpoint(&root, at)?;
+    core.superblock.commit(core, RecordBody::Checkpoint(pointer)).await.ok()
+}
+
+async fn write_pages(core: &Rc<Core>, pages: &[Page]) -> Option<()> {
+    let mut told = Vec::new();
+    let fix = |state: &mut State| {
+        let mut pieces = Vec::new();
+        for page in pages {
+            if let Some(piece) = state.fix_page(*page) {
+                told.push(*page);
+                pieces.push(piece);
+            } else {
+                state.place_page(*page, None);
+            }
+        }
+        pieces
+    };
+    let places = write(core, pages.len(), fix).await?;
+    let mut state = core.state.borrow_mut();
+    told.into_iter().zip(places).for_each(|(page, at)| state.place_page(page, Some(at)));
+    Some(())
+}
+
+/// Writes the chain from its end on, as every block names the one after it; returns the first block.
+async fn write_chain(core: &Rc<Core>) -> Option<(RootBlock, BlockLocation)> {
+    let writable = check_writable(core).await;
+    writable.ok()?;
+    let mut chain = core.state.borrow_mut().chain();
+    let mut next = None;
+    while let Some(mut block) = chain.pop() {
+        block.next = next;
+        let fix = |state: &mut State| {
+            let data = block.encode(&state.checkpoints.space);
+            vec![Piece { lba: zoneweave_zoned::Lba(0), sequence: block.coverage.sequence, data }]
+        };
+        let at = write(core, 1, fix).await?.pop()?;
+        let location = core.state.borrow_mut().place_root(at)?;
+        if chain.is_empty() {
+            return Some((block, location));
+        }
+        next = Some(location);
+    }
+    None
+}
+
+/// Fixes at most `most` blocks and writes them like a user; returns where they are.
+async fn write(
+    core: &Rc<Core>,
+    most: usize,
+    fix: impl FnOnce(&mut State) -> Vec<Piece>,
+) -> Option<Vec<Pba>> {
+    let _admitted = core.admission.acquire_many(most as u64).await;
+    check_writable(core).await.ok()?;
+    let written = {
+        let mut state = core.state.borrow_mut();
+        let pieces = fix(&mut state);
+        if pieces.is_empty() {
+            return Some(Vec::new());
+        }
+        let (ticket, written) = Ticket::new(pieces.len() as u64);
+        let class = state.user.class_of(pieces.len() as u64, Lifetime::Long);
+        state.checkpoints.placed = vec![None; pieces.len()];
+        for (piece, Piece { lba, sequence, data }) in pieces.into_iter().enumerate() {
+            let block = PendingBlock::Data(PendingData {
+                lba,
+                sequence,
+                kind: ContentKind::Mapping,
+                data_checksum: data_checksum(state.seed, lba, sequence, &data),
+                data,
+                origin: Origin::Checkpoint { piece },
+                ticket: ticket.clone(),
+            });
+            state.user.queue_mut(class).push_back(block);
+        }
+        written
+    };
+    core.changed.open();
+    written.await?.ok()?;
+    std::mem::take(&mut core.state.borrow_mut().checkpoints.placed).into_iter().collect()
+}
+
+/// Makes durable that no checkpoint counts.
+///
+/// # Errors
+/// If writes stop.
+pub(in crate::log) async fn end(core: &Rc<Core>) -> Result<(), &'static str> {
+    let pointer = core.state.borrow_mut().begin_void();
+    core.superblock.commit(core, RecordBody::Checkpoint(pointer)).await?;
+    core.state.borrow_mut().end_void();
+    Ok(())
+}

@@ -1,0 +1,440 @@
+//! What the state knows and decides about checkpoints.
+
+use bytes::Bytes;
+use zoneweave_zoned::Lba;
+
+use super::{Attempt, Checkpoints, Extent, Parts, Wanted, void};
+use crate::log::format::StreamKind;
+use crate::log::format::checkpoint::{
+    Address, BlockLocation, CheckpointPointer, Coverage, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
+    Mapped, MappingBlock, ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals,
+    SegmentEntry, ShardId,
+};
+use crate::log::index::{Page, Pba, SegmentSlot};
+use crate::log::room::Need;
+use crate::log::segment::{Phase, Segment};
+use crate::log::state::State;
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
+
+/// A block of a checkpoint, fixed.
+pub(super) struct Piece {
+    /// The first block of the volume that a page tells of; zero for others.
+    pub lba: Lba,
+    /// Its own sequence.
+    pub sequence: u64,
+    /// The contents.
+    pub data: Bytes,
+}
+
+impl State {
+    /// What the next checkpoint is to fix, if one is due.
+    pub(super) fn next_checkpoint(&self) -> Option<Extent> {
+        let checkpoints = &self.checkpoints;
+        let share = u64::from(checkpoints.share?);
+        if self.stopped.is_some() || self.membership_dirty || checkpoints.voiding {
+            return None;
+        }
+        let changed = self.index.changed_pages();
+        let directories = changed.min(checkpoints.space.mapping_directories());
+        let cost = changed + directories + self.root_blocks();
+        // What is in segments being filled is replayed in any case: a checkpoint for less gains nothing.
+        let least = self.geometry.data_blocks() / 2;
+        match () {
+            () if changed > 0
+                && checkpoints.since >= least
+                && checkpoints.credit >= share * cost
+                && self.segments.iter().any(|(_, segment)| segment.is_settled()) =>
+            {
+                Some(Extent::Changes)
+            }
+            () if checkpoints.newest.is_none() || checkpoints.broken => None,
+            () if checkpoints.wanted == Wanted::Now => Some(Extent::Removal),
+            // A page and its directory at the least.
+            () if checkpoints.credit < share * (self.root_blocks() + 2) => None,
+            () if checkpoints.wanted == Wanted::Soon => Some(Extent::Removal),
+            () => None,
+        }
+    }
+
+    fn root_blocks(&self) -> u64 {
+        let space = &self.checkpoints.space;
+        let lists = |entries: u64, most: usize| entries.div_ceil(most as u64);
+        lists(space.slots.into(), ROOT_SEGMENTS)
+            + lists(space.mapping_directories(), ROOT_ADDRESSES)
+    }
+
+    /// Begins a checkpoint; returns the pages to be fixed.
+    pub(super) fn begin_checkpoint(&mut self, extent: Extent) -> Vec<Page> {
+        for (_, segment) in self.segments.iter_mut() {
+            segment.settling = match extent {
+                Extent::Changes => segment.is_settled() || mutant(Mutant::CheckpointSkipsOpen),
+                Extent::Removal => segment.settled,
+            };
+        }
+        let number = self.take_sequence();
+        let checkpoints = &mut self.checkpoints;
+        checkpoints.wanted = Wanted::No;
+        let pages = usize::try_from(checkpoints.space.mapping_blocks()).expect("fits in memory");
+        let directories =
+            usize::try_from(checkpoints.space.mapping_directories()).expect("fewer than pages");
+        let none = || Parts {
+            pages: vec![None; pages],
+            directories: vec![None; directories],
+            roots: Vec::new(),
+        };
+        let mut parts = checkpoints.newest.clone().unwrap_or_else(none);
+        parts.roots.clear();
+        let fixed = Vec::new();
+        let replay_from = self.next_segment;
+        let leaving = |state: &Self, at: &Option<Pba>| {
+            at.is_some_and(|pba| state.is_leaving(state.space.place(pba).slot))
+        };
+        let mut to_fix: Vec<_> =
+            if extent == Extent::Changes { self.index.changed().collect() } else { Vec::new() };
+        let changed = to_fix.len();
+        let pages = (0..).map(Page).zip(&parts.pages);
+        to_fix.extend(pages.filter(|(_, at)| leaving(self, at)).map(|(page, _)| page));
+        to_fix.sort_unstable();
+        to_fix.dedup();
+        mark_if(Mark::CheckpointPageMoved, || to_fix.len() > changed);
+        // A directory that has to go is written again, whatever it lists.
+        for directory in &mut parts.directories {
+            if leaving(self, directory) {
+                *directory = None;
+            }
+        }
+        if extent == Extent::Changes {
+            self.checkpoints.since = 0;
+        }
+        mark(if extent == Extent::Changes {
+            Mark::CheckpointBegun
+        } else {
+            Mark::CheckpointForRemoval
+        });
+        self.checkpoints.attempt =
+            Some(Attempt { number, replay_from, parts, fixed, broken: false, announced: false });
+        to_fix
+    }
+
+    /// Whether a segment is about to be freed, so that no block of a checkpoint can stay in it.
+    fn is_leaving(&self, slot: SegmentSlot) -> bool {
+        let Some(segment) = self.segments.get(slot) else { return false };
+        match segment.phase {
+            Phase::Open => false,
+            Phase::Sealed => segment.valid == 0 || segment.busy || segment.damaged,
+            Phase::Leftover | Phase::Dead => true,
+        }
+    }
+
+    /// Fixes a page: what it says from now on is what is known now. `None` if it says nothing.
+    pub(super) fn fix_page(&mut self, page: Page) -> Option<Piece> {
+        let blocks = self.index.blocks_of(page);
+        let mapped = |lba: u64| match self.index.get(Lba(lba)) {
+            None => Mapped::Nowhere,
+            Some(pba) if self.tombstones.contains_key(&pba) => Mapped::Trimmed(pba.into()),
+            Some(pba) => Mapped::Block(pba.into()),
+        };
+        let entries: Vec<_> = blocks.clone().map(mapped).collect();
+        if !mutant(Mutant::PageFixedLate) {
+            self.index.mark_fixed(page);
+        }
+        let something = entries.iter().any(|entry| *entry != Mapped::Nowhere);
+        self.attempt().fixed.push(page);
+        if !something {
+            return None;
+        }
+        let sequence = self.take_sequence();
+        let coverage = Coverage { covered: 0, sequence };
+        let first = Lba(blocks.start);
+        let block = MappingBlock { shard: ShardId::default(), first, coverage, entries };
+        let data = block.encode(&self.checkpoints.space);
+        self.spend_credit(1);
+        Some(Piece { lba: first, sequence, data })
+    }
+
+    fn attempt(&mut self) -> &mut Attempt {
+        self.checkpoints.attempt.as_mut().expect("a checkpoint is being written")
+    }
+
+    /// Notes where a page is.
+    pub(super) fn place_page(&mut self, page: Page, at: Option<Pba>) {
+        let directory = directory_of(page);
+        let index = Lba(page.0).index();
+        let parts = &mut self.attempt().parts;
+        parts.pages[index] = at;
+        parts.directories[directory] = None;
+    }
+
+    /// The directories to be written, by number.
+    pub(super) fn missing_directories(&mut self) -> Vec<usize> {
+        let parts = &self.attempt().parts;
+        let of_directory = parts.pages.chunks(DIRECTORY_ENTRIES as usize);
+        let listing = of_directory.map(|pages| pages.iter().any(Option::is_some));
+        let missing = listing.zip(&parts.directories).enumerate();
+        missing
+            .filter(|(_, (lists, directory))| *lists && directory.is_none())
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// Fixes a directory.
+    pub(super) fn fix_directory(&mut self, number: usize) -> Piece {
+        let sequence = self.take_sequence();
+        let first = number * DIRECTORY_ENTRIES as usize;
+        let pages = self.attempt().parts.pages[first..].iter();
+        let pages = pages.take(DIRECTORY_ENTRIES as usize);
+        let entries = pages.map(|page| page.map(Address::from)).collect();
+        let block = DirectoryBlock {
+            shard: ShardId::default(),
+            listed: Listed::Mapping,
+            first: first as u64,
+            sequence,
+            entries,
+        };
+        self.spend_credit(1);
+        Piece { lba: Lba(0), sequence, data: block.encode(&self.checkpoints.space) }
+    }
+
+    /// Notes where a directory is.
+    pub(super) fn place_directory(&mut self, number: usize, at: Pba) {
+        self.attempt().parts.directories[number] = Some(at);
+    }
+
+    /// The chain of root blocks, without their links.
+    pub(super) fn chain(&mut self) -> Vec<RootBlock> {
+        let sequence = self.take_sequence();
+        let segments = self.segments.iter().map(|(slot, segment)| SegmentEntry {
+            segment: segment.id,
+            generation: segment.generation,
+            live_blocks: segment.valid,
+            min_sequence: segment.min_sequence.min(sequence),
+            slot: slot.0,
+            replay: !segment.settling,
+        });
+        let segments: Vec<_> = segments.collect();
+        let live: u64 = segments.iter().map(|segment| segment.live_blocks).sum();
+        let mapped_blocks = live - self.tombstones.len() as u64;
+        let attempt = self.attempt();
+        let directories = attempt.parts.directories.iter();
+        let directories: Vec<_> =
+            directories.map(|directory| directory.map(Address::from)).collect();
+        let count = |length: usize| u32::try_from(length).expect("counted in 32 bits");
+        let totals = RootTotals {
+            segments: count(segments.len()),
+            mapping_directories: count(directories.len()),
+            validity_directories: 0,
+            mapped_blocks,
+        };
+        let lists = split_into(&segments, ROOT_SEGMENTS, RootList::Segments).chain(split_into(
+            &directories,
+            ROOT_ADDRESSES,
+            |part| RootList::Directories(Listed::Mapping, part),
+        ));
+        let block = |(part, (first, list))| RootBlock {
+            shard: ShardId::default(),
+            number: attempt.number,
+            coverage: Coverage { covered: 0, sequence },
+            replay_from: attempt.replay_from,
+            totals,
+            part,
+            next: None,
+            first,
+            list,
+        };
+        let chain: Vec<_> = (0..).zip(lists).map(block).collect();
+        self.spend_credit(chain.len() as u64);
+        chain
+    }
+
+    fn spend_credit(&mut self, blocks: u64) {
+        self.counters.checkpoint_blocks += blocks;
+        let checkpoints = &mut self.checkpoints;
+        let spent = blocks * checkpoints.share.map_or(0, u64::from);
+        checkpoints.credit = checkpoints.credit.saturating_sub(spent);
+    }
+
+    /// Notes where a root block is; returns how others name it.
+    pub(super) fn place_root(&mut self, at: Pba) -> Option<BlockLocation> {
+        self.attempt().parts.roots.push(at);
+        let place = self.space.place(at);
+        let segment = self.segments.get(place.slot)?;
+        let (segment, generation) = (segment.id, segment.generation);
+        Some(BlockLocation { segment, generation, column: place.column, block: place.block })
+    }
+
+    /// Whether what was written may become the newest checkpoint; then the next records say so.
+    pub(super) fn announce_checkpoint(
+        &mut self,
+        root: &RootBlock,
+        at: BlockLocation,
+    ) -> Option<CheckpointPointer> {
+        let broken = self.attempt().broken && !mutant(Mutant::BrokenCheckpointCounts);
+        mark_if(Mark::CheckpointBroken, || broken);
+        if broken {
+            return None;
+        }
+        let RootBlock { shard, number, coverage, replay_from, .. } = *root;
+        let pointer = CheckpointPointer { shard, number, coverage, replay_from, root: at };
+        self.checkpoints.recorded = pointer;
+        self.attempt().announced = true;
+        Some(pointer)
+    }
+
+    /// Ends an attempt: what was written is the newest checkpoint, or counts for nothing.
+    pub(super) fn end_checkpoint(&mut self, durable: bool, closing: bool) {
+        let Some(attempt) = self.checkpoints.attempt.take() else { return };
+        self.checkpoints.placed.clear();
+        // Whoever still waits says so again.
+        self.checkpoints.wanted = Wanted::No;
+        // Unless what is recorded now says that there is none. It may have broken meanwhile: it counts all
+        // the same, until that is recorded.
+        let taken = durable && self.checkpoints.recorded.number == attempt.number;
+        mark_if(Mark::CheckpointBrokenInRecord, || taken && attempt.broken);
+        self.checkpoints.failed = !(taken || closing);
+        if taken {
+            mark(Mark::CheckpointTaken);
+            self.counters.checkpoints += 1;
+            if mutant(Mutant::PageFixedLate) {
+                attempt.fixed.iter().for_each(|page| self.index.mark_fixed(*page));
+            }
+            self.checkpoints.newest = Some(attempt.parts);
+            self.checkpoints.broken = attempt.broken && !mutant(Mutant::BreakInRecordForgotten);
+            for (_, segment) in self.segments.iter_mut() {
+                segment.settled = segment.settling;
+            }
+        } else {
+            mark(Mark::CheckpointAbandoned);
+            attempt.fixed.iter().for_each(|page| self.index.mark_changed(*page));
+        }
+        for (_, segment) in self.segments.iter_mut() {
+            segment.settling = false;
+        }
+        self.count_reached();
+    }
+
+    /// Counts anew which segments hold blocks of checkpoints.
+    pub(in crate::log) fn count_reached(&mut self) {
+        for (_, segment) in self.segments.iter_mut() {
+            segment.reached = 0;
+        }
+        let Checkpoints { newest, attempt, .. } = &self.checkpoints;
+        let under_way = attempt.as_ref().map(|attempt| &attempt.parts);
+        let placed = self.checkpoints.placed.iter().flatten().copied();
+        let places = newest.iter().chain(under_way).flat_map(Parts::places);
+        for pba in places.chain(placed) {
+            if let Some(segment) = self.segments.get_mut(self.space.place(pba).slot) {
+                segment.reached += 1;
+            }
+        }
+    }
+
+    /// Notes where a block of a checkpoint came to be.
+    pub(in crate::log) fn place_piece(&mut self, piece: usize, at: Pba) {
+        if let Some(placed) = self.checkpoints.placed.get_mut(piece) {
+            *placed = Some(at);
+            self.segments[self.space.place(at).slot].reached += 1;
+        }
+    }
+
+    /// Whether a segment can be freed as far as checkpoints go: nothing of them is in it, or users wait,
+    /// or there will be none without.
+    pub(in crate::log) fn may_leave_checkpoint(&self, segment: &Segment) -> bool {
+        let Checkpoints { newest, broken, failed, .. } = &self.checkpoints;
+        let none = newest.is_none() && !self.checkpoints.is_under_way();
+        let none_comes = none || *broken || *failed || !self.checkpoints.is_on();
+        segment.reached == 0 || none_comes || self.users_wait()
+    }
+
+    /// Whether somebody waits for room, or recovery may need it.
+    fn users_wait(&self) -> bool {
+        let queued = self.user.queued() > 0 || self.relocation.queued() > 0;
+        let urgent = queued || self.recovering.is_some() || self.free_segments() == 0;
+        urgent && !self.has_room(StreamKind::User)
+    }
+
+    /// Notes that a segment waits for the next checkpoint, if it has to be freed; whether that is news.
+    pub(in crate::log) fn want_checkpoint(&mut self, slot: SegmentSlot) -> bool {
+        let segment = &self.segments[slot];
+        let wanted = match () {
+            () if segment.damaged || segment.phase == Phase::Leftover => Wanted::Now,
+            () if self.need_now() != Need::Nothing => Wanted::Soon,
+            // What the next checkpoint writes could itself be all that is in a segment.
+            () => Wanted::No,
+        };
+        let news = wanted > self.checkpoints.wanted && !self.checkpoints.is_under_way();
+        self.checkpoints.wanted = self.checkpoints.wanted.max(wanted);
+        news
+    }
+
+    /// Whether no checkpoint may count any more once a segment is freed.
+    pub(in crate::log) fn ends_checkpoint(&self, slot: SegmentSlot) -> bool {
+        let Checkpoints { newest, attempt, .. } = &self.checkpoints;
+        let reached = self.segments[slot].reached > 0;
+        let broken = self.checkpoints.broken && !mutant(Mutant::BrokenCheckpointCounts);
+        let announced = |attempt: &Attempt| {
+            attempt.announced
+                && (attempt.broken || reached)
+                && !mutant(Mutant::BreakInRecordForgotten)
+        };
+        newest.is_some() && (broken || reached) || attempt.as_ref().is_some_and(announced)
+    }
+
+    /// Notes that a segment is freed.
+    pub(in crate::log) fn note_freed(&mut self, slot: SegmentSlot) {
+        let reached = self.segments[slot].reached > 0;
+        if let Some(attempt) = self.checkpoints.attempt.as_mut().filter(|_| reached) {
+            attempt.broken = true;
+        }
+    }
+
+    /// Notes that an entry comes to point into a segment.
+    pub(in crate::log) fn note_mapped(&mut self, slot: SegmentSlot) {
+        let segment = &self.segments[slot];
+        let (settled, settling) = (segment.settled, segment.settling);
+        mark_if(Mark::CheckpointMisses, || settled);
+        self.checkpoints.broken |= settled;
+        if let Some(attempt) = self.checkpoints.attempt.as_mut().filter(|_| settling) {
+            attempt.broken = true;
+        }
+    }
+
+    /// Lets the next records say that there is no checkpoint.
+    pub(super) fn begin_void(&mut self) -> CheckpointPointer {
+        mark(Mark::CheckpointVoided);
+        if let Some(attempt) = &mut self.checkpoints.attempt {
+            attempt.broken = true;
+        }
+        self.checkpoints.voiding = true;
+        self.checkpoints.recorded = void(self.take_sequence());
+        self.checkpoints.recorded
+    }
+
+    /// Notes that media say so.
+    pub(super) fn end_void(&mut self) {
+        self.checkpoints.broken = false;
+        self.checkpoints.voiding = false;
+        // Of the others nothing is mapped, or they have changed.
+        let parts = self.checkpoints.newest.take().unwrap_or_default();
+        let told = (0..).map(Page).zip(parts.pages).filter(|(_, at)| at.is_some());
+        told.for_each(|(page, _)| self.index.mark_changed(page));
+        for (_, segment) in self.segments.iter_mut() {
+            segment.settled = false;
+        }
+        self.count_reached();
+    }
+}
+
+fn directory_of(page: Page) -> usize {
+    Lba(page.0 / u64::from(DIRECTORY_ENTRIES)).index()
+}
+
+/// The parts of a list, each with the place of its first entry.
+fn split_into<'a, T: Clone>(
+    list: &'a [T],
+    most: usize,
+    make: impl Fn(Vec<T>) -> RootList + 'a,
+) -> impl Iterator<Item = (u32, RootList)> + 'a {
+    let firsts = (0..).step_by(most);
+    firsts.zip(list.chunks(most)).map(move |(first, part)| (first, make(part.to_vec())))
+}

@@ -1,0 +1,267 @@
+//! Reading a checkpoint.
+//!
+//! A checkpoint spares a start the lists of settled segments. It never decides: of two versions of a
+//! block the one with the higher sequence counts, as always, and where a page does not tell which that
+//! is, the block is read that it leads to. Whatever is not as the format says (a block that is gone, or
+//! of another segment, or does not verify) makes the whole checkpoint count for nothing: recovery begins
+//! anew, and replays every list.
+//!
+//! Pages tell addresses by slots; segments get the slots that they had when the checkpoint was written, so
+//! that pages which have not changed can be part of the next one.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use zoneweave_zoned::Lba;
+
+use crate::log::checkpoint::Parts;
+use crate::log::core::Core;
+use crate::log::format::ContentKind;
+use crate::log::format::checkpoint::{
+    Address, BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
+    MappingBlock, RootBlock, RootList, SegmentEntry,
+};
+use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
+use crate::log::read::{FoundBlock, pin_all, read_places};
+use crate::log::recover::leftover::WeakBlock;
+use crate::log::recover::segments::FoundSegment;
+use crate::log::scan::load_span;
+use crate::log::segment::{Phase, Segment};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
+
+/// Blocks of a checkpoint read at a time.
+const BATCH_BLOCKS: usize = 512;
+
+/// The checkpoint does not count.
+#[derive(Debug)]
+pub(super) struct Unusable;
+
+/// Reads what a checkpoint consists of, up to the addresses of its pages, puts segments into their slots,
+/// and settles those that need not be replayed.
+///
+/// # Errors
+/// If anything of it is not as it should be.
+pub(super) async fn load(
+    core: &Rc<Core>,
+    pointer: CheckpointPointer,
+    found: &mut [FoundSegment],
+    weak: &mut [WeakBlock],
+) -> Result<(), Unusable> {
+    load_tables(core).await?;
+    let (mut roots, chain) = read_chain(core, &pointer).await?;
+    let mut entries = BTreeMap::new();
+    let mut directories = Vec::new();
+    for block in chain {
+        match block.list {
+            RootList::Segments(listed) => {
+                entries.extend(listed.into_iter().map(|entry| (SegmentSlot(entry.slot), entry)));
+            }
+            RootList::Directories(Listed::Mapping, listed) => directories.extend(listed),
+            RootList::Directories(Listed::Validity, _) => {}
+        }
+    }
+    let moved = rearrange(core, &entries);
+    roots.iter_mut().for_each(|place| place.slot = moved[&place.slot]);
+    found.iter_mut().for_each(|segment| segment.slot = moved[&segment.slot]);
+    weak.iter_mut().for_each(|block| block.place.slot = moved[&block.place.slot]);
+    settle(core, &entries, pointer.replay_from);
+    let parts = read_directories(core, &entries, roots, directories, &pointer).await?;
+    let mut state = core.state.borrow_mut();
+    // Whatever ceilings say, no number is given out again: those of settled segments are not seen.
+    state.next_sequence = state.next_sequence.max(pointer.coverage.sequence + 1);
+    state.next_segment = state.next_segment.max(pointer.replay_from);
+    state.ceilings_to_record.1 =
+        state.ceilings_to_record.1.max(state.next_segment + crate::log::open::SEGMENT_STEP);
+    state.checkpoints.go_on_with(pointer, parts);
+    state.count_reached();
+    mark(Mark::CheckpointRead);
+    Ok(())
+}
+
+/// Blocks of tabled segments cannot be verified without their tables.
+async fn load_tables(core: &Rc<Core>) -> Result<(), Unusable> {
+    let tabled: Vec<_> = {
+        let state = core.state.borrow();
+        let doubtful = state.segments.iter().any(|(_, segment)| segment.doubtful);
+        mark_if(Mark::CheckpointDoubted, || doubtful);
+        if doubtful {
+            return Err(Unusable);
+        }
+        let tabled = state.segments.iter().filter(|(_, segment)| segment.table.is_some());
+        tabled.map(|(slot, segment)| (slot, segment.indexed_spans)).collect()
+    };
+    for (slot, spans) in tabled {
+        for span in 0..spans {
+            load_span(core, slot, span).await;
+        }
+    }
+    Ok(())
+}
+
+/// The chain of root blocks, and where they are.
+async fn read_chain(
+    core: &Rc<Core>,
+    pointer: &CheckpointPointer,
+) -> Result<(Vec<BlockPlace>, Vec<RootBlock>), Unusable> {
+    let space = core.state.borrow().checkpoints.space;
+    let (mut places, mut chain) = (Vec::new(), Vec::<RootBlock>::new());
+    let mut next = Some(pointer.root);
+    while let Some(location) = next {
+        let place = place_of(core, &location).ok_or(Unusable)?;
+        let found = read_all(core, &[place]).await?;
+        let block = RootBlock::decode(&found[0].data, &space).map_err(|_| Unusable)?;
+        let in_order = chain.last().map_or_else(|| block.begins(), |last| block.continues(last));
+        let told = (block.shard, block.number, block.coverage, block.replay_from)
+            == (pointer.shard, pointer.number, pointer.coverage, pointer.replay_from);
+        if !in_order || !told {
+            return Err(Unusable);
+        }
+        next = block.next;
+        places.push(place);
+        chain.push(block);
+    }
+    let ends = chain.last().is_some_and(RootBlock::ends);
+    if ends { Ok((places, chain)) } else { Err(Unusable) }
+}
+
+fn place_of(core: &Core, location: &BlockLocation) -> Option<BlockPlace> {
+    let state = core.state.borrow();
+    let is_it = |segment: &Segment| {
+        (segment.id, segment.generation) == (location.segment, location.generation)
+    };
+    let (slot, segment) = state.segments.iter().find(|(_, segment)| is_it(segment))?;
+    let BlockLocation { column, block, .. } = *location;
+    let inside =
+        column.index() < state.scheme().columns() && block.0 < segment.geometry.column_blocks();
+    inside.then_some(BlockPlace { slot, column, block })
+}
+
+/// Puts every segment into the slot that it had.
+fn rearrange(
+    core: &Core,
+    entries: &BTreeMap<SegmentSlot, SegmentEntry>,
+) -> BTreeMap<SegmentSlot, SegmentSlot> {
+    let slots: BTreeMap<_, _> =
+        entries.iter().map(|(slot, entry)| ((entry.segment, entry.generation), *slot)).collect();
+    let wanted = |segment: &Segment| slots.get(&(segment.id, segment.generation)).copied();
+    core.state.borrow_mut().segments.rearrange(wanted)
+}
+
+/// Settles the segments in which nothing is that the pages do not tell.
+fn settle(core: &Core, entries: &BTreeMap<SegmentSlot, SegmentEntry>, replay_from: u64) {
+    let mut state = core.state.borrow_mut();
+    for (slot, segment) in state.segments.iter_mut() {
+        let Some(entry) = entries.get(&slot) else { continue };
+        let known = (entry.segment, entry.generation) == (segment.id, segment.generation);
+        let complete = segment.phase == Phase::Sealed && segment.table.is_none();
+        if known && complete && !entry.replay && segment.id < replay_from {
+            segment.settled = true;
+            if !mutant(Mutant::SettledSequenceForgotten) {
+                segment.min_sequence = segment.min_sequence.min(entry.min_sequence);
+            }
+        } else {
+            mark_if(Mark::ListedSegmentReplayed, || known);
+        }
+    }
+}
+
+async fn read_directories(
+    core: &Rc<Core>,
+    entries: &BTreeMap<SegmentSlot, SegmentEntry>,
+    roots: Vec<BlockPlace>,
+    listed: Vec<Option<Address>>,
+    pointer: &CheckpointPointer,
+) -> Result<Parts, Unusable> {
+    let space = core.state.borrow().checkpoints.space;
+    let most = u64::from(DIRECTORY_ENTRIES);
+    let directories: Vec<_> = listed.into_iter().map(|listed| listed.map(Pba::from)).collect();
+    let places: Option<Vec<_>> =
+        directories.iter().flatten().map(|at| known_place(core, entries, *at)).collect();
+    let mut blocks = Vec::new();
+    for places in places.ok_or(Unusable)?.chunks(BATCH_BLOCKS) {
+        blocks.extend(read_all(core, places).await?);
+    }
+    let mut blocks = blocks.into_iter();
+    let mut pages = Vec::new();
+    for (first, directory) in
+        (0..space.mapping_blocks()).step_by(Lba(most).index()).zip(&directories)
+    {
+        if directory.is_none() {
+            let count = (space.mapping_blocks() - first).min(most);
+            pages.extend((0..count).map(|_| None));
+            continue;
+        }
+        let found = blocks.next().ok_or(Unusable)?;
+        let block = DirectoryBlock::decode(&found.data, &space).map_err(|_| Unusable)?;
+        let older = block.sequence <= pointer.coverage.sequence;
+        if block.listed != Listed::Mapping || block.first != first || !older {
+            return Err(Unusable);
+        }
+        pages.extend(block.entries.into_iter().map(|page| page.map(Pba::from)));
+    }
+    let known = |page: &Pba| known_place(core, entries, *page).is_some();
+    if !pages.iter().flatten().all(known) || pages.len() as u64 != space.mapping_blocks() {
+        return Err(Unusable);
+    }
+    let state = core.state.borrow();
+    let roots = roots.into_iter().map(|place| state.space.pba(place)).collect();
+    Ok(Parts { pages, directories, roots })
+}
+
+/// The place of an address, if the segment is still there that it is in.
+fn known_place(
+    core: &Core,
+    entries: &BTreeMap<SegmentSlot, SegmentEntry>,
+    pba: Pba,
+) -> Option<BlockPlace> {
+    let state = core.state.borrow();
+    let place = state.space.place(pba);
+    let entry = entries.get(&place.slot)?;
+    let segment = state.segments.get(place.slot)?;
+    let same = (segment.id, segment.generation) == (entry.segment, entry.generation);
+    (same && place.block.0 < segment.geometry.column_blocks()).then_some(place)
+}
+
+/// Reads blocks of checkpoints.
+async fn read_all(core: &Rc<Core>, places: &[BlockPlace]) -> Result<Vec<FoundBlock>, Unusable> {
+    let _pins = pin_all(core, places);
+    let found = read_places(core, places).await;
+    let of_checkpoint = |block: &FoundBlock| block.identity.kind == ContentKind::Mapping;
+    let found: Option<Vec<_>> =
+        found.into_iter().map(|block| block.filter(of_checkpoint)).collect();
+    found.ok_or(Unusable)
+}
+
+/// Reads pages, those that say something, a batch at a time.
+pub(super) async fn read_pages(
+    core: &Rc<Core>,
+    range: std::ops::Range<u64>,
+) -> Result<Vec<(Page, MappingBlock)>, Unusable> {
+    let newest = core.state.borrow().checkpoints.recorded().coverage.sequence;
+    let (space, listed) = {
+        let state = core.state.borrow();
+        let listed: Vec<_> = range
+            .filter_map(|page| Some((Page(page), state.checkpoints.page(Page(page))?)))
+            .map(|(page, pba)| (page, state.space.place(pba)))
+            .collect();
+        (state.checkpoints.space, listed)
+    };
+    let places: Vec<_> = listed.iter().map(|(_, place)| *place).collect();
+    let found = read_all(core, &places).await?;
+    let mut pages = Vec::with_capacity(found.len());
+    for ((page, _), found) in listed.into_iter().zip(found) {
+        let block = MappingBlock::decode(&found.data, &space).map_err(|_| Unusable)?;
+        let start = core.state.borrow().index.blocks_of(page).start;
+        let own = block.coverage.sequence == found.identity.sequence;
+        let older = block.coverage.sequence <= newest;
+        if block.first != Lba(start) || !own || !older {
+            return Err(Unusable);
+        }
+        pages.push((page, block));
+    }
+    Ok(pages)
+}
+
+/// Pages read at a time.
+pub(super) const PAGES_AT_A_TIME: u64 = BATCH_BLOCKS as u64;

@@ -1,0 +1,187 @@
+//! Entering the pages of a checkpoint into the index, beneath what was replayed.
+//!
+//! Pages tell no sequences. All that a page tells is older than the page, so a replayed version with a
+//! sequence above the page's is newer. Otherwise (a copy made by relocation since, or one of a version
+//! that was superseded while it was moved) the block that the page leads to is read.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::Lba;
+
+use crate::log::core::Core;
+use crate::log::format::checkpoint::{Mapped, MappingBlock};
+use crate::log::format::{ContentKind, TombstoneBlock, TrimExtent};
+use crate::log::index::{Page, Pba};
+use crate::log::read::{FoundBlock, pin_all, read_places};
+use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
+use crate::log::recover::leftover::WeakBlock;
+use crate::log::recover::replay::Partition;
+use crate::log::state::State;
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
+
+/// Blocks whose sequence is looked up at a time.
+const LOOKED_UP: usize = 512;
+
+/// Blocks looked up for what a crash left undecided: where it is more, reading every list costs less.
+const LOOKED_UP_FOR_WEAK: usize = 1 << 16;
+
+/// Enters the pages of a partition; remembers which entries it had to look up, if that is asked for.
+///
+/// # Errors
+/// If the checkpoint is not what it seemed.
+pub(super) async fn enter_pages(
+    core: &Rc<Core>,
+    partition: &mut Partition,
+    remember: bool,
+) -> Result<(), Unusable> {
+    let (first, last) = {
+        let state = core.state.borrow();
+        let entries = state.index.blocks_of(Page(0)).end.max(1);
+        (partition.start / entries, partition.end.div_ceil(entries))
+    };
+    for start in (first..last).step_by(Lba(PAGES_AT_A_TIME).index()) {
+        let pages = read_pages(core, start..last.min(start + PAGES_AT_A_TIME)).await?;
+        let unclear: Vec<_> = {
+            let mut state = core.state.borrow_mut();
+            let enter = |(page, block): &(Page, MappingBlock)| {
+                enter_page(&mut state, partition, *page, block)
+            };
+            pages.iter().flat_map(enter).collect()
+        };
+        for some in unclear.chunks(LOOKED_UP) {
+            mark(Mark::PageUnclear);
+            for Known { lba, sequence, pba, lost } in look_up(core, some).await? {
+                if remember {
+                    partition.note_exact(lba);
+                }
+                if lost {
+                    partition.note_lost(pba);
+                }
+                partition.add(&mut core.state.borrow_mut(), lba, sequence, pba);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Enters a page; returns the entries that may be older or newer than what was replayed.
+fn enter_page(
+    state: &mut State,
+    partition: &mut Partition,
+    page: Page,
+    block: &MappingBlock,
+) -> Vec<(Lba, Pba)> {
+    let mut unclear = Vec::new();
+    for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
+        let (pba, trimmed) = match entry {
+            Mapped::Nowhere => continue,
+            Mapped::Block(address) => (Pba::from(*address), false),
+            Mapped::Trimmed(address) => (Pba::from(*address), true),
+        };
+        // Segments that are replayed tell by themselves what counts in them.
+        let place = state.space.place(pba);
+        let settled = state.segments.get(place.slot);
+        let settled = settled.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));
+        if settled.is_none_or(|segment| place.block.0 >= segment.geometry.column_blocks()) {
+            mark(Mark::PageEntryLeftOut);
+            state.index.mark_changed(page);
+            continue;
+        }
+        if trimmed {
+            state.tombstones.entry(pba).or_insert(0);
+        }
+        let bound = block.coverage.sequence.saturating_sub(1).max(1);
+        match partition.known(state, lba) {
+            None => {
+                state.index.enter(lba, Some(pba));
+                partition.bound(lba, bound);
+            }
+            Some(sequence) if sequence > bound => mark(Mark::PageEntrySuperseded),
+            Some(_) if mutant(Mutant::ReplayedAlwaysWins) => {}
+            Some(_) => unclear.push((lba, pba)),
+        }
+    }
+    unclear
+}
+
+/// Finds out exactly how new those entries are that weak blocks may be newer than.
+///
+/// # Errors
+/// If the checkpoint is not what it seemed.
+pub(super) async fn look_up_for_weak(
+    core: &Rc<Core>,
+    partition: &mut Partition,
+    weak: &[WeakBlock],
+    tombstones: &[Option<Vec<TrimExtent>>],
+) -> Result<(), Unusable> {
+    let mut looked_up = 0;
+    for (block, extents) in weak.iter().zip(tombstones) {
+        let data = TrimExtent { lba: block.entry.lba, blocks: 1, sequence: block.entry.sequence };
+        for extent in extents.as_deref().unwrap_or(&[data]) {
+            let unclear: Vec<_> = {
+                let state = core.state.borrow();
+                let within = partition.within(extent).map(Lba);
+                let unclear = |lba| Some((lba, partition.unclear(&state, lba, extent.sequence)?));
+                within.filter_map(unclear).collect()
+            };
+            mark_if(Mark::WeakBlockUnclear, || !unclear.is_empty());
+            looked_up += unclear.len();
+            if looked_up > LOOKED_UP_FOR_WEAK {
+                return Err(Unusable);
+            }
+            for some in unclear.chunks(LOOKED_UP) {
+                for Known { lba, sequence, .. } in look_up(core, some).await? {
+                    partition.note_exact(lba);
+                    partition.bound(lba, sequence);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What an entry of a page leads to.
+struct Known {
+    lba: Lba,
+    sequence: u64,
+    pba: Pba,
+    /// The knowledge that a block was lost.
+    lost: bool,
+}
+
+/// The sequences of what entries of pages lead to.
+async fn look_up(core: &Rc<Core>, entries: &[(Lba, Pba)]) -> Result<Vec<Known>, Unusable> {
+    let places: Vec<_> = {
+        let state = core.state.borrow();
+        entries.iter().map(|(_, pba)| state.space.place(*pba)).collect()
+    };
+    let _pins = pin_all(core, &places);
+    let found = read_places(core, &places).await;
+    let state = core.state.borrow();
+    let known = entries.iter().zip(found).map(|((lba, pba), found)| {
+        let found = found?;
+        let sequence = sequence_of(&state, *lba, &found)?;
+        let lost = found.identity.kind == ContentKind::Lost;
+        Some(Known { lba: *lba, sequence, pba: *pba, lost })
+    });
+    known.collect::<Option<_>>().ok_or(Unusable)
+}
+
+/// The sequence that a block gives a block of the volume.
+fn sequence_of(state: &State, lba: Lba, found: &FoundBlock) -> Option<u64> {
+    match found.identity.kind {
+        ContentKind::Data | ContentKind::Lost => {
+            (found.identity.lba == lba).then_some(found.identity.sequence)
+        }
+        ContentKind::Tombstone => {
+            let (array, blocks) = (state.config.array, state.config.volume_blocks);
+            let tombstone = TombstoneBlock::decode(&found.data, array, blocks).ok()?;
+            let covers = |extent: &&TrimExtent| {
+                (extent.lba.0..extent.lba.0 + extent.blocks).contains(&lba.0)
+            };
+            tombstone.extents.iter().filter(covers).map(|extent| extent.sequence).max()
+        }
+        ContentKind::Padding | ContentKind::Mapping => None,
+    }
+}
