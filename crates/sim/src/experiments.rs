@@ -76,6 +76,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Whole(zn540::run),
     },
     Experiment {
+        name: "zapraid/fig2",
+        summary: "Zone Write and Zone Append to one drive, against the number of zones",
+        version: 1,
+        kind: Kind::Points(zapraid::fig2::suite),
+    },
+    Experiment {
+        name: "zapraid/exp4",
+        summary: "requests made up like those of a cloud's volumes",
+        version: 1,
+        kind: Kind::Points(zapraid::exp4::suite),
+    },
+    Experiment {
         name: "zapraid/exp5",
         summary: "random writes to one open segment, by Zone Write, Zone Append and ZapRAID",
         version: 1,
