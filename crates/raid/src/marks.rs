@@ -68,8 +68,6 @@ marks! {
     CheckpointRead = "recovery.checkpoint_read",
     /// Recovery replays everything, because something of the checkpoint is gone or damaged.
     CheckpointUnusable = "recovery.checkpoint_unusable",
-    /// Recovery replays everything, because it is not sure of a segment.
-    CheckpointDoubted = "recovery.checkpoint_doubted",
     /// A segment that the checkpoint lists is replayed all the same.
     ListedSegmentReplayed = "recovery.listed_segment_replayed",
     /// An entry of a page leads to a segment that is gone, or replayed.

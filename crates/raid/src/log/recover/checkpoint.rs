@@ -84,7 +84,6 @@ async fn load_tables(core: &Rc<Core>) -> Result<(), Unusable> {
     let tabled: Vec<_> = {
         let state = core.state.borrow();
         let doubtful = state.segments.iter().any(|(_, segment)| segment.doubtful);
-        mark_if(Mark::CheckpointDoubted, || doubtful);
         if doubtful {
             return Err(Unusable);
         }
