@@ -57,6 +57,8 @@ mutants! {
     SettledSequenceForgotten = "settled-sequence-forgotten",
     /// What is replayed counts before what a page tells, however old it is.
     ReplayedAlwaysWins = "replayed-always-wins",
+    /// A start forgets that a block was written where the page leads to what is replayed.
+    LeftOutEntryForgotten = "left-out-entry-forgotten",
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.
     AckBeforeParity = "ack-before-parity",
     /// A write that gathers chunks is durable only if the first of them has to be.

@@ -332,8 +332,9 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
         let lba = zoneweave_zoned::Lba(lba);
         let before = state.index.get(lba);
         let takes_effect = match trim.origin {
-            // The trim excludes every other request of its range: it is the newest.
-            Origin::User => before.is_some(),
+            // The trim excludes every other request of its range: it is the newest. What recovery writes
+            // again hides what it knows of, though pages may have kept that out of the index.
+            Origin::User => before.is_some() || state.recovering.is_some(),
             Origin::Relocation { from } => before == Some(from),
             Origin::Checkpoint { .. } => false,
         };

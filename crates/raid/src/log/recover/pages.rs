@@ -86,6 +86,9 @@ fn enter_page(
         if settled.is_none_or(|segment| place.block.0 >= segment.geometry.column_blocks()) {
             mark(Mark::PageEntryLeftOut);
             state.index.mark_changed(page);
+            if !mutant(Mutant::LeftOutEntryForgotten) {
+                partition.note_written(lba);
+            }
             continue;
         }
         if trimmed {

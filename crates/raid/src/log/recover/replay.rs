@@ -235,6 +235,13 @@ impl Partition {
         self.sequences[Lba(lba.0 - self.start).index()] = sequence;
     }
 
+    /// Notes that a block was written before the page that tells so, wherever the newest version of it is:
+    /// a settled segment may hold an older one that the page does not tell of, and a weak trim hides.
+    pub(super) fn note_written(&mut self, lba: Lba) {
+        let known = &mut self.sequences[Lba(lba.0 - self.start).index()];
+        *known = (*known).max(1);
+    }
+
     /// Notes that a copy says that a block was lost.
     pub(super) fn note_lost(&mut self, pba: Pba) {
         self.lost.insert(pba);
