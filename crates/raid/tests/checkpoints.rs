@@ -5,10 +5,10 @@
 
 mod support;
 
-use support::life::one_life;
+use support::life::{live, one_life};
 use support::{Array, Shape, contents, read_all};
-use zoneweave_raid::log::{CHECKPOINT_SHARE, Lanes, OpenOptions, OpenReport, Volume, WritePolicy};
-use zoneweave_runtime::{Handle, Random};
+use zoneweave_raid::log::{Lanes, OpenOptions, OpenReport, Volume, WritePolicy};
+use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId, ZoneState};
 
 /// Blocks of a request.
@@ -40,17 +40,8 @@ fn start(array: &Array, options: OpenOptions) -> OpenReport {
     one_life(array, &[], options, async |_, report, _| report.clone()).unwrap()
 }
 
-fn with() -> OpenOptions {
-    OpenOptions { checkpoint_share: Some(CHECKPOINT_SHARE), ..OpenOptions::default() }
-}
-
-/// A life that writes checkpoints.
-fn live<T>(array: &Array, test: impl AsyncFnOnce(&Volume, &OpenReport, &Handle) -> T) -> T {
-    one_life(array, &[], with(), test).expect("the array starts")
-}
-
 fn without() -> OpenOptions {
-    OpenOptions { ignore_checkpoint: true, ..with() }
+    OpenOptions { ignore_checkpoint: true, ..OpenOptions::default() }
 }
 
 #[test]
@@ -64,7 +55,7 @@ fn a_start_reads_what_was_written_since() {
         let share = counters.checkpoint_blocks * 1000 / counters.user_blocks_written;
         assert!(share <= 20, "{share} per mille of what users wrote");
     });
-    let report = start(&array, with());
+    let report = start(&array, OpenOptions::default());
     assert!(report.checkpoint.is_some());
     assert!(report.replayed_segments * 4 < report.segments, "{report:?}");
     live(&array, async |volume, _, _| {
@@ -73,19 +64,19 @@ fn a_start_reads_what_was_written_since() {
     let all = start(&array, without());
     assert_eq!((all.checkpoint, all.replayed_segments), (None, all.segments));
     // What ignored it wrote a snapshot without it.
-    assert_eq!(start(&array, with()).checkpoint, None);
+    assert_eq!(start(&array, OpenOptions::default()).checkpoint, None);
 }
 
 #[test]
 fn those_who_want_none_write_none() {
     let array = large();
-    let none = || OpenOptions { checkpoint_share: None, ..with() };
+    let none = || OpenOptions { checkpoint_share: None, ..OpenOptions::default() };
     let filled = one_life(&array, &[], none(), async |volume, _, _| {
         fill(volume, array.blocks, 1).await;
         assert_eq!(volume.status().counters.checkpoint_blocks, 0);
     });
     filled.unwrap();
-    assert_eq!(start(&array, with()).checkpoint, None);
+    assert_eq!(start(&array, OpenOptions::default()).checkpoint, None);
 }
 
 /// Overwrites and moves, with several segments open, go on for many checkpoints; each of them tells what
@@ -96,7 +87,8 @@ fn a_checkpoint_tells_what_the_lists_tell() {
     let blocks = array.blocks;
     let small = Lanes { count: 2, chunk_blocks: 1 };
     let policy = WritePolicy::adaptive(small, Lanes::default());
-    let options = OpenOptions { policy: Some(policy), checkpoint_share: Some(8), ..with() };
+    let options =
+        OpenOptions { policy: Some(policy), checkpoint_share: Some(8), ..OpenOptions::default() };
     let mut random = Random::new(11);
     let mut expected = vec![0; usize::try_from(blocks).unwrap()];
     for life in 1..=6_u64 {
@@ -134,7 +126,7 @@ fn a_damaged_checkpoint_costs_time_only() {
     let array = large();
     let blocks = array.blocks;
     live(&array, async |volume, _, _| fill(volume, blocks, 1).await);
-    assert!(start(&array, with()).checkpoint.is_some());
+    assert!(start(&array, OpenOptions::default()).checkpoint.is_some());
     // Most blocks of two columns cannot be read: no block of a stripe there can be rebuilt.
     for drive in &array.drives[..2] {
         let zones = (2..array.shape.zones).map(ZoneId);
@@ -142,6 +134,6 @@ fn a_damaged_checkpoint_costs_time_only() {
             drive.set_unreadable(ZoneAddress::new(zone, 1), BlockCount(200));
         }
     }
-    let forced = OpenOptions { force: true, lineage: 3, ..with() };
+    let forced = OpenOptions { force: true, lineage: 3, ..OpenOptions::default() };
     assert_eq!(start(&array, forced).checkpoint, None);
 }

@@ -58,8 +58,8 @@ pub use create::{CreateError, CreateOptions, create};
 pub use member::MemberErrors;
 pub use policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
 pub use recover::{
-    CHECKPOINT_SHARE, DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport,
-    Survey, open as open_array, survey,
+    DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
+    open as open_array, survey,
 };
 pub use status::{Counters, Health, MemberStatus, Progress, SegmentStatus, VolumeStatus};
 pub use volume::{AdminError, ReplaceError, ScrubReport, Volume};

@@ -4,9 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use zoneweave_raid::log::{
-    CHECKPOINT_SHARE, DriveRole, OpenError, OpenOptions, OpenReport, Volume, open_array,
-};
+use zoneweave_raid::log::{DriveRole, OpenError, OpenOptions, OpenReport, Volume, open_array};
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 
 use super::actor::Actor;
@@ -266,8 +264,9 @@ impl Main<'_> {
         drives.extend(others.iter().map(|other| other.offer(self.handle)));
         let policy = self.life.writing.map(|writing| writing.policy());
         let mut options = OpenOptions { policy, ..self.world.start_options() };
-        let share = self.life.checkpoint_share.unwrap_or(CHECKPOINT_SHARE);
-        options.checkpoint_share = Some(share).filter(|share| *share > 0);
+        if let Some(share) = self.life.checkpoint_share {
+            options.checkpoint_share = Some(share).filter(|share| *share > 0);
+        }
         let mut opened = open_array(self.handle, drives.clone(), options.clone()).await;
         if matches!(opened, Err(OpenError::Policy(_))) {
             options.policy = None;

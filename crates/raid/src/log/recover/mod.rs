@@ -56,7 +56,7 @@ pub struct OfferedDrive {
 }
 
 /// How to start an array.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Start with half of the members or fewer, as long as data can be read. Mints a new
     /// lineage: members left out are strangers from then on. Start, too, where something is lost and
@@ -65,8 +65,7 @@ pub struct OpenOptions {
     /// A random number, used where a new lineage is minted.
     pub lineage: u64,
     /// Blocks that users write for each block of a checkpoint of the index; `None` for no checkpoints:
-    /// then every start replays the lists of all segments. None unless asked for: there is a history, of a
-    /// drive pulled while an array starts, in which a start with a checkpoint misses a write.
+    /// then every start replays the lists of all segments.
     pub checkpoint_share: Option<u32>,
     /// Replay the lists of all segments, whatever the newest checkpoint says.
     pub ignore_checkpoint: bool,
@@ -75,7 +74,19 @@ pub struct OpenOptions {
 }
 
 /// Keeps checkpoints below 2 % of what users write, with the padding of their stripes.
-pub const CHECKPOINT_SHARE: u32 = 64;
+const CHECKPOINT_SHARE: u32 = 64;
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            force: false,
+            lineage: 0,
+            checkpoint_share: Some(CHECKPOINT_SHARE),
+            ignore_checkpoint: false,
+            policy: None,
+        }
+    }
+}
 
 /// What starting found and did.
 #[derive(Clone, Debug, Default)]

@@ -21,7 +21,7 @@ use habits::Habits;
 use layouts::choose_layout;
 use stories::{fill, last_lives};
 use tales::tale;
-use writings::{choose_writings, leave_out_checkpoints};
+use writings::{choose_checkpoints, choose_writings};
 
 /// What kind of histories to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
         interrupted_formats.push(stop);
     }
     choose_writings(seed, &mut shape, &mut lives);
-    leave_out_checkpoints(&mut lives);
+    choose_checkpoints(seed, &mut lives);
     let story = String::new();
     Scenario { format: FORMAT, seed, story, shape, interrupted_formats, broken_formats, lives }
 }

@@ -27,11 +27,15 @@ pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) 
     }
 }
 
-/// Made-up histories write no checkpoints of the index, as no array does unless asked to: stored histories
-/// do.
-pub(super) fn leave_out_checkpoints(lives: &mut [Life]) {
+/// How often lives write checkpoints of the index, drawn as ways to write are. In a small array what is
+/// usual would be never.
+pub(super) fn choose_checkpoints(seed: u64, lives: &mut [Life]) {
+    let mut random = Random::new(seed ^ 0xC4EC_9014_7500);
+    if random.per_mille(350) {
+        return;
+    }
     for life in lives {
-        life.checkpoint_share = Some(0);
+        life.checkpoint_share = Some(pick(&mut random, &[0, 1, 1, 1, 2, 4]));
     }
 }
 
