@@ -400,8 +400,14 @@ marks! {
     MovesTakenBack = "gc.moves_taken_back",
     /// A moved block of a segment given up has a newer version, and is not taken back.
     NewerNotTakenBack = "gc.newer_not_taken_back",
-    /// A batch is smaller than a stripe, so that stripes are closed before they are full.
-    ShortBatch = "gc.short_batch",
+    /// A segment is moved out while another one is.
+    MovedBeside = "gc.moved_beside",
+    /// Several segments are freed at a time.
+    FreedTogether = "gc.freed_together",
+    /// Users wait for what is moved, to share writes as room asks for.
+    UsersYield = "gc.users_yield",
+    /// What is moved waits for users, to share writes as room asks for.
+    MovesYield = "gc.moves_yield",
     /// The lists do not name all live blocks; the index is searched for them.
     UnlistedSearched = "gc.unlisted_searched",
     /// A block beyond repair is moved as lost.

@@ -4,37 +4,52 @@
 //! (`moving.rs`); the copies are made durable; the segment is recorded dead on every member; readers leave;
 //! the zones are reset; the resets are made durable; only then are the zones used again (`freeing.rs`). A crash
 //! before the record leaves two equal copies, one after it leaves zones that nobody believes.
+//!
+//! Several segments are moved out at a time, so that reading one overlaps writing another and stripes of
+//! what is moved are full. A further one is begun only where what is left of all of them finds room
+//! without any of them being freed: else all could be half done, and none ever.
 
 use std::rc::Rc;
 
 use crate::log::core::Core;
+use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::moving::evacuate;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
-use crate::marks::{Mark, mark};
+use crate::marks::{Mark, mark, mark_if};
+
+/// Segments moved out at a time, at most.
+const MOVED_AT_A_TIME: usize = 3;
 
 /// Moves live blocks out of segments whenever that is needed, until the volume closes. What is
-/// empty then is freed by [`sweep`].
+/// empty then is freed by the sweeper.
 pub(super) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let victim = {
             let mut state = core.state.borrow_mut();
-            let need = state.need_of_room();
-            let stopped = state.stopped.is_some() || state.membership_dirty;
-            let can_move = !stopped && state.can_move();
-            let victim = if can_move { state.victim(need) } else { None };
-            victim.inspect(|slot| mark(why_moved(&state.segments[*slot])));
-            hold(&mut state, victim)
+            let victim = state.next_victim();
+            victim.inspect(|slot| {
+                mark(why_moved(&state.segments[*slot]));
+                mark_if(Mark::MovedBeside, || !state.moving.is_empty());
+                state.begin_move(*slot);
+            })
         };
         let Some(slot) = victim else {
             core.changed.wait().await;
             continue;
         };
-        evacuate(&core, slot).await;
-        release(&core, slot);
-        // Something in the array may have changed for the worse; what, the state says.
-        core.handle.yield_now().await;
+        let mover = core.clone();
+        core.handle.spawn("mover", async move {
+            evacuate(&mover, slot).await;
+            mover.state.borrow_mut().end_move(slot);
+            // Something in the array may have changed for the worse; what, the state says.
+            mover.handle.yield_now().await;
+            mover.changed.open();
+        });
+    }
+    while !core.state.borrow().moving.is_empty() {
+        core.changed.wait().await;
     }
 }
 
@@ -48,22 +63,56 @@ fn why_moved(segment: &Segment) -> Mark {
 
 /// Moves every live block out of a segment that nobody else works on; `false` if writes stopped.
 pub(super) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool {
-    hold(&mut core.state.borrow_mut(), Some(slot));
+    core.state.borrow_mut().begin_move(slot);
     let moved = evacuate(core, slot).await;
-    release(core, slot);
+    core.state.borrow_mut().end_move(slot);
+    core.changed.open();
     moved
 }
 
-pub(super) fn hold(state: &mut State, slot: Option<SegmentSlot>) -> Option<SegmentSlot> {
-    if let Some(slot) = slot {
-        state.segments[slot].busy = true;
+impl State {
+    /// The segment to be moved out now, if there is one.
+    fn next_victim(&self) -> Option<SegmentSlot> {
+        let stopped = self.stopped.is_some() || self.membership_dirty;
+        if stopped || self.moving.len() >= MOVED_AT_A_TIME || !self.can_move() {
+            return None;
+        }
+        let need = self.need_of_room();
+        self.victim(need).filter(|slot| self.may_move_beside(*slot))
     }
-    slot
-}
 
-pub(super) fn release(core: &Core, slot: SegmentSlot) {
-    if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
-        segment.busy = false;
+    /// Whether a segment may be moved out while others are: whatever happens to them, what is left of all
+    /// of them finds room in the segments open for it and in what users leave, of which one is for a crash.
+    fn may_move_beside(&self, slot: SegmentSlot) -> bool {
+        if self.moving.is_empty() {
+            return true;
+        }
+        if self.recovering.is_some() {
+            return false;
+        }
+        let shape = self.relocation_shape();
+        let kept = self.free_segments().min(self.reserve_for(StreamKind::User)).saturating_sub(1);
+        let room = u64::from(kept) * shape.data_blocks() + self.room_in(StreamKind::Relocation);
+        // Of each a stripe may be padded.
+        let moving = self.moving.iter().chain([&slot]);
+        let blocks = moving.map(|slot| self.segments[*slot].valid + shape.stripe_blocks() as u64);
+        blocks.sum::<u64>() <= room
     }
-    core.changed.open();
+
+    /// A segment is being moved out: nobody else works on it.
+    pub(super) fn begin_move(&mut self, slot: SegmentSlot) {
+        let segment = &mut self.segments[slot];
+        segment.busy = true;
+        segment.valid_before_move = segment.valid;
+        self.moving.push(slot);
+    }
+
+    /// A segment is moved out, or was given up.
+    pub(super) fn end_move(&mut self, slot: SegmentSlot) {
+        if let Some(segment) = self.segments.get_mut(slot) {
+            segment.busy = false;
+            segment.valid_before_move = 0;
+        }
+        self.moving.retain(|moving| *moving != slot);
+    }
 }

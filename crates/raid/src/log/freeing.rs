@@ -4,82 +4,140 @@ use std::rc::Rc;
 
 use crate::layout::Column;
 use crate::log::checkpoint;
-use crate::log::collect::{hold, release};
 use crate::log::core::Core;
 use crate::log::format::RecordBody;
 use crate::log::index::SegmentSlot;
 use crate::log::segment::Phase;
-use crate::log::state::Empty;
-use crate::marks::{Mark, mark};
+use crate::log::state::State;
+use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
+
+/// Segments freed at a time, at most: one record says of all of them that they are dead.
+const FREED_AT_A_TIME: usize = 16;
+const _: () = assert!(FREED_AT_A_TIME <= RecordBody::MAX_DEAD);
 
 /// Frees segments with nothing live in them, until the volume closes. A task of its own, so that
 /// it can make room while blocks that are being moved wait for it.
 pub(super) async fn sweep(core: Rc<Core>) {
     while !core.closing.get() {
-        let empty = {
-            let mut state = core.state.borrow_mut();
-            let stopped = state.stopped.is_some() || state.membership_dirty;
-            let empty = if stopped { None } else { state.empty_segment() };
-            if let Some(Empty::Waits(slot)) = empty {
-                mark(Mark::CheckpointHoldsSegment);
-                if state.want_checkpoint(slot) {
-                    core.changed.open();
-                }
+        let empty = core.state.borrow_mut().take_empty();
+        if empty.is_empty() {
+            let waiting = core.state.borrow().waiting_segment();
+            if waiting.is_some_and(|slot| core.state.borrow_mut().want_checkpoint(slot)) {
+                core.changed.open();
             }
-            let free = if let Some(Empty::Free(slot)) = empty { Some(slot) } else { None };
-            hold(&mut state, free)
-        };
-        let Some(slot) = empty else {
             core.changed.wait().await;
             continue;
-        };
-        if !free(&core, slot).await {
-            release(&core, slot);
+        }
+        mark_if(Mark::FreedTogether, || empty.len() > 1);
+        if !free(&core, &empty).await {
+            core.state.borrow_mut().leave_alone(&empty);
+            core.changed.open();
             core.handle.yield_now().await;
         }
     }
 }
 
-/// Frees a segment out of which everything live was moved. `false` if something came back, or
-/// the volume stopped.
-async fn free(core: &Rc<Core>, slot: SegmentSlot) -> bool {
-    if core.state.borrow().ends_checkpoint(slot) && checkpoint::end(core).await.is_err() {
+impl State {
+    /// Segments with nothing live in them, to be freed: nobody else works on them.
+    fn take_empty(&mut self) -> Vec<SegmentSlot> {
+        if self.stopped.is_some() || self.membership_dirty {
+            return Vec::new();
+        }
+        let standing = self.segments.standing();
+        let may_leave = |slot: &SegmentSlot| self.may_leave_checkpoint(&self.segments[*slot]);
+        let empty = standing.empty.iter().copied().filter(may_leave);
+        let empty: Vec<_> = empty.take(FREED_AT_A_TIME).collect();
+        drop(standing);
+        for slot in &empty {
+            let segment = &mut self.segments[*slot];
+            (segment.busy, segment.freeing) = (true, true);
+        }
+        empty
+    }
+
+    /// A segment that could be freed but for blocks of the newest checkpoint in it, one that is not whole first.
+    fn waiting_segment(&self) -> Option<SegmentSlot> {
+        let standing = self.segments.standing();
+        let whole = |slot: &SegmentSlot| {
+            let segment = &self.segments[*slot];
+            segment.phase == Phase::Sealed && !segment.damaged
+        };
+        let waiting = standing.empty.iter().copied().min_by_key(whole);
+        mark_if(Mark::CheckpointHoldsSegment, || waiting.is_some());
+        waiting
+    }
+
+    /// Frees segments no more, but for those in which something came back: others may work on these.
+    fn leave_alone(&mut self, slots: &[SegmentSlot]) {
+        for slot in slots {
+            if let Some(segment) = self.segments.get_mut(*slot)
+                && segment.freeing
+            {
+                (segment.busy, segment.freeing) = (false, false);
+            }
+        }
+    }
+
+    /// Gives up those of some segments in which nothing is live still; returns their generations.
+    fn bury(&mut self, slots: &[SegmentSlot]) -> Vec<(SegmentSlot, u64)> {
+        let mut buried = Vec::new();
+        for slot in slots {
+            let segment = &mut self.segments[*slot];
+            if segment.valid > 0 || segment.in_flight > 0 {
+                mark(Mark::CameBackToLife);
+                (segment.busy, segment.freeing) = (false, false);
+                continue;
+            }
+            if self.ends_checkpoint(*slot) {
+                mark(Mark::CheckpointBrokenMeanwhile);
+                let segment = &mut self.segments[*slot];
+                (segment.busy, segment.freeing) = (false, false);
+                continue;
+            }
+            let segment = &mut self.segments[*slot];
+            segment.phase = Phase::Dead;
+            let generation = segment.generation;
+            self.note_freed(*slot);
+            self.note_lifespan(*slot);
+            self.forget_moves(*slot);
+            self.dead.insert(generation);
+            buried.push((*slot, generation));
+        }
+        buried
+    }
+}
+
+/// Frees segments out of which everything live was moved, but for those in which something came back.
+/// `false` if the volume stopped.
+async fn free(core: &Rc<Core>, slots: &[SegmentSlot]) -> bool {
+    let ends = slots.iter().any(|slot| core.state.borrow().ends_checkpoint(*slot));
+    if ends && checkpoint::end(core).await.is_err() {
         return false;
     }
     let flush = !mutant(Mutant::ResetBeforeMovesFlushed);
     if flush && core.flush_members().await.is_err() {
         return false;
     }
-    let generation = {
-        let mut state = core.state.borrow_mut();
-        let segment = &mut state.segments[slot];
-        if segment.valid > 0 || segment.in_flight > 0 {
-            mark(Mark::CameBackToLife);
-            return false;
-        }
-        if state.ends_checkpoint(slot) {
-            mark(Mark::CheckpointBrokenMeanwhile);
-            return false;
-        }
-        let segment = &mut state.segments[slot];
-        segment.phase = Phase::Dead;
-        let generation = segment.generation;
-        state.note_freed(slot);
-        state.note_lifespan(slot);
-        state.forget_moves(slot);
-        state.dead.insert(generation);
-        generation
-    };
+    let buried = core.state.borrow_mut().bury(slots);
+    core.changed.open();
+    if buried.is_empty() {
+        return true;
+    }
+    let dead = buried.iter().map(|(_, generation)| *generation).collect();
     let record = !mutant(Mutant::DeadNotRecorded);
-    if record && core.superblock.commit(core, RecordBody::Dead(vec![generation])).await.is_err() {
+    if record && core.superblock.commit(core, RecordBody::Dead(dead)).await.is_err() {
         return false;
     }
-    while core.state.borrow().segments[slot].readers > 0 && !mutant(Mutant::ReadersNotAwaited) {
-        mark(Mark::WaitedForReaders);
-        core.changed.wait().await;
-    }
-    free_zones(core, slot).await
+    let freed = buried.iter().map(|(slot, _)| async {
+        while core.state.borrow().segments[*slot].readers > 0 && !mutant(Mutant::ReadersNotAwaited)
+        {
+            mark(Mark::WaitedForReaders);
+            core.changed.wait().await;
+        }
+        free_zones(core, *slot).await
+    });
+    futures_util::future::join_all(freed).await.into_iter().all(|freed| freed)
 }
 
 /// Resets the zones of a dead segment and gives them back.

@@ -27,6 +27,8 @@
 //!   costs what any leftover does: at most one segment, which is free again when it is moved out.
 //!   In a crash it is one leftover more, and those are moved out one after the other: each takes at most
 //!   the room that it frees, and what was being moved when the crash came still is where it came from.
+//! * Several segments may be moved out at a time, where what is left of all of them finds room in what is open for
+//!   it and in what users leave free, one segment aside (`collect.rs`): so all of them come to their end.
 //! * Where members have zones beyond those that all this needs, user writes leave one more segment
 //!   free: the next zone that fails may be the last one free.
 

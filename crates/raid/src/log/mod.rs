@@ -31,6 +31,7 @@ mod member;
 mod membership;
 mod moving;
 mod open;
+mod pace;
 mod queue;
 mod read;
 mod rebuild;

@@ -28,14 +28,9 @@ const BATCH_BLOCKS: usize = 512;
 /// Moves every live block out of a segment that the caller holds; `false` if writes stopped.
 pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
-    // While more blocks come, stripes wait to be filled: padding them would cost what moving
-    // them is to gain.
-    core.state.borrow_mut().relocation.filling = true;
     let mut mover = Mover::new(core, slot);
-    let moved = move_listed(core, slot, &mut mover).await;
-    let moved = moved && mover.submit_rest().await;
-    core.state.borrow_mut().relocation.filling = false;
-    core.changed.open();
+    let moved = move_listed(core, slot, &mut mover).await && mover.submit_rest().await;
+    mover.queues(false);
     if !(moved && mover.wait_all().await) {
         return false;
     }
@@ -78,25 +73,52 @@ fn live_blocks(
     listed.filter(|(place, entry)| is_live(state, *place, entry)).collect()
 }
 
-/// Moves blocks in batches, two at a time, so that reading one overlaps writing the other and
-/// every stripe but the last is full.
+/// Moves blocks in batches, two at a time, so that reading one overlaps writing the other. While a mover is
+/// about to queue more, stripes wait to be filled: padding them would cost what moving them is to gain.
 struct Mover {
     core: Rc<Core>,
     waiting: Vec<(BlockPlace, IndexEntry)>,
     batch: usize,
-    stripe: usize,
     lifetime: Lifetime,
     under_way: VecDeque<TicketReceiver>,
+    about_to_queue: bool,
 }
 
 impl Mover {
     fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
-        let state = core.state.borrow();
-        let stripe = state.relocation_shape().stripe_blocks();
-        let (waiting, under_way) = (Vec::new(), VecDeque::new());
-        let lifetime = state.lifetime_of_moved(slot);
-        let batch = BATCH_BLOCKS.max(stripe);
-        Self { core: core.clone(), waiting, batch, stripe, lifetime, under_way }
+        let (lifetime, stripe) = {
+            let state = core.state.borrow();
+            (state.lifetime_of_moved(slot), state.relocation_shape().stripe_blocks())
+        };
+        let mut mover = Self {
+            core: core.clone(),
+            waiting: Vec::new(),
+            batch: BATCH_BLOCKS.max(stripe),
+            lifetime,
+            under_way: VecDeque::new(),
+            about_to_queue: false,
+        };
+        mover.queues(true);
+        mover
+    }
+
+    /// Notes whether more is about to be queued. Whoever waits for what is queued already says that
+    /// nothing is: else it could wait for a stripe that waits for it.
+    fn queues(&mut self, more: bool) {
+        if std::mem::replace(&mut self.about_to_queue, more) == more {
+            return;
+        }
+        let mut state = self.core.state.borrow_mut();
+        match more {
+            true => state.about_to_queue += 1,
+            false => state.about_to_queue -= 1,
+        }
+        let filling = state.about_to_queue > 0;
+        let ends = std::mem::replace(&mut state.relocation.filling, filling) && !filling;
+        drop(state);
+        if ends {
+            self.core.changed.open();
+        }
     }
 
     async fn add(&mut self, blocks: Vec<(BlockPlace, IndexEntry)>) -> bool {
@@ -116,23 +138,17 @@ impl Mover {
         self.submit(batch).await
     }
 
-    /// Queues a batch, then waits for the one before the last: its stripes are full by then.
+    /// Queues a batch, then waits for the one before the last: its stripes are full by then, unless
+    /// what died meanwhile left less than its last one lacks.
     async fn submit(&mut self, batch: Vec<(BlockPlace, IndexEntry)>) -> bool {
-        let queued = queue_blocks(&self.core, self.lifetime, &batch).await;
-        // What died meanwhile may leave less than the earlier batch's last stripe needs.
-        let short = queued.as_ref().is_some_and(|(blocks, _)| *blocks < self.stripe);
-        self.under_way.extend(queued.map(|(_, moved)| moved));
-        let filling = self.core.state.borrow().relocation.filling;
-        if short {
-            mark(Mark::ShortBatch);
-            self.core.state.borrow_mut().relocation.filling = false;
-            self.core.changed.open();
-        }
+        let moved = queue_blocks(&self.core, self.lifetime, &batch).await;
+        self.under_way.extend(moved);
         let mut going_on = true;
         while going_on && self.under_way.len() > 1 {
+            self.queues(false);
             going_on = self.wait_first().await;
         }
-        self.core.state.borrow_mut().relocation.filling = filling;
+        self.queues(true);
         going_on
     }
 
@@ -150,6 +166,15 @@ impl Mover {
             }
         }
         true
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        // What a panic left behind may contradict itself, and a second panic would abort.
+        if !std::thread::panicking() {
+            self.queues(false);
+        }
     }
 }
 
@@ -197,7 +222,9 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     places.dedup();
     let mut mover = Mover::new(core, slot);
     let unlisted = places.into_iter().map(|place| (place, IndexEntry::EMPTY));
-    mover.add(unlisted.collect()).await && mover.submit_rest().await && mover.wait_all().await
+    let moved = mover.add(unlisted.collect()).await && mover.submit_rest().await;
+    mover.queues(false);
+    moved && mover.wait_all().await
 }
 
 /// Reads live blocks (data, lost blocks and tombstones) and queues them to be written elsewhere.
@@ -205,7 +232,7 @@ async fn queue_blocks(
     core: &Rc<Core>,
     lifetime: Lifetime,
     listed: &[(BlockPlace, IndexEntry)],
-) -> Option<(usize, TicketReceiver)> {
+) -> Option<TicketReceiver> {
     let places: Vec<_> = listed.iter().map(|(place, _)| *place).collect();
     let found = read_places(core, &places).await;
     let mut blocks = Vec::new();
@@ -227,26 +254,22 @@ async fn queue_blocks(
         share_sequence(core.state.borrow().seed, &mut blocks);
     }
     let (ticket, moved) = Ticket::new(blocks.len() as u64);
-    let queued = {
-        let mut state = core.state.borrow_mut();
-        let before = state.relocation.queued();
-        for block in blocks {
-            match block {
-                Moving::Data(mut data) => {
-                    data.ticket = ticket.clone();
-                    state.relocation.push(lifetime, PendingBlock::Data(data));
-                }
-                Moving::Trim(extent, from) => {
-                    let (origin, ticket) = (Origin::Relocation { from }, ticket.clone());
-                    state.relocation.push_trim(lifetime, PendingTrim { extent, origin, ticket });
-                }
+    let mut state = core.state.borrow_mut();
+    for block in blocks {
+        match block {
+            Moving::Data(mut data) => {
+                data.ticket = ticket.clone();
+                state.relocation.push(lifetime, PendingBlock::Data(data));
+            }
+            Moving::Trim(extent, from) => {
+                let (origin, ticket) = (Origin::Relocation { from }, ticket.clone());
+                state.relocation.push_trim(lifetime, PendingTrim { extent, origin, ticket });
             }
         }
-        // Of extents many go into one block.
-        state.relocation.queued() - before
-    };
+    }
+    drop(state);
     core.changed.open();
-    Some((queued, moved))
+    Some(moved)
 }
 
 /// For [`Mutant::MovedBlocksShareSequence`].

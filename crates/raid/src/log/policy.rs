@@ -17,6 +17,11 @@ use crate::log::stream::{ChunkClass, Lane, Stream};
 /// policy says otherwise: where there are fewer it costs more than it gains. One would be enough to be safe.
 const SPARE_FOR_LIFETIMES: u32 = 32;
 
+/// Segments that make up the window in which writes are shared with what is moved (`pace.rs`), at most, and
+/// how many have to be there to spare for each: a window is room that is kept from users.
+const WINDOW_SEGMENTS: u32 = 4;
+const SPARE_FOR_WINDOW: u32 = 4;
+
 /// Rows of a group where chunks are written in place.
 const WRITTEN_ROWS: u32 = 256;
 
@@ -339,8 +344,7 @@ impl WritePolicy {
         mut drives: impl Iterator<Item = &'a Geometry>,
     ) -> usize {
         let all_let = drives.all(|drive| self.lets_move_apart(drive));
-        let needed = zones_needed(&self.smallest_shape(config), config.volume_blocks, config.zones);
-        let spare = config.zones.saturating_sub(needed) >= self.spare_for_lifetimes.max(1);
+        let spare = self.spare_segments(config) >= self.spare_for_lifetimes.max(1);
         1 + usize::from(self.lifetimes && all_let && spare)
     }
 
@@ -349,6 +353,19 @@ impl WritePolicy {
     pub(super) fn lets_move_apart(&self, drive: &Geometry) -> bool {
         let needed = active_zones_for(self.user_lanes() + 1);
         drive.max_active.is_none_or(|limit| limit >= needed)
+    }
+
+    /// Segments beyond those that the volume needs.
+    fn spare_segments(&self, config: &ArrayConfig) -> u32 {
+        let needed = zones_needed(&self.smallest_shape(config), config.volume_blocks, config.zones);
+        config.zones.saturating_sub(needed)
+    }
+
+    /// Segments of the window in which writes are shared with what is moved; none where there are few to
+    /// spare.
+    #[must_use]
+    pub(super) fn window_segments(&self, config: &ArrayConfig) -> u32 {
+        (self.spare_segments(config) / SPARE_FOR_WINDOW).min(WINDOW_SEGMENTS)
     }
 
     /// The streams of users, and of what is moved, which goes to so many segments.

@@ -6,6 +6,7 @@
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::limits::RESERVE_SEGMENTS;
+use crate::log::pace::Level;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
 use crate::log::stream::ChunkClass;
@@ -113,6 +114,9 @@ impl State {
     /// What the collector is to make room for.
     #[must_use]
     pub(super) fn need_of_room(&self) -> Need {
+        if self.window_segments() > 0 {
+            return if self.level().is_low() { Need::Segments } else { Need::Nothing };
+        }
         // What is about to be free need not be made so.
         match self.need_with(self.free_segments()) {
             Need::Nothing => Need::Nothing,
@@ -140,12 +144,84 @@ impl State {
 
     /// Segments that are being freed, or are next: nothing in them is needed.
     fn coming_free(&self) -> u32 {
-        let coming = |segment: &Segment| {
-            let leaves = segment.in_flight == 0 && self.may_leave_checkpoint(segment);
-            segment.holds_nothing() && leaves || segment.phase == Phase::Dead
+        let standing = self.segments.standing();
+        // What holds blocks of a checkpoint waits for the next one.
+        let coming = |slot: &&SegmentSlot| {
+            let segment = &self.segments[**slot];
+            segment.freeing || segment.phase == Phase::Dead || self.may_leave_checkpoint(segment)
         };
-        let coming = self.segments.iter().filter(|(_, segment)| coming(segment)).count();
-        u32::try_from(coming).unwrap_or(u32::MAX)
+        u32::try_from(standing.coming.iter().filter(coming).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Segments of the window in which writes are shared; none where there is little to spare, or nobody
+    /// writes yet.
+    fn window_segments(&self) -> u32 {
+        if self.recovering.is_some() { 0 } else { self.pace.window }
+    }
+
+    /// Where room is. Several lanes are open to half on average: what is left of them is of no use to the
+    /// others, and does not count.
+    fn level(&self) -> Level {
+        let segment = self.relocation_shape().data_blocks();
+        let free = u64::from(self.free_segments() + self.coming_free()) * segment;
+        let open = self.room_in(StreamKind::User) + self.room_in(StreamKind::Relocation);
+        let lanes = self.user.lanes().count() + self.relocation.lanes().count();
+        let beside = if lanes > 2 { FREE_BESIDE_LANES } else { 0 };
+        let reserve = RESERVE_SEGMENTS + u32::from(self.has_spare_zones());
+        let kept = u64::from(reserve + beside) * 2 + lanes as u64;
+        Level {
+            room: free + open + self.moved_so_far(),
+            floor: kept * segment / 2,
+            window: u64::from(self.window_segments()) * segment,
+        }
+    }
+
+    /// Data blocks that there is room for in the open segments of a stream.
+    #[must_use]
+    pub(super) fn room_in(&self, kind: StreamKind) -> u64 {
+        let left = |slot| {
+            let segment: &Segment = &self.segments[slot];
+            let written = segment.cursor.as_ref().map_or(0, |cursor| cursor.next_row);
+            let rows = segment.geometry.rows() - written;
+            u64::from(rows) * segment.geometry.stripe_blocks() as u64
+        };
+        self.stream(kind).open_segments().map(left).sum()
+    }
+
+    /// What segments that are being moved out would free, as far as they are.
+    fn moved_so_far(&self) -> u64 {
+        let moved = |slot: &SegmentSlot| {
+            let segment = &self.segments[*slot];
+            let before = segment.valid_before_move.max(1);
+            let moved = before.saturating_sub(segment.valid);
+            segment.geometry.data_blocks() * moved / before
+        };
+        self.moving.iter().map(moved).sum()
+    }
+
+    /// Notes that a stripe is about to be written.
+    pub(super) fn note_pace(&mut self, kind: StreamKind, blocks: u64) {
+        let share = self.level().users_share();
+        let segment = self.relocation_shape().data_blocks();
+        self.pace.note(kind, blocks, share, segment);
+    }
+
+    /// Whether a stream leaves it to the other one to write, which has had less than its share and is at
+    /// work.
+    #[must_use]
+    pub(super) fn must_yield(&self, kind: StreamKind) -> bool {
+        if self.recovering.is_some() || !self.pace.is_ahead(kind) {
+            return false;
+        }
+        let yields = match kind {
+            StreamKind::User => !self.moving.is_empty() && self.level().is_low(),
+            StreamKind::Relocation => {
+                self.user.open_segments().any(|slot| self.segments[slot].in_flight > 0)
+            }
+        };
+        mark_if(Mark::UsersYield, || yields && kind == StreamKind::User);
+        mark_if(Mark::MovesYield, || yields && kind == StreamKind::Relocation);
+        yields
     }
 
     /// Whether there is room to move blocks to.

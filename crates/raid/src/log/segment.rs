@@ -1,6 +1,7 @@
 //! Segments in memory: where their zones are, how far they are written, what is valid in them.
 
-use std::collections::BTreeMap;
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::ZoneId;
 
@@ -79,6 +80,10 @@ pub(super) struct Segment {
     pub in_flight: u32,
     /// Somebody (collection, rebuild, scrub) works on it; others keep away.
     pub busy: bool,
+    /// Nothing in it is needed, and it is being freed.
+    pub freeing: bool,
+    /// While it is moved out: what was valid in it before.
+    pub valid_before_move: u64,
     /// The next start would need it, if this one were cut short: it is not freed, nor moved by the
     /// collector.
     pub kept: bool,
@@ -104,6 +109,8 @@ pub(super) struct Segment {
     pub first_unindexed: ChunkBlock,
     /// Spans whose index run is on media.
     pub indexed_spans: u32,
+    /// Whether the table knows that it may stand differently now.
+    noted: Cell<bool>,
 }
 
 impl Segment {
@@ -135,6 +142,8 @@ impl Segment {
             settling: false,
             in_flight: 0,
             busy: false,
+            freeing: false,
+            valid_before_move: 0,
             kept: false,
             doubtful: false,
             damaged: false,
@@ -147,6 +156,7 @@ impl Segment {
             entries: vec![Vec::new(); columns],
             first_unindexed: ChunkBlock(0),
             indexed_spans: 0,
+            noted: Cell::new(false),
         }
     }
 
@@ -162,6 +172,28 @@ impl Segment {
     #[must_use]
     pub(super) fn is_settled(&self) -> bool {
         self.phase == Phase::Sealed && self.in_flight == 0 && self.table.is_none()
+    }
+
+    /// Whether it can be freed now.
+    fn can_be_freed(&self) -> bool {
+        self.holds_nothing() && self.in_flight == 0 && !self.busy
+    }
+
+    /// Whether it is being freed, or is next.
+    fn comes_free(&self) -> bool {
+        self.can_be_freed() || self.freeing || self.phase == Phase::Dead
+    }
+
+    /// Whether it has to be moved out whatever that costs, and nobody works on it.
+    fn must_be_moved(&self) -> bool {
+        self.may_be_moved() && (self.phase == Phase::Leftover || self.damaged)
+    }
+
+    /// Whether something is to be moved out of it, and nobody works on it.
+    #[must_use]
+    pub(super) fn may_be_moved(&self) -> bool {
+        let closed = matches!(self.phase, Phase::Sealed | Phase::Leftover);
+        closed && self.valid > 0 && self.in_flight == 0 && !(self.busy || self.kept)
     }
 
     /// The columns it has, a bit each.
@@ -225,36 +257,84 @@ impl Segment {
     }
 }
 
+/// Segments that somebody looks for whenever something changes. Looking at each segment each time would
+/// cost more than what is done with them.
+#[derive(Default)]
+pub(super) struct Standing {
+    /// Those that can be freed.
+    pub(super) empty: BTreeSet<SegmentSlot>,
+    /// Those that can be freed or are being freed.
+    pub(super) coming: BTreeSet<SegmentSlot>,
+    /// Those that have to be moved out whatever that costs.
+    pub(super) urgent: BTreeSet<SegmentSlot>,
+}
+
+impl Standing {
+    fn note(&mut self, slot: SegmentSlot, segment: Option<&Segment>) {
+        let mut keep = |set: fn(&mut Self) -> &mut BTreeSet<SegmentSlot>, is_in: bool| match is_in {
+            true => set(self).insert(slot),
+            false => set(self).remove(&slot),
+        };
+        let is = |what: fn(&Segment) -> bool| segment.is_some_and(what);
+        keep(|standing| &mut standing.empty, is(Segment::can_be_freed));
+        keep(|standing| &mut standing.coming, is(Segment::comes_free));
+        keep(|standing| &mut standing.urgent, is(Segment::must_be_moved));
+    }
+}
+
 /// Segments by slot.
 #[derive(Default)]
 pub(super) struct SegmentTable {
     slots: Vec<Option<Segment>>,
+    vacant: BTreeSet<SegmentSlot>,
+    /// Slots whose segments may stand differently since they were looked at.
+    changed: RefCell<Vec<SegmentSlot>>,
+    standing: RefCell<Standing>,
 }
 
 impl SegmentTable {
     /// A table of `slots` empty slots.
     #[must_use]
     pub(super) fn new(slots: u32) -> Self {
-        Self { slots: (0..slots).map(|_| None).collect() }
+        let vacant = (0..slots).map(SegmentSlot).collect();
+        Self { slots: (0..slots).map(|_| None).collect(), vacant, ..Self::default() }
     }
 
     /// An empty slot.
     #[must_use]
     pub(super) fn vacant(&self) -> Option<SegmentSlot> {
-        let at = self.slots.iter().position(Option::is_none)?;
-        Some(SegmentSlot(u32::try_from(at).expect("slots were counted in 32 bits")))
+        self.vacant.first().copied()
     }
 
     /// How many slots are empty.
     #[must_use]
     pub(super) fn vacancies(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.is_none()).count()
+        self.vacant.len()
+    }
+
+    /// Segments that somebody looks for, as they are now.
+    pub(super) fn standing(&self) -> Ref<'_, Standing> {
+        let changed = self.changed.take();
+        if !changed.is_empty() {
+            let mut standing = self.standing.borrow_mut();
+            for slot in changed {
+                let segment = self.get(slot);
+                if let Some(segment) = segment {
+                    segment.noted.set(false);
+                }
+                standing.note(slot, segment);
+            }
+        }
+        self.standing.borrow()
     }
 
     /// Puts a segment into an empty slot.
     pub(super) fn insert(&mut self, slot: SegmentSlot, segment: Segment) {
+        segment.noted.set(true);
         let before = self.slots[slot.index()].replace(segment);
         assert!(before.is_none(), "slot {} holds a segment", slot.0);
+        self.vacant.remove(&slot);
+        self.changed.get_mut().push(slot);
     }
 
     /// Puts segments into other slots: those named go there, the others where there is room.
@@ -266,7 +346,7 @@ impl SegmentTable {
         wanted: impl Fn(&Segment) -> Option<SegmentSlot>,
     ) -> BTreeMap<SegmentSlot, SegmentSlot> {
         let slots = std::mem::take(&mut self.slots);
-        self.slots = (0..slots.len()).map(|_| None).collect();
+        *self = Self::new(u32::try_from(slots.len()).expect("slots are counted in 32 bits"));
         let segments = (0..).map(SegmentSlot).zip(slots);
         let segments = segments.filter_map(|(from, segment)| Some((from, segment?)));
         let (named, others): (Vec<_>, Vec<_>) =
@@ -282,7 +362,10 @@ impl SegmentTable {
 
     /// Takes a segment out.
     pub(super) fn remove(&mut self, slot: SegmentSlot) -> Segment {
-        self.slots[slot.index()].take().expect("a segment in the slot")
+        let segment = self.slots[slot.index()].take().expect("a segment in the slot");
+        self.vacant.insert(slot);
+        self.changed.get_mut().push(slot);
+        segment
     }
 
     /// The segment in a slot, if there is one.
@@ -293,7 +376,11 @@ impl SegmentTable {
 
     /// The segment in a slot, to be changed, if there is one.
     pub(super) fn get_mut(&mut self, slot: SegmentSlot) -> Option<&mut Segment> {
-        self.slots.get_mut(slot.index())?.as_mut()
+        let segment = self.slots.get_mut(slot.index())?.as_mut()?;
+        if !segment.noted.replace(true) {
+            self.changed.get_mut().push(slot);
+        }
+        Some(segment)
     }
 
     /// Every segment.
@@ -303,10 +390,15 @@ impl SegmentTable {
 
     /// Every segment, to be changed.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (SegmentSlot, &mut Segment)> {
-        (0..)
-            .map(SegmentSlot)
-            .zip(&mut self.slots)
-            .filter_map(|(slot, s)| Some((slot, s.as_mut()?)))
+        let changed = self.changed.get_mut();
+        let slots = (0..).map(SegmentSlot).zip(&mut self.slots);
+        slots.filter_map(|(slot, segment)| Some((slot, segment.as_mut()?))).inspect(
+            |(slot, segment)| {
+                if !segment.noted.replace(true) {
+                    changed.push(*slot);
+                }
+            },
+        )
     }
 }
 
@@ -319,6 +411,6 @@ impl std::ops::Index<SegmentSlot> for SegmentTable {
 
 impl std::ops::IndexMut<SegmentSlot> for SegmentTable {
     fn index_mut(&mut self, slot: SegmentSlot) -> &mut Segment {
-        self.slots[slot.index()].as_mut().expect("a segment in the slot")
+        self.get_mut(slot).expect("a segment in the slot")
     }
 }

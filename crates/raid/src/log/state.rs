@@ -21,8 +21,9 @@ use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
 use crate::log::membership::Membership;
+use crate::log::pace::Pace;
 use crate::log::policy::WritePolicy;
-use crate::log::segment::{Phase, Segment, SegmentTable};
+use crate::log::segment::{Phase, SegmentTable};
 use crate::log::status::Counters;
 use crate::log::stream::Stream;
 use crate::log::zone_queue::ZoneQueue;
@@ -86,6 +87,12 @@ pub(super) struct State {
     pub inflight: InFlight,
     /// What was moved out of segments that are not dead yet, so that it can be taken back.
     pub(super) moves: Vec<Move>,
+    /// Segments that are being moved out.
+    pub(super) moving: Vec<SegmentSlot>,
+    /// Tasks about to queue what they move.
+    pub(super) about_to_queue: u32,
+    /// How users' writes and what is moved share.
+    pub(super) pace: Pace,
     /// Blocks waiting for user segments.
     pub user: Stream,
     /// Blocks waiting for relocation segments.
@@ -159,15 +166,6 @@ pub(super) struct Move {
     pub(super) to: Pba,
     /// Whether they were trimmed there: what was moved may be the knowledge that that is lost.
     pub(super) was_tombstone: bool,
-}
-
-/// A segment with nothing live in it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Empty {
-    /// It can be freed.
-    Free(SegmentSlot),
-    /// Blocks of the newest checkpoint are in it.
-    Waits(SegmentSlot),
 }
 
 impl State {
@@ -485,19 +483,6 @@ impl State {
         let others = self.segments.iter();
         let others = others.filter(|(slot, s)| *slot != except && s.phase != Phase::Dead);
         others.map(|(_, segment)| segment.min_sequence).min().unwrap_or(u64::MAX)
-    }
-
-    /// A segment with nothing live in it that can be freed, or one that has to wait for a checkpoint.
-    #[must_use]
-    pub(super) fn empty_segment(&self) -> Option<Empty> {
-        let empty =
-            |segment: &Segment| segment.holds_nothing() && !segment.busy && segment.in_flight == 0;
-        let empties = || self.segments.iter().filter(|(_, segment)| empty(segment));
-        let free = empties().find(|(_, segment)| self.may_leave_checkpoint(segment));
-        let free = free.map(|(slot, _)| Empty::Free(slot));
-        let whole = |segment: &Segment| segment.phase == Phase::Sealed && !segment.damaged;
-        let waiting = || empties().min_by_key(|(_, segment)| whole(segment));
-        free.or_else(|| waiting().map(|(slot, _)| Empty::Waits(slot)))
     }
 
     /// Checks what must always hold; for tests, after every step. Costs a pass over the index.

@@ -68,6 +68,9 @@ impl State {
         if let Some((lane, chore)) = self.finished_group(kind) {
             return self.tend(kind, lane, chore);
         }
+        if self.must_yield(kind) {
+            return Step::Wait;
+        }
         if let Some((lane, class)) = self.lane_for_stripe(kind) {
             return Step::Stripe(self.take_stripe(kind, lane, class));
         }
@@ -220,6 +223,7 @@ impl State {
         let cursor = segment.cursor.as_mut().expect("an open segment has a cursor");
         let stripe = cursor.next_row;
         cursor.next_row += 1;
+        self.note_pace(kind, full as u64);
         StripePlan { slot, stripe, class, blocks, fua }
     }
 

@@ -9,7 +9,7 @@ use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::policy::Collection;
 use crate::log::room::Need;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::Segment;
 use crate::log::state::State;
 use crate::marks::{Mark, mark_if};
 
@@ -17,25 +17,18 @@ impl State {
     /// The segment to be moved out next, if there is one.
     #[must_use]
     pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
-        let candidates = || {
-            self.segments.iter().filter(|(_, segment)| {
-                !(segment.busy || segment.kept)
-                    && segment.in_flight == 0
-                    && segment.valid > 0
-                    && matches!(segment.phase, Phase::Sealed | Phase::Leftover)
-            })
-        };
-        let evacuate = |segment: &Segment| segment.phase == Phase::Leftover || segment.damaged;
-        let urgent = candidates().filter(|(_, segment)| evacuate(segment));
-        if let Some((slot, _)) = urgent.min_by_key(|(slot, segment)| (segment.valid, *slot)) {
-            return Some(slot);
+        let urgent: Vec<_> = self.segments.standing().urgent.iter().copied().collect();
+        let least = urgent.into_iter().min_by_key(|slot| (self.segments[*slot].valid, *slot));
+        if least.is_some() || need == Need::Nothing {
+            return least;
         }
         let worth_it = |segment: &Segment| match need {
             Need::Nothing => false,
             Need::Lanes => segment.valid * 2 <= segment.geometry.data_blocks(),
             Need::Segments => self.gains(segment),
         };
-        let candidates = candidates().filter(|(_, segment)| worth_it(segment));
+        let candidates = self.segments.iter();
+        let candidates = candidates.filter(|(_, s)| s.may_be_moved() && worth_it(s));
         let scarce = self.free_segments() <= self.reserve_for(StreamKind::User);
         if self.policy.collection == Collection::Greedy || scarce {
             return candidates.min_by_key(|(slot, segment)| (segment.valid, *slot)).map(first);

@@ -18,6 +18,7 @@ use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
 use crate::log::limits::{check_shape, segment_slots};
 use crate::log::member::Member;
+use crate::log::pace::Pace;
 use crate::log::policy::WritePolicy;
 use crate::log::recover::membership::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
@@ -328,6 +329,9 @@ fn finish(
         zones_to_reset: Vec::new(),
         inflight: InFlight::default(),
         moves: Vec::new(),
+        moving: Vec::new(),
+        about_to_queue: 0,
+        pace: Pace::new(policy.window_segments(&config)),
         user,
         relocation,
         // That one numbers the record which says that there is no checkpoint.

@@ -1,0 +1,177 @@
+//! How writes are shared between users and what is moved: by how much room is left.
+//!
+//! Collecting begins when less room is left than a *window* above what users have to leave free. Of all that
+//! is written then, users get the part of the window that is left: little is moved where there is
+//! much room, and users nearly wait where there is hardly any. In between is where as much is freed as is
+//! written: if moving a segment takes three blocks for each that it frees, users get a quarter, and room
+//! stays at a quarter of the window. Nothing has to be known of segments for that, and nothing
+//! jumps: room counts what is left of open segments, and of segments that are moved out what is done of them.
+//!
+//! Neither waits for the other unless that one is at work, so that both cannot wait.
+
+use crate::log::format::StreamKind;
+
+/// Shares are parts of so many.
+pub(super) const WHOLE: u64 = 64;
+
+/// Blocks by which one may be ahead of the other.
+const SLACK_MOST: u64 = 512;
+
+/// Where room is, in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Level {
+    /// What can be written.
+    pub(super) room: u64,
+    /// What users leave.
+    pub(super) floor: u64,
+    /// Above it; none: writes are not shared.
+    pub(super) window: u64,
+}
+
+impl Level {
+    /// Whether room is to be made.
+    #[must_use]
+    pub(super) fn is_low(&self) -> bool {
+        self.window > 0 && self.room < self.floor + self.window
+    }
+
+    /// The part of all writes that users get, of [`WHOLE`].
+    #[must_use]
+    pub(super) fn users_share(&self) -> u64 {
+        if !self.is_low() {
+            return WHOLE;
+        }
+        let left = self.room.saturating_sub(self.floor);
+        (left * WHOLE / self.window).clamp(1, WHOLE - 1)
+    }
+}
+
+/// Who is ahead of their share.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Segments of the window; none: writes are not shared.
+    pub(super) window: u32,
+    /// What users could have written more: in blocks, times [`WHOLE`].
+    credit: i64,
+    /// From which on, of either sign, whoever is ahead waits.
+    most: i64,
+}
+
+impl Pace {
+    /// A pace for a window of so many segments.
+    #[must_use]
+    pub(super) fn new(window: u32) -> Self {
+        Self { window, ..Self::default() }
+    }
+
+    /// Notes that so many blocks are written, in segments of a size.
+    pub(super) fn note(&mut self, kind: StreamKind, blocks: u64, share: u64, segment: u64) {
+        // What is moved beside writes that are not shared, as it is damaged, gets a part all the same.
+        let share = share.min(WHOLE * 7 / 8);
+        let slack = (segment / 8).clamp(1, SLACK_MOST);
+        self.most = signed(slack * WHOLE);
+        let change = match kind {
+            StreamKind::User => -signed(blocks * (WHOLE - share)),
+            StreamKind::Relocation => signed(blocks * share),
+        };
+        // A stripe may begin just before the end, and counts in full. What was written while the other was
+        // not at work counts no longer.
+        let end = self.most + signed(blocks * WHOLE);
+        self.credit = (self.credit + change).clamp(-end, end);
+    }
+
+    /// Whether users or what is moved have written all that they may, until the others do.
+    #[must_use]
+    pub(super) fn is_ahead(&self, kind: StreamKind) -> bool {
+        let credit = match kind {
+            StreamKind::User => self.credit,
+            StreamKind::Relocation => -self.credit,
+        };
+        self.window > 0 && self.most > 0 && credit <= -self.most
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = 1000;
+
+    /// A log in which both write whenever they may, and moving `live` of a segment frees the rest.
+    struct Log {
+        level: Level,
+        pace: Pace,
+        /// Not yet a block, in parts of what is live.
+        freed: u64,
+        written: [u64; 2],
+    }
+
+    impl Log {
+        fn new(room: u64) -> Self {
+            let level = Level { room, floor: 3 * SEGMENT, window: 4 * SEGMENT };
+            Self { level, pace: Pace::new(4), freed: 0, written: [0; 2] }
+        }
+
+        fn step(&mut self, live: u64) {
+            let moves = self.level.is_low();
+            let (blocks, share) = (3, self.level.users_share());
+            if !(moves && self.pace.is_ahead(StreamKind::User)) && self.level.room > 0 {
+                self.pace.note(StreamKind::User, blocks, share, SEGMENT);
+                self.level.room -= blocks;
+                self.written[0] += blocks;
+            }
+            if moves && !self.pace.is_ahead(StreamKind::Relocation) {
+                self.pace.note(StreamKind::Relocation, blocks, share, SEGMENT);
+                self.freed += blocks * (SEGMENT - live);
+                self.level.room += self.freed / live;
+                self.freed %= live;
+                self.written[1] += blocks;
+            }
+        }
+    }
+
+    #[test]
+    fn room_stays_where_as_much_is_freed_as_is_written() {
+        for (live, amplification) in [(250, 1.33), (500, 2.0), (750, 4.0)] {
+            let mut log = Log::new(20 * SEGMENT);
+            (0..100_000).for_each(|_| log.step(live));
+            log.written = [0; 2];
+            let (mut least, mut most) = (u64::MAX, 0);
+            for _ in 0..100_000 {
+                log.step(live);
+                least = least.min(log.level.room);
+                most = most.max(log.level.room);
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a test")]
+            let measured = (log.written[0] + log.written[1]) as f64 / log.written[0] as f64;
+            assert!((measured / amplification - 1.0).abs() < 0.05, "{live}: {measured}");
+            assert!(least > log.level.floor && most < log.level.floor + log.level.window);
+            assert!(most - least < SEGMENT, "{live}: room of {least} to {most}");
+        }
+    }
+
+    #[test]
+    fn users_go_on_while_there_is_room_and_are_never_stopped_for_good() {
+        let mut log = Log::new(100 * SEGMENT);
+        (0..1000).for_each(|_| log.step(900));
+        assert_eq!(log.written, [3000, 0]);
+        log.level.room = log.level.floor;
+        log.written = [0; 2];
+        // What is to be moved is nearly full: nine blocks are moved for each that is freed.
+        (0..100_000).for_each(|_| log.step(900));
+        let [users, moved] = log.written;
+        assert!(users > 0 && moved / users < 10, "{:?}", log.written);
+    }
+
+    #[test]
+    fn the_share_of_users_is_what_is_left_of_the_window() {
+        let level = |room| Level { room, floor: 100, window: 64 };
+        let shares: Vec<_> = [0, 100, 132, 163, 164].map(|room| level(room).users_share()).into();
+        assert_eq!(shares, [1, 1, 32, 63, 64]);
+        assert!(!Level::default().is_low());
+    }
+}
