@@ -408,6 +408,10 @@ marks! {
     UsersYield = "gc.users_yield",
     /// What is moved waits for users, to share writes as room asks for.
     MovesYield = "gc.moves_yield",
+    /// Blocks are kept apart again by how long they live: how long they lived tells.
+    LifetimesKeptApart = "lifetime.kept_apart",
+    /// Blocks are not kept apart any more by how long they live: how long they lived tells nothing.
+    LifetimesMixed = "lifetime.mixed",
     /// The lists do not name all live blocks; the index is searched for them.
     UnlistedSearched = "gc.unlisted_searched",
     /// A block beyond repair is moved as lost.

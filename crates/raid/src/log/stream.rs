@@ -180,7 +180,19 @@ impl Stream {
 
     /// Whether blocks are queued for a class: there may be fewer lanes than lifetimes.
     fn is_in_use(&self, class: Class) -> bool {
-        class.lifetime == Lifetime::Short || self.tells_lifetimes(class.chunk)
+        // Blocks that were queued before lifetimes were told apart no more wait still.
+        class.lifetime == Lifetime::Short
+            || self.tells_lifetimes(class.chunk)
+            || !self.queue(class).is_empty()
+    }
+
+    /// Keeps blocks apart by how long they live from now on, or does not.
+    pub(super) fn tell_lifetimes(&mut self, tell: bool) {
+        self.lifetimes = tell;
+        if !tell {
+            let mixed = |lane: &mut Lane| lane.class.lifetime = Lifetime::default();
+            self.lanes.iter_mut().for_each(mixed);
+        }
     }
 
     fn tells_lifetimes(&self, chunk: ChunkClass) -> bool {

@@ -350,7 +350,7 @@ fn finish(
             options.checkpoint_share,
             sequence_ceiling,
         ),
-        lifespans: Lifespans::default(),
+        lifespans: Lifespans::new(config.volume_blocks),
         counters: Counters::default(),
         geometry,
         policy,
