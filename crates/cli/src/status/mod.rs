@@ -70,6 +70,7 @@ pub(crate) struct ServerStatus {
     pub segments_free: u32,
     pub segments_leftover: u32,
     pub write_amplification: f64,
+    pub amplification: Amplification,
     pub rebuild: Option<Job>,
     /// At the pace of the last half minute.
     pub rebuild_left_ns: Option<u64>,
@@ -88,6 +89,34 @@ pub(crate) struct Counters {
     pub segments_reclaimed: u64,
     pub segments_abandoned: u64,
     pub degraded_reads: u64,
+}
+
+/// Blocks written for each block written by users, since the server was started.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Amplification {
+    /// By users, moving and padding.
+    pub data: f64,
+    pub with_parity: f64,
+    /// Room for each block of data, without what is open or kept free.
+    pub room: f64,
+    /// What theory says of `data` where all blocks are written alike.
+    pub uniform: Option<f64>,
+    pub classes: Vec<ClassStatus>,
+}
+
+/// A class of segments.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ClassStatus {
+    /// What they hold: `users_short`, `users_long`, `moved_short` or `moved_long`.
+    pub name: String,
+    pub written_blocks: u64,
+    pub padding_blocks: u64,
+    /// Moved out of them.
+    pub moved_blocks: u64,
+    /// Data blocks of those that were freed.
+    pub freed_blocks: u64,
+    /// What users' writes would cost if all segments were like these.
+    pub amplification: Option<f64>,
 }
 
 /// A slot of the array.

@@ -1,6 +1,6 @@
 //! The status for people: state, reason, action; then the members; then the numbers.
 
-use super::{ArrayStatus, Health, MemberStatus, ServerStatus};
+use super::{Amplification, ArrayStatus, ClassStatus, Health, MemberStatus, ServerStatus};
 use crate::format::{bytes, span, table};
 use crate::output::{Output, Tone};
 use crate::progress::Job;
@@ -118,6 +118,9 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
             some => format!(" · {some} segments left over by a crash"),
         }
     ));
+    if let Some(uniform) = server.amplification.uniform {
+        output.line(format_args!("  moved     {}", moved(&server.amplification, uniform)));
+    }
     let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
     let lost: u64 = members_io(status).map(|io| io.unrepairable_blocks).sum();
     if repaired + lost > 0 {
@@ -132,6 +135,21 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
         server.clients,
         server.requests
     ));
+}
+
+/// What moving blocks costs, beside theory.
+fn moved(found: &Amplification, uniform: f64) -> String {
+    let told = |class: &ClassStatus| {
+        let name = class.name.replace('_', " ");
+        class.amplification.map(|amplification| format!("{name} {amplification:.2}"))
+    };
+    let classes: Vec<_> = found.classes.iter().filter_map(told).collect();
+    let classes = if classes.is_empty() { "nothing yet".to_owned() } else { classes.join(", ") };
+    let Amplification { with_parity, room, .. } = found;
+    format!(
+        "{classes} · with parity {with_parity:.2} · theory, all written alike: {uniform:.2} \
+         (room {room:.2} of data)"
+    )
 }
 
 fn members_io(status: &ArrayStatus) -> impl Iterator<Item = super::MemberIo> {

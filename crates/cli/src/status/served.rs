@@ -10,7 +10,8 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 
 use super::inactive::mode_word;
 use super::{
-    ArrayStatus, Counters, Health, MemberIo, MemberStatus, OtherDrive, ServerStatus, ZoneCounts,
+    Amplification, ArrayStatus, ClassStatus, Counters, Health, MemberIo, MemberStatus, OtherDrive,
+    ServerStatus, ZoneCounts,
 };
 
 /// A member's drive, what it is called, and its zones as it reports them now.
@@ -75,6 +76,7 @@ pub(crate) fn served_status(
             segments_free: volume.segments_free,
             segments_leftover: volume.segments_leftover,
             write_amplification: volume.write_amplification,
+            amplification: amplification(volume.amplification, &volume.counters),
             rebuild: volume.rebuild.map(Into::into),
             rebuild_left_ns: front_ends.rebuild_left_ns.filter(|_| volume.rebuild.is_some()),
             scrub: volume.scrub.map(Into::into),
@@ -117,6 +119,20 @@ fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> Member
             seen_ns_ago: member.seen_ns_ago,
         }),
     }
+}
+
+fn amplification(found: log::Amplification, counters: &log::Counters) -> Amplification {
+    let log::Amplification { data, with_parity, room, uniform, classes } = found;
+    let named = log::CLASSES.into_iter().zip(counters.classes).zip(classes);
+    let class = |((name, counted), amplification): ((&str, log::ClassCounters), _)| ClassStatus {
+        name: name.to_owned(),
+        written_blocks: counted.written_blocks,
+        padding_blocks: counted.padding_blocks,
+        moved_blocks: counted.moved_blocks,
+        freed_blocks: counted.freed_blocks,
+        amplification,
+    };
+    Amplification { data, with_parity, room, uniform, classes: named.map(class).collect() }
 }
 
 fn counters(counters: &log::Counters) -> Counters {

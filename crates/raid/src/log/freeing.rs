@@ -97,8 +97,9 @@ impl State {
             }
             let segment = &mut self.segments[*slot];
             segment.phase = Phase::Dead;
-            let generation = segment.generation;
+            let (generation, blocks) = (segment.generation, segment.geometry.data_blocks());
             self.note_freed(*slot);
+            self.class_counters(*slot).freed_blocks += blocks;
             self.note_lifespan(*slot);
             self.forget_moves(*slot);
             self.dead.insert(generation);

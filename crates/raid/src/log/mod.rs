@@ -18,6 +18,7 @@ pub mod policy;
 pub mod recover;
 
 mod active_zones;
+mod amplification;
 mod checkpoint;
 mod chunk_write;
 mod collect;
@@ -55,6 +56,7 @@ mod write;
 mod zone_pool;
 mod zone_queue;
 
+pub use amplification::{Amplification, CLASSES, ClassCounters, uniform_amplification};
 pub use create::{CreateError, CreateOptions, create};
 pub use member::MemberErrors;
 pub use policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::log::amplification::{Amplification, ClassCounters, amplification};
 use crate::log::core::Core;
 use crate::log::format::MemberState;
 use crate::log::member::MemberErrors;
@@ -33,6 +34,8 @@ pub struct Counters {
     pub degraded_reads: u64,
     /// Rows of stripe tables looked at for them.
     pub table_rows_searched: u64,
+    /// By class of segments, as in [`CLASSES`](crate::log::CLASSES).
+    pub classes: [ClassCounters; 4],
 }
 
 /// The volume's health in a word.
@@ -135,8 +138,10 @@ pub struct VolumeStatus {
     pub segments_leftover: u32,
     /// Memory of the stripe tables.
     pub stripe_table_bytes: u64,
-    /// Blocks written to drives for each block written by users, since the start.
+    /// Data blocks written for each block written by users, since the start.
     pub write_amplification: f64,
+    /// The same in parts, and beside theory.
+    pub amplification: Amplification,
     /// Rebuild progress, while one runs.
     pub rebuild: Option<Progress>,
     /// Scrub progress, while one runs.
@@ -174,6 +179,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
     let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid).sum::<u64>()
         - state.tombstones.len() as u64;
     let counters = state.counters;
+    let amplified = amplification(&state, mapped);
     VolumeStatus {
         name: state.config.name.clone(),
         array: state.config.array.to_string(),
@@ -189,7 +195,8 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         segments_free: state.free_segments(),
         segments_leftover: u32::try_from(leftover.count()).unwrap_or(u32::MAX),
         stripe_table_bytes: state.segments.iter().map(|(_, s)| table_bytes(s)).sum(),
-        write_amplification: amplification(&counters),
+        write_amplification: amplified.data,
+        amplification: amplified,
         rebuild: core.rebuild_progress.get(),
         scrub: core.scrub_progress.get(),
         counters,
@@ -252,13 +259,4 @@ fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Opti
         )
     };
     (Health::Degraded, Some(why), Some(action))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-fn amplification(counters: &Counters) -> f64 {
-    let user = counters.user_blocks_written;
-    if user == 0 {
-        return 1.0;
-    }
-    (user + counters.relocated_blocks + counters.padding_blocks) as f64 / user as f64
 }

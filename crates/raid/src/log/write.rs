@@ -167,7 +167,11 @@ fn finish_stripe(
     }
     let mut state = core.state.borrow_mut();
     let (full, scheme) = (geometry.stripe_blocks(), state.scheme());
-    state.counters.padding_blocks += (full - blocks) as u64;
+    let padding = (full - blocks) as u64;
+    state.counters.padding_blocks += padding;
+    let class = state.class_counters(plan.slot);
+    class.written_blocks += blocks as u64;
+    class.padding_blocks += padding;
     state.counters.parity_blocks += full as u64 / scheme.data() as u64 * scheme.parity() as u64;
 }
 
@@ -307,6 +311,7 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
         }
         Origin::Relocation { from } => {
             state.counters.relocated_blocks += 1;
+            state.class_counters(state.space.place(from).slot).moved_blocks += 1;
             let unchanged = state.index.get(pending.lba) == Some(from);
             mark_if(Mark::MoveOvertaken, || !unchanged);
             unchanged || mutant(Mutant::MoveIgnoresIndex)

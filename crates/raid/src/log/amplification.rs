@@ -1,0 +1,156 @@
+//! What collecting costs, beside what theory says it has to.
+//!
+//! Where all blocks are written alike, and the segment with the least in it is moved, the part *u* of a segment
+//! that is still needed when it is moved solves `u = exp(-a (1 - u))`, with *a* the room there is for each block
+//! of data (P. Desnoyers, SYSTOR'12; L. Xiang and B. Kurkoski, 2010); written are `1 / (1 - u)` blocks for each
+//! of users, or `a / (a + W(-a exp(-a)))` with Lambert's function. Where some blocks are written more often
+//! than others and kept apart from them, less is.
+
+use serde::Serialize;
+
+use crate::log::format::StreamKind;
+use crate::log::index::SegmentSlot;
+use crate::log::limits::{RESERVE_SEGMENTS, segment_slots};
+use crate::log::state::State;
+use crate::log::status::Counters;
+use crate::log::stream::Lifetime;
+
+/// Classes of segments, by what fills them.
+pub const CLASSES: [&str; 4] = ["users_short", "users_long", "moved_short", "moved_long"];
+
+/// What was written to segments of a class, and what they cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClassCounters {
+    /// Blocks written, without padding.
+    pub written_blocks: u64,
+    /// Data blocks of padding.
+    pub padding_blocks: u64,
+    /// Blocks moved out of its segments.
+    pub moved_blocks: u64,
+    /// Data blocks of those that were freed.
+    pub freed_blocks: u64,
+}
+
+impl ClassCounters {
+    /// The number of a class in [`CLASSES`].
+    #[must_use]
+    pub(super) const fn index(stream: StreamKind, lifetime: Lifetime) -> usize {
+        let moved = matches!(stream, StreamKind::Relocation);
+        let long = matches!(lifetime, Lifetime::Long);
+        moved as usize * 2 + long as usize
+    }
+
+    /// Blocks written for each that is freed: what users' writes would cost if all segments were like these.
+    /// None while none were freed.
+    #[must_use]
+    pub fn amplification(&self) -> Option<f64> {
+        let gained = self.freed_blocks.saturating_sub(self.moved_blocks);
+        (gained > 0).then(|| ratio(self.freed_blocks, gained))
+    }
+}
+
+/// Blocks written for each block written by users, since the start, and what theory says of that.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Amplification {
+    /// By users' writes, moving and padding.
+    pub data: f64,
+    /// With parity, which is what drives take.
+    pub with_parity: f64,
+    /// Room for each block that holds data, without segments that are open or kept free for crashes.
+    pub room: f64,
+    /// What `data` comes to where all blocks are written alike and the volume stays as full as it is; none
+    /// where there is no room beside the data.
+    pub uniform: Option<f64>,
+    /// By class of segments, as in [`CLASSES`]; none where none of them were freed.
+    pub classes: [Option<f64>; 4],
+}
+
+/// Blocks written for each of users' where all blocks are written alike and *a* blocks of room are there
+/// for each; none where there is no room to spare.
+#[must_use]
+pub fn uniform_amplification(a: f64) -> Option<f64> {
+    if a.is_nan() || a <= 1.0 {
+        return None;
+    }
+    // Below this `u - exp(-a (1 - u))` grows, and is negative up to the root.
+    let (mut low, mut high) = (0.0, 1.0 - a.ln() / a);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        let below = middle < (-a * (1.0 - middle)).exp();
+        if below {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(1.0 / (1.0 - low))
+}
+
+/// What counters say, for a volume in which so many blocks hold data.
+#[must_use]
+pub(super) fn amplification(state: &State, mapped_blocks: u64) -> Amplification {
+    let counters = &state.counters;
+    let user = counters.user_blocks_written;
+    let data = user + counters.relocated_blocks + counters.padding_blocks;
+    let written = |blocks| if user == 0 { 1.0 } else { ratio(blocks, user) };
+    let room = ratio(state.room_for_data(), mapped_blocks.max(1));
+    Amplification {
+        data: written(data),
+        with_parity: written(data + counters.parity_blocks),
+        room,
+        uniform: uniform_amplification(room),
+        classes: classes(counters),
+    }
+}
+
+fn classes(counters: &Counters) -> [Option<f64>; 4] {
+    counters.classes.map(|class| class.amplification())
+}
+
+impl State {
+    /// The counters of a segment's class.
+    pub(super) fn class_counters(&mut self, slot: SegmentSlot) -> &mut ClassCounters {
+        let segment = &self.segments[slot];
+        let class = ClassCounters::index(segment.stream, segment.lifetime);
+        &mut self.counters.classes[class]
+    }
+
+    /// Data blocks of all segments but those that are open, and those that users leave free.
+    fn room_for_data(&self) -> u64 {
+        let open = self.user.lanes().count() + self.relocation.lanes().count();
+        let open = u32::try_from(open).unwrap_or(u32::MAX);
+        let kept = RESERVE_SEGMENTS + u32::from(self.has_spare_zones());
+        let segments = segment_slots(&self.config).saturating_sub(kept.saturating_add(open));
+        u64::from(segments) * self.relocation_shape().data_blocks()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn ratio(blocks: u64, of: u64) -> f64 {
+    blocks as f64 / of as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn theory_is_what_is_published() {
+        let table =
+            [(1.07, 7.82), (1.2, 3.19), (1.28, 2.48), (1.3, 2.36), (1.5, 1.72), (2.0, 1.26)];
+        for (room, expected) in table {
+            let found = uniform_amplification(room).unwrap();
+            assert!((found - expected).abs() < 0.01, "{room}: {found}");
+        }
+        assert_eq!(uniform_amplification(1.0), None);
+        assert_eq!(uniform_amplification(f64::NAN), None);
+        assert!(uniform_amplification(1e9).is_some_and(|found| (found - 1.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn a_class_costs_what_was_moved_out_of_its_segments() {
+        assert_eq!(ClassCounters::default().amplification(), None);
+        let class = ClassCounters { freed_blocks: 400, moved_blocks: 300, ..Default::default() };
+        assert_eq!(class.amplification(), Some(4.0));
+    }
+}
