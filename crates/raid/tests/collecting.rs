@@ -1,0 +1,101 @@
+//! Collecting under load: what it costs, and how users share the drives with it.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+use support::life::one_life;
+use support::{Array, Shape, contents, read_all};
+use zoneweave_raid::log::{CLASSES, Lanes, OpenOptions, Volume, WritePolicy};
+use zoneweave_runtime::Random;
+use zoneweave_zoned::{BlockDevice, Lba};
+
+/// Requests in flight.
+const QUEUE_DEPTH: usize = 32;
+
+fn array() -> Array {
+    let shape = Shape { zones: 100, zone_blocks: 40, volume_blocks: Some(6_000), ..Shape::small() };
+    Array::create(shape, &mut Random::new(4))
+}
+
+/// Overwrites blocks, of which `hot` in a hundred are among the first tenth; notes the newest version of each.
+async fn overwrite(volume: &Volume, known: &Known, hot: u64, requests: u64) {
+    let blocks = volume.info().blocks;
+    let left = RefCell::new(requests);
+    let worker = async || {
+        while *left.borrow() > 0 {
+            *left.borrow_mut() -= 1;
+            let (lba, version) = known.draw(blocks, hot);
+            volume.write(Lba(lba), vec![contents(lba, version)], false).await.unwrap();
+        }
+    };
+    join_all((0..QUEUE_DEPTH).map(|_| worker())).await;
+}
+
+/// What was written.
+struct Known {
+    random: RefCell<Random>,
+    /// In the order of requests, which is that of what takes effect.
+    newest: RefCell<BTreeMap<u64, u64>>,
+}
+
+impl Known {
+    fn draw(&self, blocks: u64, hot: u64) -> (u64, u64) {
+        let mut random = self.random.borrow_mut();
+        let range = if random.below(100) < hot { blocks / 10 } else { blocks };
+        let lba = random.below(range);
+        let mut newest = self.newest.borrow_mut();
+        let version = newest.entry(lba).or_default();
+        *version += 1;
+        (lba, *version)
+    }
+}
+
+/// Blocks written to users' segments of long lives, in percent of what users wrote, and the amplification,
+/// between two moments.
+async fn between(volume: &Volume, work: impl Future<Output = ()>) -> (u64, f64) {
+    let long = CLASSES.iter().position(|name| *name == "users_long").unwrap();
+    let before = volume.status().counters;
+    work.await;
+    let after = volume.status().counters;
+    let user = after.user_blocks_written - before.user_blocks_written;
+    let moved = after.relocated_blocks - before.relocated_blocks;
+    let kept = after.classes[long].written_blocks - before.classes[long].written_blocks;
+    #[expect(clippy::cast_precision_loss, reason = "a test")]
+    let amplification = (user + moved) as f64 / user as f64;
+    (kept * 100 / user, amplification)
+}
+
+/// While all blocks are written alike classes are mixed, and it costs what theory says; when some become
+/// hot they are kept apart, and it costs less.
+#[test]
+fn lifetimes_are_kept_apart_while_they_tell() {
+    let array = array();
+    let policy = WritePolicy::adaptive(Lanes { count: 2, chunk_blocks: 1 }, Lanes::default());
+    let options = OpenOptions { policy: Some(policy), ..OpenOptions::default() };
+    let life = one_life(&array, &[], options, async |volume, _, _| {
+        let known =
+            Rc::new(Known { random: RefCell::new(Random::new(7)), newest: RefCell::default() });
+        overwrite(volume, &known, 0, 30_000).await;
+        let (long, cost) = between(volume, overwrite(volume, &known, 0, 15_000)).await;
+        let theory = volume.status().amplification.uniform.unwrap();
+        assert!(long < 10, "{long} % kept apart, for nothing");
+        assert!((0.8..1.2).contains(&(cost / theory)), "{cost} instead of {theory}");
+        overwrite(volume, &known, 90, 15_000).await;
+        let (long, cost) = between(volume, overwrite(volume, &known, 90, 15_000)).await;
+        assert!((1..90).contains(&long), "{long} % kept apart");
+        assert!(cost < theory, "{cost}, uniform {theory}");
+        volume.assert_consistent();
+        let found = read_all(volume, volume.info().blocks).await.unwrap();
+        let newest = known.newest.borrow();
+        for (lba, found) in (0..).zip(found) {
+            assert_eq!(found, newest.get(&lba).copied().unwrap_or(0), "block {lba}");
+        }
+    });
+    life.expect("the array starts");
+}
