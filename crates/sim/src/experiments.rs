@@ -130,6 +130,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(zapraid::exp12::suite),
     },
     Experiment {
+        name: "zapraid/gc",
+        summary: "what collecting costs in steady state, beside theory, and how evenly it goes on",
+        version: 1,
+        kind: Kind::Points(zapraid::gc::suite),
+    },
+    Experiment {
         name: "zns-vs-block",
         summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
         version: 1,

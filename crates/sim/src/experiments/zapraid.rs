@@ -12,6 +12,7 @@ pub(super) mod exp6;
 pub(super) mod exp7;
 pub(super) mod exp8;
 pub(super) mod fig2;
+pub(super) mod gc;
 mod host;
 mod load;
 mod raizn_spdk;
