@@ -376,6 +376,20 @@ marks! {
     BlockOfOtherPlaceInChunk = "read.block_of_other_place_in_chunk",
     /// A block verifies, but is of an older use of its zone or of another column.
     StaleBlock = "read.stale_block",
+    /// A read goes around a drive that is known to be held up.
+    ReadAround = "hedge.read_around",
+    /// A read of a drive that others go around: to see how it is.
+    HeldUpDriveProbed = "hedge.drive_probed",
+    /// A read is late, and rebuilt, too.
+    ReadHedged = "hedge.read_hedged",
+    /// It is rebuilt before its drive answers.
+    HedgeWon = "hedge.won",
+    /// What was to be read without a drive cannot be: the drive is waited for.
+    HedgeFailed = "hedge.failed",
+    /// More reads would be rebuilt than their share.
+    HedgeBeyondShare = "hedge.beyond_share",
+    /// Reads wait for resets: zones are reset on one drive after the other.
+    ResetInTurn = "hedge.reset_in_turn",
     /// Fewer columns are left than a stripe needs.
     TooFewSources = "reconstruct.too_few_columns",
     /// Fewer chunks of a stripe are intact than are needed.

@@ -63,6 +63,8 @@ mutants! {
     AckBeforeParity = "ack-before-parity",
     /// A write that gathers chunks is durable only if the first of them has to be.
     GatheredFuaOfFirst = "gathered-fua-of-first",
+    /// What is rebuilt although its drive is there is returned without being verified.
+    HedgeNotVerified = "hedge-not-verified",
     /// A flush of the volume is answered without flushing a drive.
     FlushNotSent = "flush-not-sent",
     /// A drive's failed flush is taken for a good one.

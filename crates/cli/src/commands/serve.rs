@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_linux::Signals;
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
-use zoneweave_raid::log::OpenOptions;
+use zoneweave_raid::log::{Hedging, OpenOptions};
 use zoneweave_runtime::Nanos;
 
 use crate::control::{ControlServer, Service};
@@ -45,6 +45,9 @@ pub(crate) struct Nbd {
     /// Start with half of the drives or fewer; the others become strangers
     #[arg(long)]
     pub force: bool,
+    /// Wait for slow drives, too, instead of rebuilding from the others what they are late with
+    #[arg(long)]
+    pub no_hedging: bool,
     #[command(flatten)]
     pub writing: Writing,
 }
@@ -72,6 +75,7 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
     let options = OpenOptions {
         force: request.force,
         policy: request.writing.policy(),
+        hedging: if request.no_hedging { Hedging::OFF } else { Hedging::default() },
         ..OpenOptions::default()
     };
     let started = start(&session, &request.drives, options, output)?;

@@ -89,6 +89,10 @@ pub(crate) struct Counters {
     pub segments_reclaimed: u64,
     pub segments_abandoned: u64,
     pub degraded_reads: u64,
+    /// Reads that were rebuilt because their drive was held up.
+    pub reads_around: u64,
+    /// Reads that were rebuilt, too, because their drive was late.
+    pub reads_hedged: u64,
 }
 
 /// Blocks written for each block written by users, since the server was started.

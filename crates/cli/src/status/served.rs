@@ -145,5 +145,7 @@ fn counters(counters: &log::Counters) -> Counters {
         segments_reclaimed: counters.segments_reclaimed,
         segments_abandoned: counters.segments_abandoned,
         degraded_reads: counters.degraded_reads,
+        reads_around: counters.reads_around,
+        reads_hedged: counters.reads_hedged,
     }
 }

@@ -13,6 +13,7 @@ use zoneweave_zoned::{
 
 use crate::layout::{Column, Scheme};
 use crate::log::format::{RecordBody, SealRecord};
+use crate::log::hedge::{ReadUnderWay, ResetUnderWay};
 use crate::log::index::SegmentSlot;
 use crate::log::state::State;
 use crate::log::status::Progress;
@@ -45,6 +46,8 @@ pub(super) struct Core {
     pub admission: Semaphore,
     /// One membership change, rebuild or scrub at a time.
     pub admin: Semaphore,
+    /// Turns of drives to reset zones, where that holds up reads.
+    resetting: Semaphore,
     /// How far a rebuild is, while one runs.
     pub rebuild_progress: Cell<Option<Progress>>,
     /// How far a scrub is, while one runs.
@@ -78,6 +81,7 @@ impl Core {
             changed: Gate::new(),
             admission: Semaphore::new(QUEUED_BLOCKS),
             admin: Semaphore::new(1),
+            resetting: Semaphore::new(1),
             rebuild_progress: Cell::new(None),
             scrub_progress: Cell::new(None),
             refusing: Cell::new(false),
@@ -102,7 +106,11 @@ impl Core {
         blocks: BlockCount,
     ) -> Result<Payload, Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
+        let under_way = ReadUnderWay::begin(self, column, blocks);
         let result = read_split(&*device, at, blocks).await;
+        if let (Some(read), Ok(_)) = (under_way, &result) {
+            read.answered();
+        }
         match &result {
             Ok(_) => self.state.borrow_mut().members[column.index()].seen = self.handle.now(),
             Err(status) => self.note_read_failure(column, &device, *status),
@@ -293,7 +301,15 @@ impl Core {
         column: Column,
         zone: ZoneId,
     ) -> Result<(), Status> {
+        let in_turn = self.state.borrow().feels_resets();
+        let _turn = if in_turn {
+            mark(Mark::ResetInTurn);
+            Some(self.resetting.acquire().await)
+        } else {
+            None
+        };
         let device = self.device(column).ok_or(Status::DeviceGone)?;
+        let _reset = ResetUnderWay::begin(self, column);
         let mut result = reset_and_look(&*device, zone).await;
         for _ in 1..RESET_TRIES {
             match result {

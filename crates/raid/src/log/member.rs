@@ -7,6 +7,7 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::format::{MemberEntry, MemberState};
+use crate::log::hedge::ReadPace;
 use crate::log::membership::Membership;
 use crate::log::zone_pool::ZonePool;
 
@@ -53,6 +54,8 @@ pub(super) struct Member {
     pub spoiled: Nanos,
     /// When the drive last answered.
     pub seen: Nanos,
+    /// How it has lately answered reads.
+    pub pace: ReadPace,
 }
 
 impl Member {
@@ -74,6 +77,7 @@ impl Member {
             spoiled_in_row: 0,
             spoiled: Nanos::ZERO,
             seen: Nanos::ZERO,
+            pace: ReadPace::default(),
         }
     }
 

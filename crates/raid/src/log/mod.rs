@@ -13,6 +13,7 @@ pub mod create;
 pub mod format;
 mod gather;
 pub mod geometry;
+mod hedge;
 pub mod limits;
 pub mod policy;
 pub mod recover;
@@ -58,6 +59,7 @@ mod zone_queue;
 
 pub use amplification::{Amplification, CLASSES, ClassCounters, uniform_amplification};
 pub use create::{CreateError, CreateOptions, create};
+pub use hedge::Hedging;
 pub use member::MemberErrors;
 pub use policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
 pub use recover::{

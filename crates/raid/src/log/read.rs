@@ -4,14 +4,21 @@
 //! block returned was verified against the identity of the block asked for; a block that cannot
 //! be verified nor rebuilt is an error, never zeros.
 
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use bytes::Bytes;
+use zoneweave_runtime::{Nanos, oneshot};
 use zoneweave_zoned::{BlockCount, BlockError, Lba, Status, ZoneAddress, zero_blocks};
 
+use crate::layout::ColumnSet;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
 use crate::log::gather::{RawBlock, Spot, gather};
+use crate::log::hedge::Route;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
@@ -80,7 +87,7 @@ pub(super) async fn read_range(
     };
     let mapped: Vec<_> = places.iter().flatten().copied().collect();
     let _pins = pin_all(core, &mapped);
-    let mut found = read_places(core, &mapped).await.into_iter();
+    let mut found = read_hedged(core, mapped).await.into_iter();
     core.state.borrow_mut().counters.user_blocks_read += u64::from(blocks);
     let mut data = Vec::with_capacity(places.len());
     for (at, place) in (0..).zip(places) {
@@ -114,6 +121,94 @@ pub(super) fn pin_all(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Pin> {
     slots.into_iter().map(|slot| Pin::new(core, slot)).collect()
 }
 
+/// Reads data blocks by place, or has them rebuilt where drives are held up. The segments must be
+/// pinned.
+async fn read_hedged(core: &Rc<Core>, places: Vec<BlockPlace>) -> Vec<Option<FoundBlock>> {
+    let route = core.state.borrow_mut().route(&places, core.handle.now());
+    match route {
+        Route::Direct => {}
+        Route::Around(held_up) => {
+            if let Some(found) = read_around(core, &places, held_up).await {
+                return found;
+            }
+            mark(Mark::HedgeFailed);
+        }
+        Route::Until(late) => return read_until(core, places, late).await,
+    }
+    read_places(core, &places).await
+}
+
+/// Reads blocks by place, all of them without the drives that are held up; `None` if that cannot be.
+async fn read_around(
+    core: &Rc<Core>,
+    places: &[BlockPlace],
+    held_up: ColumnSet,
+) -> Option<Vec<Option<FoundBlock>>> {
+    let ways = ways_of(core, places, held_up);
+    let gathered = gather(core, spots_of(&ways)).await;
+    let found = places.iter().zip(&ways).map(|(place, way)| match way {
+        Way::Direct(spot) => intact(core, gathered.get(*spot)?.as_ref().ok()?, *place),
+        Way::Rebuilt(plan) => {
+            let plan = plan.as_ref()?;
+            let rebuilt = rebuild_from(core, plan, &gathered, true);
+            let unverified = || rebuild_from(core, plan, &gathered, false);
+            let careless = rebuilt.is_none() && mutant(Mutant::HedgeNotVerified);
+            let Rebuilt { data, coded } = if careless { unverified() } else { rebuilt }?;
+            Some(FoundBlock { data, identity: BlockIdentity::decode(&coded)? })
+        }
+    });
+    found.map(|block| block.map(Some)).collect()
+}
+
+/// Reads blocks; what is late is rebuilt, too, and the first answer counts. The slower one is waited
+/// for by a task of its own, which keeps the segments pinned.
+async fn read_until(
+    core: &Rc<Core>,
+    places: Vec<BlockPlace>,
+    late: Nanos,
+) -> Vec<Option<FoundBlock>> {
+    let mut direct = Box::pin(read_pinned(core.clone(), places.clone()));
+    let mut timer = pin!(core.handle.sleep_until(late));
+    let in_time = poll_fn(|context| match direct.as_mut().poll(context) {
+        Poll::Ready(found) => Poll::Ready(Some(found)),
+        Poll::Pending => timer.as_mut().poll(context).map(|()| None),
+    });
+    if let Some(found) = in_time.await {
+        return found;
+    }
+    let hedge = core.state.borrow_mut().hedge_late(&places, core.handle.now());
+    let Some(held_up) = hedge else { return direct.await };
+    let (sender, first) = oneshot();
+    let answer = Rc::new(Cell::new(Some(sender)));
+    let (here, mine) = (core.clone(), answer.clone());
+    core.handle.spawn("late read", async move {
+        let found = direct.await;
+        here.state.borrow_mut().late_read_ended();
+        if let Some(answer) = mine.take() {
+            answer.send(found);
+        }
+    });
+    let here = core.clone();
+    core.handle.spawn("hedge", async move {
+        let _pins = pin_all(&here, &places);
+        let Some(found) = read_around(&here, &places, held_up).await else {
+            mark(Mark::HedgeFailed);
+            return;
+        };
+        if let Some(answer) = answer.take() {
+            mark(Mark::HedgeWon);
+            here.state.borrow_mut().counters.hedges_won += 1;
+            answer.send(found);
+        }
+    });
+    first.await.expect("the read itself ends")
+}
+
+async fn read_pinned(core: Rc<Core>, places: Vec<BlockPlace>) -> Vec<Option<FoundBlock>> {
+    let _pins = pin_all(&core, &places);
+    read_places(&core, &places).await
+}
+
 /// How one place is read.
 enum Way {
     /// From its own drive.
@@ -125,7 +220,7 @@ enum Way {
 /// Reads data blocks by place, verified, rebuilt where they are damaged or their member is
 /// missing. The segments must be pinned.
 pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
-    let ways = ways_of(core, places);
+    let ways = ways_of(core, places, ColumnSet::default());
     let gathered = gather(core, spots_of(&ways)).await;
     let mut found: Vec<_> = places
         .iter()
@@ -147,7 +242,7 @@ pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<O
             Way::Direct(spot) => (gathered.get(*spot), rebuilt.next().expect("one a place")),
             Way::Rebuilt(plan) => {
                 let plan = plan.as_ref();
-                (None, plan.and_then(|plan| rebuild_from(core, plan, &gathered)))
+                (None, plan.and_then(|plan| rebuild_from(core, plan, &gathered, true)))
             }
         };
         found[at] = repaired(core, answer, *place, rebuilt).await;
@@ -155,14 +250,18 @@ pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<O
     found
 }
 
-fn ways_of(core: &Core, places: &[BlockPlace]) -> Vec<Way> {
+/// The way of each place, if columns are left out.
+fn ways_of(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Way> {
     let spots: Vec<_> = {
         let state = core.state.borrow();
-        places.iter().map(|place| spot_of(&state, *place)).collect()
+        let spot = |place: &BlockPlace| {
+            spot_of(&state, *place).filter(|spot| !except.contains(spot.column))
+        };
+        places.iter().map(spot).collect()
     };
     let missing = places.iter().zip(&spots).filter(|(_, spot)| spot.is_none());
     let missing: Vec<_> = missing.map(|(place, _)| *place).collect();
-    let mut plans = plan_all(core, &missing).into_iter();
+    let mut plans = plan_all(core, &missing, except).into_iter();
     let way = |spot: Option<Spot>| match spot {
         Some(spot) => Way::Direct(spot),
         None => Way::Rebuilt(plans.next().expect("one a place")),

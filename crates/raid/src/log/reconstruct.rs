@@ -9,7 +9,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneAddress, ZoneId};
 
-use crate::layout::{Column, Role};
+use crate::layout::{Column, ColumnSet, Role};
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
 use crate::log::gather::{Gathered, Spot, gather};
@@ -74,15 +74,15 @@ pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<
 
 /// Rebuilds blocks without reading them, `None` where too few other chunks are intact.
 pub(super) async fn rebuild_blocks(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<Rebuilt>> {
-    let plans = plan_all(core, places);
+    let plans = plan_all(core, places, ColumnSet::default());
     let spots = plans.iter().flatten().flat_map(Plan::spots).collect();
     let gathered = gather(core, spots).await;
-    plans.iter().map(|plan| rebuild_from(core, plan.as_ref()?, &gathered)).collect()
+    plans.iter().map(|plan| rebuild_from(core, plan.as_ref()?, &gathered, true)).collect()
 }
 
-/// A plan for each place, `None` where too few columns are there. What is found in a stripe table
+/// A plan for each place that leaves some columns out, `None` where too few others are there. What is found in a stripe table
 /// for one block of a chunk holds for the others.
-pub(super) fn plan_all(core: &Core, places: &[BlockPlace]) -> Vec<Option<Plan>> {
+pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Option<Plan>> {
     let mut state = core.state.borrow_mut();
     let needed = state.scheme().sources_needed();
     let mut rows_searched = 0;
@@ -92,7 +92,7 @@ pub(super) fn plan_all(core: &Core, places: &[BlockPlace]) -> Vec<Option<Plan>> 
         let same = before.filter(|before| are_of_one_chunk(&state, before.place, *place));
         let plan = match same {
             Some(before) => Some(Plan { place: *place, ..before.clone() }),
-            None => plan(&state, *place, &mut rows_searched),
+            None => plan(&state, *place, except, &mut rows_searched),
         };
         let enough = |plan: &Plan| plan.sources.len() >= needed;
         mark_if(Mark::TooFewSources, || plan.as_ref().is_some_and(|plan| !enough(plan)));
@@ -108,12 +108,18 @@ fn are_of_one_chunk(state: &State, one: BlockPlace, other: BlockPlace) -> bool {
     one.slot == other.slot && one.column == other.column && row(one) == row(other)
 }
 
-fn plan(state: &State, place: BlockPlace, rows_searched: &mut u64) -> Option<Plan> {
+fn plan(
+    state: &State,
+    place: BlockPlace,
+    except: ColumnSet,
+    rows_searched: &mut u64,
+) -> Option<Plan> {
     let segment = state.segments.get(place.slot)?;
     let geometry = &segment.geometry;
     let (row, _) = geometry.row_of(place.block);
     let stripe = segment.stripe_of(place.column, row);
     let sources = geometry.scheme().sources_of(place.column);
+    let sources = sources.filter(|column| !except.contains(*column));
     let group = geometry.group_of(row);
     let sources = sources.filter_map(|column| {
         let zone = segment.zones[column.index()]?.zone;
@@ -128,13 +134,19 @@ fn plan(state: &State, place: BlockPlace, rows_searched: &mut u64) -> Option<Pla
     Some(Plan { place, geometry: *geometry, stripe, role, sources })
 }
 
-/// A block rebuilt from what was read, each block of which is verified first.
-pub(super) fn rebuild_from(core: &Core, plan: &Plan, gathered: &Gathered) -> Option<Rebuilt> {
+/// A block rebuilt from what was read, each block of which is verified first (but for a mutant).
+pub(super) fn rebuild_from(
+    core: &Core,
+    plan: &Plan,
+    gathered: &Gathered,
+    verifies: bool,
+) -> Option<Rebuilt> {
     let found: Vec<_> = {
         let state = core.state.borrow();
         let verified = plan.sources.iter().filter_map(|source| {
             let (data, oob) = gathered.get(plan.spot(source))?.as_ref().ok()?;
-            let oob = verify(&state, plan.place, source.column, data, oob)?;
+            let verified = verify(&state, plan.place, source.column, data, oob);
+            let oob = if verifies { verified } else { verified.or_else(|| Oob::parse(oob)) }?;
             let ours = oob.stripe == plan.stripe && oob.role == source.role;
             ours.then(|| (source.role, Verified { data: data.clone(), oob }))
         });
@@ -144,10 +156,10 @@ pub(super) fn rebuild_from(core: &Core, plan: &Plan, gathered: &Gathered) -> Opt
         mark(Mark::TooFewIntact);
         return None;
     }
-    decode(core, plan, &found)
+    decode(core, plan, &found, verifies)
 }
 
-fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuilt> {
+fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)], verifies: bool) -> Option<Rebuilt> {
     let total = core.code.total_chunks();
     let mut data: Vec<Option<&[u8]>> = vec![None; total];
     let mut coded: Vec<Option<&[u8]>> = vec![None; total];
@@ -168,7 +180,7 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)]) -> Option<Rebuil
     core.code.reconstruct(&data, &mut [(wanted, block.as_mut())]).ok()?;
     core.code.reconstruct(&coded, &mut [(wanted, &mut identity[..])]).ok()?;
     let data = block.freeze();
-    if wanted < core.code.data_chunks() {
+    if wanted < core.code.data_chunks() && verifies {
         let seed = core.state.borrow().seed;
         BlockIdentity::decode(&identity).filter(|identity| identity.verifies(seed, &data))?;
     }

@@ -16,6 +16,7 @@ use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::checkpoint::Checkpoints;
 use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
 use crate::log::geometry::SegmentGeometry;
+use crate::log::hedge::Hedge;
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
 use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
@@ -120,6 +121,8 @@ pub(super) struct State {
     pub checkpoints: Checkpoints,
     /// How long blocks live.
     pub lifespans: Lifespans,
+    /// When reads are rebuilt although their drive is there.
+    pub hedge: Hedge,
     /// What happened so far.
     pub counters: Counters,
 }

@@ -34,6 +34,12 @@ pub struct Counters {
     pub degraded_reads: u64,
     /// Rows of stripe tables looked at for them.
     pub table_rows_searched: u64,
+    /// Reads that were rebuilt because their drive was known to be held up.
+    pub reads_around: u64,
+    /// Reads that were rebuilt, too, because their drive was late.
+    pub reads_hedged: u64,
+    /// Those of them that were rebuilt before their drive answered.
+    pub hedges_won: u64,
     /// By class of segments, as in [`CLASSES`](crate::log::CLASSES).
     pub classes: [ClassCounters; 4],
 }

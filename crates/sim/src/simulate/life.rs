@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use zoneweave_raid::log::{DriveRole, OpenError, OpenOptions, OpenReport, Volume, open_array};
+use zoneweave_raid::log::{
+    DriveRole, Hedging, OpenError, OpenOptions, OpenReport, Volume, open_array,
+};
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 
 use super::actor::Actor;
@@ -263,7 +265,12 @@ impl Main<'_> {
         let others = strangers::of_other_arrays(self.world, self.life);
         drives.extend(others.iter().map(|other| other.offer(self.handle)));
         let policy = self.life.writing.map(|writing| writing.policy());
-        let mut options = OpenOptions { policy, ..self.world.start_options() };
+        // Most lives go around drives as often as can be, even around those that are hardly slower.
+        let hedging = match self.life.order % 2 {
+            0 => Hedging::EAGER,
+            _ => Hedging::default(),
+        };
+        let mut options = OpenOptions { policy, hedging, ..self.world.start_options() };
         if let Some(share) = self.life.checkpoint_share {
             options.checkpoint_share = Some(share).filter(|share| *share > 0);
         }

@@ -13,6 +13,7 @@ use crate::layout::Column;
 use crate::log::checkpoint::Checkpoints;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{ArrayUuid, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord};
+use crate::log::hedge::{Hedge, Hedging};
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
@@ -353,6 +354,7 @@ fn finish(
         lifespans: Lifespans::new(config.volume_blocks),
         counters: Counters::default(),
         geometry,
+        hedge: Hedge::new(Hedging::OFF),
         policy,
         config,
     };

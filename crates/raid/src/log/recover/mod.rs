@@ -34,6 +34,7 @@ use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::core::Core;
+use crate::log::hedge::{Hedge, Hedging};
 use crate::log::policy::{PolicyError, WritePolicy};
 use crate::log::state::{Recovering, State};
 use crate::log::volume::Volume;
@@ -71,6 +72,8 @@ pub struct OpenOptions {
     pub ignore_checkpoint: bool,
     /// How to write; `None` for one segment at a time of the shape that the array was made with.
     pub policy: Option<WritePolicy>,
+    /// When to rebuild what could be read.
+    pub hedging: Hedging,
 }
 
 /// Keeps checkpoints below 2 % of what users write, with the padding of their stripes.
@@ -84,6 +87,7 @@ impl Default for OpenOptions {
             checkpoint_share: Some(CHECKPOINT_SHARE),
             ignore_checkpoint: false,
             policy: None,
+            hedging: Hedging::default(),
         }
     }
 }
@@ -188,6 +192,7 @@ async fn recover(
     };
     accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew)?;
     publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
+    core.state.borrow_mut().hedge = Hedge::new(options.hedging);
     Ok(Ok((Volume::start(core), report)))
 }
 
