@@ -468,6 +468,14 @@ marks! {
     SourceVanished = "rebuild.source_vanished",
     /// A block that cannot be rebuilt becomes a hole.
     HoleWritten = "rebuild.hole_written",
+    /// A rebuild waits because it would write more than it may.
+    RebuildThrottled = "rebuild.throttled",
+    /// A spare takes the place of a lost member.
+    SpareTaken = "spare.taken",
+    /// It cannot be rebuilt: the next one is taken.
+    SpareGivenUp = "spare.given_up",
+    /// Somebody else filled the place while the spare waited for its turn.
+    SpareNotNeeded = "spare.not_needed",
     /// The new drive failed before its rebuild came to its end.
     RebuildGivenUp = "rebuild.given_up",
     /// A rebuild came to its end and its member counts in full.

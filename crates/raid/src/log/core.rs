@@ -1,11 +1,12 @@
 //! What every part of the running engine shares.
 
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_erasure::Code;
-use zoneweave_runtime::{Gate, Handle, Semaphore};
+use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
 use zoneweave_zoned::{
     BlockCount, Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
     ZoneState, ZonedDevice, ZonedDeviceExt,
@@ -15,6 +16,7 @@ use crate::layout::{Column, Scheme};
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::hedge::{ReadUnderWay, ResetUnderWay};
 use crate::log::index::SegmentSlot;
+use crate::log::spares::Spares;
 use crate::log::state::State;
 use crate::log::status::Progress;
 use crate::log::superblock::SuperblockLog;
@@ -48,6 +50,12 @@ pub(super) struct Core {
     pub admin: Semaphore,
     /// Turns of drives to reset zones, where that holds up reads.
     resetting: Semaphore,
+    /// What a rebuild writes in a second at the most.
+    pub rebuild_limit: Cell<Option<NonZeroU64>>,
+    /// When the next batch of a rebuild is due.
+    rebuild_due: Cell<Nanos>,
+    /// Drives that wait to take the place of others.
+    pub spares: RefCell<Spares>,
     /// How far a rebuild is, while one runs.
     pub rebuild_progress: Cell<Option<Progress>>,
     /// How far a scrub is, while one runs.
@@ -82,6 +90,9 @@ impl Core {
             admission: Semaphore::new(QUEUED_BLOCKS),
             admin: Semaphore::new(1),
             resetting: Semaphore::new(1),
+            rebuild_limit: Cell::new(None),
+            rebuild_due: Cell::new(Nanos::ZERO),
+            spares: RefCell::default(),
             rebuild_progress: Cell::new(None),
             scrub_progress: Cell::new(None),
             refusing: Cell::new(false),
@@ -93,6 +104,19 @@ impl Core {
     #[must_use]
     pub(super) fn device(&self, column: Column) -> Option<Rc<dyn ZonedDevice>> {
         self.state.borrow().members[column.index()].device.clone()
+    }
+
+    /// Waits until a rebuild that has just written so much may go on.
+    pub(super) async fn throttle_rebuild(&self, written: BlockCount) {
+        let Some(limit) = self.rebuild_limit.get() else { return };
+        mark(Mark::RebuildThrottled);
+        let bytes = written.data_bytes() as u128;
+        let takes = bytes * 1_000_000_000 / u128::from(limit.get());
+        let takes = Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
+        // What was not used is not saved up.
+        let due = self.rebuild_due.get().max(self.handle.now()) + takes;
+        self.rebuild_due.set(due);
+        self.handle.sleep_until(due).await;
     }
 
     /// Reads blocks of a member and notes how it went.

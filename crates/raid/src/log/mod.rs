@@ -43,6 +43,7 @@ mod room;
 mod scan;
 mod scrub;
 mod segment;
+mod spares;
 mod state;
 mod status;
 mod step;

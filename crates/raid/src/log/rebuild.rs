@@ -7,10 +7,12 @@
 //! open are moved out instead. A block that cannot be rebuilt becomes a typed hole: the column
 //! is whole, and reading that block is an error.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use thiserror::Error;
+use zoneweave_runtime::JoinHandle;
 use zoneweave_zoned::{
     BlockCount, OOB_BYTES, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice,
     ZonedDeviceExt, zero_blocks,
@@ -32,7 +34,7 @@ use crate::log::policy::PolicyError;
 use crate::log::read::Pin;
 use crate::log::reconstruct;
 use crate::log::segment::{ColumnZone, Phase};
-use crate::log::state::UNRECORDED;
+use crate::log::state::{State, UNRECORDED};
 use crate::log::status::Progress;
 use crate::log::stripe::{StripeIdentity, oob_record};
 use crate::log::superblock::{SuperblockCursor, structured_payload};
@@ -42,6 +44,9 @@ use crate::mutants::{Mutant, mutant};
 
 /// Blocks rebuilt together.
 const BATCH_BLOCKS: u32 = 64;
+
+/// Batches that are read while one is written: enough to cover what a read takes longer than a write.
+const BATCHES_AHEAD: usize = 6;
 
 /// Why a replacement or rebuild did not come to its end.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -104,6 +109,16 @@ pub(super) async fn replace(
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
     let _admin = core.admin.acquire().await;
+    put_in(core, column, device, uuid).await
+}
+
+/// The same, by whoever has the turn for it.
+pub(super) async fn put_in(
+    core: &Rc<Core>,
+    column: Column,
+    device: Rc<dyn ZonedDevice>,
+    uuid: MemberUuid,
+) -> Result<(), ReplaceError> {
     check(core, column, &device)?;
     retire(core, column).await?;
     // What is under way from when the drive was a member before would come upon what it holds then.
@@ -177,6 +192,19 @@ fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<()
     if let Some(reason) = state.stopped {
         return Err(ReplaceError::Stopped(reason));
     }
+    check_fit(&state, &**device)?;
+    let member = &state.members[column.index()];
+    if member.entry.state == MemberState::Rebuilding && member.device.is_some() {
+        return Err(ReplaceError::AlreadyRebuilding { slot: column });
+    }
+    Ok(state.check_spared(column)?)
+}
+
+/// Checks that a drive offers what a member must.
+///
+/// # Errors
+/// What it lacks.
+pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
     let config = &state.config;
     let geometry = device.geometry();
     check_drive(geometry, config.chunk_blocks, config.tabled).map_err(ReplaceError::DoesNotFit)?;
@@ -190,11 +218,7 @@ fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<()
             needed_capacity: config.zone_capacity,
         });
     }
-    let member = &state.members[column.index()];
-    if member.entry.state == MemberState::Rebuilding && member.device.is_some() {
-        return Err(ReplaceError::AlreadyRebuilding { slot: column });
-    }
-    Ok(state.check_spared(column)?)
+    Ok(())
 }
 
 fn is_usable(info: &ZoneInfo) -> bool {
@@ -309,7 +333,9 @@ fn next_segment(
     let state = &mut *state;
     let ready = lacking.iter().filter(|slot| {
         let segment = &state.segments[**slot];
-        segment.phase == Phase::Sealed && !segment.busy
+        // What holds nothing is about to be freed, unless it waits for a checkpoint.
+        let freed = segment.holds_nothing() && segment.reached == 0;
+        segment.phase == Phase::Sealed && !segment.busy && !freed
     });
     let member = &mut state.members[column.index()];
     let (slot, (zone, resets)) = ready.copied().find_map(|slot| {
@@ -403,14 +429,20 @@ async fn write_column(
         let first = geometry.first_of_span(span).0;
         let end = first + (rows.end - rows.start) * geometry.chunk_blocks();
         let most = BATCH_BLOCKS.min(device.geometry().max_transfer.0);
-        let mut start = first;
-        while start < end {
-            let count = most.min(end - start);
-            let payload = rebuild_blocks(core, slot, column, start..start + count).await;
+        let mut starts = (first..end).step_by(most as usize);
+        let mut ahead = VecDeque::with_capacity(BATCHES_AHEAD);
+        loop {
+            for start in starts.by_ref().take(BATCHES_AHEAD - ahead.len()) {
+                let blocks = start..end.min(start + most);
+                ahead.push_back((start, begin_batch(core, slot, column, blocks)));
+            }
+            let Some((start, batch)) = ahead.pop_front() else { break };
+            let payload = batch.await;
             check_sources(core)?;
             let offset = geometry.offset_of(crate::log::geometry::ChunkBlock(start));
+            let blocks = payload.blocks();
             device.write(ZoneAddress { zone, offset }, payload, false).await?;
-            start += count;
+            core.throttle_rebuild(blocks).await;
         }
         let run = {
             let state = core.state.borrow();
@@ -456,6 +488,22 @@ fn header_with(
         zones,
     };
     (header, state.config.array)
+}
+
+/// Begins to rebuild a batch: a task of its own, so that it goes on while another one is written. Should
+/// that fail, those begun, a few, end by themselves.
+fn begin_batch(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    column: Column,
+    blocks: std::ops::Range<u32>,
+) -> JoinHandle<Payload> {
+    let (pin, core) = (Pin::new(core, slot), core.clone());
+    let handle = core.handle.clone();
+    handle.spawn("rebuild", async move {
+        let _pin = pin;
+        rebuild_blocks(&core, slot, column, blocks).await
+    })
 }
 
 /// Rebuilds consecutive chunk blocks of a column, with their metadata.

@@ -150,6 +150,8 @@ pub struct VolumeStatus {
     pub amplification: Amplification,
     /// Rebuild progress, while one runs.
     pub rebuild: Option<Progress>,
+    /// Drives that wait to take the place of one that fails.
+    pub spares: u64,
     /// Scrub progress, while one runs.
     pub scrub: Option<Progress>,
     /// What happened since the start.
@@ -204,6 +206,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         write_amplification: amplified.data,
         amplification: amplified,
         rebuild: core.rebuild_progress.get(),
+        spares: core.spares.borrow().waiting(),
         scrub: core.scrub_progress.get(),
         counters,
         members,

@@ -1,5 +1,6 @@
 //! The volume: what users and administrators call.
 
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
-use crate::log::{checkpoint, collect, freeing, read, rebuild, requests, scrub, write};
+use crate::log::{checkpoint, collect, freeing, read, rebuild, requests, scrub, spares, write};
 
 pub use crate::log::rebuild::ReplaceError;
 pub use crate::log::scrub::ScrubReport;
@@ -139,6 +140,24 @@ impl Volume {
     ) -> Result<(), ReplaceError> {
         let column = self.column(slot)?;
         rebuild::replace(&self.core, column, device, uuid).await
+    }
+
+    /// Keeps a drive ready: as soon as a member is lost, and what is left is enough to go on, it takes that
+    /// place and is rebuilt. What it holds is destroyed then, not before. It is known to this start only.
+    ///
+    /// # Errors
+    /// If the drive does not fit.
+    pub fn add_spare(
+        &self,
+        device: Rc<dyn ZonedDevice>,
+        uuid: MemberUuid,
+    ) -> Result<(), ReplaceError> {
+        spares::add(&self.core, device, uuid)
+    }
+
+    /// Limits what a rebuild writes in a second, so that users have the rest; from the next batch on.
+    pub fn limit_rebuild(&self, bytes_per_second: Option<NonZeroU64>) {
+        self.core.rebuild_limit.set(bytes_per_second);
     }
 
     /// Goes on with a rebuild that a restart interrupted, if there is one.

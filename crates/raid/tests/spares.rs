@@ -1,0 +1,187 @@
+//! Spares take the place of lost drives, and rebuilds are as fast as the drive, or as they may be.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use std::cell::Cell;
+use std::num::NonZeroU64;
+use std::rc::Rc;
+
+use support::life::{assert_holds, live, one_life, put_all};
+use support::{Array, Shape, contents, new_drive, uuid};
+use zoneweave_emulator::{Preset, RamDrive};
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{Health, ReplaceError, Volume};
+use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::{BlockCount, BlockDevice, Geometry, Lba};
+
+const BLOCKS: u64 = 60;
+
+/// Waits until every member is in service, however long that takes.
+async fn until_healthy(volume: &Volume, handle: &Handle) {
+    while volume.status().health != Health::Healthy {
+        handle.sleep(Nanos::from_millis(1)).await;
+    }
+}
+
+fn spare(shape: &Shape, seed: u64) -> (RamDrive, MemberUuid) {
+    (new_drive(shape, &mut Random::new(seed)), MemberUuid(uuid(seed, 40)))
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_drive_that_vanishes_under_load() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let mut array = Array::create(shape, &mut Random::new(1));
+    let (first, first_uuid) = spare(&shape, 2);
+    let (second, second_uuid) = spare(&shape, 3);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        volume.add_spare(first.attach(handle), first_uuid).unwrap();
+        volume.add_spare(second.attach(handle), second_uuid).unwrap();
+        assert_eq!(volume.status().spares, 2);
+        let (writing, writer) = (Rc::new(Cell::new(true)), volume.clone());
+        let goes_on = writing.clone();
+        let load = handle.spawn("load", async move {
+            let mut version = 2;
+            while goes_on.get() {
+                put_all(&writer, BLOCKS, version).await;
+                version += 1;
+            }
+            version - 1
+        });
+        handle.sleep(Nanos::from_millis(3)).await;
+        array.drives[2].set_gone(true);
+        handle.sleep(Nanos::from_millis(3)).await;
+        until_healthy(volume, handle).await;
+        array.drives[0].set_gone(true);
+        handle.sleep(Nanos::from_millis(3)).await;
+        until_healthy(volume, handle).await;
+        writing.set(false);
+        let version = load.await;
+        assert_eq!(volume.status().spares, 0);
+        assert_eq!(volume.status().members[2].uuid, first_uuid.to_string());
+        assert_eq!(volume.status().members[0].uuid, second_uuid.to_string());
+        assert_holds(volume, BLOCKS, version).await;
+        volume.scrub().await.unwrap();
+        put_all(volume, BLOCKS, 1000).await;
+    });
+    // The next start knows them as members, and can do without another drive.
+    (array.drives[2], array.drives[0]) = (first, second);
+    for without in [vec![], vec![1]] {
+        let life = one_life(&array, &without, Default::default(), async |volume, _, _| {
+            assert_holds(volume, BLOCKS, 1000).await;
+        });
+        life.expect("the array starts");
+    }
+}
+
+/// Where too much is lost nothing more is written, to spares neither.
+#[test]
+fn a_spare_does_not_bring_back_what_is_lost_for_good() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(4));
+    let (drive, uuid) = spare(&shape, 2);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        volume.drive_lost(1, "pulled").unwrap();
+        volume.drive_lost(2, "pulled").unwrap();
+        volume.add_spare(drive.attach(handle), uuid).unwrap();
+        handle.sleep(Nanos::from_millis(50)).await;
+        let status = volume.status();
+        assert_eq!((status.health, status.spares), (Health::Failed, 1));
+    });
+    assert_eq!(drive.counters().writes, 0);
+}
+
+#[test]
+fn a_spare_that_fails_is_let_go_and_one_that_is_too_small_refused() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(5));
+    let (broken, broken_uuid) = spare(&shape, 2);
+    let (good, good_uuid) = spare(&shape, 3);
+    let (small, small_uuid) = spare(&Shape { zones: 8, ..shape }, 6);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        let refused = volume.add_spare(small.attach(handle), small_uuid);
+        assert!(matches!(refused, Err(ReplaceError::TooSmall { zones: 8, .. })), "{refused:?}");
+        broken.set_gone(true);
+        volume.add_spare(broken.attach(handle), broken_uuid).unwrap();
+        volume.add_spare(good.attach(handle), good_uuid).unwrap();
+        volume.fail(3).await.unwrap();
+        handle.sleep(Nanos::from_millis(5)).await;
+        until_healthy(volume, handle).await;
+        assert_eq!(volume.status().members[3].uuid, good_uuid.to_string());
+        assert_holds(volume, BLOCKS, 1).await;
+    });
+}
+
+/// MiB/s that a rebuild writes to its drive.
+fn rebuild_rate(limit: Option<u64>) -> u64 {
+    const ZONES: u32 = 8;
+    const ZONE_BLOCKS: u32 = 16_384;
+    let written: u64 = 3 * 3 * 15_000;
+    let drive = |seed| {
+        let mut geometry = Geometry::new(ZONES, BlockCount(ZONE_BLOCKS));
+        geometry.volatile_cache = false;
+        geometry.max_transfer = BlockCount(256);
+        let timing = Preset::by_name("zn540-4tb").unwrap().timing_of(&geometry, seed);
+        RamDrive::new(geometry, timing).unwrap()
+    };
+    let shape = Shape {
+        zones: ZONES,
+        zone_blocks: ZONE_BLOCKS,
+        group_rows: 256,
+        tabled: false,
+        volume_blocks: Some(written),
+        ..Shape::small()
+    };
+    let array = Array::on(shape, (1..=4).map(drive).collect(), &mut Random::new(5));
+    let new = drive(9);
+    live(&array, async |volume, _, handle| {
+        let data: Vec<_> = (0..300).map(|_| contents(1, 1)).collect();
+        for lba in (0..written).step_by(300) {
+            volume.write(Lba(lba), data.clone(), false).await.unwrap();
+        }
+        volume.flush().await.unwrap();
+        volume.limit_rebuild(limit.and_then(NonZeroU64::new));
+        volume.fail(1).await.unwrap();
+        handle.sleep(Nanos::from_secs(1)).await;
+        let moved = || volume.status().counters.relocated_blocks / 3;
+        let (begun, moved_before) = (handle.now(), moved());
+        volume.replace(1, new.attach(handle), MemberUuid(uuid(8, 8))).await.unwrap();
+        let took = handle.now().since(begun).0 / 1000;
+        // What was in open segments is moved at the same time, a block in three to the new drive.
+        let rebuilt = new.counters().written_blocks - (moved() - moved_before);
+        rebuilt * 1_000_000 / 256 / took
+    })
+}
+
+#[test]
+fn a_rebuild_is_as_fast_as_a_zone_of_the_new_drive_or_as_it_may_be() {
+    // One zone of this model takes 1050 MiB/s.
+    let rate = rebuild_rate(None);
+    assert!(rate >= 945, "{rate} MiB/s");
+    let limited = rebuild_rate(Some(100 << 20));
+    assert!((80..=101).contains(&limited), "{limited} MiB/s");
+}
+
+#[test]
+fn a_spare_is_kept_if_somebody_else_fills_the_place_first() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(6));
+    let (kept, kept_uuid) = spare(&shape, 2);
+    let (new, new_uuid) = spare(&shape, 3);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        volume.add_spare(kept.attach(handle), kept_uuid).unwrap();
+        volume.drive_lost(1, "pulled").unwrap();
+        volume.replace(1, new.attach(handle), new_uuid).await.unwrap();
+        handle.sleep(Nanos::from_millis(5)).await;
+        let status = volume.status();
+        assert_eq!((status.health, status.spares), (Health::Healthy, 1));
+        assert_eq!(status.members[1].uuid, new_uuid.to_string());
+        assert_holds(volume, BLOCKS, 1).await;
+    });
+    assert_eq!(kept.counters().writes, 0);
+}
