@@ -50,6 +50,8 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
     let socket = request.directory.join(format!("{}.sock", request.name));
     let serving = Nbd {
         no_hedging: false,
+        spare: Vec::new(),
+        rebuild_limit: None,
         drives: drives.clone(),
         socket: vec![format!("unix:{}", socket.display())],
         export: None,

@@ -1,21 +1,23 @@
 //! `zoneweave serve`: an array for clients, until SIGTERM or SIGINT.
 
 use std::net::ToSocketAddrs;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use zoneweave_linux::Signals;
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::{FileDrive, Signals};
 use zoneweave_raid::log::{Hedging, OpenOptions};
 use zoneweave_runtime::Nanos;
 
+use crate::commands::array::create::holdings;
 use crate::control::{ControlServer, Service};
 use crate::error::{CliError, Exit};
-use crate::format::usage;
+use crate::format::{parse_bytes, usage};
 use crate::output::Output;
-use crate::session::Session;
+use crate::session::{NamedDrive, Session};
 use crate::start::{Started, start};
 use crate::status::{ArrayStatus, render};
 use crate::wait::until;
@@ -48,6 +50,13 @@ pub(crate) struct Nbd {
     /// Wait for slow drives, too, instead of rebuilding from the others what they are late with
     #[arg(long)]
     pub no_hedging: bool,
+    /// Keep this drive ready: it takes the place of one that fails; may be repeated. Once it has, it is one of
+    /// the array's drives, here too
+    #[arg(long, value_name = "DRIVE")]
+    pub spare: Vec<PathBuf>,
+    /// The most that a rebuild writes in a second, such as 200M; as much as the drive takes otherwise
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    pub rebuild_limit: Option<NonZeroU64>,
     #[command(flatten)]
     pub writing: Writing,
 }
@@ -78,10 +87,16 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
         hedging: if request.no_hedging { Hedging::OFF } else { Hedging::default() },
         ..OpenOptions::default()
     };
-    let started = start(&session, &request.drives, options, output)?;
+    let (members, spares) = sort_spares(&session, &request.spare)?;
+    let drives: Vec<_> = request.drives.iter().chain(&members).cloned().collect();
+    let started = start(&session, &drives, options, output)?;
+    started.volume.limit_rebuild(request.rebuild_limit);
     let (service, control) = put_in_service(&session, started, request, &endpoints)?;
     // Before the status is told, which then tells of it.
     session.handle.spawn("resume rebuild", service.clone().resume());
+    for spare in spares {
+        service.keep_spare(spare)?;
+    }
     let status = session.executor.run(service.status());
     announce(&status, hints, output);
     let watching = watch(&session, &service, output);
@@ -99,6 +114,29 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
     })?;
     output.note("stopped; everything acknowledged is on the drives");
     Ok(Exit::Done)
+}
+
+/// Tells spares that are blank from those that became members while an earlier server ran.
+fn sort_spares(
+    session: &Session,
+    paths: &[PathBuf],
+) -> Result<(Vec<PathBuf>, Vec<NamedDrive>), CliError> {
+    let (mut members, mut spares) = (Vec::new(), Vec::new());
+    for path in paths {
+        let drive = FileDrive::open(&session.ring, &session.handle, path)?;
+        let label = path.display().to_string();
+        let named = NamedDrive { label, drive: Rc::new(drive) };
+        match session.executor.run(holdings(&named))? {
+            Some(_) => members.push(path.clone()),
+            None => spares.push(named),
+        }
+    }
+    Ok((members, spares))
+}
+
+fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
+    let bytes = parse_bytes(text)?;
+    NonZeroU64::new(bytes).ok_or_else(|| "nothing would ever be rebuilt".to_owned())
 }
 
 /// Looks after the array, and tells what happens to it.

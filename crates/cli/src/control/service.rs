@@ -34,6 +34,8 @@ pub(crate) struct Service {
     nbd: RefCell<Option<NbdServer>>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
+    /// Drives that were kept ready, with what they are called as members.
+    spares: RefCell<Vec<(String, NamedDrive)>>,
     /// Each member's state when it was last looked at.
     states: RefCell<Vec<String>>,
     /// What people should hear of.
@@ -60,6 +62,7 @@ impl Service {
             nbd: RefCell::default(),
             exports: OnceCell::new(),
             pace: RefCell::default(),
+            spares: RefCell::default(),
             states: RefCell::default(),
             news: RefCell::default(),
         }
@@ -75,6 +78,28 @@ impl Service {
         self.nbd.replace(Some(server));
         // Once only: exports do not change while the server runs.
         let _ = self.exports.set(exports);
+    }
+
+    /// Keeps a drive ready, to take the place of one that fails.
+    pub(crate) fn keep_spare(&self, named: NamedDrive) -> Result<(), CliError> {
+        let uuid = MemberUuid(random_uuid()?);
+        self.volume.add_spare(named.drive.clone(), uuid)?;
+        self.spares.borrow_mut().push((uuid.to_string(), named));
+        Ok(())
+    }
+
+    /// Notes which spares have become members.
+    fn look_at_spares(&self) {
+        let members = self.volume.status().members;
+        self.spares.borrow_mut().retain(|(uuid, named)| {
+            let Some(slot) = members.iter().position(|member| member.uuid == *uuid) else {
+                return true;
+            };
+            let drive = &named.label;
+            self.news.borrow_mut().push(format!("slot {slot}: the spare {drive} takes its place"));
+            self.set_slot(slot, Some(named.clone()));
+            false
+        });
     }
 
     /// Gives the NBD server up, for its shutdown.
@@ -189,6 +214,7 @@ impl Service {
 
     /// Looks at everything, and returns what people should hear of.
     pub(crate) fn look_around(self: &Rc<Self>) -> Vec<String> {
+        self.look_at_spares();
         let status = self.volume.status();
         self.pace.borrow_mut().sample(self.handle.now(), status.rebuild.map(Into::into));
         for (slot, member) in status.members.iter().enumerate() {
