@@ -7,9 +7,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use common::{MEMBERS, Place, pattern};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 #[test]
 fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
@@ -50,6 +53,40 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
     place.run("array check d/drive0 d/drive4 d/drive2 d/drive3").exits(0).says("clean");
     let status = place.run("array status d/drive0 d/drive1 d/drive2 d/drive3 d/drive4").exits(0);
     status.says("d/drive1  stale: was slot 1").says("HEALTHY");
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_failed_drive_and_status_tells() {
+    let place = Place::with_array();
+    let with_spares = format!("{MEMBERS} --spare d/drive4 --spare d/drive5");
+    let server = place.serve(&with_spares);
+    let mut client = server.client();
+    let data = pattern(9, 2 << 20);
+    client.write(0, &data);
+    client.flush();
+    place.run("array status d/drive0").exits(0).says("d/drive4 waits for any slot to fail");
+    place.run("array fail d/drive0 --slot 1").exits(0);
+    let status = || place.run("--json array status d/drive0").exits(0).document("array-status");
+    let spare = |status: &Value| status["server"]["spares"][0].clone();
+    let mut found = status();
+    for _ in 0..600 {
+        if spare(&found)["state"] == "rebuilt" && found["members"][1]["drive"] == "d/drive4" {
+            break;
+        }
+        sleep(Duration::from_millis(50));
+        found = status();
+    }
+    assert_eq!((&found["health"], &spare(&found)["slot"]), (&"healthy".into(), &1.into()));
+    assert_eq!(found["server"]["spares"][1]["state"], "waiting");
+    place.run("array status d/drive4").exits(0).says("d/drive4 has taken the place of slot 1");
+    assert_eq!(client.read(0, data.len()), data);
+    drop(client);
+    server.stop();
+    // The same command takes each for what it is now.
+    let server = place.serve(&with_spares);
+    assert_eq!(server.client().read(0, data.len()), data);
+    place.run("array status d/drive4 --check").exits(0).says("d/drive5 waits");
+    server.stop();
 }
 
 #[test]

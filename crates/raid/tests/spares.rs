@@ -39,7 +39,7 @@ fn a_spare_takes_the_place_of_a_drive_that_vanishes_under_load() {
         put_all(volume, BLOCKS, 1).await;
         volume.add_spare(first.attach(handle), first_uuid).unwrap();
         volume.add_spare(second.attach(handle), second_uuid).unwrap();
-        assert_eq!(volume.status().spares, 2);
+        assert_eq!(volume.status().spares.waiting, 2);
         let (writing, writer) = (Rc::new(Cell::new(true)), volume.clone());
         let goes_on = writing.clone();
         let load = handle.spawn("load", async move {
@@ -59,7 +59,10 @@ fn a_spare_takes_the_place_of_a_drive_that_vanishes_under_load() {
         until_healthy(volume, handle).await;
         writing.set(false);
         let version = load.await;
-        assert_eq!(volume.status().spares, 0);
+        let spares = volume.status().spares;
+        let taken = spares.taken.iter().map(|taken| (taken.slot, taken.state));
+        assert_eq!(spares.waiting, 0);
+        assert_eq!(taken.collect::<Vec<_>>(), [(2, "rebuilt"), (0, "rebuilt")]);
         assert_eq!(volume.status().members[2].uuid, first_uuid.to_string());
         assert_eq!(volume.status().members[0].uuid, second_uuid.to_string());
         assert_holds(volume, BLOCKS, version).await;
@@ -89,7 +92,7 @@ fn a_spare_does_not_bring_back_what_is_lost_for_good() {
         volume.add_spare(drive.attach(handle), uuid).unwrap();
         handle.sleep(Nanos::from_millis(50)).await;
         let status = volume.status();
-        assert_eq!((status.health, status.spares), (Health::Failed, 1));
+        assert_eq!((status.health, status.spares.waiting), (Health::Failed, 1));
     });
     assert_eq!(drive.counters().writes, 0);
 }
@@ -112,6 +115,10 @@ fn a_spare_that_fails_is_let_go_and_one_that_is_too_small_refused() {
         handle.sleep(Nanos::from_millis(5)).await;
         until_healthy(volume, handle).await;
         assert_eq!(volume.status().members[3].uuid, good_uuid.to_string());
+        let taken = volume.status().spares.taken;
+        let states: Vec<_> = taken.iter().map(|taken| (taken.slot, taken.state)).collect();
+        assert_eq!(states, [(3, "given_up"), (3, "rebuilt")]);
+        assert!(taken[0].reason.is_some());
         assert_holds(volume, BLOCKS, 1).await;
     });
 }
@@ -179,7 +186,7 @@ fn a_spare_is_kept_if_somebody_else_fills_the_place_first() {
         volume.replace(1, new.attach(handle), new_uuid).await.unwrap();
         handle.sleep(Nanos::from_millis(5)).await;
         let status = volume.status();
-        assert_eq!((status.health, status.spares), (Health::Healthy, 1));
+        assert_eq!((status.health, status.spares.waiting), (Health::Healthy, 1));
         assert_eq!(status.members[1].uuid, new_uuid.to_string());
         assert_holds(volume, BLOCKS, 1).await;
     });

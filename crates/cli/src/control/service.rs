@@ -8,7 +8,7 @@ use serde_json::Value;
 use zoneweave_linux::nbd_server::{NbdServer, NbdStatus};
 use zoneweave_linux::{FileDrive, Ring};
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
-use zoneweave_raid::log::{AdminError, Volume};
+use zoneweave_raid::log::{AdminError, Volume, VolumeStatus};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::ZonedDeviceExt;
 
@@ -20,7 +20,7 @@ use crate::error::CliError;
 use crate::progress::Job;
 use crate::session::{NamedDrive, random_uuid};
 use crate::status::served::{FrontEnds, SlotDrive};
-use crate::status::{ArrayStatus, OtherDrive, served_status};
+use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
 
 /// A volume in service, with its drives and front ends.
 pub(crate) struct Service {
@@ -34,12 +34,21 @@ pub(crate) struct Service {
     nbd: RefCell<Option<NbdServer>>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
-    /// Drives that were kept ready, with what they are called as members.
-    spares: RefCell<Vec<(String, NamedDrive)>>,
+    /// Drives that are or were kept ready.
+    spares: RefCell<Vec<KeptSpare>>,
     /// Each member's state when it was last looked at.
     states: RefCell<Vec<String>>,
     /// What people should hear of.
     news: RefCell<Vec<String>>,
+}
+
+/// A drive that is or was kept ready.
+struct KeptSpare {
+    /// What it is called as a member.
+    uuid: String,
+    label: String,
+    /// Until it is a member, or given up.
+    waiting: Option<NamedDrive>,
 }
 
 impl Service {
@@ -84,22 +93,47 @@ impl Service {
     pub(crate) fn keep_spare(&self, named: NamedDrive) -> Result<(), CliError> {
         let uuid = MemberUuid(random_uuid()?);
         self.volume.add_spare(named.drive.clone(), uuid)?;
-        self.spares.borrow_mut().push((uuid.to_string(), named));
+        let (uuid, label) = (uuid.to_string(), named.label.clone());
+        self.spares.borrow_mut().push(KeptSpare { uuid, label, waiting: Some(named) });
         Ok(())
     }
 
-    /// Notes which spares have become members.
+    /// Notes which spares have become members, and lets go of those that were given up.
     fn look_at_spares(&self) {
-        let members = self.volume.status().members;
-        self.spares.borrow_mut().retain(|(uuid, named)| {
-            let Some(slot) = members.iter().position(|member| member.uuid == *uuid) else {
-                return true;
+        let VolumeStatus { members, spares, .. } = self.volume.status();
+        for spare in self.spares.borrow_mut().iter_mut().filter(|spare| spare.waiting.is_some()) {
+            let drive = &spare.label;
+            let slot = members.iter().position(|member| member.uuid == spare.uuid);
+            let taken = spares.taken.iter().find(|taken| taken.uuid == spare.uuid);
+            let reason = taken.and_then(|taken| taken.reason.as_ref());
+            let text = match (slot, reason) {
+                (Some(slot), _) => {
+                    self.set_slot(slot, spare.waiting.take());
+                    format!("slot {slot}: the spare {drive} takes its place")
+                }
+                (None, Some(reason)) => {
+                    spare.waiting = None;
+                    format!("the spare {drive} is given up: {reason}")
+                }
+                (None, None) => continue,
             };
-            let drive = &named.label;
-            self.news.borrow_mut().push(format!("slot {slot}: the spare {drive} takes its place"));
-            self.set_slot(slot, Some(named.clone()));
-            false
-        });
+            self.news.borrow_mut().push(text);
+        }
+    }
+
+    /// What is told about each spare.
+    fn spares(&self) -> Vec<SpareStatus> {
+        let taken = self.volume.status().spares.taken;
+        let tell = |spare: &KeptSpare| {
+            let taken = taken.iter().find(|taken| taken.uuid == spare.uuid);
+            SpareStatus {
+                drive: spare.label.clone(),
+                state: taken.map_or("waiting", |taken| taken.state).to_owned(),
+                slot: taken.map(|taken| taken.slot),
+                reason: taken.and_then(|taken| taken.reason.clone()),
+            }
+        };
+        self.spares.borrow().iter().map(tell).collect()
     }
 
     /// Gives the NBD server up, for its shutdown.
@@ -148,6 +182,7 @@ impl Service {
             exports: self.exports.get().cloned().unwrap_or_default(),
             nbd: self.nbd.borrow().as_ref().map_or(NbdStatus::default(), NbdServer::status),
             rebuild_left_ns: self.pace.borrow().left_ns(),
+            spares: self.spares(),
         };
         served_status(&self.config, self.volume.status(), &slots, self.others.clone(), front_ends)
     }

@@ -74,8 +74,21 @@ pub(crate) struct ServerStatus {
     pub rebuild: Option<Job>,
     /// At the pace of the last half minute.
     pub rebuild_left_ns: Option<u64>,
+    pub spares: Vec<SpareStatus>,
     pub scrub: Option<Job>,
     pub counters: Counters,
+}
+
+/// A drive that is or was kept ready, to take the place of one that is lost.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SpareStatus {
+    pub drive: String,
+    /// `waiting`, `rebuilding`, `rebuilt` or `given_up`.
+    pub state: String,
+    /// The slot that it was put into.
+    pub slot: Option<u8>,
+    /// Why it was given up.
+    pub reason: Option<String>,
 }
 
 /// What happened since the server was started.

@@ -1,6 +1,8 @@
 //! The status for people: state, reason, action; then the members; then the numbers.
 
-use super::{Amplification, ArrayStatus, ClassStatus, Health, MemberStatus, ServerStatus};
+use super::{
+    Amplification, ArrayStatus, ClassStatus, Health, MemberStatus, ServerStatus, SpareStatus,
+};
 use crate::format::{bytes, span, table};
 use crate::output::{Output, Tone};
 use crate::progress::Job;
@@ -126,6 +128,9 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     if repaired + lost > 0 {
         output.line(format_args!("  damage    {repaired} blocks repaired, {lost} lost"));
     }
+    for spare in &server.spares {
+        output.line(format_args!("  spare     {}", told(spare)));
+    }
     let cache =
         if server.volatile_cache { "writeback (flush makes durable)" } else { "writethrough" };
     output.line(format_args!("  writes    {cache}"));
@@ -135,6 +140,18 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
         server.clients,
         server.requests
     ));
+}
+
+/// What became of a spare.
+fn told(spare: &SpareStatus) -> String {
+    let SpareStatus { drive, state, slot, reason } = spare;
+    let place = slot.map_or_else(|| "any slot".to_owned(), |slot| format!("slot {slot}"));
+    match state.as_str() {
+        "waiting" => format!("{drive} waits for {place} to fail"),
+        "rebuilding" => format!("{drive} takes the place of {place}"),
+        "rebuilt" => format!("{drive} has taken the place of {place}"),
+        _ => format!("{drive} was given up: {}", reason.as_deref().unwrap_or("it failed")),
+    }
 }
 
 /// What moving blocks costs, beside theory.

@@ -11,7 +11,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 use super::inactive::mode_word;
 use super::{
     Amplification, ArrayStatus, ClassStatus, Counters, Health, MemberIo, MemberStatus, OtherDrive,
-    ServerStatus, ZoneCounts,
+    ServerStatus, SpareStatus, ZoneCounts,
 };
 
 /// A member's drive, what it is called, and its zones as it reports them now.
@@ -27,6 +27,7 @@ pub(crate) struct FrontEnds {
     pub exports: Vec<String>,
     pub nbd: NbdStatus,
     pub rebuild_left_ns: Option<u64>,
+    pub spares: Vec<SpareStatus>,
 }
 
 /// The status of a running volume.
@@ -79,6 +80,7 @@ pub(crate) fn served_status(
             amplification: amplification(volume.amplification, &volume.counters),
             rebuild: volume.rebuild.map(Into::into),
             rebuild_left_ns: front_ends.rebuild_left_ns.filter(|_| volume.rebuild.is_some()),
+            spares: front_ends.spares,
             scrub: volume.scrub.map(Into::into),
             counters: counters(&volume.counters),
         }),

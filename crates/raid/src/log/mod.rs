@@ -67,5 +67,6 @@ pub use recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
     open as open_array, survey,
 };
+pub use spares::{SparesStatus, TakenSpare};
 pub use status::{Counters, Health, MemberStatus, Progress, SegmentStatus, VolumeStatus};
 pub use volume::{AdminError, ReplaceError, ScrubReport, Volume};

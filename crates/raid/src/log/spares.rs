@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use serde::Serialize;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::layout::Column;
@@ -18,19 +19,79 @@ use crate::log::format::MemberUuid;
 use crate::log::rebuild::{ReplaceError, check_fit, put_in};
 use crate::marks::{Mark, mark};
 
+/// What a volume tells about its spares.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SparesStatus {
+    /// Drives that wait to take the place of one that fails.
+    pub waiting: u64,
+    /// Those that did, or tried to, in this order.
+    pub taken: Vec<TakenSpare>,
+}
+
+/// A spare that was put into a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TakenSpare {
+    /// The slot.
+    pub slot: u8,
+    /// What it is called as a member.
+    pub uuid: String,
+    /// `rebuilding`, `rebuilt` or `given_up`.
+    pub state: &'static str,
+    /// Why it was given up.
+    pub reason: Option<String>,
+}
+
 /// The spares of a volume, in the order in which they are taken.
 #[derive(Default)]
 pub(super) struct Spares {
     waiting: VecDeque<(Rc<dyn ZonedDevice>, MemberUuid)>,
+    /// No more than there ever were.
+    taken: Vec<Taken>,
     /// Whether the task that looks for vacant places runs.
     kept: bool,
 }
 
+/// A spare that is no more.
+struct Taken {
+    column: Column,
+    uuid: MemberUuid,
+    /// `None` while it is rebuilt.
+    outcome: Option<Result<(), ReplaceError>>,
+}
+
 impl Spares {
-    /// How many there are.
+    /// What people are told about them.
     #[must_use]
-    pub(super) fn waiting(&self) -> u64 {
-        self.waiting.len() as u64
+    pub(super) fn status(&self) -> SparesStatus {
+        let taken = self.taken.iter().map(|taken| TakenSpare {
+            slot: u8::try_from(taken.column.index()).unwrap_or(u8::MAX),
+            uuid: taken.uuid.to_string(),
+            state: match taken.outcome {
+                None => "rebuilding",
+                Some(Ok(())) => "rebuilt",
+                Some(Err(_)) => "given_up",
+            },
+            reason: taken
+                .outcome
+                .as_ref()
+                .and_then(|outcome| outcome.as_ref().err())
+                .map(ToString::to_string),
+        });
+        SparesStatus { waiting: self.waiting.len() as u64, taken: taken.collect() }
+    }
+
+    /// Takes the one that has waited longest, for a place.
+    fn take(&mut self, column: Column) -> Option<(Rc<dyn ZonedDevice>, MemberUuid)> {
+        let (device, uuid) = self.waiting.pop_front()?;
+        self.taken.push(Taken { column, uuid, outcome: None });
+        Some((device, uuid))
+    }
+
+    /// The one taken last is in service, or will never be.
+    fn note(&mut self, outcome: Result<(), ReplaceError>) {
+        if let Some(taken) = self.taken.last_mut() {
+            taken.outcome = Some(outcome);
+        }
     }
 }
 
@@ -68,11 +129,13 @@ async fn keep(core: Rc<Core>) {
             mark(Mark::SpareNotNeeded);
             continue;
         }
-        let spare = core.spares.borrow_mut().waiting.pop_front();
+        let spare = core.spares.borrow_mut().take(column);
         let (device, uuid) = spare.expect("there is no vacancy without a spare");
         mark(Mark::SpareTaken);
-        // Why it did not do, the status of the member says.
-        if put_in(&core, column, device, uuid).await.is_err() {
+        let outcome = put_in(&core, column, device, uuid).await;
+        let given_up = outcome.is_err();
+        core.spares.borrow_mut().note(outcome);
+        if given_up {
             mark(Mark::SpareGivenUp);
             core.handle.yield_now().await;
         }

@@ -7,6 +7,7 @@ use crate::log::core::Core;
 use crate::log::format::MemberState;
 use crate::log::member::MemberErrors;
 use crate::log::segment::{Phase, Segment};
+use crate::log::spares::SparesStatus;
 use crate::log::stripe_table::StripeTable;
 
 /// What happened since the volume was started.
@@ -150,8 +151,8 @@ pub struct VolumeStatus {
     pub amplification: Amplification,
     /// Rebuild progress, while one runs.
     pub rebuild: Option<Progress>,
-    /// Drives that wait to take the place of one that fails.
-    pub spares: u64,
+    /// Drives that take the place of those that fail.
+    pub spares: SparesStatus,
     /// Scrub progress, while one runs.
     pub scrub: Option<Progress>,
     /// What happened since the start.
@@ -206,7 +207,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         write_amplification: amplified.data,
         amplification: amplified,
         rebuild: core.rebuild_progress.get(),
-        spares: core.spares.borrow().waiting(),
+        spares: core.spares.borrow().status(),
         scrub: core.scrub_progress.get(),
         counters,
         members,
