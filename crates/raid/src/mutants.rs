@@ -65,6 +65,8 @@ mutants! {
     GatheredFuaOfFirst = "gathered-fua-of-first",
     /// What is rebuilt although its drive is there is returned without being verified.
     HedgeNotVerified = "hedge-not-verified",
+    /// A spare is in service as soon as it is in its place, with nothing of it rebuilt.
+    SpareNotRebuilt = "spare-not-rebuilt",
     /// A flush of the volume is answered without flushing a drive.
     FlushNotSent = "flush-not-sent",
     /// A drive's failed flush is taken for a good one.

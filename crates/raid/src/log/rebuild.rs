@@ -109,10 +109,11 @@ pub(super) async fn replace(
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
     let _admin = core.admin.acquire().await;
-    put_in(core, column, device, uuid).await
+    put_in(core, column, device, uuid).await?;
+    rebuild(core, column).await
 }
 
-/// The same, by whoever has the turn for it.
+/// Puts a drive into a slot, of which nothing is rebuilt yet. Whoever does has the turn for it.
 pub(super) async fn put_in(
     core: &Rc<Core>,
     column: Column,
@@ -160,7 +161,7 @@ pub(super) async fn put_in(
     core.superblock.set_cursor(column, cursor);
     core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
     core.changed.open();
-    rebuild(core, column).await
+    Ok(())
 }
 
 /// Goes on with a rebuild that a restart interrupted.
@@ -257,13 +258,18 @@ async fn retire(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
 }
 
 /// Rebuilds every segment that lacks the column, then puts the member in service for good.
-async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
+pub(super) async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
     let total = lacking(core, column).len() as u64;
     let mut progress = Progress { done: 0, total };
     core.rebuild_progress.set(Some(progress));
     let result = rebuild_segments(core, column, &mut progress).await;
     core.rebuild_progress.set(None);
     result?;
+    enter_service(core, column).await
+}
+
+/// A member whose every segment has its column is in service for good.
+pub(super) async fn enter_service(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
     {
         let mut state = core.state.borrow_mut();
         let member = &mut state.members[column.index()];

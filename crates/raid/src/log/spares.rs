@@ -16,8 +16,9 @@ use zoneweave_zoned::ZonedDevice;
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::MemberUuid;
-use crate::log::rebuild::{ReplaceError, check_fit, put_in};
+use crate::log::rebuild::{ReplaceError, check_fit, enter_service, put_in, rebuild};
 use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
 
 /// What a volume tells about its spares.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -132,7 +133,7 @@ async fn keep(core: Rc<Core>) {
         let spare = core.spares.borrow_mut().take(column);
         let (device, uuid) = spare.expect("there is no vacancy without a spare");
         mark(Mark::SpareTaken);
-        let outcome = put_in(&core, column, device, uuid).await;
+        let outcome = seat(&core, column, device, uuid).await;
         let given_up = outcome.is_err();
         core.spares.borrow_mut().note(outcome);
         if given_up {
@@ -140,6 +141,20 @@ async fn keep(core: Rc<Core>) {
             core.handle.yield_now().await;
         }
     }
+}
+
+/// The same steps as for any replacement.
+async fn seat(
+    core: &Rc<Core>,
+    column: Column,
+    device: Rc<dyn ZonedDevice>,
+    uuid: MemberUuid,
+) -> Result<(), ReplaceError> {
+    put_in(core, column, device, uuid).await?;
+    if mutant(Mutant::SpareNotRebuilt) {
+        return enter_service(core, column).await;
+    }
+    rebuild(core, column).await
 }
 
 /// A place that a spare could take.

@@ -164,16 +164,17 @@ impl Actor {
 
 /// Puts a blank drive into a slot and rebuilds it.
 pub(super) async fn replace(world: &Rc<World>, volume: &Volume, handle: &Handle, slot: usize) {
-    let (device, uuid) = {
+    let (device, old, new) = {
         let mut bay = world.bay.borrow_mut();
-        bay.exchange(slot);
+        let old = bay.exchange(slot);
         bay.suspect(slot);
-        (bay.drives[slot].ram.attach(handle), world.member(bay.made()))
+        (bay.drives[slot].ram.attach(handle), old, bay.drives[slot].number)
     };
+    let uuid = world.member(new);
     let result = volume.replace(slot, device, uuid).await;
     let wanted = volume.status().members[slot].uuid == uuid.to_string();
     if result.is_err() && !wanted {
-        world.bay.borrow_mut().undo_exchange(slot);
+        world.bay.borrow_mut().undo_exchange(slot, old, new);
     }
     note_rebuild(world, volume, result);
 }

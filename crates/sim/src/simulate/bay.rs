@@ -14,6 +14,8 @@ use zoneweave_zoned::{BlockCount, Geometry, ZoneId, ZoneState};
 use super::apart::Seen;
 use super::scenario::{Shape, Stop};
 
+mod seats;
+
 /// What is wrong with the contents of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
@@ -28,6 +30,8 @@ enum Damage {
 pub(super) struct Drive {
     /// The hardware.
     pub ram: RamDrive,
+    /// What its identity as a member is made of.
+    pub number: u64,
     damage: Damage,
     /// Times that damage was done, for scrubs that miss some.
     damaged: u64,
@@ -50,6 +54,16 @@ pub(super) struct Drive {
 const SUPERBLOCK_ZONES: u32 = 4;
 
 impl Drive {
+    /// It may be taken out of service for what is about to happen.
+    pub(super) fn suspect(&mut self) {
+        self.suspect = true;
+    }
+
+    /// It loses a zone, or is going to.
+    pub(super) fn wear(&mut self) {
+        self.wearing = true;
+    }
+
     /// Zones that failed.
     fn lost_zones(&self) -> impl Iterator<Item = ZoneId> + '_ {
         let failed = |zone: &ZoneId| {
@@ -72,6 +86,10 @@ pub(super) struct Bay {
     pub drives: Vec<Drive>,
     /// Taken out of their slots.
     former: Vec<Drive>,
+    /// Kept ready in this life.
+    spares: Vec<Drive>,
+    /// Whether there were any.
+    has_spares: bool,
     /// Slots without a working member, as far as the engine told.
     out: BTreeSet<usize>,
     /// Slots whose drive stays away, until a start has come to its end.
@@ -97,13 +115,15 @@ impl Bay {
             shape,
             drives: Vec::new(),
             former: Vec::new(),
+            spares: Vec::new(),
+            has_spares: false,
             out: BTreeSet::new(),
             away: BTreeSet::new(),
             unsettled: false,
             made: 0,
         };
-        for _ in 0..shape.columns() {
-            let drive = bay.make();
+        for slot in 0..shape.columns() as u64 {
+            let drive = Drive { number: slot, ..bay.make() };
             bay.drives.push(drive);
         }
         bay
@@ -121,6 +141,7 @@ impl Bay {
         let ram = RamDrive::new(geometry, timing).expect("a scenario's drives are possible");
         Drive {
             ram,
+            number: self.made,
             damage: Damage::None,
             damaged: 0,
             suspect: false,
@@ -132,17 +153,14 @@ impl Bay {
         }
     }
 
-    /// A number for the identity of the next drive.
-    pub(super) fn made(&self) -> u64 {
-        self.made
-    }
-
-    /// Puts a blank drive into a slot.
-    pub(super) fn exchange(&mut self, slot: usize) {
+    /// Puts a blank drive into a slot; tells the number of the one before.
+    pub(super) fn exchange(&mut self, slot: usize) -> u64 {
         let new = self.make();
         let old = std::mem::replace(&mut self.drives[slot], new);
+        let number = old.number;
         self.former.push(old);
         self.out.insert(slot);
+        number
     }
 
     /// A blank drive is found in a slot; nobody sees the old one again.
@@ -151,10 +169,11 @@ impl Bay {
         self.out.insert(slot);
     }
 
-    /// The drive taken out last is put back: nobody wanted the new one.
-    pub(super) fn undo_exchange(&mut self, slot: usize) {
-        if let Some(old) = self.former.pop() {
-            self.drives[slot] = old;
+    /// A drive taken out is put back: nobody wanted the new one. Unless the engine has somebody else there.
+    pub(super) fn undo_exchange(&mut self, slot: usize, old: u64, new: u64) {
+        let old = self.former.iter().position(|drive| drive.number == old);
+        if let Some(old) = old.filter(|_| self.drives[slot].number == new) {
+            self.drives[slot] = self.former.remove(old);
         }
     }
 
@@ -166,7 +185,7 @@ impl Bay {
 
     /// Every drive, in slots or not.
     pub(super) fn everything(&self) -> impl Iterator<Item = &RamDrive> {
-        self.drives.iter().chain(&self.former).map(|drive| &drive.ram)
+        self.drives.iter().chain(&self.former).chain(&self.spares).map(|drive| &drive.ram)
     }
 
     /// Attaches drives to an engine.
@@ -306,12 +325,12 @@ impl Bay {
 
     /// The drive may be taken out of service for what is about to happen.
     pub(super) fn suspect(&mut self, slot: usize) {
-        self.drives[slot].suspect = true;
+        self.drives[slot].suspect();
     }
 
     /// A drive loses a zone, or is going to.
     pub(super) fn wear(&mut self, slot: usize) {
-        self.drives[slot].wearing = true;
+        self.drives[slot].wear();
     }
 
     /// What a drive holds, or will be given, is damaged.
@@ -442,6 +461,11 @@ impl Bay {
             drive.ram.set_gone(false);
             drive.suspect = false;
             drive.wearing = false;
+        }
+        self.spares.clear();
+        if std::mem::take(&mut self.has_spares) {
+            // A drive whose place a spare took is back as well, and may be offered again.
+            self.former.iter().for_each(|drive| drive.ram.set_gone(false));
         }
     }
 }

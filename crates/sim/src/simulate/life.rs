@@ -15,7 +15,7 @@ use super::bay::Origin;
 use super::oracle::Survives;
 use super::scenario::{Action, Life, Since, Stop, Timed};
 use super::strangers;
-use super::strike::{go_back, pull, strike};
+use super::strike::{go_back, keep_spare, pull, strike};
 use super::verify::{check_offline, verify_ended, verify_quiet, verify_recovered};
 use super::world::World;
 
@@ -37,6 +37,7 @@ struct Steps<'a> {
     stop: Option<Stop>,
     handle: Handle,
     serving: Rc<Cell<bool>>,
+    volume: &'a RefCell<Option<Volume>>,
     /// Since the start.
     taken: u64,
     /// Since users are served.
@@ -52,6 +53,9 @@ impl Steps<'_> {
         assert!(now < self.world.patience(TIME_MAX), "the engine takes for ever: {now}");
         for timed in self.timed {
             if self.since(timed.since) == timed.steps + 1 {
+                if let Some(volume) = &*self.volume.borrow() {
+                    self.world.seat_spares(volume);
+                }
                 happen(self.world, timed.action, self.serving.get());
             }
         }
@@ -107,6 +111,7 @@ pub(super) fn live(world: &Rc<World>, life: &Life) {
         stop: life.stop,
         handle: handle.clone(),
         serving: serving.clone(),
+        volume: &volume,
         taken: 0,
         served: 0,
     };
@@ -237,6 +242,10 @@ impl Main<'_> {
         let Some(volume) = self.start().await else { return End::InOrder };
         *running.borrow_mut() = Some(volume.clone());
         verify_recovered(self.world, &volume, self.away, self.life.checked).await;
+        self.life
+            .spares
+            .iter()
+            .for_each(|spare| keep_spare(self.world, &volume, self.handle, *spare));
         self.serving.set(true);
         let actors = self.life.actors.iter().map(|actions| {
             let (world, volume) = (self.world.clone(), volume.clone());

@@ -165,6 +165,15 @@ impl Shrinker<'_> {
                 },
             );
             self.thin(
+                |scenario| scenario.lives[at].spares.len(),
+                |scenario, range| {
+                    scenario.lives[at].spares.drain(range);
+                },
+            );
+            self.attempt(|scenario| {
+                scenario.lives[at].spares.iter_mut().for_each(|spare| spare.fault = None);
+            });
+            self.thin(
                 |scenario| scenario.lives[at].impostors.len(),
                 |scenario, range| {
                     scenario.lives[at].impostors.drain(range);

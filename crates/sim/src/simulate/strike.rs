@@ -3,11 +3,12 @@
 use zoneweave_emulator::{
     BlockPart, CommandKind, Damage, FaultAction, FaultClass, RamDrive, SeededFaults, Selector,
 };
-use zoneweave_runtime::{Nanos, Random};
+use zoneweave_raid::log::Volume;
+use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState};
 
-use super::bay::{Bay, index};
-use super::scenario::{Class, Command, Fault, On, Part};
+use super::bay::index;
+use super::scenario::{Class, Command, Fault, On, Part, Spare};
 use super::world::World;
 
 /// Zones at the beginning of a drive that hold superblock records, where none of them is worn.
@@ -29,14 +30,45 @@ pub(super) fn strike(world: &World, slot: usize, fault: Fault) {
     if damages(fault) {
         bay.damage(slot);
     }
+    if wears(fault) {
+        bay.wear(slot);
+    }
+    be_patient(world, fault);
+    world.count(|tally| tally.faults += 1);
+    apply(&bay.drives[slot].ram, fault);
+}
+
+/// A blank drive is kept ready. Nothing of the array depends on it before it is a member, so what
+/// happens to it is within the contract.
+pub(super) fn keep_spare(world: &World, volume: &Volume, handle: &Handle, spare: Spare) {
+    let mut bay = world.bay.borrow_mut();
+    let drive = bay.add_spare();
+    if let Some(fault) = spare.fault.filter(|fault| !damages(*fault)) {
+        if !is_harmless(fault) {
+            drive.suspect();
+        }
+        if wears(fault) {
+            drive.wear();
+        }
+        be_patient(world, fault);
+        world.count(|tally| tally.faults += 1);
+        apply(&drive.ram, fault);
+    }
+    let added = volume.add_spare(drive.ram.attach(handle), world.member(drive.number));
+    assert!(added.is_ok(), "a spare is refused: {added:?}");
+}
+
+fn wears(fault: Fault) -> bool {
+    matches!(fault, Fault::ZoneWorn { .. } | Fault::ZoneFails { .. })
+}
+
+/// What happens to a drive may take longer.
+fn be_patient(world: &World, fault: Fault) {
     match fault {
-        Fault::ZoneWorn { .. } | Fault::ZoneFails { .. } => bay.wear(slot),
         Fault::Sluggish { times } => world.slow_down(u64::from(times)),
         Fault::Often { class: Class::Slow, .. } => world.slow_down(SLOWEST_TIMES),
         _ => {}
     }
-    world.count(|tally| tally.faults += 1);
-    apply(&mut bay, slot, fault);
 }
 
 /// Pulls the drive in a slot out, if the contract covers it, or if it is to be `too_many`. While
@@ -96,8 +128,7 @@ fn damages(fault: Fault) -> bool {
     }
 }
 
-fn apply(bay: &mut Bay, slot: usize, fault: Fault) {
-    let ram = &bay.drives[slot].ram;
+fn apply(ram: &RamDrive, fault: Fault) {
     let plan = |on: On, action| ram.inject(selector(on), action);
     match fault {
         Fault::Rot { seed, part, bit } => {

@@ -171,6 +171,7 @@ pub(super) async fn verify_quiet(world: &World, volume: &Volume, handle: &Handle
     }
     handle.sleep(world.patience(SETTLING)).await;
     volume.assert_consistent();
+    world.seat_spares(volume);
     let bay = world.bay.borrow();
     let sound = bay.undamaged() && bay.impaired().is_empty();
     if sound {

@@ -224,11 +224,32 @@ impl World {
 
     /// Asks the engine which slots have no working member.
     pub(super) fn observe(&self, volume: &Volume) {
+        self.seat_spares(volume);
         self.bay.borrow_mut().observe(slots_out(volume));
     }
 
-    /// The same, where that is on record.
+    /// Asks the engine which spares have taken whose place.
+    pub(super) fn seat_spares(&self, volume: &Volume) {
+        let mut bay = self.bay.borrow_mut();
+        if !bay.has_spares() {
+            return;
+        }
+        let status = volume.status();
+        for member in &status.members {
+            let is_member = |number| self.member(number).to_string() == member.uuid;
+            bay.seat(usize::from(member.slot), is_member);
+        }
+        for spare in status.spares.taken.iter().filter(|spare| spare.state == "rebuilt") {
+            let member = &status.members[usize::from(spare.slot)];
+            if member.state == "online" && member.uuid == spare.uuid {
+                bay.confirm_spare(usize::from(spare.slot));
+            }
+        }
+    }
+
+    /// Asks the engine which slots have no working member, where that is on record.
     pub(super) fn confirm(&self, volume: &Volume) {
+        self.seat_spares(volume);
         self.bay.borrow_mut().confirm(slots_out(volume));
     }
 }

@@ -8,6 +8,7 @@ mod faults;
 mod habits;
 mod layouts;
 mod plots;
+mod spares;
 mod stories;
 mod strangers;
 mod tales;
@@ -19,6 +20,7 @@ use super::bay::index;
 use super::scenario::{Action, BrokenFormat, FORMAT, Layout, Life, Scenario, Shape, Since, Stop};
 use habits::Habits;
 use layouts::choose_layout;
+use spares::choose_spares;
 use stories::{fill, last_lives};
 use tales::tale;
 use writings::{choose_checkpoints, choose_writings};
@@ -80,6 +82,7 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
     }
     choose_writings(seed, &mut shape, &mut lives);
     choose_checkpoints(seed, &mut lives);
+    choose_spares(seed, &shape, &mut lives);
     let story = String::new();
     Scenario { format: FORMAT, seed, story, shape, interrupted_formats, broken_formats, lives }
 }

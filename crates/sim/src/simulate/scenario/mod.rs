@@ -6,6 +6,7 @@
 //! unless the scenario is one `beyond` the contract. So any part of a scenario is a scenario.
 
 mod fault;
+mod spare;
 mod stranger;
 mod writing;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use zoneweave_raid::layout::{Arrangement, Scheme};
 
 pub use fault::{Class, Command, Fault, On, Part};
+pub use spare::Spare;
 pub use stranger::{Apart, Impostor};
 pub use writing::{Mode, Writing};
 
@@ -226,6 +228,10 @@ pub struct Life {
     /// In which order drives are offered, by seed; 0 is the order of slots.
     #[serde(default)]
     pub order: u64,
+    /// Blank drives that are kept ready from when users are served: the engine puts them into slots whose
+    /// drive is lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spares: Vec<Spare>,
     /// What happens to drives while the engine is down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meanwhile: Vec<Action>,
@@ -378,7 +384,7 @@ impl Scenario {
     pub fn size(&self) -> usize {
         let life = |life: &Life| {
             let actions: usize = life.actors.iter().map(|actor| 1 + actor.len()).sum();
-            let happens = life.meanwhile.len() + life.timed.len();
+            let happens = life.meanwhile.len() + life.timed.len() + life.spares.len();
             1 + actions + happens + life.missing.len() + life.refused.len() + stranger::size(life)
         };
         let formats = self.interrupted_formats.len() + self.broken_formats.len();
