@@ -325,6 +325,7 @@ impl Core {
         column: Column,
         zone: ZoneId,
     ) -> Result<(), Status> {
+        let device = self.device(column).ok_or(Status::DeviceGone)?;
         let in_turn = self.state.borrow().feels_resets();
         let _turn = if in_turn {
             mark(Mark::ResetInTurn);
@@ -332,7 +333,10 @@ impl Core {
         } else {
             None
         };
-        let device = self.device(column).ok_or(Status::DeviceGone)?;
+        // Whoever has taken the drive's place meanwhile may have put something into that zone.
+        if !self.is_of_member(column, &device) {
+            return Err(Status::DeviceGone);
+        }
         let _reset = ResetUnderWay::begin(self, column);
         let mut result = reset_and_look(&*device, zone).await;
         for _ in 1..RESET_TRIES {

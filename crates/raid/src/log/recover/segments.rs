@@ -478,6 +478,12 @@ async fn enter(
         }
     }
     let mut state = core.state.borrow_mut();
+    // A member that failed since it was looked at has no zones: whoever takes its place gets them again.
+    for (column, member) in state.members.iter().enumerate() {
+        if member.device.is_none() {
+            (zones[column], written[column]) = (None, None);
+        }
+    }
     let expected = expected_columns(&state, &base, &zones);
     let complete = |column: &Column| written[column.index()].is_some_and(|wp| wp >= end);
     // A record that says which stripes count was made because the segment is not whole.
