@@ -67,6 +67,8 @@ mutants! {
     HedgeNotVerified = "hedge-not-verified",
     /// A spare is in service as soon as it is in its place, with nothing of it rebuilt.
     SpareNotRebuilt = "spare-not-rebuilt",
+    /// Another segment is moved out at the same time whether or not there is room for what is left of all.
+    MovesBesideAny = "moves-beside-any",
     /// A flush of the volume is answered without flushing a drive.
     FlushNotSent = "flush-not-sent",
     /// A drive's failed flush is taken for a good one.
