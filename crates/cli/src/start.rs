@@ -104,6 +104,9 @@ fn tell_recovery(report: &OpenReport, output: &Output) {
         None => format!("the index was read from the lists of all {} segments", report.segments),
     };
     output.detail(index);
+    if report.absent_pages > 0 {
+        output.detail(format_args!("{} pages of the index are read later", report.absent_pages));
+    }
     // An orderly stop leaves incomplete segments too: only stripes tell of an interruption.
     if report.rescued_stripes + report.discarded_stripes > 0 {
         output.note(format_args!("recovered after an interruption: {text}"));

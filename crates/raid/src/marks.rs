@@ -68,6 +68,16 @@ marks! {
     CheckpointRead = "recovery.checkpoint_read",
     /// Recovery replays everything, because something of the checkpoint is gone or damaged.
     CheckpointUnusable = "recovery.checkpoint_unusable",
+    /// Recovery leaves pages of the index to be read when they are asked for.
+    IndexOnDemand = "recovery.index_on_demand",
+    /// Somebody waits for a page of the index.
+    PageAskedFor = "index.page_asked_for",
+    /// All pages of the index have come to be in memory.
+    IndexResident = "index.resident",
+    /// A page that is read late tells something newer than what was replayed.
+    PageOvertookReplayed = "index.page_overtook_replayed",
+    /// A page of the index cannot be read when users are served already.
+    PageUnreadable = "index.page_unreadable",
     /// A segment that the checkpoint lists is replayed all the same.
     ListedSegmentReplayed = "recovery.listed_segment_replayed",
     /// An entry of a page leads to a segment that is gone, or replayed.

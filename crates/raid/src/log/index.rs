@@ -179,6 +179,12 @@ impl Index {
         start..self.blocks.min(start + self.page_entries)
     }
 
+    /// Blocks of the volume that a page tells of; the last one may tell of fewer.
+    #[must_use]
+    pub(super) fn page_entries(&self) -> u64 {
+        self.page_entries
+    }
+
     /// How many pages have changed since they were fixed.
     #[must_use]
     pub(super) fn changed_pages(&self) -> u64 {

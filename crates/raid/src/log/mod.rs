@@ -15,7 +15,8 @@ mod gather;
 pub mod geometry;
 mod hedge;
 pub mod limits;
-pub mod policy;
+pub mod paging;
+mod policy;
 pub mod recover;
 
 mod active_zones;

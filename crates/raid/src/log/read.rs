@@ -20,6 +20,7 @@ use crate::log::format::{BlockIdentity, ContentKind, Oob};
 use crate::log::gather::{RawBlock, Spot, gather};
 use crate::log::hedge::Route;
 use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::paging;
 use crate::log::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
@@ -81,6 +82,7 @@ pub(super) async fn read_range(
     lba: Lba,
     blocks: u32,
 ) -> Result<Vec<Bytes>, BlockError> {
+    paging::present(core, lba, blocks.into()).await?;
     let places: Vec<_> = {
         let state = core.state.borrow();
         (0..blocks.into()).map(|at| state.data_place(lba.plus(at))).collect()

@@ -8,6 +8,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
 use crate::log::core::Core;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::open;
+use crate::log::paging;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
@@ -66,6 +67,9 @@ pub(super) async fn write(
     if blocks == 0 {
         return Ok(());
     }
+    if !mutant(Mutant::WriteBeforePage) {
+        paging::present(core, lba, blocks).await?;
+    }
     let _admitted = core.admission.acquire_many(blocks).await;
     check_writable(core).await?;
     let range = lba.0..lba.0 + blocks;
@@ -121,6 +125,7 @@ pub(super) async fn trim(
     let mut start = lba.0;
     while start < end {
         let length = TRIM_STEP.min(end - start);
+        paging::present(core, Lba(start), length).await?;
         let _admitted = core.admission.acquire().await;
         check_writable(core).await?;
         trim_extent(core, Lba(start), length, fua).await?;

@@ -91,6 +91,7 @@ impl State {
         let open = !users && self.relocation.is_open();
         let may_move = users && self.can_move() && self.victim(Need::Segments).is_some();
         let room_comes = self.has_room(kind)
+            || self.absent.is_some()
             || open
             || may_move
             || self.segments.iter().any(|(_, s)| comes_free(s));

@@ -23,6 +23,7 @@ use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
 use crate::log::membership::Membership;
 use crate::log::pace::Pace;
+use crate::log::paging::Absent;
 use crate::log::policy::WritePolicy;
 use crate::log::segment::{Phase, SegmentTable};
 use crate::log::status::Counters;
@@ -119,6 +120,8 @@ pub(super) struct State {
     pub unaccounted: BTreeSet<u64>,
     /// Checkpoints of the index.
     pub checkpoints: Checkpoints,
+    /// Pages of the index that are on media only.
+    pub(super) absent: Option<Absent>,
     /// How long blocks live.
     pub lifespans: Lifespans,
     /// When reads are rebuilt although their drive is there.
@@ -432,7 +435,8 @@ impl State {
         }
     }
 
-    fn count_in(&mut self, pba: Pba) {
+    /// Counts an index entry that comes to point somewhere.
+    pub(super) fn count_in(&mut self, pba: Pba) {
         if let Some(count) = self.tombstones.get_mut(&pba) {
             *count += 1;
             return;
@@ -443,7 +447,8 @@ impl State {
         segment.valid += 1;
     }
 
-    fn count_out(&mut self, pba: Pba) {
+    /// Counts an index entry that points somewhere no more.
+    pub(super) fn count_out(&mut self, pba: Pba) {
         if let Some(count) = self.tombstones.get_mut(&pba) {
             *count -= 1;
             if *count > 0 {

@@ -15,7 +15,9 @@ use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
-use crate::log::{checkpoint, collect, freeing, read, rebuild, requests, scrub, spares, write};
+use crate::log::{
+    checkpoint, collect, freeing, paging, read, rebuild, requests, scrub, spares, write,
+};
 
 pub use crate::log::rebuild::ReplaceError;
 pub use crate::log::scrub::ScrubReport;
@@ -67,6 +69,9 @@ impl Volume {
         let user = write::run(core.clone(), StreamKind::User);
         core.handle.spawn("user writer", user);
         core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
+        if core.state.borrow().absent.is_some() {
+            core.handle.spawn("index", paging::run(core.clone()));
+        }
         Self { core }
     }
 
@@ -191,7 +196,8 @@ impl Volume {
         self.core.changed.open();
         let writing = |kind| self.core.state.borrow().is_writing(kind);
         let checkpoint = || self.core.state.borrow().checkpoints.is_under_way();
-        while writing(StreamKind::User) || writing(StreamKind::Relocation) || checkpoint() {
+        let others = || checkpoint() || self.core.state.borrow().is_paging();
+        while writing(StreamKind::User) || writing(StreamKind::Relocation) || others() {
             self.core.changed.wait().await;
         }
         flushed
@@ -292,6 +298,7 @@ impl BlockDevice for Volume {
         let core = self.core.clone();
         Box::pin(async move {
             requests::check_range(&core, lba, blocks)?;
+            paging::present(&core, lba, blocks).await?;
             Ok(extents(&core, lba, blocks, limit))
         })
     }

@@ -280,6 +280,7 @@ impl Main<'_> {
             _ => Hedging::default(),
         };
         let mut options = OpenOptions { policy, hedging, ..self.world.start_options() };
+        options.index_on_demand = self.life.index_on_demand;
         if let Some(share) = self.life.checkpoint_share {
             options.checkpoint_share = Some(share).filter(|share| *share > 0);
         }

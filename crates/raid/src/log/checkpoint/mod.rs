@@ -92,6 +92,8 @@ pub(super) struct Checkpoints {
     pub space: AddressSpace,
     /// Blocks of users for one of a checkpoint; `None` if none are written.
     share: Option<u32>,
+    /// Whether pages are read when somebody asks for them.
+    on_demand: bool,
     /// What snapshots say of the newest one: what is on media, or about to be. Its number is a sequence, as
     /// these never come back.
     recorded: CheckpointPointer,
@@ -118,10 +120,16 @@ impl Checkpoints {
     /// None so far. Snapshots say so, by a number above any on media: superblock zones that could not be
     /// read, or not be reset, may have the record of one.
     #[must_use]
-    pub(super) fn new(space: AddressSpace, share: Option<u32>, number: u64) -> Self {
+    pub(super) fn new(
+        space: AddressSpace,
+        share: Option<u32>,
+        on_demand: bool,
+        number: u64,
+    ) -> Self {
         Self {
             space,
             share,
+            on_demand,
             recorded: void(number),
             newest: None,
             broken: false,
@@ -157,6 +165,18 @@ impl Checkpoints {
     #[must_use]
     pub(super) fn page(&self, page: Page) -> Option<Pba> {
         self.newest.as_ref()?.pages[Lba(page.0).index()]
+    }
+
+    /// Whether there are pages, and users need not wait for all of them.
+    #[must_use]
+    pub(super) fn pages_on_demand(&self) -> bool {
+        self.on_demand && self.newest.is_some()
+    }
+
+    /// The pages of the newest one that say something.
+    pub(super) fn pages(&self) -> impl Iterator<Item = (Page, Pba)> {
+        let pages = self.newest.iter().flat_map(|parts| (0..).map(Page).zip(&parts.pages));
+        pages.filter_map(|(page, at)| Some((page, (*at)?)))
     }
 
     /// Counts a block that users wrote.

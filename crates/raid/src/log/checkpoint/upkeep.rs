@@ -32,7 +32,8 @@ impl State {
     pub(super) fn next_checkpoint(&self) -> Option<Extent> {
         let checkpoints = &self.checkpoints;
         let share = u64::from(checkpoints.share?);
-        if self.stopped.is_some() || self.membership_dirty || checkpoints.voiding {
+        let busy = checkpoints.voiding || self.absent.is_some();
+        if self.stopped.is_some() || self.membership_dirty || busy {
             return None;
         }
         let changed = self.index.changed_pages();

@@ -349,8 +349,10 @@ fn finish(
         checkpoints: Checkpoints::new(
             AddressSpace::of(&config),
             options.checkpoint_share,
+            options.index_on_demand,
             sequence_ceiling,
         ),
+        absent: None,
         lifespans: Lifespans::new(config.volume_blocks),
         counters: Counters::default(),
         geometry,

@@ -35,7 +35,7 @@ const BATCH_BLOCKS: usize = 512;
 
 /// The checkpoint does not count.
 #[derive(Debug)]
-pub(super) struct Unusable;
+pub(in crate::log) struct Unusable;
 
 /// Reads what a checkpoint consists of, up to the addresses of its pages, puts segments into their slots,
 /// and settles those that need not be replayed.
@@ -232,24 +232,20 @@ async fn read_all(core: &Rc<Core>, places: &[BlockPlace]) -> Result<Vec<FoundBlo
     found.ok_or(Unusable)
 }
 
-/// Reads pages, those that say something, a batch at a time.
-pub(super) async fn read_pages(
+/// Reads pages, none of them newer than the checkpoint.
+pub(in crate::log) async fn read_pages(
     core: &Rc<Core>,
-    range: std::ops::Range<u64>,
+    listed: &[(Page, Pba)],
+    newest: u64,
 ) -> Result<Vec<(Page, MappingBlock)>, Unusable> {
-    let newest = core.state.borrow().checkpoints.recorded().coverage.sequence;
-    let (space, listed) = {
+    let (space, places) = {
         let state = core.state.borrow();
-        let listed: Vec<_> = range
-            .filter_map(|page| Some((Page(page), state.checkpoints.page(Page(page))?)))
-            .map(|(page, pba)| (page, state.space.place(pba)))
-            .collect();
-        (state.checkpoints.space, listed)
+        let places: Vec<_> = listed.iter().map(|(_, pba)| state.space.place(*pba)).collect();
+        (state.checkpoints.space, places)
     };
-    let places: Vec<_> = listed.iter().map(|(_, place)| *place).collect();
     let found = read_all(core, &places).await?;
     let mut pages = Vec::with_capacity(found.len());
-    for ((page, _), found) in listed.into_iter().zip(found) {
+    for ((page, _), found) in listed.iter().copied().zip(found) {
         let block = MappingBlock::decode(&found.data, &space).map_err(|_| Unusable)?;
         let start = core.state.borrow().index.blocks_of(page).start;
         let own = block.coverage.sequence == found.identity.sequence;
@@ -263,4 +259,4 @@ pub(super) async fn read_pages(
 }
 
 /// Pages read at a time.
-pub(super) const PAGES_AT_A_TIME: u64 = BATCH_BLOCKS as u64;
+pub(super) const PAGES_AT_A_TIME: usize = BATCH_BLOCKS;

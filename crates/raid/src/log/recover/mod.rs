@@ -6,7 +6,7 @@
 //! 2. `segments`: read headers, find out which zones form which segments.
 //! 3. `leftover`: for segments that a crash left unfinished, decide which stripes count.
 //! 4. `replay`: build the index from index runs and blocks; the newest sequence wins. With a
-//!    `checkpoint`, from its `pages`, and what was written since.
+//!    `checkpoint`, from its `pages`, and what was written since; most of them can wait until users are served.
 //! 5. Publish: record the membership, move blocks of stripes that are readable but not fully
 //!    redundant, make that durable, record which stripes count. Only then are users served.
 //!
@@ -16,16 +16,17 @@
 //! to a new, complete stripe before anything is served, which is right in both cases.
 
 pub mod assemble;
-mod checkpoint;
+pub(in crate::log) mod checkpoint;
 mod error;
 mod leftover;
 mod membership;
-mod pages;
+pub(in crate::log) mod pages;
 mod publish;
 pub mod records;
-mod replay;
+pub(in crate::log) mod replay;
 mod rescue;
 mod segments;
+pub(in crate::log) mod sequences;
 mod twins;
 
 use std::rc::Rc;
@@ -70,6 +71,9 @@ pub struct OpenOptions {
     pub checkpoint_share: Option<u32>,
     /// Replay the lists of all segments, whatever the newest checkpoint says.
     pub ignore_checkpoint: bool,
+    /// Serve users before all of the index is read: pages of the newest checkpoint are read when they are
+    /// asked for, and the others meanwhile.
+    pub index_on_demand: bool,
     /// How to write; `None` for one segment at a time of the shape that the array was made with.
     pub policy: Option<WritePolicy>,
     /// When to rebuild what could be read.
@@ -86,6 +90,7 @@ impl Default for OpenOptions {
             lineage: 0,
             checkpoint_share: Some(CHECKPOINT_SHARE),
             ignore_checkpoint: false,
+            index_on_demand: true,
             policy: None,
             hedging: Hedging::default(),
         }
@@ -103,6 +108,8 @@ pub struct OpenReport {
     pub segments: u64,
     /// Segments whose lists were read: all, or those that the checkpoint does not know.
     pub replayed_segments: u64,
+    /// Pages of the index that were not read before users were served.
+    pub absent_pages: u64,
     /// Segments a crash left unfinished.
     pub leftover_segments: u64,
     /// Stripes that count although a chunk was missing or damaged, and were written again.
@@ -190,6 +197,7 @@ async fn recover(
         Ok(candidates) => candidates,
         Err(Unusable) => return Ok(Err(give_up(&core).await)),
     };
+    report.absent_pages = core.state.borrow().absent_pages();
     accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew)?;
     publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
     core.state.borrow_mut().hedge = Hedge::new(options.hedging);

@@ -14,34 +14,35 @@ use crate::log::format::{ContentKind, TombstoneBlock, TrimExtent};
 use crate::log::index::{Page, Pba};
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
-use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::replay::Partition;
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Blocks whose sequence is looked up at a time.
-const LOOKED_UP: usize = 512;
+pub(in crate::log) const LOOKED_UP: usize = 512;
 
 /// Blocks looked up for what a crash left undecided: where it is more, reading every list costs less.
 const LOOKED_UP_FOR_WEAK: usize = 1 << 16;
 
-/// Enters the pages of a partition; remembers which entries it had to look up, if that is asked for.
+/// Enters pages of a partition; remembers which entries it had to look up, if that is asked for.
 ///
 /// # Errors
 /// If the checkpoint is not what it seemed.
 pub(super) async fn enter_pages(
     core: &Rc<Core>,
     partition: &mut Partition,
+    pages: &[Page],
     remember: bool,
 ) -> Result<(), Unusable> {
-    let (first, last) = {
-        let state = core.state.borrow();
-        let entries = state.index.blocks_of(Page(0)).end.max(1);
-        (partition.start / entries, partition.end.div_ceil(entries))
-    };
-    for start in (first..last).step_by(Lba(PAGES_AT_A_TIME).index()) {
-        let pages = read_pages(core, start..last.min(start + PAGES_AT_A_TIME)).await?;
+    for pages in pages.chunks(PAGES_AT_A_TIME) {
+        let (listed, newest) = {
+            let state = core.state.borrow();
+            let listed =
+                pages.iter().filter_map(|page| Some((*page, state.checkpoints.page(*page)?)));
+            (listed.collect::<Vec<_>>(), state.checkpoints.recorded().coverage.sequence)
+        };
+        let pages = read_pages(core, &listed, newest).await?;
         let unclear: Vec<_> = {
             let mut state = core.state.borrow_mut();
             let enter = |(page, block): &(Page, MappingBlock)| {
@@ -73,19 +74,8 @@ fn enter_page(
     block: &MappingBlock,
 ) -> Vec<(Lba, Pba)> {
     let mut unclear = Vec::new();
-    for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
-        let (pba, trimmed) = match entry {
-            Mapped::Nowhere => continue,
-            Mapped::Block(address) => (Pba::from(*address), false),
-            Mapped::Trimmed(address) => (Pba::from(*address), true),
-        };
-        // Segments that are replayed tell by themselves what counts in them.
-        let place = state.space.place(pba);
-        let settled = state.segments.get(place.slot);
-        let settled = settled.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));
-        if settled.is_none_or(|segment| place.block.0 >= segment.geometry.column_blocks()) {
-            mark(Mark::PageEntryLeftOut);
-            state.index.mark_changed(page);
+    for Told { lba, pba, trimmed, counts } in told(state, page, block) {
+        if !counts {
             if !mutant(Mutant::LeftOutEntryForgotten) {
                 partition.note_written(lba);
             }
@@ -94,18 +84,60 @@ fn enter_page(
         if trimmed {
             state.tombstones.entry(pba).or_insert(0);
         }
-        let bound = block.coverage.sequence.saturating_sub(1).max(1);
+        let bound = bound_of(block);
         match partition.known(state, lba) {
             None => {
                 state.index.enter(lba, Some(pba));
                 partition.bound(lba, bound);
             }
-            Some(sequence) if sequence > bound => mark(Mark::PageEntrySuperseded),
-            Some(_) if mutant(Mutant::ReplayedAlwaysWins) => {}
+            Some(sequence) if is_newer(sequence, bound) => {}
             Some(_) => unclear.push((lba, pba)),
         }
     }
     unclear
+}
+
+/// What a page tells of a block.
+pub(in crate::log) struct Told {
+    pub(in crate::log) lba: Lba,
+    pub(in crate::log) pba: Pba,
+    pub(in crate::log) trimmed: bool,
+    /// Whether that is in a segment that is not replayed: the others tell by themselves what counts.
+    pub(in crate::log) counts: bool,
+}
+
+/// What a page tells.
+pub(in crate::log) fn told(state: &mut State, page: Page, block: &MappingBlock) -> Vec<Told> {
+    let mut told = Vec::with_capacity(block.entries.len());
+    for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
+        let (pba, trimmed) = match entry {
+            Mapped::Nowhere => continue,
+            Mapped::Block(address) => (Pba::from(*address), false),
+            Mapped::Trimmed(address) => (Pba::from(*address), true),
+        };
+        let place = state.space.place(pba);
+        let settled = state.segments.get(place.slot);
+        let settled = settled.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));
+        let counts =
+            settled.is_some_and(|segment| place.block.0 < segment.geometry.column_blocks());
+        if !counts {
+            mark(Mark::PageEntryLeftOut);
+            state.index.mark_changed(page);
+        }
+        told.push(Told { lba, pba, trimmed, counts });
+    }
+    told
+}
+
+/// What nothing that a page tells is newer than.
+pub(in crate::log) fn bound_of(block: &MappingBlock) -> u64 {
+    block.coverage.sequence.saturating_sub(1).max(1)
+}
+
+/// Whether what was replayed is certainly newer than what a page tells.
+pub(in crate::log) fn is_newer(replayed: u64, bound: u64) -> bool {
+    mark_if(Mark::PageEntrySuperseded, || replayed > bound);
+    replayed > bound || mutant(Mutant::ReplayedAlwaysWins)
 }
 
 /// Finds out exactly how new those entries are that weak blocks may be newer than.
@@ -115,29 +147,25 @@ fn enter_page(
 pub(super) async fn look_up_for_weak(
     core: &Rc<Core>,
     partition: &mut Partition,
-    weak: &[WeakBlock],
-    tombstones: &[Option<Vec<TrimExtent>>],
+    extents: impl Iterator<Item = TrimExtent>,
 ) -> Result<(), Unusable> {
     let mut looked_up = 0;
-    for (block, extents) in weak.iter().zip(tombstones) {
-        let data = TrimExtent { lba: block.entry.lba, blocks: 1, sequence: block.entry.sequence };
-        for extent in extents.as_deref().unwrap_or(&[data]) {
-            let unclear: Vec<_> = {
-                let state = core.state.borrow();
-                let within = partition.within(extent).map(Lba);
-                let unclear = |lba| Some((lba, partition.unclear(&state, lba, extent.sequence)?));
-                within.filter_map(unclear).collect()
-            };
-            mark_if(Mark::WeakBlockUnclear, || !unclear.is_empty());
-            looked_up += unclear.len();
-            if looked_up > LOOKED_UP_FOR_WEAK {
-                return Err(Unusable);
-            }
-            for some in unclear.chunks(LOOKED_UP) {
-                for Known { lba, sequence, .. } in look_up(core, some).await? {
-                    partition.note_exact(lba);
-                    partition.bound(lba, sequence);
-                }
+    for extent in extents {
+        let unclear: Vec<_> = {
+            let state = core.state.borrow();
+            let within = partition.within(&extent).map(Lba);
+            let unclear = |lba| Some((lba, partition.unclear(&state, lba, extent.sequence)?));
+            within.filter_map(unclear).collect()
+        };
+        mark_if(Mark::WeakBlockUnclear, || !unclear.is_empty());
+        looked_up += unclear.len();
+        if looked_up > LOOKED_UP_FOR_WEAK {
+            return Err(Unusable);
+        }
+        for some in unclear.chunks(LOOKED_UP) {
+            for Known { lba, sequence, .. } in look_up(core, some).await? {
+                partition.note_exact(lba);
+                partition.bound(lba, sequence);
             }
         }
     }
@@ -145,16 +173,19 @@ pub(super) async fn look_up_for_weak(
 }
 
 /// What an entry of a page leads to.
-struct Known {
-    lba: Lba,
-    sequence: u64,
-    pba: Pba,
+pub(in crate::log) struct Known {
+    pub(in crate::log) lba: Lba,
+    pub(in crate::log) sequence: u64,
+    pub(in crate::log) pba: Pba,
     /// The knowledge that a block was lost.
     lost: bool,
 }
 
 /// The sequences of what entries of pages lead to.
-async fn look_up(core: &Rc<Core>, entries: &[(Lba, Pba)]) -> Result<Vec<Known>, Unusable> {
+pub(in crate::log) async fn look_up(
+    core: &Rc<Core>,
+    entries: &[(Lba, Pba)],
+) -> Result<Vec<Known>, Unusable> {
     let places: Vec<_> = {
         let state = core.state.borrow();
         entries.iter().map(|(_, pba)| state.space.place(*pba)).collect()

@@ -16,6 +16,7 @@ use crate::log::collect::move_out;
 use crate::log::core::Core;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::SegmentSlot;
+use crate::log::paging;
 use crate::log::recover::replay::Candidate;
 use crate::log::recover::rescue::rescue;
 use crate::log::recover::segments;
@@ -63,8 +64,8 @@ pub(super) async fn publish(
     }
     let mut state = core.state.borrow_mut();
     state.recovering = None;
-    for (_, segment) in state.segments.iter_mut() {
-        segment.kept = false;
+    if state.absent.is_none() {
+        state.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
     }
     state.counters = crate::log::status::Counters::default();
     drop(state);
@@ -116,6 +117,11 @@ async fn decide(
 /// Where what was written again took the last free segment, and failed writes what was in reserve
 /// beside it, another one is moved out behind it: with nothing free no block could be moved.
 async fn make_room(core: &Rc<Core>) -> Result<(), &'static str> {
+    if core.state.borrow().must_move_first().is_none() {
+        return Ok(());
+    }
+    // What is needed has to be known, then.
+    paging::read_all(core).await?;
     let Some(slot) = core.state.borrow().must_move_first() else { return Ok(()) };
     mark(Mark::RecoveryMadeRoom);
     move_out(core, slot).await;

@@ -21,7 +21,9 @@ use crate::log::read::{pin_all, read_places};
 use crate::log::recover::checkpoint::Unusable;
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::pages::{enter_pages, look_up_for_weak};
+use crate::log::recover::sequences::Sequences;
 use crate::log::recover::twins::Twins;
+use crate::log::room::Need;
 use crate::log::segment::Phase;
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -40,7 +42,7 @@ pub(super) struct Candidate {
 }
 
 /// Orders copies with the same sequence: one in a segment that may be dead comes last.
-type Rank = (bool, bool, i128);
+pub(in crate::log) type Rank = (bool, bool, i128);
 
 /// Builds the index and the valid counts; returns what weak stripes have to add: of each block of the
 /// volume one version at most, so that they can be written in any order.
@@ -52,47 +54,130 @@ pub(super) async fn build_index(
     weak: Vec<WeakBlock>,
 ) -> Result<Vec<Candidate>, Unusable> {
     let blocks = core.state.borrow().config.volume_blocks;
-    let slots: Vec<_> = {
-        let state = core.state.borrow();
-        let replayed = state.segments.iter().filter(|(_, segment)| !segment.settled);
-        replayed.map(|(slot, _)| slot).collect()
-    };
+    let slots = replayed_segments(&core.state.borrow());
+    let mut weak = Weak::read(core, weak).await;
+    if let Some(pages) = pages_asked_for(core, &slots, &weak) {
+        mark(Mark::IndexOnDemand);
+        let page_entries = core.state.borrow().index.page_entries();
+        let mut partition = Partition::new(0, blocks, Sequences::sparse(page_entries), true);
+        replay_segments(core, &slots, &mut partition).await;
+        enter_pages(core, &mut partition, &pages, true).await?;
+        weak.weigh(core, &mut partition).await?;
+        let mut state = core.state.borrow_mut();
+        state.leave_absent(partition.sequences, &pages);
+        note_numbers(&mut state);
+        return Ok(weak.candidates());
+    }
     // Of whole pages.
-    let page = core.state.borrow().index.blocks_of(Page(0)).end.max(1);
+    let page = core.state.borrow().index.page_entries();
     let step = (PARTITION_BLOCKS / page).max(1) * page;
-    let (weak, weak_tombstones) = with_tombstones(core, weak).await;
-    let mut hides: Vec<Vec<TrimExtent>> = vec![Vec::new(); weak.len()];
-    let mut wanted = vec![false; weak.len()];
     let mut twins = Twins::default();
     let mut start = 0;
     while start < blocks {
         let end = blocks.min(start + step);
-        let mut partition = Partition::new(start, end, twins.is_full());
+        let sequences = Sequences::dense(start, end);
+        let mut partition = Partition::new(start, end, sequences, twins.is_full());
         replay_segments(core, &slots, &mut partition).await;
-        enter_pages(core, &mut partition, !weak.is_empty()).await?;
-        look_up_for_weak(core, &mut partition, &weak, &weak_tombstones).await?;
-        for (block, extents) in weak.iter().zip(&weak_tombstones) {
+        let pages: Vec<_> = (start / page..end.div_ceil(page)).map(Page).collect();
+        enter_pages(core, &mut partition, &pages, !weak.blocks.is_empty()).await?;
+        weak.weigh(core, &mut partition).await?;
+        partition.take_twins(&mut twins);
+        start = end;
+    }
+    let mut state = core.state.borrow_mut();
+    twins.free_segments(&mut state);
+    count_valid(&mut state);
+    note_numbers(&mut state);
+    Ok(weak.candidates())
+}
+
+/// The segments whose lists are read.
+fn replayed_segments(state: &State) -> Vec<SegmentSlot> {
+    let replayed = state.segments.iter().filter(|(_, segment)| !segment.settled);
+    replayed.map(|(slot, _)| slot).collect()
+}
+
+/// Pages that recovery needs before users are served, at the most: else all are read.
+const PAGES_BEFORE: usize = 256;
+
+/// The pages that recovery needs itself, where the others can wait until somebody asks for them; `None`
+/// where everything is to be read first: there are no pages, or room is so scarce that it has to be known
+/// what is needed.
+fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Vec<Page>> {
+    let state = core.state.borrow();
+    let replayed = slots.iter().map(|slot| state.segments[*slot].geometry.data_blocks());
+    let little = replayed.sum::<u64>() <= PARTITION_BLOCKS;
+    let plenty = state.need_now() == Need::Nothing;
+    if !(state.checkpoints.pages_on_demand() && little && plenty) {
+        return None;
+    }
+    let entries = state.index.page_entries();
+    let mut pages = BTreeSet::new();
+    for extent in weak.extents() {
+        let (first, end) =
+            (extent.lba.0 / entries, (extent.lba.0 + extent.blocks).div_ceil(entries));
+        if pages.len() + Lba(end - first).index() > PAGES_BEFORE {
+            return None;
+        }
+        pages.extend((first..end).map(Page));
+    }
+    Some(pages.into_iter().collect())
+}
+
+/// What is in weak stripes.
+struct Weak {
+    /// By age.
+    blocks: Vec<WeakBlock>,
+    /// What those hide that are tombstones.
+    tombstones: Vec<Option<Vec<TrimExtent>>>,
+    /// What of that is newer than what counts.
+    hides: Vec<Vec<TrimExtent>>,
+    /// Whether a block of data is.
+    wanted: Vec<bool>,
+}
+
+impl Weak {
+    async fn read(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Self {
+        let (blocks, tombstones) = with_tombstones(core, weak).await;
+        let (hides, wanted) = (vec![Vec::new(); blocks.len()], vec![false; blocks.len()]);
+        Self { blocks, tombstones, hides, wanted }
+    }
+
+    /// What they tell of.
+    fn extents(&self) -> impl Iterator<Item = TrimExtent> {
+        self.blocks.iter().zip(&self.tombstones).flat_map(|(block, extents)| {
+            let data =
+                TrimExtent { lba: block.entry.lba, blocks: 1, sequence: block.entry.sequence };
+            extents.clone().unwrap_or_else(|| vec![data])
+        })
+    }
+
+    /// Decides what of a part of the index they have to add.
+    async fn weigh(&mut self, core: &Rc<Core>, partition: &mut Partition) -> Result<(), Unusable> {
+        look_up_for_weak(core, partition, self.extents()).await?;
+        for (block, extents) in self.blocks.iter().zip(&self.tombstones) {
             // What supersedes it, if it is weak as well, may turn out not to be readable.
             if partition.is_newer(block, extents.as_deref()) {
                 core.state.borrow_mut().segments[block.place.slot].kept = true;
             }
         }
-        for (at, block) in weak.iter().enumerate().rev() {
-            match &weak_tombstones[at] {
-                Some(extents) => hides[at].extend(partition.add_weak_trims(extents)),
-                None => wanted[at] |= partition.add_weak(&block.entry),
+        for (at, block) in self.blocks.iter().enumerate().rev() {
+            match &self.tombstones[at] {
+                Some(extents) => self.hides[at].extend(partition.add_weak_trims(extents)),
+                None => self.wanted[at] |= partition.add_weak(&block.entry),
             }
         }
-        partition.take_twins(&mut twins);
-        start = end;
+        Ok(())
     }
-    twins.free_segments(&mut core.state.borrow_mut());
-    count_valid(core);
-    let candidates = weak.into_iter().zip(hides).zip(wanted);
-    let candidates = candidates
-        .filter(|((_, hides), wanted)| *wanted || !hides.is_empty())
-        .map(|((block, hides), _)| Candidate { place: block.place, lba: block.entry.lba, hides });
-    Ok(candidates.collect())
+
+    fn candidates(self) -> Vec<Candidate> {
+        let candidates = self.blocks.into_iter().zip(self.hides).zip(self.wanted);
+        let candidates =
+            candidates.filter(|((_, hides), wanted)| *wanted || !hides.is_empty()).map(
+                |((block, hides), _)| Candidate { place: block.place, lba: block.entry.lba, hides },
+            );
+        candidates.collect()
+    }
 }
 
 /// Sorts weak blocks by age and reads those that are tombstones.
@@ -159,7 +244,7 @@ async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut
     }
 }
 
-fn rank(state: &State, pba: Pba) -> Rank {
+pub(in crate::log) fn rank(state: &State, pba: Pba) -> Rank {
     let segment = &state.segments[state.space.place(pba).slot];
     let sealed = segment.phase == Phase::Sealed;
     let age = i128::from(segment.id);
@@ -203,10 +288,10 @@ fn enter_entries(
 
 /// The part of the index being built.
 pub(super) struct Partition {
-    pub(super) start: u64,
-    pub(super) end: u64,
+    start: u64,
+    end: u64,
     /// Of entries that a page tells: what they are not newer than.
-    sequences: Vec<u64>,
+    sequences: Sequences,
     /// Entries of pages of which the sequence itself is known.
     exact: BTreeSet<Lba>,
     /// Copies that were not chosen among those of one version, with its sequence.
@@ -218,8 +303,7 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    fn new(start: u64, end: u64, twins_full: bool) -> Self {
-        let sequences = vec![0; Lba(end - start).index()];
+    fn new(start: u64, end: u64, sequences: Sequences, twins_full: bool) -> Self {
         let (equal, lost) = (Vec::new(), BTreeSet::new());
         Self { start, end, sequences, exact: BTreeSet::new(), equal, lost, twins_full }
     }
@@ -227,19 +311,20 @@ impl Partition {
     /// The sequence of what was replayed for a block.
     pub(super) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
         state.index.get(lba)?;
-        Some(self.sequences[Lba(lba.0 - self.start).index()])
+        Some(self.sequences.get(lba))
     }
 
     /// Notes how new an entry is at the most.
     pub(super) fn bound(&mut self, lba: Lba, sequence: u64) {
-        self.sequences[Lba(lba.0 - self.start).index()] = sequence;
+        self.sequences.set(lba, sequence);
     }
 
     /// Notes that a block was written before the page that tells so, wherever the newest version of it is:
     /// a settled segment may hold an older one that the page does not tell of, and a weak trim hides.
     pub(super) fn note_written(&mut self, lba: Lba) {
-        let known = &mut self.sequences[Lba(lba.0 - self.start).index()];
-        *known = (*known).max(1);
+        if self.sequences.get(lba) == 0 {
+            self.sequences.set(lba, 1);
+        }
     }
 
     /// Notes that a copy says that a block was lost.
@@ -256,7 +341,7 @@ impl Partition {
     pub(super) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
         let pba = state.index.get(lba)?;
         let settled = state.segments[state.space.place(pba).slot].settled;
-        let newer = sequence > self.sequences[Lba(lba.0 - self.start).index()];
+        let newer = sequence > self.sequences.get(lba);
         (settled && !newer && !self.exact.contains(&lba)).then_some(pba)
     }
 
@@ -264,7 +349,7 @@ impl Partition {
         if !(self.start..self.end).contains(&lba.0) {
             return;
         }
-        let known = self.sequences[Lba(lba.0 - self.start).index()];
+        let known = self.sequences.get(lba);
         if sequence < known {
             return;
         }
@@ -277,7 +362,7 @@ impl Partition {
                 return;
             }
         }
-        self.sequences[Lba(lba.0 - self.start).index()] = sequence;
+        self.sequences.set(lba, sequence);
         state.index.set(lba, Some(pba));
     }
 
@@ -290,8 +375,7 @@ impl Partition {
 
     /// Whether a weak block, or part of what a weak tombstone hides, is newer than what counts.
     fn is_newer(&self, block: &WeakBlock, extents: Option<&[TrimExtent]>) -> bool {
-        let newer =
-            |lba: u64, sequence: u64| sequence > self.sequences[Lba(lba - self.start).index()];
+        let newer = |lba: u64, sequence: u64| sequence > self.sequences.get(Lba(lba));
         let lba = block.entry.lba.0;
         match extents {
             Some(extents) => extents
@@ -304,7 +388,7 @@ impl Partition {
     /// The twins of the copies that were chosen.
     fn take_twins(self, twins: &mut Twins) {
         for (lba, sequence, pba) in self.equal {
-            if self.sequences[Lba(lba.0 - self.start).index()] == sequence {
+            if self.sequences.get(lba) == sequence {
                 twins.add(lba, pba);
             }
         }
@@ -320,10 +404,11 @@ impl Partition {
         if !(self.start..self.end).contains(&entry.lba.0) {
             return false;
         }
-        let known = &mut self.sequences[Lba(entry.lba.0 - self.start).index()];
-        let newer = entry.sequence > *known;
+        let newer = entry.sequence > self.sequences.get(entry.lba);
         mark_if(Mark::WeakBlockSuperseded, || !newer && entry.sequence > 0);
-        *known = (*known).max(entry.sequence);
+        if newer {
+            self.sequences.set(entry.lba, entry.sequence);
+        }
         newer
     }
 
@@ -332,12 +417,13 @@ impl Partition {
         let mut hides: Vec<TrimExtent> = Vec::new();
         for extent in extents {
             for lba in self.within(extent) {
-                let known = &mut self.sequences[Lba(lba - self.start).index()];
-                if extent.sequence <= *known {
+                let known = self.sequences.get(Lba(lba));
+                if extent.sequence <= known {
                     continue;
                 }
+                self.sequences.set(Lba(lba), extent.sequence);
                 // Where nothing was ever written there is nothing to hide.
-                if std::mem::replace(known, extent.sequence) == 0 {
+                if known == 0 {
                     continue;
                 }
                 match hides.last_mut() {
@@ -355,8 +441,7 @@ impl Partition {
 }
 
 /// Counts what is valid in each segment, and drops tombstones that hide nothing.
-fn count_valid(core: &Core) {
-    let mut state = core.state.borrow_mut();
+fn count_valid(state: &mut State) {
     for lba in 0..state.config.volume_blocks {
         let Some(pba) = state.index.get(Lba(lba)) else { continue };
         if let Some(count) = state.tombstones.get_mut(&pba) {
@@ -366,16 +451,25 @@ fn count_valid(core: &Core) {
             state.segments[slot].valid += 1;
         }
     }
-    mark_if(Mark::TombstoneForgotten, || state.tombstones.values().any(|count| *count == 0));
-    state.tombstones.retain(|_, count| *count > 0);
-    let used: Vec<_> = state.tombstones.keys().copied().collect();
-    for pba in used {
-        let slot = state.space.place(pba).slot;
-        state.segments[slot].valid += 1;
+    state.settle_tombstones();
+}
+
+impl State {
+    /// Drops tombstones that hide nothing, and counts the others in their segments.
+    pub(in crate::log) fn settle_tombstones(&mut self) {
+        mark_if(Mark::TombstoneForgotten, || self.tombstones.values().any(|count| *count == 0));
+        self.tombstones.retain(|_, count| *count > 0);
+        for pba in self.tombstones.keys() {
+            let slot = self.space.place(*pba).slot;
+            self.segments[slot].valid += 1;
+        }
     }
+}
+
+fn note_numbers(state: &mut State) {
     if mutant(Mutant::SequenceRestarts) {
         state.next_sequence = 1;
     }
-    let step = crate::log::open::sequence_step(&state);
+    let step = crate::log::open::sequence_step(state);
     state.ceilings_to_record.0 = state.next_sequence + step;
 }

@@ -23,7 +23,7 @@ use layouts::choose_layout;
 use spares::choose_spares;
 use stories::{fill, last_lives};
 use tales::tale;
-use writings::{choose_checkpoints, choose_writings};
+use writings::{choose_checkpoints, choose_paging, choose_writings};
 
 /// What kind of histories to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +83,7 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
     choose_writings(seed, &mut shape, &mut lives);
     choose_checkpoints(seed, &mut lives);
     choose_spares(seed, &shape, &mut lives);
+    choose_paging(seed, &mut lives);
     let story = String::new();
     Scenario { format: FORMAT, seed, story, shape, interrupted_formats, broken_formats, lives }
 }

@@ -39,6 +39,14 @@ pub(super) fn choose_checkpoints(seed: u64, lives: &mut [Life]) {
     }
 }
 
+/// Which lives serve users before all of the index is read, drawn as ways to write are.
+pub(super) fn choose_paging(seed: u64, lives: &mut [Life]) {
+    let mut random = Random::new(seed ^ 0x9A6E_D1DE_4A7D);
+    for life in lives {
+        life.index_on_demand = random.per_mille(700);
+    }
+}
+
 fn writing(random: &mut Random) -> Writing {
     let small_chunk = pick(random, &[1, 1, 2]);
     let (small, large) = pick(

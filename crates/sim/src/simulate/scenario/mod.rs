@@ -197,6 +197,9 @@ pub struct Life {
     /// Blocks written for each of a checkpoint; zero for no checkpoints, what is usual if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_share: Option<u32>,
+    /// Users are served before all of the index is read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub index_on_demand: bool,
     /// Starts with too few drives, tried first: these slots stay away. Each must be refused, and
     /// change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
