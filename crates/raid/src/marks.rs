@@ -68,6 +68,8 @@ marks! {
     CheckpointRead = "recovery.checkpoint_read",
     /// Recovery replays everything, because something of the checkpoint is gone or damaged.
     CheckpointUnusable = "recovery.checkpoint_unusable",
+    /// Recovery replays everything, because a record that cannot be read may say that the checkpoint is void.
+    CheckpointMayBeVoid = "recovery.checkpoint_may_be_void",
     /// Recovery leaves pages of the index to be read when they are asked for.
     IndexOnDemand = "recovery.index_on_demand",
     /// Somebody waits for a page of the index.

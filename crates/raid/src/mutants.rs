@@ -61,8 +61,6 @@ mutants! {
     LeftOutEntryForgotten = "left-out-entry-forgotten",
     /// What is in segments of which pages are absent is taken for all that there is.
     AbsentPagesForgotten = "absent-pages-forgotten",
-    /// A write does not wait for its page of the index.
-    WriteBeforePage = "write-before-page",
     /// A page that is read late counts before what was replayed.
     PageOverReplayed = "page-over-replayed",
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.

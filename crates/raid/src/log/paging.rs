@@ -14,6 +14,8 @@
 //!   needs it; that no checkpoint counts is made durable, so that the next start reads every list.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::ops::Range;
 use std::rc::Rc;
 
 use zoneweave_zoned::{BlockError, Lba};
@@ -30,8 +32,8 @@ use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
-/// Pages read at a time.
-const PAGES_AT_A_TIME: usize = 64;
+/// Pages of those that somebody asks for that are read at a time.
+const ASKED_AT_A_TIME: usize = 64;
 
 /// Why nothing is served any more that needs a page which is not what it seemed.
 const UNREADABLE: &str =
@@ -45,6 +47,8 @@ pub(super) struct Absent {
     replayed: BTreeMap<Page, Vec<(Lba, u64)>>,
     /// What is newer than any of them.
     newest: u64,
+    /// How many are read at a time that nobody asks for.
+    at_a_time: usize,
     /// Those that are being read.
     under_way: BTreeSet<Page>,
     /// One of them was not what it seemed.
@@ -52,10 +56,10 @@ pub(super) struct Absent {
 }
 
 impl Absent {
-    /// Those that nobody reads yet, of a range.
-    fn to_be_read(&self, range: std::ops::Range<Page>) -> Vec<Page> {
+    /// Some that nobody reads yet, of a range.
+    fn to_be_read(&self, range: Range<Page>, most: usize) -> Vec<Page> {
         let absent = self.pages.range(range).map(|(page, _)| *page);
-        absent.filter(|page| !self.under_way.contains(page)).take(PAGES_AT_A_TIME).collect()
+        absent.filter(|page| !self.under_way.contains(page)).take(most).collect()
     }
 }
 
@@ -86,9 +90,15 @@ impl State {
         if !mutant(Mutant::AbsentPagesForgotten) {
             self.segments.iter_mut().for_each(|(_, segment)| segment.kept = true);
         }
-        let newest = self.checkpoints.recorded().coverage.sequence;
-        let under_way = BTreeSet::new();
-        self.absent = Some(Absent { pages, replayed, newest, under_way, failed: false });
+        let at_a_time = self.checkpoints.pages_on_demand().map_or(1, NonZeroU32::get) as usize;
+        self.absent = Some(Absent {
+            pages,
+            replayed,
+            newest: self.checkpoints.recorded().coverage.sequence,
+            at_a_time,
+            under_way: BTreeSet::new(),
+            failed: false,
+        });
     }
 
     /// Pages that are absent.
@@ -104,23 +114,34 @@ impl State {
     }
 
     /// The pages that a range of blocks is in.
-    fn pages_of(&self, lba: Lba, blocks: u64) -> std::ops::Range<Page> {
+    fn pages_of(&self, lba: Lba, blocks: u64) -> Range<Page> {
         let entries = self.index.page_entries();
         Page(lba.0 / entries)..Page((lba.0 + blocks).div_ceil(entries))
     }
 
     /// Enters what a page tells; returns what may be older or newer than what was replayed.
-    fn enter_absent(&mut self, page: Page, block: &MappingBlock) -> Vec<Told> {
+    ///
+    /// # Errors
+    /// If something that the page tells of is missing.
+    fn enter_absent(&mut self, page: Page, block: &MappingBlock) -> Result<Vec<Told>, Unusable> {
         let mut unclear = Vec::new();
         let bound = bound_of(block);
-        for told in told(self, page, block).into_iter().filter(|told| told.counts) {
-            match self.replayed(page, told.lba) {
+        for told in told(self, page, block) {
+            let replayed = self.replayed(page, told.lba);
+            if !told.counts {
+                // What weak stripes tell of was read before.
+                if told.promised && replayed.is_none() {
+                    return Err(Unusable);
+                }
+                continue;
+            }
+            match replayed {
                 Some(sequence) if is_newer(sequence, bound) => {}
                 Some(_) => unclear.push(told),
                 None => self.map_absent(told.lba, told.pba, told.trimmed),
             }
         }
-        unclear
+        Ok(unclear)
     }
 
     /// The sequence of what was replayed for a block of an absent page.
@@ -194,7 +215,7 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
                 return Err(BlockError::Unrecoverable { lba });
             }
             mark(Mark::PageAskedFor);
-            absent.to_be_read(pages)
+            absent.to_be_read(pages, ASKED_AT_A_TIME)
         };
         read_in(core, to_be_read).await;
     }
@@ -204,7 +225,9 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
 pub(super) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let to_be_read = match &core.state.borrow().absent {
-            Some(absent) if !absent.failed => absent.to_be_read(Page(0)..Page(u64::MAX)),
+            Some(absent) if !absent.failed => {
+                absent.to_be_read(Page(0)..Page(u64::MAX), absent.at_a_time)
+            }
             _ => return,
         };
         read_in(&core, to_be_read).await;
@@ -275,7 +298,7 @@ async fn enter_all(core: &Rc<Core>, pages: &[Page]) -> Result<(), Unusable> {
         (listed.collect::<Vec<_>>(), absent.newest)
     };
     for (page, block) in read_pages(core, &listed, newest).await? {
-        let unclear = core.state.borrow_mut().enter_absent(page, &block);
+        let unclear = core.state.borrow_mut().enter_absent(page, &block)?;
         for some in unclear.chunks(LOOKED_UP) {
             let entries: Vec<_> = some.iter().map(|told| (told.lba, told.pba)).collect();
             let known = look_up(core, &entries).await?;

@@ -67,9 +67,7 @@ pub(super) async fn write(
     if blocks == 0 {
         return Ok(());
     }
-    if !mutant(Mutant::WriteBeforePage) {
-        paging::present(core, lba, blocks).await?;
-    }
+    paging::present(core, lba, blocks).await?;
     let _admitted = core.admission.acquire_many(blocks).await;
     check_writable(core).await?;
     let range = lba.0..lba.0 + blocks;

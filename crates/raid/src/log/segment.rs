@@ -76,6 +76,8 @@ pub(super) struct Segment {
     pub settled: bool,
     /// So will the one being written.
     pub settling: bool,
+    /// The checkpoint that the start has read lists it.
+    pub listed_by_checkpoint: bool,
     /// Stripes under way.
     pub in_flight: u32,
     /// Somebody (collection, rebuild, scrub) works on it; others keep away.
@@ -139,6 +141,7 @@ impl Segment {
             readers: 0,
             reached: 0,
             settled: false,
+            listed_by_checkpoint: false,
             settling: false,
             in_flight: 0,
             busy: false,

@@ -181,7 +181,7 @@ impl Shrinker<'_> {
             );
             self.attempt(|scenario| scenario.lives[at].writing = None);
             self.attempt(|scenario| scenario.lives[at].checkpoint_share = None);
-            self.attempt(|scenario| scenario.lives[at].index_on_demand = false);
+            self.attempt(|scenario| scenario.lives[at].index_on_demand = None);
             self.attempt(|scenario| scenario.lives[at].forced = false);
             self.attempt(|scenario| scenario.lives[at].apart = None);
             self.attempt(|scenario| scenario.lives[at].of_other_arrays = 0);

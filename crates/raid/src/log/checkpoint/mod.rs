@@ -19,6 +19,8 @@
 mod take;
 mod upkeep;
 
+use std::num::NonZeroU32;
+
 use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
@@ -92,8 +94,8 @@ pub(super) struct Checkpoints {
     pub space: AddressSpace,
     /// Blocks of users for one of a checkpoint; `None` if none are written.
     share: Option<u32>,
-    /// Whether pages are read when somebody asks for them.
-    on_demand: bool,
+    /// How many pages are read at a time that nobody asks for, if users need not wait for all.
+    on_demand: Option<NonZeroU32>,
     /// What snapshots say of the newest one: what is on media, or about to be. Its number is a sequence, as
     /// these never come back.
     recorded: CheckpointPointer,
@@ -123,7 +125,7 @@ impl Checkpoints {
     pub(super) fn new(
         space: AddressSpace,
         share: Option<u32>,
-        on_demand: bool,
+        on_demand: Option<NonZeroU32>,
         number: u64,
     ) -> Self {
         Self {
@@ -167,10 +169,11 @@ impl Checkpoints {
         self.newest.as_ref()?.pages[Lba(page.0).index()]
     }
 
-    /// Whether there are pages, and users need not wait for all of them.
+    /// Whether there are pages, and users need not wait for all of them: how many are read at a time that
+    /// nobody asks for.
     #[must_use]
-    pub(super) fn pages_on_demand(&self) -> bool {
-        self.on_demand && self.newest.is_some()
+    pub(super) fn pages_on_demand(&self) -> Option<NonZeroU32> {
+        self.on_demand.filter(|_| self.newest.is_some())
     }
 
     /// The pages of the newest one that say something.

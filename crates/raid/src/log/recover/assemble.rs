@@ -367,6 +367,12 @@ fn finish(
         || state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
     state.stop_if_too_few();
     let superblock = SuperblockLog::new(cursors, record_sequence);
+    // A record that cannot be read may be one that says that it does not count.
+    let hidden =
+        |drive: &&Drive| !drive.records.damaged.is_empty() || drive.records.may_hide_newer();
+    let doubted = ours.iter().any(hidden);
+    mark_if(Mark::CheckpointMayBeVoid, || doubted && checkpoint.is_some());
+    let checkpoint = checkpoint.filter(|_| !doubted);
     // A void one names none.
     let counts = |pointer: &CheckpointPointer| pointer.root.generation > 0;
     let checkpoint = checkpoint.filter(counts).filter(|_| state.checkpoints.is_on());

@@ -153,6 +153,7 @@ fn settle(core: &Core, entries: &BTreeMap<SegmentSlot, SegmentEntry>, replay_fro
     for (slot, segment) in state.segments.iter_mut() {
         let Some(entry) = entries.get(&slot) else { continue };
         let known = (entry.segment, entry.generation) == (segment.id, segment.generation);
+        segment.listed_by_checkpoint = known;
         let complete = segment.phase == Phase::Sealed && segment.table.is_none();
         if known && complete && !entry.replay && segment.id < replay_from {
             segment.settled = true;

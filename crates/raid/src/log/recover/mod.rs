@@ -29,6 +29,7 @@ mod segments;
 pub(in crate::log) mod sequences;
 mod twins;
 
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use zoneweave_runtime::Handle;
@@ -72,13 +73,16 @@ pub struct OpenOptions {
     /// Replay the lists of all segments, whatever the newest checkpoint says.
     pub ignore_checkpoint: bool,
     /// Serve users before all of the index is read: pages of the newest checkpoint are read when they are
-    /// asked for, and the others meanwhile.
-    pub index_on_demand: bool,
+    /// asked for, and so many of the others at a time meanwhile. `None` to read all of them before.
+    pub index_on_demand: Option<NonZeroU32>,
     /// How to write; `None` for one segment at a time of the shape that the array was made with.
     pub policy: Option<WritePolicy>,
     /// When to rebuild what could be read.
     pub hedging: Hedging,
 }
+
+/// Pages of the index that are read at a time while users are served: a quarter of a MiB.
+const PAGES_AT_A_TIME: u32 = 64;
 
 /// Keeps checkpoints below 2 % of what users write, with the padding of their stripes.
 const CHECKPOINT_SHARE: u32 = 64;
@@ -90,7 +94,7 @@ impl Default for OpenOptions {
             lineage: 0,
             checkpoint_share: Some(CHECKPOINT_SHARE),
             ignore_checkpoint: false,
-            index_on_demand: true,
+            index_on_demand: NonZeroU32::new(PAGES_AT_A_TIME),
             policy: None,
             hedging: Hedging::default(),
         }
@@ -198,7 +202,17 @@ async fn recover(
         Err(Unusable) => return Ok(Err(give_up(&core).await)),
     };
     report.absent_pages = core.state.borrow().absent_pages();
-    accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew)?;
+    let accepted = accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew);
+    if report.checkpoint.is_some()
+        && (accepted.is_err() || !core.state.borrow().unaccounted.is_empty())
+    {
+        // What is left then of older versions only the lists tell.
+        return Ok(Err(give_up(&core).await));
+    }
+    if let Err(refused) = accepted {
+        give_up(&core).await;
+        return Err(refused);
+    }
     publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
     core.state.borrow_mut().hedge = Hedge::new(options.hedging);
     Ok(Ok((Volume::start(core), report)))

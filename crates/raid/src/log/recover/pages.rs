@@ -15,12 +15,16 @@ use crate::log::index::{Page, Pba};
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
 use crate::log::recover::replay::Partition;
+use crate::log::segment::Segment;
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Blocks whose sequence is looked up at a time.
 pub(in crate::log) const LOOKED_UP: usize = 512;
+
+/// Blocks of a part of the index that are looked up at the most, likewise.
+const LOOKED_UP_MOST: usize = 1 << 18;
 
 /// Blocks looked up for what a crash left undecided: where it is more, reading every list costs less.
 const LOOKED_UP_FOR_WEAK: usize = 1 << 16;
@@ -35,6 +39,7 @@ pub(super) async fn enter_pages(
     pages: &[Page],
     remember: bool,
 ) -> Result<(), Unusable> {
+    let mut looked_up = 0;
     for pages in pages.chunks(PAGES_AT_A_TIME) {
         let (listed, newest) = {
             let state = core.state.borrow();
@@ -50,6 +55,10 @@ pub(super) async fn enter_pages(
             };
             pages.iter().flat_map(enter).collect()
         };
+        looked_up += unclear.len();
+        if looked_up > LOOKED_UP_MOST || partition.has_many_promised() {
+            return Err(Unusable);
+        }
         for some in unclear.chunks(LOOKED_UP) {
             mark(Mark::PageUnclear);
             for Known { lba, sequence, pba, lost } in look_up(core, some).await? {
@@ -74,8 +83,11 @@ fn enter_page(
     block: &MappingBlock,
 ) -> Vec<(Lba, Pba)> {
     let mut unclear = Vec::new();
-    for Told { lba, pba, trimmed, counts } in told(state, page, block) {
+    for Told { lba, pba, trimmed, counts, promised } in told(state, page, block) {
         if !counts {
+            if promised && partition.known(state, lba).is_none() {
+                partition.note_promised(lba);
+            }
             if !mutant(Mutant::LeftOutEntryForgotten) {
                 partition.note_written(lba);
             }
@@ -104,6 +116,8 @@ pub(in crate::log) struct Told {
     pub(in crate::log) trimmed: bool,
     /// Whether that is in a segment that is not replayed: the others tell by themselves what counts.
     pub(in crate::log) counts: bool,
+    /// Whether that is in a segment that has to tell it as well, unless it tells something newer.
+    pub(in crate::log) promised: bool,
 }
 
 /// What a page tells.
@@ -120,11 +134,16 @@ pub(in crate::log) fn told(state: &mut State, page: Page, block: &MappingBlock) 
         let settled = settled.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));
         let counts =
             settled.is_some_and(|segment| place.block.0 < segment.geometry.column_blocks());
+        // Another segment may have had the slot when the page was fixed.
+        let listed = |segment: &Segment| {
+            segment.listed_by_checkpoint && segment.generation < block.coverage.sequence
+        };
+        let promised = !counts && state.segments.get(place.slot).is_some_and(listed);
         if !counts {
             mark(Mark::PageEntryLeftOut);
             state.index.mark_changed(page);
         }
-        told.push(Told { lba, pba, trimmed, counts });
+        told.push(Told { lba, pba, trimmed, counts, promised });
     }
     told
 }

@@ -97,6 +97,9 @@ fn replayed_segments(state: &State) -> Vec<SegmentSlot> {
     replayed.map(|(slot, _)| slot).collect()
 }
 
+/// Blocks that only weak stripes may tell of, at the most: else all lists are read.
+const PROMISED_MOST: usize = 1 << 20;
+
 /// Pages that recovery needs before users are served, at the most: else all are read.
 const PAGES_BEFORE: usize = 256;
 
@@ -108,7 +111,7 @@ fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Ve
     let replayed = slots.iter().map(|slot| state.segments[*slot].geometry.data_blocks());
     let little = replayed.sum::<u64>() <= PARTITION_BLOCKS;
     let plenty = state.need_now() == Need::Nothing;
-    if !(state.checkpoints.pages_on_demand() && little && plenty) {
+    if !(state.checkpoints.pages_on_demand().is_some() && little && plenty) {
         return None;
     }
     let entries = state.index.page_entries();
@@ -167,7 +170,7 @@ impl Weak {
                 None => self.wanted[at] |= partition.add_weak(&block.entry),
             }
         }
-        Ok(())
+        if partition.lacks_what_was_promised() { Err(Unusable) } else { Ok(()) }
     }
 
     fn candidates(self) -> Vec<Candidate> {
@@ -300,12 +303,16 @@ pub(super) struct Partition {
     lost: BTreeSet<Pba>,
     /// Whether no more twins are remembered.
     twins_full: bool,
+    /// Blocks of which a page tells that the newest version is in a segment that was replayed, and did not
+    /// tell it: only a stripe that is weak by now may still.
+    promised: Vec<Lba>,
 }
 
 impl Partition {
     fn new(start: u64, end: u64, sequences: Sequences, twins_full: bool) -> Self {
         let (equal, lost) = (Vec::new(), BTreeSet::new());
-        Self { start, end, sequences, exact: BTreeSet::new(), equal, lost, twins_full }
+        let (exact, promised) = (BTreeSet::new(), Vec::new());
+        Self { start, end, sequences, exact, equal, lost, twins_full, promised }
     }
 
     /// The sequence of what was replayed for a block.
@@ -325,6 +332,22 @@ impl Partition {
         if self.sequences.get(lba) == 0 {
             self.sequences.set(lba, 1);
         }
+    }
+
+    /// Notes that something has to tell of a block.
+    pub(super) fn note_promised(&mut self, lba: Lba) {
+        self.promised.push(lba);
+    }
+
+    /// Whether it is more than crashes leave.
+    pub(super) fn has_many_promised(&self) -> bool {
+        self.promised.len() > PROMISED_MOST
+    }
+
+    /// Whether nothing tells of some block that something has to tell of: then older versions of it may
+    /// be what counts, which only lists tell.
+    fn lacks_what_was_promised(&self) -> bool {
+        self.promised.iter().any(|lba| self.sequences.get(*lba) <= 1)
     }
 
     /// Notes that a copy says that a block was lost.
@@ -415,6 +438,8 @@ impl Partition {
     /// The parts of weak extents that are newer than what counts.
     fn add_weak_trims(&mut self, extents: &[TrimExtent]) -> Vec<TrimExtent> {
         let mut hides: Vec<TrimExtent> = Vec::new();
+        // Up to where the last one may go on: what was never written it hides as well.
+        let mut reach = 0;
         for extent in extents {
             for lba in self.within(extent) {
                 let known = self.sequences.get(Lba(lba));
@@ -424,16 +449,16 @@ impl Partition {
                 self.sequences.set(Lba(lba), extent.sequence);
                 // Where nothing was ever written there is nothing to hide.
                 if known == 0 {
+                    reach += u64::from(reach == lba);
                     continue;
                 }
                 match hides.last_mut() {
-                    Some(last)
-                        if last.lba.0 + last.blocks == lba && last.sequence == extent.sequence =>
-                    {
-                        last.blocks += 1;
+                    Some(last) if reach == lba && last.sequence == extent.sequence => {
+                        last.blocks = lba + 1 - last.lba.0;
                     }
                     _ => hides.push(TrimExtent { lba: Lba(lba), blocks: 1, ..*extent }),
                 }
+                reach = lba + 1;
             }
         }
         hides

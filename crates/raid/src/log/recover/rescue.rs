@@ -65,15 +65,14 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
         mark(Mark::WeakBlockGone);
         return Err(core.state.borrow_mut().stop_recovery());
     }
-    let found = candidates.iter().zip(found.into_iter().flatten());
-    // Only a drive that lies can show another block now than when it was listed.
-    let is_listed = |(candidate, block): &(&&Candidate, FoundBlock)| {
+    let blocks: Vec<_> = found.into_iter().flatten().collect();
+    let is_listed = |(candidate, block): (&&Candidate, &FoundBlock)| {
         matches!(block.identity.kind, ContentKind::Data | ContentKind::Lost)
             && block.identity.lba == candidate.lba
     };
-    let blocks: Vec<_> = found.filter(is_listed).map(|(_, block)| block).collect();
-    if blocks.is_empty() {
-        return Ok(());
+    if !candidates.iter().zip(&blocks).all(is_listed) {
+        // Only a drive that lies can show another block now than when it was listed.
+        return Err(core.state.borrow_mut().stop_recovery());
     }
     mark(Mark::WeakBlockRewritten);
     let (ticket, done) = Ticket::new(blocks.len() as u64);

@@ -3,6 +3,8 @@
 //!
 //! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
 
+use std::num::NonZeroU32;
+
 use zoneweave_runtime::Random;
 
 use super::super::scenario::{Life, Mode, Shape, Writing};
@@ -43,7 +45,7 @@ pub(super) fn choose_checkpoints(seed: u64, lives: &mut [Life]) {
 pub(super) fn choose_paging(seed: u64, lives: &mut [Life]) {
     let mut random = Random::new(seed ^ 0x9A6E_D1DE_4A7D);
     for life in lives {
-        life.index_on_demand = random.per_mille(700);
+        life.index_on_demand = NonZeroU32::new(pick(&mut random, &[0, 1, 1, 2, 64]));
     }
 }
 

@@ -11,6 +11,7 @@ mod stranger;
 mod writing;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::layout::{Arrangement, Scheme};
@@ -197,9 +198,9 @@ pub struct Life {
     /// Blocks written for each of a checkpoint; zero for no checkpoints, what is usual if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_share: Option<u32>,
-    /// Users are served before all of the index is read.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub index_on_demand: bool,
+    /// Users are served before all of the index is read: so many pages at a time meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_on_demand: Option<NonZeroU32>,
     /// Starts with too few drives, tried first: these slots stay away. Each must be refused, and
     /// change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,0 +1,208 @@
+//! An index of which most is on media when users are served: they wait for what they ask for, and whatever
+//! they do meanwhile is what a start by lists finds.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use std::num::NonZeroU32;
+
+use support::life::one_life;
+use support::{Array, Shape, contents, read_all};
+use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WritePolicy};
+use zoneweave_runtime::Random;
+use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba, ZoneAddress, ZoneId, ZoneState};
+
+/// Of some 32 pages.
+fn large() -> Array {
+    let shape = Shape {
+        zones: 60,
+        zone_blocks: 256,
+        group_rows: 64,
+        tabled: false,
+        volume_blocks: Some(30_000),
+        ..Shape::small()
+    };
+    Array::create(shape, &mut Random::new(4))
+}
+
+/// One page at a time that nobody asks for.
+fn on_demand() -> OpenOptions {
+    let policy = WritePolicy::adaptive(Lanes { count: 2, chunk_blocks: 1 }, Lanes::default());
+    OpenOptions {
+        policy: Some(policy),
+        checkpoint_share: Some(8),
+        index_on_demand: NonZeroU32::new(1),
+        ..OpenOptions::default()
+    }
+}
+
+fn by_lists() -> OpenOptions {
+    OpenOptions { ignore_checkpoint: true, ..on_demand() }
+}
+
+/// What blocks of the volume hold, by version.
+struct Model {
+    versions: Vec<u64>,
+    random: Random,
+}
+
+impl Model {
+    fn new(blocks: u64) -> Self {
+        Self { versions: vec![0; usize::try_from(blocks).unwrap()], random: Random::new(17) }
+    }
+
+    fn part(&mut self, lba: u64, length: u64) -> &mut [u64] {
+        let start = usize::try_from(lba).unwrap();
+        &mut self.versions[start..start + usize::try_from(length).unwrap()]
+    }
+
+    /// Reads, writes or trims something, anywhere.
+    async fn step(&mut self, volume: &Volume, version: u64) {
+        let blocks = self.versions.len() as u64;
+        let lba = self.random.below(blocks);
+        let length = (1 + self.random.below(12)).min(blocks - lba);
+        match self.random.below(10) {
+            0 => {
+                volume.trim(Lba(lba), length, false).await.unwrap();
+                self.part(lba, length).fill(0);
+            }
+            1..4 => {
+                let read = volume.read(Lba(lba), u32::try_from(length).unwrap()).await.unwrap();
+                for (at, (found, version)) in (lba..).zip(read.iter().zip(self.part(lba, length))) {
+                    assert_eq!(*found, contents(at, *version), "block {at}");
+                }
+            }
+            _ => {
+                let data = (lba..lba + length).map(|lba| contents(lba, version)).collect();
+                volume.write(Lba(lba), data, false).await.unwrap();
+                self.part(lba, length).fill(version);
+            }
+        }
+    }
+}
+
+/// Nothing is read before it is asked for, and users' requests meet pages in any state.
+#[test]
+fn users_need_not_wait_for_the_index() {
+    let array = large();
+    let mut model = Model::new(array.blocks);
+    for life in 1..=8_u64 {
+        let lived = one_life(&array, &[], on_demand(), async |volume, report, _| {
+            assert_eq!(report.absent_pages > 8, life > 1, "{report:?}");
+            for _ in 0..2_000 {
+                model.step(volume, life).await;
+            }
+            volume.flush().await.unwrap();
+            volume.assert_consistent();
+            assert_eq!(read_all(volume, array.blocks).await.unwrap(), model.versions);
+        });
+        lived.unwrap();
+    }
+    let replayed = one_life(&array, &[], by_lists(), async |volume, report, _| {
+        assert_eq!((report.checkpoint, report.absent_pages), (None, 0));
+        read_all(volume, array.blocks).await.unwrap()
+    });
+    assert_eq!(replayed.unwrap(), model.versions);
+}
+
+/// Segments found by a start are kept until all is known; then what is free in them comes free.
+#[test]
+fn what_is_not_known_yet_is_not_reclaimed() {
+    let array = large();
+    let mut model = Model::new(array.blocks);
+    let mut reclaimed = 0;
+    for life in 1..=3_u64 {
+        let lived = one_life(&array, &[], on_demand(), async |volume, _, _| {
+            for _ in 0..9_000 {
+                model.step(volume, life).await;
+            }
+            volume.flush().await.unwrap();
+            reclaimed += volume.status().counters.segments_reclaimed;
+            volume.assert_consistent();
+        });
+        lived.unwrap();
+    }
+    assert!(reclaimed > 100, "{reclaimed} segments");
+    let found = one_life(&array, &[], on_demand(), async |volume, _, _| {
+        read_all(volume, array.blocks).await.unwrap()
+    });
+    assert_eq!(found.unwrap(), model.versions);
+}
+
+/// A page that cannot be read when users are served already is an error for who asks for it, and ends
+/// writes; the next start does without the checkpoint.
+#[test]
+fn a_page_that_is_gone_is_an_error() {
+    let array = large();
+    let mut model = Model::new(array.blocks);
+    let filled = one_life(&array, &[], on_demand(), async |volume, _, _| {
+        for _ in 0..4_000 {
+            model.step(volume, 1).await;
+        }
+        volume.flush().await.unwrap();
+    });
+    filled.unwrap();
+    let damage = || {
+        for drive in &array.drives[..2] {
+            let zones = (2..array.shape.zones).map(ZoneId);
+            for zone in zones.filter(|zone| drive.zone(*zone).state != ZoneState::Empty) {
+                drive.set_unreadable(ZoneAddress::new(zone, 1), BlockCount(250));
+            }
+        }
+    };
+    let lived = one_life(&array, &[], on_demand(), async |volume, report, _| {
+        assert!(report.absent_pages > 8, "{report:?}");
+        damage();
+        let last = Lba(array.blocks - 1);
+        let read = volume.read(last, 1).await;
+        assert!(matches!(read, Err(BlockError::Unrecoverable { .. })), "{read:?}");
+        let data = vec![contents(last.0, 2)];
+        let written = volume.write(last, data, true).await;
+        assert!(written.is_err(), "{written:?}");
+    });
+    lived.unwrap();
+    let forced = OpenOptions { force: true, lineage: 3, ..on_demand() };
+    let found = one_life(&array, &[], forced, async |_, report, _| report.checkpoint);
+    assert_eq!(found.unwrap(), None);
+}
+
+/// What a page tells of was lost since, with what is behind it: neither zeros nor anything else that was never
+/// written is read.
+#[test]
+fn what_is_lost_behind_a_page_is_looked_for_in_the_lists() {
+    for rows_behind in [26, 30, 34] {
+        let array = large();
+        let filled = one_life(&array, &[], on_demand(), async |volume, _, _| {
+            for round in 1..4 {
+                for lba in (0..6_000).step_by(8) {
+                    let data = (lba..lba + 8).map(|lba| contents(lba, round)).collect();
+                    volume.write(Lba(lba), data, false).await.unwrap();
+                }
+            }
+            volume.flush().await.unwrap();
+        });
+        filled.unwrap();
+        for drive in &array.drives[..2] {
+            for zone in (2..array.shape.zones).map(ZoneId) {
+                let info = drive.zone(zone);
+                if matches!(info.state, ZoneState::Full | ZoneState::Empty) {
+                    continue;
+                }
+                let row =
+                    ZoneAddress::new(zone, info.write_pointer.0.saturating_sub(rows_behind).max(1));
+                drive.set_unreadable(row, BlockCount(1));
+            }
+        }
+        let forced = OpenOptions { force: true, lineage: 3, ..on_demand() };
+        let started = one_life(&array, &[], forced, async |volume, report, _| {
+            assert_eq!(report.checkpoint, None, "{rows_behind} rows behind");
+            for lba in 0..6_000 {
+                if let Ok(read) = volume.read(Lba(lba), 1).await {
+                    assert!((1..4).any(|round| read[0] == contents(lba, round)), "block {lba}");
+                }
+            }
+        });
+        started.unwrap();
+    }
+}
