@@ -112,6 +112,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(zapraid::exp8::suite),
     },
     Experiment {
+        name: "zapraid/exp9",
+        summary: "how long a start takes after a crash, by lists and by checkpoints",
+        version: 1,
+        kind: Kind::Points(zapraid::exp9::suite),
+    },
+    Experiment {
         name: "zapraid/exp10",
         summary: "queue depths, on two kinds of zoned drives and a conventional RAID-5",
         version: 1,

@@ -143,6 +143,8 @@ pub struct VolumeStatus {
     pub segments_free: u32,
     /// Segments waiting to be moved out.
     pub segments_leftover: u32,
+    /// Pages of the index that are on media only: they are being read since the start.
+    pub absent_pages: u64,
     /// Memory of the stripe tables.
     pub stripe_table_bytes: u64,
     /// Data blocks written for each block written by users, since the start.
@@ -203,6 +205,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         segments_total: crate::log::limits::segment_slots(&state.config),
         segments_free: state.free_segments(),
         segments_leftover: u32::try_from(leftover.count()).unwrap_or(u32::MAX),
+        absent_pages: state.absent_pages(),
         stripe_table_bytes: state.segments.iter().map(|(_, s)| table_bytes(s)).sum(),
         write_amplification: amplified.data,
         amplification: amplified,

@@ -11,6 +11,7 @@ pub(super) mod exp5;
 pub(super) mod exp6;
 pub(super) mod exp7;
 pub(super) mod exp8;
+pub(super) mod exp9;
 pub(super) mod fig2;
 pub(super) mod gc;
 mod host;

@@ -45,11 +45,13 @@ impl Thread {
 pub(crate) struct Charged {
     thread: Rc<Thread>,
     drive: Rc<dyn ZonedDevice>,
+    /// For each block that is read: whoever reads it has to look at it.
+    block: Nanos,
 }
 
 impl Charged {
-    pub(crate) fn new(thread: &Rc<Thread>, drive: Rc<dyn ZonedDevice>) -> Rc<Self> {
-        Rc::new(Self { thread: thread.clone(), drive })
+    pub(crate) fn new(thread: &Rc<Thread>, drive: Rc<dyn ZonedDevice>, block: Nanos) -> Rc<Self> {
+        Rc::new(Self { thread: thread.clone(), drive, block })
     }
 }
 
@@ -62,11 +64,15 @@ impl ZonedDevice for Charged {
         let (responder, answer) = completion();
         let (thread, drive) = (self.thread.clone(), self.drive.clone());
         // Taken now, so that the thread does things in the order in which it was asked to.
+        let read = match command {
+            Command::Read { blocks, .. } => Nanos(self.block.0 * u64::from(blocks.0)),
+            _ => Nanos::ZERO,
+        };
         let submitted = thread.work(thread.host.submission);
         self.thread.handle.spawn("host", async move {
             thread.handle.sleep_until(submitted).await;
             let outcome = drive.submit(command).await;
-            let completed = thread.work(thread.host.submission_gap);
+            let completed = thread.work(thread.host.submission_gap + read);
             thread.handle.sleep_until(completed).await;
             responder.complete(outcome);
         });

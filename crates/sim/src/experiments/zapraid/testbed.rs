@@ -8,9 +8,9 @@ use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
-    CreateOptions, OfferedDrive, OpenOptions, Volume, WritePolicy, create, open_array,
+    CreateOptions, OfferedDrive, OpenOptions, OpenReport, Volume, WritePolicy, create, open_array,
 };
-use zoneweave_runtime::{Executor, Handle, VirtualTime};
+use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZonedDevice};
 
 use super::host::{Charged, Thread};
@@ -88,18 +88,32 @@ impl Testbed {
         Ok((0..self.scheme.columns()).map(drive).collect::<Result<_, _>>()?)
     }
 
+    /// How much a zone takes.
+    pub(crate) fn zone_capacity(&self) -> BlockCount {
+        self.geometry.zone_capacity
+    }
+
     /// Does something with empty drives, in virtual time.
     pub(crate) fn run_drives<T>(
         &self,
         host: Host,
         work: impl AsyncFnOnce(Vec<Rc<dyn ZonedDevice>>, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
-        let drives = self.drives()?;
+        Self::run_on(&self.drives()?, host, Nanos::ZERO, work)
+    }
+
+    /// Does something with drives, in virtual time; every block read takes so much of the host's.
+    fn run_on<T>(
+        drives: &[RamDrive],
+        host: Host,
+        block: Nanos,
+        work: impl AsyncFnOnce(Vec<Rc<dyn ZonedDevice>>, Bench) -> Result<T, ExperimentError>,
+    ) -> Result<T, ExperimentError> {
         let executor = Executor::new(Rc::new(VirtualTime::new()));
         let handle = executor.handle();
         let thread = Thread::new(&handle, host);
         let charged = |drive: &RamDrive| -> Rc<dyn ZonedDevice> {
-            Charged::new(&thread, drive.attach(&handle))
+            Charged::new(&thread, drive.attach(&handle), block)
         };
         let charged = drives.iter().map(charged).collect();
         executor.run(work(charged, Bench { handle: handle.clone(), thread: thread.clone() }))
@@ -113,34 +127,81 @@ impl Testbed {
         host: Host,
         work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
+        let options = OpenOptions {
+            policy: Some(policy.clone()),
+            // Those of the paper write none; for all to be alike neither does ours.
+            checkpoint_share: None,
+            ..OpenOptions::default()
+        };
         self.run_drives(host, async |drives, bench| {
-            let uuid = |at: usize| MemberUuid([u8::try_from(at + 1).unwrap_or(0); 16]);
-            let options = CreateOptions {
-                name: "experiment".to_owned(),
-                scheme: self.scheme,
-                volume_blocks: self.volume_blocks,
-                chunk_blocks: policy.relocation.chunk_blocks,
-                group_rows: 256,
-                tabled: true,
-                writethrough: None,
-                array: ArrayUuid([7; 16]),
-                members: (0..drives.len()).map(uuid).collect(),
-                lineage: 1,
-                wipe: false,
-            };
-            let offer = |(at, device)| OfferedDrive { device, label: format!("drive {at}") };
-            let drives: Vec<_> = drives.into_iter().enumerate().map(offer).collect();
-            create(&drives, &options).await?;
-            let options = OpenOptions {
-                policy: Some(policy.clone()),
-                // Those of the paper write none; for all to be alike neither does ours.
-                checkpoint_share: None,
-                ..OpenOptions::default()
-            };
+            let drives = offer(drives);
+            self.create(&drives, &options).await?;
             let (volume, _) = open_array(&bench.handle, drives, options).await?;
             work(volume, bench).await
         })
     }
+
+    /// Makes an array, does something with its volume, and lets the process die.
+    pub(crate) fn crash_after<T>(
+        &self,
+        options: OpenOptions,
+        work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
+    ) -> Result<(Vec<RamDrive>, T), ExperimentError> {
+        let drives = self.drives()?;
+        let done = Self::run_on(&drives, Host::SPDK, Nanos::ZERO, async |devices, bench| {
+            let offered = offer(devices);
+            self.create(&offered, &options).await?;
+            let (volume, _) = open_array(&bench.handle, offered, options).await?;
+            work(volume, bench).await
+        })?;
+        drives.iter().for_each(|drive| drive.process_kill(self.seed));
+        Ok((drives, done))
+    }
+
+    /// Starts the array that is on drives, and does something with its volume; every block read takes so
+    /// much of the host's time.
+    pub(crate) fn start<T>(
+        &self,
+        drives: &[RamDrive],
+        block: Nanos,
+        options: OpenOptions,
+        work: impl AsyncFnOnce(Volume, OpenReport, Bench) -> Result<T, ExperimentError>,
+    ) -> Result<T, ExperimentError> {
+        Self::run_on(drives, Host::SPDK, block, async |devices, bench| {
+            let (volume, report) = open_array(&bench.handle, offer(devices), options).await?;
+            work(volume, report, bench).await
+        })
+    }
+
+    async fn create(
+        &self,
+        drives: &[OfferedDrive],
+        options: &OpenOptions,
+    ) -> Result<(), ExperimentError> {
+        let uuid = |at: usize| MemberUuid([u8::try_from(at + 1).unwrap_or(0); 16]);
+        let chunk_blocks =
+            options.policy.as_ref().map_or(1, |policy| policy.relocation.chunk_blocks);
+        let options = CreateOptions {
+            name: "experiment".to_owned(),
+            scheme: self.scheme,
+            volume_blocks: self.volume_blocks,
+            chunk_blocks,
+            group_rows: 256,
+            tabled: true,
+            writethrough: None,
+            array: ArrayUuid([7; 16]),
+            members: (0..drives.len()).map(uuid).collect(),
+            lineage: 1,
+            wipe: false,
+        };
+        create(drives, &options).await?;
+        Ok(())
+    }
+}
+
+fn offer(devices: Vec<Rc<dyn ZonedDevice>>) -> Vec<OfferedDrive> {
+    let offer = |(at, device)| OfferedDrive { device, label: format!("drive {at}") };
+    devices.into_iter().enumerate().map(offer).collect()
 }
 
 /// The smallest write buffer, in MiB: what the four groups of dies of a ZN540 program at once. With less

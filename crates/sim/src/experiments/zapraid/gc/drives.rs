@@ -10,7 +10,7 @@ use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume, WritePolicy};
 use zoneweave_raid::log::{create, open_array};
-use zoneweave_runtime::{Executor, Handle, VirtualTime};
+use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 use zoneweave_zoned::{BlockCount, OobKind, ZonedDevice};
 
 use super::super::host::{Charged, Thread};
@@ -45,7 +45,8 @@ impl Drives {
         let handle = executor.handle();
         let thread = Thread::new(&handle, Host::SPDK);
         let offered = |(at, drive): (usize, &RamDrive)| {
-            let device: Rc<dyn ZonedDevice> = Charged::new(&thread, drive.attach(&handle));
+            let device: Rc<dyn ZonedDevice> =
+                Charged::new(&thread, drive.attach(&handle), Nanos::ZERO);
             OfferedDrive { device, label: format!("drive {at}") }
         };
         let offered: Vec<_> = drives.iter().enumerate().map(offered).collect();
