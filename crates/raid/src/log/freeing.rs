@@ -58,6 +58,9 @@ impl State {
 
     /// A segment that could be freed but for blocks of the newest checkpoint in it, one that is not whole first.
     fn waiting_segment(&self) -> Option<SegmentSlot> {
+        if self.stopped.is_some() || self.membership_dirty {
+            return None;
+        }
         let standing = self.segments.standing();
         let whole = |slot: &SegmentSlot| {
             let segment = &self.segments[*slot];

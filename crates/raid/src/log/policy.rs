@@ -11,6 +11,7 @@ use zoneweave_zoned::Geometry;
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
 use crate::log::geometry::SegmentGeometry;
 use crate::log::limits::{LimitError, check_drive, zones_needed};
+use crate::log::room::FREE_BESIDE_LANES;
 use crate::log::stream::{ChunkClass, Lane, Stream};
 
 /// Segments beyond those that a volume needs, from which on what is moved goes to more than one, unless a
@@ -365,7 +366,11 @@ impl WritePolicy {
     /// spare.
     #[must_use]
     pub(super) fn window_segments(&self, config: &ArrayConfig) -> u32 {
-        (self.spare_segments(config) / SPARE_FOR_WINDOW).min(WINDOW_SEGMENTS)
+        let lanes = self.user_lanes() + 1 + u32::from(self.lifetimes);
+        // What users leave free grows with them, and could be more than there is.
+        let beside = if lanes > 2 { FREE_BESIDE_LANES + lanes.div_ceil(2) } else { 0 };
+        let spare = self.spare_segments(config).saturating_sub(beside);
+        (spare / SPARE_FOR_WINDOW).min(WINDOW_SEGMENTS)
     }
 
     /// The streams of users, and of what is moved, which goes to so many segments.

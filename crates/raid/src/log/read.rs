@@ -191,8 +191,9 @@ async fn read_until(
         }
     });
     let here = core.clone();
+    let pins = pin_all(core, &places);
     core.handle.spawn("hedge", async move {
-        let _pins = pin_all(&here, &places);
+        let _pins = pins;
         let Some(found) = read_around(&here, &places, held_up).await else {
             mark(Mark::HedgeFailed);
             return;

@@ -16,7 +16,7 @@ use crate::mutants::{Mutant, mutant};
 
 /// Free segments beyond the reserve, above which a stream opens more than one: as many as make the
 /// collector begin, and one more.
-const FREE_BESIDE_LANES: u32 = 2;
+pub(super) const FREE_BESIDE_LANES: u32 = 2;
 
 /// What room is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
