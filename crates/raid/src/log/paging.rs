@@ -124,6 +124,10 @@ impl State {
     /// # Errors
     /// If something that the page tells of is missing.
     fn enter_absent(&mut self, page: Page, block: &MappingBlock) -> Result<Vec<Told>, Unusable> {
+        // What says which segments are settled may be gone, then.
+        if self.absent.as_ref().is_none_or(|absent| absent.failed) {
+            return Err(Unusable);
+        }
         let mut unclear = Vec::new();
         let bound = bound_of(block);
         for told in told(self, page, block) {
@@ -181,7 +185,7 @@ impl State {
 
     /// Notes that pages are there; if all are, nothing is kept for them any more.
     fn note_present(&mut self, pages: &[Page]) {
-        let Some(absent) = &mut self.absent else { return };
+        let Some(absent) = self.absent.as_mut().filter(|absent| !absent.failed) else { return };
         for page in pages {
             absent.pages.remove(page);
             absent.replayed.remove(page);
@@ -213,6 +217,9 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
             }
             if absent.failed {
                 return Err(BlockError::Unrecoverable { lba });
+            }
+            if core.closing.get() {
+                return Err(BlockError::ShuttingDown);
             }
             mark(Mark::PageAskedFor);
             absent.to_be_read(pages, ASKED_AT_A_TIME)
@@ -276,8 +283,12 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
 /// Lets the next start do without the checkpoint, and stops.
 async fn give_up(core: &Rc<Core>) {
     mark(Mark::PageUnreadable);
-    if let Some(absent) = &mut core.state.borrow_mut().absent {
-        absent.failed = true;
+    let known = match &mut core.state.borrow_mut().absent {
+        Some(absent) => std::mem::replace(&mut absent.failed, true),
+        None => true,
+    };
+    if known || core.closing.get() {
+        return;
     }
     core.changed.open();
     // Where that cannot be recorded too few drives are left, and the state says so.

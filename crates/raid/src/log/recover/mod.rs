@@ -73,16 +73,14 @@ pub struct OpenOptions {
     /// Replay the lists of all segments, whatever the newest checkpoint says.
     pub ignore_checkpoint: bool,
     /// Serve users before all of the index is read: pages of the newest checkpoint are read when they are
-    /// asked for, and so many of the others at a time meanwhile. `None` to read all of them before.
+    /// asked for, and so many of the others at a time meanwhile. `None` to read all of them before, as is
+    /// usual: a block that cannot be read stops what was served already, where it costs time otherwise.
     pub index_on_demand: Option<NonZeroU32>,
     /// How to write; `None` for one segment at a time of the shape that the array was made with.
     pub policy: Option<WritePolicy>,
     /// When to rebuild what could be read.
     pub hedging: Hedging,
 }
-
-/// Pages of the index that are read at a time while users are served: a quarter of a MiB.
-const PAGES_AT_A_TIME: u32 = 64;
 
 /// Keeps checkpoints below 2 % of what users write, with the padding of their stripes.
 const CHECKPOINT_SHARE: u32 = 64;
@@ -94,7 +92,7 @@ impl Default for OpenOptions {
             lineage: 0,
             checkpoint_share: Some(CHECKPOINT_SHARE),
             ignore_checkpoint: false,
-            index_on_demand: NonZeroU32::new(PAGES_AT_A_TIME),
+            index_on_demand: None,
             policy: None,
             hedging: Hedging::default(),
         }

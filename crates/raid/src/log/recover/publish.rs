@@ -117,11 +117,10 @@ async fn decide(
 /// Where what was written again took the last free segment, and failed writes what was in reserve
 /// beside it, another one is moved out behind it: with nothing free no block could be moved.
 async fn make_room(core: &Rc<Core>) -> Result<(), &'static str> {
-    if core.state.borrow().must_move_first().is_none() {
-        return Ok(());
+    if core.state.borrow().free_segments() == 0 {
+        // What is needed has to be known.
+        paging::read_all(core).await?;
     }
-    // What is needed has to be known, then.
-    paging::read_all(core).await?;
     let Some(slot) = core.state.borrow().must_move_first() else { return Ok(()) };
     mark(Mark::RecoveryMadeRoom);
     move_out(core, slot).await;

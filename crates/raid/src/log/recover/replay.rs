@@ -61,12 +61,15 @@ pub(super) async fn build_index(
         let page_entries = core.state.borrow().index.page_entries();
         let mut partition = Partition::new(0, blocks, Sequences::sparse(page_entries), true);
         replay_segments(core, &slots, &mut partition).await;
-        enter_pages(core, &mut partition, &pages, true).await?;
-        weak.weigh(core, &mut partition).await?;
-        let mut state = core.state.borrow_mut();
-        state.leave_absent(partition.sequences, &pages);
-        note_numbers(&mut state);
-        return Ok(weak.candidates());
+        if !partition.sequences.are_too_many() {
+            enter_pages(core, &mut partition, &pages, true).await?;
+            weak.weigh(core, &mut partition).await?;
+            let mut state = core.state.borrow_mut();
+            state.leave_absent(partition.sequences, &pages);
+            note_numbers(&mut state);
+            return Ok(weak.candidates());
+        }
+        // What was entered is entered again, and newer by its sequence than none.
     }
     // Of whole pages.
     let page = core.state.borrow().index.page_entries();
@@ -104,14 +107,16 @@ const PROMISED_MOST: usize = 1 << 20;
 const PAGES_BEFORE: usize = 256;
 
 /// The pages that recovery needs itself, where the others can wait until somebody asks for them; `None`
-/// where everything is to be read first: there are no pages, or room is so scarce that it has to be known
-/// what is needed.
+/// where everything is to be read first: there are no pages, room is so scarce that it has to be known
+/// what is needed, or a page that cannot be read could not be rebuilt.
 fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Vec<Page>> {
     let state = core.state.borrow();
     let replayed = slots.iter().map(|slot| state.segments[*slot].geometry.data_blocks());
     let little = replayed.sum::<u64>() <= PARTITION_BLOCKS;
     let plenty = state.need_now() == Need::Nothing;
-    if !(state.checkpoints.pages_on_demand().is_some() && little && plenty) {
+    // A page that rots must not be an error: as long as nothing is lost it can be rebuilt.
+    let redundant = state.lost_members().is_empty() && state.scheme().parity() > 0;
+    if !(state.checkpoints.pages_on_demand().is_some() && little && plenty && redundant) {
         return None;
     }
     let entries = state.index.page_entries();
@@ -241,6 +246,9 @@ async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut
             for extent in extents {
                 for lba in partition.within(&extent) {
                     partition.add(&mut state, Lba(lba), extent.sequence, pba);
+                }
+                if partition.sequences.are_too_many() {
+                    return;
                 }
             }
         }

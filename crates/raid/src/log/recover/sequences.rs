@@ -21,6 +21,8 @@ pub(in crate::log) enum Sequences {
         page_entries: u64,
         /// By page.
         pages: BTreeMap<Page, Vec<(Lba, u64)>>,
+        /// Of how many blocks.
+        known: usize,
     },
 }
 
@@ -32,13 +34,13 @@ impl Sequences {
 
     /// Nothing is known, and it will be of few.
     pub(in crate::log) fn sparse(page_entries: u64) -> Self {
-        Self::Sparse { page_entries, pages: BTreeMap::new() }
+        Self::Sparse { page_entries, pages: BTreeMap::new(), known: 0 }
     }
 
     pub(in crate::log) fn get(&self, lba: Lba) -> u64 {
         match self {
             Self::Dense { start, sequences } => sequences[Lba(lba.0 - start).index()],
-            Self::Sparse { page_entries, pages } => {
+            Self::Sparse { page_entries, pages, .. } => {
                 let known = pages.get(&Page(lba.0 / page_entries));
                 known.map_or(0, |known| sequence_in(known, lba).unwrap_or(0))
             }
@@ -50,14 +52,27 @@ impl Sequences {
             Self::Dense { start, sequences } => {
                 sequences[Lba(lba.0 - *start).index()] = sequence;
             }
-            Self::Sparse { page_entries, pages } => {
-                let known = pages.entry(Page(lba.0 / *page_entries)).or_default();
-                match known.binary_search_by_key(&lba, |(known, _)| *known) {
-                    Ok(at) => known[at].1 = sequence,
-                    Err(at) => known.insert(at, (lba, sequence)),
+            Self::Sparse { page_entries, pages, known } => {
+                let of_page = pages.entry(Page(lba.0 / *page_entries)).or_default();
+                match of_page.binary_search_by_key(&lba, |(known, _)| *known) {
+                    Ok(at) => of_page[at].1 = sequence,
+                    Err(at) => {
+                        of_page.insert(at, (lba, sequence));
+                        *known += 1;
+                    }
                 }
             }
         }
+    }
+}
+
+impl Sequences {
+    /// Blocks of which something is known where it was to be few, at the most: some 100 MiB of them.
+    const SPARSE_MOST: usize = 1 << 22;
+
+    /// Whether something is known of more blocks than was thought: a trim tells of many.
+    pub(in crate::log) fn are_too_many(&self) -> bool {
+        matches!(self, Self::Sparse { known, .. } if *known > Self::SPARSE_MOST)
     }
 }
 
