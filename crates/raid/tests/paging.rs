@@ -87,9 +87,11 @@ impl Model {
 fn users_need_not_wait_for_the_index() {
     let array = large();
     let mut model = Model::new(array.blocks);
+    // Where room is scarce everything is read first.
+    let mut lives_on_demand = 0;
     for life in 1..=8_u64 {
         let lived = one_life(&array, &[], on_demand(), async |volume, report, _| {
-            assert_eq!(report.absent_pages > 8, life > 1, "{report:?}");
+            lives_on_demand += u32::from(report.absent_pages > 8);
             for _ in 0..2_000 {
                 model.step(volume, life).await;
             }
@@ -99,6 +101,7 @@ fn users_need_not_wait_for_the_index() {
         });
         lived.unwrap();
     }
+    assert!(lives_on_demand > 3, "{lives_on_demand}");
     let replayed = one_life(&array, &[], by_lists(), async |volume, report, _| {
         assert_eq!((report.checkpoint, report.absent_pages), (None, 0));
         read_all(volume, array.blocks).await.unwrap()
