@@ -6,6 +6,7 @@
 //! closed first, so that they are looked at like all others. The scrub ends when nothing damaged
 //! is left.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -23,7 +24,7 @@ use crate::log::reconstruct::verify;
 use crate::log::recover::read_header;
 use crate::log::recover::records::read_records;
 use crate::log::scan::load_span;
-use crate::log::segment::Phase;
+use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
 use crate::log::status::Progress;
 use crate::marks::{Mark, mark, mark_if};
@@ -71,7 +72,14 @@ pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> 
     core.scrub_progress.set(None);
     core.changed.open();
     looked_through?;
-    while core.state.borrow().segments.iter().any(|(_, s)| s.damaged && s.phase != Phase::Dead) {
+    // What is being freed was passed over, and may be damaged: until its zones are reset it can be found so.
+    let dying: BTreeSet<u64> = {
+        let state = core.state.borrow();
+        let dead = state.segments.iter().filter(|(_, segment)| segment.phase == Phase::Dead);
+        dead.map(|(_, segment)| segment.id).collect()
+    };
+    let to_go = |segment: &Segment| segment.damaged || dying.contains(&segment.id);
+    while core.state.borrow().segments.iter().any(|(_, segment)| to_go(segment)) {
         check_going_on(core)?;
         close_open_segments(&mut core.state.borrow_mut(), |segment| segment.damaged);
         core.changed.open();
@@ -104,10 +112,7 @@ fn check_going_on(core: &Core) -> Result<(), &'static str> {
 }
 
 /// Gives up open segments, so that they hold still; returns which.
-fn close_open_segments(
-    state: &mut State,
-    wanted: impl Fn(&crate::log::segment::Segment) -> bool,
-) -> Vec<SegmentSlot> {
+fn close_open_segments(state: &mut State, wanted: impl Fn(&Segment) -> bool) -> Vec<SegmentSlot> {
     let open = state.open_segments().into_iter();
     let open: Vec<_> = open.filter(|slot| wanted(&state.segments[*slot])).collect();
     for slot in &open {
