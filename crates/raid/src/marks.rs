@@ -314,6 +314,10 @@ marks! {
     OpeningOvertaken = "open.overtaken",
     /// Crashes have left so many zones active that leftovers are finished.
     LeftoverFinished = "limits.leftover_finished",
+    /// A leftover is finished while somebody else works on it.
+    BusyLeftoverFinished = "limits.busy_leftover_finished",
+    /// A segment is opened only when zones of others are active no more.
+    ActiveZonesAwaited = "limits.active_zones_awaited",
     /// A leftover of this life is sealed, so that it can be finished.
     LeftoverSealed = "limits.leftover_sealed",
     /// Finishing a leftover's zones fails: they still count as active.

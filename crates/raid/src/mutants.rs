@@ -73,6 +73,8 @@ mutants! {
     SpareNotRebuilt = "spare-not-rebuilt",
     /// Another segment is moved out at the same time whether or not there is room for what is left of all.
     MovesBesideAny = "moves-beside-any",
+    /// A segment is opened though leftovers that somebody works on hold the zones that it would need.
+    ActiveZonesNotAwaited = "active-zones-not-awaited",
     /// A flush of the volume is answered without flushing a drive.
     FlushNotSent = "flush-not-sent",
     /// A drive's failed flush is taken for a good one.
@@ -185,10 +187,10 @@ impl Mutant {
 thread_local! {
     static SELECTED: Cell<Option<Mutant>> = const { Cell::new(None) };
     /// A bit for each mutant that was asked for.
-    static ASKED: Cell<u64> = const { Cell::new(0) };
+    static ASKED: Cell<u128> = const { Cell::new(0) };
 }
 
-const _: () = assert!(Mutant::ALL.len() <= 64, "a bit for each mutant");
+const _: () = assert!(Mutant::ALL.len() <= 128, "a bit for each mutant");
 
 /// Whether this thread runs a mutant.
 #[cfg(feature = "instrumented")]
@@ -222,7 +224,7 @@ pub fn take_asked() -> Vec<Mutant> {
     #[cfg(feature = "instrumented")]
     let asked = ASKED.take();
     #[cfg(not(feature = "instrumented"))]
-    let asked = 0_u64;
+    let asked = 0_u128;
     Mutant::ALL.iter().copied().filter(|mutant| asked & 1 << *mutant as u32 != 0).collect()
 }
 

@@ -13,9 +13,11 @@ use crate::log::core::Core;
 use crate::log::format::{IndexEntry, SealRecord};
 use crate::log::geometry::{ChunkBlock, Row};
 use crate::log::index::SegmentSlot;
+use crate::log::read::Pin;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
-use crate::marks::{Mark, mark};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Zones of a member that become active beside those counted and those of lanes when a segment is opened:
 /// one that a rebuild fills meanwhile, and both superblock zones, which the next start needs to go over
@@ -23,56 +25,98 @@ use crate::marks::{Mark, mark};
 const ACTIVE_MARGIN: u32 = 3;
 
 /// Where crashes and failed members have left so many zones open that the drives would refuse
-/// another, finishes the leftovers. Never happens without several of them in a row.
+/// another, finishes the leftovers, those that are being moved or scrubbed too. Never happens without several
+/// of them in a row. What cannot be finished yet is waited for where the drives would refuse a zone otherwise,
+/// this time or at the next start, when all of those here are leftovers.
 pub(super) async fn make_room(core: &Rc<Core>) {
-    if !is_tight(&core.state.borrow()) {
-        return;
-    }
-    let leftovers: Vec<_> = {
-        let state = core.state.borrow();
-        let leftovers = state.segments.iter().filter(|(_, segment)| may_finish(&state, segment));
-        leftovers.map(|(slot, _)| slot).collect()
-    };
-    for slot in leftovers {
-        let seal = {
-            let mut state = core.state.borrow_mut();
-            let segment = state.segments.get(slot);
-            if !segment.is_some_and(|segment| may_finish(&state, segment)) {
-                continue;
-            }
-            state.segments[slot].busy = true;
-            let segment = &state.segments[slot];
-            let unsealed = !state.seals.contains_key(&segment.id);
-            unsealed.then(|| seal_of_written(segment))
+    while is_tight(&core.state.borrow(), Tight::ForAllLanes) {
+        let leftovers: Vec<_> = {
+            let state = core.state.borrow();
+            let leftovers =
+                state.segments.iter().filter(|(_, segment)| may_finish(&state, segment));
+            leftovers.map(|(slot, _)| slot).collect()
         };
-        if seal_durably(core, seal).await {
-            mark(Mark::LeftoverFinished);
-            finish_zones(core, slot).await;
+        for slot in leftovers {
+            finish(core, slot).await;
         }
-        if let Some(segment) = core.state.borrow_mut().segments.get_mut(slot) {
-            segment.busy = false;
+        if !is_worth_waiting(&core.state.borrow()) {
+            return;
         }
-        core.changed.open();
+        mark(Mark::ActiveZonesAwaited);
+        core.changed.wait().await;
     }
 }
 
-fn is_tight(state: &State) -> bool {
+/// Finishes a leftover, unless that is not possible any more.
+async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
+    let seal = {
+        let mut state = core.state.borrow_mut();
+        let segment = state.segments.get(slot);
+        if !segment.is_some_and(|segment| may_finish(&state, segment)) {
+            return;
+        }
+        state.segments[slot].finishing = true;
+        let segment = &state.segments[slot];
+        mark_if(Mark::BusyLeftoverFinished, || segment.busy);
+        let unsealed = !state.seals.contains_key(&segment.id);
+        unsealed.then(|| seal_of_written(segment))
+    };
+    // Whoever moves it may come to its end: a zone finished after its reset would hold nothing for ever.
+    let pin = Pin::new(core, slot);
+    if seal_durably(core, seal).await {
+        mark(Mark::LeftoverFinished);
+        finish_zones(core, slot).await;
+    }
+    core.state.borrow_mut().segments[slot].finishing = false;
+    drop(pin);
+    core.changed.open();
+}
+
+/// How tight it is for the zones of one more segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tight {
+    /// There may be too little room for all lanes.
+    ForAllLanes,
+    /// There is too little room for this one.
+    ForThisOne,
+}
+
+fn is_tight(state: &State, how: Tight) -> bool {
     let moved = u32::try_from(state.relocation.lanes().count()).unwrap_or(u32::MAX);
-    let margin = ACTIVE_MARGIN + state.policy.user_lanes() + moved;
+    let lanes = match how {
+        Tight::ForAllLanes => state.policy.user_lanes() + moved,
+        Tight::ForThisOne => 1,
+    };
     state.members.iter().any(|member| {
         let limit = member.device.as_ref().and_then(|device| device.geometry().max_active);
-        limit.is_some_and(|limit| member.active_zones + margin > limit)
+        limit.is_some_and(|limit| member.active_zones + ACTIVE_MARGIN + lanes > limit)
     })
 }
 
-/// Whether a segment's zones may be finished: it is recorded what counts in them, or can be, as
-/// nothing is under way. While recovery goes on it decides what is recorded. Once writes have
+/// Whether there is no room for one segment more, and zones come to be finished or reset without it.
+fn is_worth_waiting(state: &State) -> bool {
+    let comes_free = |segment: &Segment| match segment.phase {
+        Phase::Leftover => segment.in_flight > 0 || segment.finishing || segment.freeing,
+        Phase::Dead => true,
+        Phase::Open | Phase::Sealed => false,
+    };
+    let holds = |segment: &Segment| segment.holds_active_zones && comes_free(segment);
+    state.stopped.is_none()
+        && is_tight(state, Tight::ForThisOne)
+        && state.segments.iter().any(|(_, segment)| holds(segment))
+        && !mutant(Mutant::ActiveZonesNotAwaited)
+}
+
+/// Whether a segment's zones may be finished: nothing is under way to them, and it is recorded what counts
+/// in them, or can be. While recovery goes on it decides what is recorded. Once writes have
 /// stopped, a seal that is known may be one that could not be recorded.
 fn may_finish(state: &State, segment: &Segment) -> bool {
     let sealed = state.seals.contains_key(&segment.id);
-    let sealable = state.recovering.is_none() && segment.in_flight == 0;
-    let left = segment.phase == Phase::Leftover && segment.holds_active_zones && !segment.busy;
-    state.stopped.is_none() && left && (sealed || sealable)
+    let sealable = state.recovering.is_none();
+    let quiet = segment.in_flight == 0 && !(segment.finishing || segment.freeing);
+    let left = segment.phase == Phase::Leftover && segment.holds_active_zones;
+    let others_keep_away = segment.busy && mutant(Mutant::ActiveZonesNotAwaited);
+    state.stopped.is_none() && left && quiet && !others_keep_away && (sealed || sealable)
 }
 
 /// Records which stripes of a segment count, once they are durable.
@@ -108,26 +152,24 @@ pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
 }
 
 async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
-    let Some(zones) = core.state.borrow().segments.get(slot).map(|s| s.zones.clone()) else {
-        return;
-    };
+    let zones = core.state.borrow().segments[slot].zones.clone();
     let finishes = zones.into_iter().enumerate().filter_map(|(column, zone)| {
         let column = Column::of(column);
         let device = core.device(column)?;
         let zone = zone?;
-        Some(async move { (column, device.manage(zone.zone, ZoneAction::Finish).await) })
+        Some(async move { (column, zone, device.manage(zone.zone, ZoneAction::Finish).await) })
     });
     let results = futures_util::future::join_all(finishes).await;
     let mut state = core.state.borrow_mut();
-    if results.iter().all(|(_, result)| result.is_ok()) {
-        for (column, _) in results {
-            let member = &mut state.members[column.index()];
-            member.active_zones = member.active_zones.saturating_sub(1);
-        }
-        if let Some(segment) = state.segments.get_mut(slot) {
-            segment.holds_active_zones = false;
-        }
-    } else {
+    if results.iter().any(|(_, _, result)| result.is_err()) {
         mark(Mark::LeftoverNotFinished);
+        return;
     }
+    for (column, zone, _) in results {
+        // A member that failed meanwhile, or was replaced, does not have this zone any more.
+        if state.segments[slot].zones[column.index()] == Some(zone) {
+            state.members[column.index()].active_zones -= 1;
+        }
+    }
+    state.segments[slot].holds_active_zones = false;
 }

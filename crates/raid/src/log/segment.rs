@@ -84,6 +84,8 @@ pub(super) struct Segment {
     pub busy: bool,
     /// Nothing in it is needed, and it is being freed.
     pub freeing: bool,
+    /// Its zones are being finished.
+    pub finishing: bool,
     /// While it is moved out: what was valid in it before.
     pub valid_before_move: u64,
     /// The next start would need it, if this one were cut short: it is not freed, nor moved by the
@@ -146,6 +148,7 @@ impl Segment {
             in_flight: 0,
             busy: false,
             freeing: false,
+            finishing: false,
             valid_before_move: 0,
             kept: false,
             doubtful: false,
