@@ -314,6 +314,8 @@ marks! {
     OpeningOvertaken = "open.overtaken",
     /// Crashes have left so many zones active that leftovers are finished.
     LeftoverFinished = "limits.leftover_finished",
+    /// A segment is rebuilt while another one is.
+    RebuiltBeside = "rebuild.beside",
     /// A leftover is finished while somebody else works on it.
     BusyLeftoverFinished = "limits.busy_leftover_finished",
     /// A segment is opened only when zones of others are active no more.

@@ -7,22 +7,22 @@
 mod support;
 
 use bytes::Bytes;
-use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
-use support::{Array, Shape, contents, executor, new_drive, uuid};
-use zoneweave_emulator::{
-    BlockPart, CommandKind, Damage, FaultAction, Immediate, Jitter, RamDrive, Selector,
+use support::life::{
+    assert_hit, assert_holds, live, member, one_life, put, put_all, refused, roles,
 };
+use support::{Array, Shape, contents, executor, new_drive, uuid};
+use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Immediate, Selector};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
     AdminError, DriveRole, Health, OpenError, OpenOptions, ReplaceError, Volume,
 };
-use zoneweave_raid::marks::{self, INSTRUMENTED, Mark};
+use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
-    BlockCount, BlockDevice, BlockError, Geometry, Lba, Payload, Status, ZoneAction, ZoneAddress,
-    ZoneId, ZonedDeviceExt, zero_blocks,
+    BlockCount, BlockDevice, BlockError, Lba, Payload, Status, ZoneAction, ZoneAddress, ZoneId,
+    ZonedDeviceExt, zero_blocks,
 };
 
 /// Data blocks of a segment of [`array`]: 21 rows of three.
@@ -39,14 +39,6 @@ fn array_with_spare_zones(salt: u64) -> Array {
 
 fn shaped(shape: Shape, salt: u64) -> Array {
     Array::create(Shape { tabled: false, ..shape }, &mut Random::new(salt))
-}
-
-fn assert_hit(expected: &[Mark]) {
-    let counts = marks::counts();
-    for mark in expected.iter().filter(|_| INSTRUMENTED) {
-        let hit = counts.iter().any(|(known, count)| known == mark && *count > 0);
-        assert!(hit, "{} was not hit", mark.name());
-    }
 }
 
 /// The zones on a slot of the segments that are sealed, oldest first.
@@ -209,39 +201,6 @@ fn replacements_are_refused_taken_and_given_up() {
         Mark::RebuildEnded,
         Mark::LargerZoneFinished,
     ]);
-}
-
-/// Crashes in a row left segments open until drives had no active zone left. The next start could
-/// not go over to the other superblock zone, took that for failing drives, put them all out, and
-/// stopped, as did every start after it. Leftovers are finished while there are zones for a start.
-/// Here each life leaves a segment open, and reads are so slow that none is moved out.
-#[test]
-fn leftovers_of_many_crashes_are_finished_where_zones_get_scarce() {
-    let mut random = Random::new(9);
-    let shape = Shape { zones: 24, tabled: false, ..Shape::small() };
-    let mut geometry = Geometry::new(shape.zones, BlockCount(shape.zone_blocks));
-    (geometry.max_active, geometry.max_open) = (Some(8), Some(8));
-    let mut drive = || {
-        let jitter = Jitter::new(random.next(), Nanos::from_micros(100));
-        RamDrive::new(geometry.clone(), jitter).unwrap()
-    };
-    let drives = (0..4).map(|_| drive()).collect();
-    let array = Array::on(shape, drives, &mut random);
-    let finish = CommandKind::Manage(ZoneAction::Finish);
-    array.drives[1].inject(Selector::next(finish), FaultAction::Fail(Status::InternalError));
-    for drive in &array.drives {
-        let slow = FaultAction::Slow(Nanos::from_millis(100));
-        drive.inject(Selector::next(CommandKind::Read).always(), slow);
-    }
-    for life in 0..16 {
-        live(&array, async |volume, _, _| put(volume, life, 1).await.unwrap());
-    }
-    live(&array, async |volume, _, _| {
-        assert_eq!(volume.status().health, Health::Healthy);
-        assert_holds(volume, 16, 1).await;
-    });
-    assert_hit(&[Mark::LeftoverFinished, Mark::LeftoverNotFinished]);
-    assert_hit(&[Mark::FullLeftoverKnownBySeal]);
 }
 
 #[test]

@@ -108,8 +108,10 @@ fn a_spare_that_fails_is_let_go_and_one_that_is_too_small_refused() {
         put_all(volume, BLOCKS, 1).await;
         let refused = volume.add_spare(small.attach(handle), small_uuid);
         assert!(matches!(refused, Err(ReplaceError::TooSmall { zones: 8, .. })), "{refused:?}");
+        let twice = broken.attach(handle);
         broken.set_gone(true);
-        volume.add_spare(broken.attach(handle), broken_uuid).unwrap();
+        volume.add_spare(twice.clone(), broken_uuid).unwrap();
+        assert_eq!(volume.add_spare(twice, broken_uuid), Err(ReplaceError::SpareAlready));
         volume.add_spare(good.attach(handle), good_uuid).unwrap();
         volume.fail(3).await.unwrap();
         handle.sleep(Nanos::from_millis(5)).await;
@@ -125,9 +127,9 @@ fn a_spare_that_fails_is_let_go_and_one_that_is_too_small_refused() {
 
 /// MiB/s that a rebuild writes to its drive.
 fn rebuild_rate(limit: Option<u64>) -> u64 {
-    const ZONES: u32 = 8;
-    const ZONE_BLOCKS: u32 = 16_384;
-    let written: u64 = 3 * 3 * 15_000;
+    const ZONES: u32 = 20;
+    const ZONE_BLOCKS: u32 = 8_192;
+    let written: u64 = 14 * 3 * 7_500;
     let drive = |seed| {
         let mut geometry = Geometry::new(ZONES, BlockCount(ZONE_BLOCKS));
         geometry.volatile_cache = false;
@@ -165,10 +167,10 @@ fn rebuild_rate(limit: Option<u64>) -> u64 {
 }
 
 #[test]
-fn a_rebuild_is_as_fast_as_a_zone_of_the_new_drive_or_as_it_may_be() {
-    // One zone of this model takes 1050 MiB/s.
+fn a_rebuild_is_as_fast_as_the_new_drive_or_as_it_may_be() {
+    // This model takes 1,780 MiB/s, one zone of it 1,050.
     let rate = rebuild_rate(None);
-    assert!(rate >= 945, "{rate} MiB/s");
+    assert!(rate >= 1_602, "{rate} MiB/s");
     let limited = rebuild_rate(Some(100 << 20));
     assert!((80..=101).contains(&limited), "{limited} MiB/s");
 }

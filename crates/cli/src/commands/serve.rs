@@ -134,9 +134,14 @@ fn sort_spares(
     Ok((members, spares))
 }
 
+/// The least that a rebuild may be held to: a drive of a terabyte takes eleven days then.
+const LEAST_RATE: u64 = 1 << 20;
+
 fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
     let bytes = parse_bytes(text)?;
-    NonZeroU64::new(bytes).ok_or_else(|| "nothing would ever be rebuilt".to_owned())
+    let slow =
+        || format!("{bytes} bytes in a second would rebuild nothing for days: ask for 1M or more");
+    NonZeroU64::new(bytes).filter(|bytes| bytes.get() >= LEAST_RATE).ok_or_else(slow)
 }
 
 /// Looks after the array, and tells what happens to it.

@@ -13,6 +13,7 @@ use crate::log::core::Core;
 use crate::log::format::{IndexEntry, SealRecord};
 use crate::log::geometry::{ChunkBlock, Row};
 use crate::log::index::SegmentSlot;
+use crate::log::member::Member;
 use crate::log::read::Pin;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
@@ -29,7 +30,7 @@ const ACTIVE_MARGIN: u32 = 3;
 /// of them in a row. What cannot be finished yet is waited for where the drives would refuse a zone otherwise,
 /// this time or at the next start, when all of those here are leftovers.
 pub(super) async fn make_room(core: &Rc<Core>) {
-    while is_tight(&core.state.borrow(), Tight::ForAllLanes) {
+    while is_tight(&core.state.borrow()) {
         let leftovers: Vec<_> = {
             let state = core.state.borrow();
             let leftovers =
@@ -72,25 +73,21 @@ async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
     core.changed.open();
 }
 
-/// How tight it is for the zones of one more segment.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tight {
-    /// There may be too little room for all lanes.
-    ForAllLanes,
-    /// There is too little room for this one.
-    ForThisOne,
+/// Whether there may be too little room for all lanes.
+fn is_tight(state: &State) -> bool {
+    let moved = u32::try_from(state.relocation.lanes().count()).unwrap_or(u32::MAX);
+    let lanes = state.policy.user_lanes() + moved;
+    state.members.iter().any(|member| lacks_room(member, lanes))
 }
 
-fn is_tight(state: &State, how: Tight) -> bool {
-    let moved = u32::try_from(state.relocation.lanes().count()).unwrap_or(u32::MAX);
-    let lanes = match how {
-        Tight::ForAllLanes => state.policy.user_lanes() + moved,
-        Tight::ForThisOne => 1,
-    };
-    state.members.iter().any(|member| {
-        let limit = member.device.as_ref().and_then(|device| device.geometry().max_active);
-        limit.is_some_and(|limit| member.active_zones + ACTIVE_MARGIN + lanes > limit)
-    })
+/// Whether there is too little room for one segment more on a member.
+pub(super) fn is_tight_for_one(member: &Member) -> bool {
+    lacks_room(member, 1)
+}
+
+fn lacks_room(member: &Member, segments: u32) -> bool {
+    let limit = member.device.as_ref().and_then(|device| device.geometry().max_active);
+    limit.is_some_and(|limit| member.active_zones + ACTIVE_MARGIN + segments > limit)
 }
 
 /// Whether there is no room for one segment more, and zones come to be finished or reset without it.
@@ -102,7 +99,7 @@ fn is_worth_waiting(state: &State) -> bool {
     };
     let holds = |segment: &Segment| segment.holds_active_zones && comes_free(segment);
     state.stopped.is_none()
-        && is_tight(state, Tight::ForThisOne)
+        && state.members.iter().any(is_tight_for_one)
         && state.segments.iter().any(|(_, segment)| holds(segment))
         && !mutant(Mutant::ActiveZonesNotAwaited)
 }

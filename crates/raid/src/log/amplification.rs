@@ -115,6 +115,13 @@ impl State {
         &mut self.counters.classes[class]
     }
 
+    /// Counts a block moved out of a segment, which may be free by now.
+    pub(super) fn note_moved(&mut self, from: SegmentSlot) {
+        if self.segments.get(from).is_some() {
+            self.class_counters(from).moved_blocks += 1;
+        }
+    }
+
     /// Data blocks of all segments but those that are open, and those that users leave free.
     fn room_for_data(&self) -> u64 {
         let open = self.user.lanes().count() + self.relocation.lanes().count();

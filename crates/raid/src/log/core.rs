@@ -29,6 +29,9 @@ const QUEUED_BLOCKS: u64 = 16 * 1024;
 /// Failed writes in a row after which a member is taken out of service.
 const WRITE_FAILURES_TO_FAIL: u32 = 3;
 
+/// How long a rebuild that has to wait does so before it looks whether it should end.
+const THROTTLED_AT_A_TIME: Nanos = Nanos::from_millis(100);
+
 /// How often a zone's reset is tried.
 const RESET_TRIES: u32 = 3;
 
@@ -116,7 +119,11 @@ impl Core {
         // What was not used is not saved up.
         let due = self.rebuild_due.get().max(self.handle.now()) + takes;
         self.rebuild_due.set(due);
-        self.handle.sleep_until(due).await;
+        // Who closes the volume, or wants the segment, does not wait for a rebuild that may hardly go on.
+        while !self.closing.get() && self.handle.now() < due {
+            let slice = self.handle.now() + THROTTLED_AT_A_TIME;
+            self.handle.sleep_until(due.min(slice)).await;
+        }
     }
 
     /// Reads blocks of a member and notes how it went.
@@ -326,6 +333,19 @@ impl Core {
         zone: ZoneId,
     ) -> Result<(), Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
+        self.reset(column, &device, zone).await
+    }
+
+    /// Resets a zone like [`Core::reset_zone`], one drive after the other where that holds up reads.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub(super) async fn reset_in_turn(
+        self: &Rc<Self>,
+        column: Column,
+        zone: ZoneId,
+    ) -> Result<(), Status> {
+        let device = self.device(column).ok_or(Status::DeviceGone)?;
         let in_turn = self.state.borrow().feels_resets();
         let _turn = if in_turn {
             mark(Mark::ResetInTurn);
@@ -337,17 +357,26 @@ impl Core {
         if !self.is_of_member(column, &device) {
             return Err(Status::DeviceGone);
         }
+        self.reset(column, &device, zone).await
+    }
+
+    async fn reset(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        zone: ZoneId,
+    ) -> Result<(), Status> {
         let _reset = ResetUnderWay::begin(self, column);
-        let mut result = reset_and_look(&*device, zone).await;
+        let mut result = reset_and_look(&**device, zone).await;
         for _ in 1..RESET_TRIES {
             match result {
                 Err(status) if !(status.is_fatal() || status.is_of_zone_state()) => {
-                    result = reset_and_look(&*device, zone).await;
+                    result = reset_and_look(&**device, zone).await;
                 }
                 _ => break,
             }
         }
-        self.note_write(column, &device, result);
+        self.note_write(column, device, result);
         result
     }
 }

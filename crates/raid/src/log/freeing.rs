@@ -46,9 +46,14 @@ impl State {
         }
         let standing = self.segments.standing();
         let may_leave = |slot: &SegmentSlot| self.may_leave_checkpoint(&self.segments[*slot]);
-        let empty = standing.empty.iter().copied().filter(may_leave);
-        let empty: Vec<_> = empty.take(FREED_AT_A_TIME).collect();
+        let mut empty: Vec<_> = standing.empty.iter().copied().filter(may_leave).collect();
         drop(standing);
+        // Those that cost the newest checkpoint go only where there are no others.
+        let free_of_it = |slot: &SegmentSlot| self.segments[*slot].reached == 0;
+        if empty.iter().any(free_of_it) {
+            empty.retain(free_of_it);
+        }
+        empty.truncate(FREED_AT_A_TIME);
         for slot in &empty {
             let segment = &mut self.segments[*slot];
             (segment.busy, segment.freeing) = (true, true);
@@ -156,7 +161,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let columns = zones.iter().enumerate();
     let resets = columns.filter_map(|(column, zone)| Some((Column::of(column), (*zone)?)));
     let resets = resets.map(|(column, zone)| async move {
-        let reset = core.reset_zone(column, zone.zone).await;
+        let reset = core.reset_in_turn(column, zone.zone).await;
         if early && reset.is_ok() {
             let member = &mut core.state.borrow_mut().members[column.index()];
             member.pool.add(zone.zone, zone.resets + 1);

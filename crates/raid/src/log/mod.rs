@@ -39,6 +39,7 @@ mod queue;
 mod read;
 mod rebuild;
 mod reconstruct;
+mod replace;
 mod requests;
 mod room;
 mod scan;

@@ -11,35 +11,30 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use thiserror::Error;
 use zoneweave_runtime::JoinHandle;
 use zoneweave_zoned::{
-    BlockCount, OOB_BYTES, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice,
-    ZonedDeviceExt, zero_blocks,
+    BlockCount, OOB_BYTES, Payload, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+    zero_blocks,
 };
 
 use crate::layout::{Column, Role};
+use crate::log::active_zones;
 use crate::log::core::Core;
-use crate::log::create::{empty_drive, holds_something, superblock_zones};
 use crate::log::format::{
-    CODED_BYTES, IndexEntry, MemberEntry, MemberState, MemberUuid, Oob, Place, SegmentHeader,
-    StreamKind,
+    CODED_BYTES, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run::{fill_up, run_of, write_run};
-use crate::log::limits::{LimitError, check_drive};
-use crate::log::member::Member;
 use crate::log::moving::span_entries;
-use crate::log::policy::PolicyError;
 use crate::log::read::Pin;
 use crate::log::reconstruct;
+use crate::log::replace::ReplaceError;
 use crate::log::segment::{ColumnZone, Phase};
-use crate::log::state::{State, UNRECORDED};
+use crate::log::state::UNRECORDED;
 use crate::log::status::Progress;
 use crate::log::stripe::{StripeIdentity, oob_record};
-use crate::log::superblock::{SuperblockCursor, structured_payload};
-use crate::log::volume::AdminError;
-use crate::marks::{Mark, mark};
+use crate::log::superblock::structured_payload;
+use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Blocks rebuilt together.
@@ -48,121 +43,8 @@ const BATCH_BLOCKS: u32 = 64;
 /// Batches that are read while one is written: enough to cover what a read takes longer than a write.
 const BATCHES_AHEAD: usize = 6;
 
-/// Why a replacement or rebuild did not come to its end.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum ReplaceError {
-    /// The request makes no sense.
-    #[error(transparent)]
-    Admin(#[from] AdminError),
-    /// The drive does not offer what a member must.
-    #[error("the new drive does not fit: {0}")]
-    DoesNotFit(LimitError),
-    /// The drive cannot be written as the volume is.
-    #[error("the drive does not fit: {0}")]
-    Policy(#[from] PolicyError),
-    /// The drive is smaller than the others.
-    #[error(
-        "the new drive is too small: it has {zones} zones of {capacity}, {needed_zones} of \
-         {needed_capacity} are needed"
-    )]
-    TooSmall {
-        /// Its zones.
-        zones: u32,
-        /// Their capacity.
-        capacity: BlockCount,
-        /// Zones needed.
-        needed_zones: u32,
-        /// Capacity needed.
-        needed_capacity: BlockCount,
-    },
-    /// The drive has no zones for a superblock.
-    #[error("the new drive has no two writable zones for its superblock")]
-    NoSuperblockZones,
-    /// The drive is a member already.
-    #[error("the new drive is in service in {slot}")]
-    InService {
-        /// The slot.
-        slot: Column,
-    },
-    /// The slot's drive works, and another replacement is under way.
-    #[error("{slot} is being rebuilt already")]
-    AlreadyRebuilding {
-        /// The slot.
-        slot: Column,
-    },
-    /// The drive failed while it was prepared or rebuilt.
-    #[error("the new drive failed: {0}")]
-    DriveFailed(Status),
-    /// The volume stopped.
-    #[error("the volume has stopped: {0}")]
-    Stopped(&'static str),
-}
-
-/// Puts a drive into a slot and rebuilds it. What the drive holds is destroyed.
-///
-/// # Errors
-/// As [`ReplaceError`] tells.
-pub(super) async fn replace(
-    core: &Rc<Core>,
-    column: Column,
-    device: Rc<dyn ZonedDevice>,
-    uuid: MemberUuid,
-) -> Result<(), ReplaceError> {
-    let _admin = core.admin.acquire().await;
-    put_in(core, column, device, uuid).await?;
-    rebuild(core, column).await
-}
-
-/// Puts a drive into a slot, of which nothing is rebuilt yet. Whoever does has the turn for it.
-pub(super) async fn put_in(
-    core: &Rc<Core>,
-    column: Column,
-    device: Rc<dyn ZonedDevice>,
-    uuid: MemberUuid,
-) -> Result<(), ReplaceError> {
-    check(core, column, &device)?;
-    retire(core, column).await?;
-    // What is under way from when the drive was a member before would come upon what it holds then.
-    let former = core.state.borrow().former_of(&device);
-    for membership in former {
-        mark(Mark::FormerMembershipAwaited);
-        membership.ended().await;
-    }
-    let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
-    let superblocks = superblock_zones(&zones).ok_or(ReplaceError::NoSuperblockZones)?;
-    check_zones(core, &*device, &zones)?;
-    empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
-    {
-        let mut state = core.state.borrow_mut();
-        let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
-        if device.geometry().volatile_cache && !state.volatile {
-            // Users were told that there is no cache: it must not show.
-            mark(Mark::ReplacementWithCache);
-            state.volatile = true;
-            state.fua_always = true;
-        }
-        let mut member = Member::new(entry, Some(device));
-        member.seen = core.handle.now();
-        for info in &zones {
-            let usable = is_usable(info);
-            member.lost_zones += u32::from(!usable);
-            if usable && !superblocks.contains(&info.zone) {
-                member.pool.add(info.zone, info.resets + u64::from(holds_something(info)));
-            }
-        }
-        state.put_member(column, member);
-        state.membership_dirty = true;
-        // Open segments lack the new column: what comes next goes to segments that have it.
-        for slot in state.open_segments() {
-            state.abandon(slot);
-        }
-    }
-    let cursor = SuperblockCursor { zones: superblocks, current: 1, next: 0, other_dirty: false };
-    core.superblock.set_cursor(column, cursor);
-    core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
-    core.changed.open();
-    Ok(())
-}
+/// Segments rebuilt at a time: one zone takes less than its drive.
+const REBUILT_AT_A_TIME: usize = 2;
 
 /// Goes on with a rebuild that a restart interrupted.
 ///
@@ -183,78 +65,6 @@ pub(super) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
         rebuild(core, column).await?;
     }
     Ok(())
-}
-
-fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<(), ReplaceError> {
-    let state = core.state.borrow();
-    if let Some(slot) = state.slot_of(device).filter(|slot| *slot != column) {
-        return Err(ReplaceError::InService { slot });
-    }
-    if let Some(reason) = state.stopped {
-        return Err(ReplaceError::Stopped(reason));
-    }
-    check_fit(&state, &**device)?;
-    let member = &state.members[column.index()];
-    if member.entry.state == MemberState::Rebuilding && member.device.is_some() {
-        return Err(ReplaceError::AlreadyRebuilding { slot: column });
-    }
-    Ok(state.check_spared(column)?)
-}
-
-/// Checks that a drive offers what a member must.
-///
-/// # Errors
-/// What it lacks.
-pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
-    let config = &state.config;
-    let geometry = device.geometry();
-    check_drive(geometry, config.chunk_blocks, config.tabled).map_err(ReplaceError::DoesNotFit)?;
-    state.policy.check_drive(config, geometry)?;
-    if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
-        mark(Mark::SmallDriveRefused);
-        return Err(ReplaceError::TooSmall {
-            zones: geometry.zones,
-            capacity: geometry.zone_capacity,
-            needed_zones: config.zones,
-            needed_capacity: config.zone_capacity,
-        });
-    }
-    Ok(())
-}
-
-fn is_usable(info: &ZoneInfo) -> bool {
-    !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
-}
-
-/// Zones that have failed do not count.
-fn check_zones(
-    core: &Core,
-    device: &dyn ZonedDevice,
-    zones: &[ZoneInfo],
-) -> Result<(), ReplaceError> {
-    let state = core.state.borrow();
-    let config = &state.config;
-    let needed_zones = state.zones_needed_to_write();
-    let usable = zones.iter().filter(|info| is_usable(info)).count();
-    let usable = u32::try_from(usable).unwrap_or(u32::MAX);
-    if usable >= needed_zones {
-        return Ok(());
-    }
-    mark(Mark::WornDriveRefused);
-    let (capacity, needed_capacity) = (device.geometry().zone_capacity, config.zone_capacity);
-    Err(ReplaceError::TooSmall { zones: usable, capacity, needed_zones, needed_capacity })
-}
-
-/// Takes the slot's present drive out, if it is in service.
-async fn retire(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
-    if core.state.borrow().members[column.index()].writable().is_some() {
-        mark(Mark::WorkingDriveRetired);
-        core.fail_member(column, Status::Aborted);
-        core.state.borrow_mut().members[column.index()].failure =
-            Some("replaced by the administrator".to_owned());
-    }
-    core.membership_settled().await;
-    core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
 }
 
 /// Rebuilds every segment that lacks the column, then puts the member in service for good.
@@ -305,6 +115,21 @@ async fn rebuild_segments(
     column: Column,
     progress: &mut Progress,
 ) -> Result<(), ReplaceError> {
+    let mut under_way = VecDeque::with_capacity(REBUILT_AT_A_TIME);
+    let outcome = rebuild_all(core, column, progress, &mut under_way).await;
+    // Their zones are on nobody's account.
+    for segment in under_way {
+        segment.await;
+    }
+    outcome
+}
+
+async fn rebuild_all(
+    core: &Rc<Core>,
+    column: Column,
+    progress: &mut Progress,
+    under_way: &mut VecDeque<JoinHandle<()>>,
+) -> Result<(), ReplaceError> {
     loop {
         check_going_on(core, column)?;
         let left = lacking(core, column);
@@ -314,29 +139,43 @@ async fn rebuild_segments(
         if left.is_empty() {
             return Ok(());
         }
-        let Some((slot, zone)) = next_segment(core, column, &left) else {
-            // What is left is being reclaimed, or waits for a zone that reclaiming frees.
-            mark(Mark::RebuildWaits);
-            let no_room = core.state.borrow().no_room(StreamKind::Relocation);
-            if let Some(reason) = no_room {
-                return Err(ReplaceError::Stopped(reason));
-            }
-            core.changed.wait().await;
+        while under_way.len() < REBUILT_AT_A_TIME
+            && let Some((slot, zone)) = next_segment(core, column, &left, !under_way.is_empty())
+        {
+            mark_if(Mark::RebuiltBeside, || !under_way.is_empty());
+            let inner = core.clone();
+            under_way.push_back(core.handle.spawn("rebuild of a segment", async move {
+                let result = rebuild_segment(&inner, slot, column, zone.zone).await;
+                finish_segment(&inner, slot, column, zone, result.is_ok()).await;
+            }));
+        }
+        if let Some(first) = under_way.pop_front() {
+            first.await;
             continue;
-        };
-        let result = rebuild_segment(core, slot, column, zone.zone).await;
-        finish_segment(core, slot, column, zone, result.is_ok()).await;
+        }
+        // What is left is being reclaimed, or waits for a zone that reclaiming frees.
+        mark(Mark::RebuildWaits);
+        let no_room = core.state.borrow().no_room(StreamKind::Relocation);
+        if let Some(reason) = no_room {
+            return Err(ReplaceError::Stopped(reason));
+        }
+        core.changed.wait().await;
     }
 }
 
-/// The next segment to rebuild, now busy, and the zone for its column.
+/// The next segment to rebuild, now busy, and the zone for its column; beside another one only where the drive
+/// lets more zones be active than segments that are opened may need.
 fn next_segment(
     core: &Core,
     column: Column,
     lacking: &[SegmentSlot],
+    beside: bool,
 ) -> Option<(SegmentSlot, ColumnZone)> {
     let mut state = core.state.borrow_mut();
     let state = &mut *state;
+    if beside && active_zones::is_tight_for_one(&state.members[column.index()]) {
+        return None;
+    }
     let ready = lacking.iter().filter(|slot| {
         let segment = &state.segments[**slot];
         // What holds nothing is about to be freed, unless it waits for a checkpoint.
@@ -380,7 +219,7 @@ async fn finish_segment(
 ) {
     mark(if rebuilt { Mark::ColumnRebuilt } else { Mark::ColumnNotRebuilt });
     if !rebuilt {
-        match core.reset_zone(column, zone.zone).await {
+        match core.reset_in_turn(column, zone.zone).await {
             Ok(()) => {
                 let member = &mut core.state.borrow_mut().members[column.index()];
                 member.pool.add(zone.zone, zone.resets + 1);

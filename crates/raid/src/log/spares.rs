@@ -16,7 +16,8 @@ use zoneweave_zoned::ZonedDevice;
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::MemberUuid;
-use crate::log::rebuild::{ReplaceError, check_fit, enter_service, put_in, rebuild};
+use crate::log::rebuild::{enter_service, rebuild};
+use crate::log::replace::{ReplaceError, check_fit, put_in};
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
@@ -106,8 +107,14 @@ pub(super) fn add(
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
     check_fit(&core.state.borrow(), &*device)?;
+    if let Some(slot) = core.state.borrow().slot_of(&device) {
+        return Err(ReplaceError::InService { slot });
+    }
     let kept = {
         let mut spares = core.spares.borrow_mut();
+        if spares.waiting.iter().any(|(waiting, _)| Rc::ptr_eq(waiting, &device)) {
+            return Err(ReplaceError::SpareAlready);
+        }
         spares.waiting.push_back((device, uuid));
         std::mem::replace(&mut spares.kept, true)
     };

@@ -16,10 +16,10 @@ use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::{
-    checkpoint, collect, freeing, paging, read, rebuild, requests, scrub, spares, write,
+    checkpoint, collect, freeing, paging, read, rebuild, replace, requests, scrub, spares, write,
 };
 
-pub use crate::log::rebuild::ReplaceError;
+pub use crate::log::replace::ReplaceError;
 pub use crate::log::scrub::ScrubReport;
 
 /// Why an administrative request was refused.
@@ -144,7 +144,7 @@ impl Volume {
         uuid: MemberUuid,
     ) -> Result<(), ReplaceError> {
         let column = self.column(slot)?;
-        rebuild::replace(&self.core, column, device, uuid).await
+        replace::replace(&self.core, column, device, uuid).await
     }
 
     /// Keeps a drive ready: as soon as a member is lost, and what is left is enough to go on, it takes that

@@ -311,7 +311,7 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
         }
         Origin::Relocation { from } => {
             state.counters.relocated_blocks += 1;
-            state.class_counters(state.space.place(from).slot).moved_blocks += 1;
+            state.note_moved(state.space.place(from).slot);
             let unchanged = state.index.get(pending.lba) == Some(from);
             mark_if(Mark::MoveOvertaken, || !unchanged);
             unchanged || mutant(Mutant::MoveIgnoresIndex)

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::{DriveRole, OpenError, OpenOptions, OpenReport, Volume, open_array};
+use zoneweave_raid::marks::{self, INSTRUMENTED, Mark};
 use zoneweave_runtime::{Handle, Random};
 use zoneweave_zoned::{BlockDevice, BlockError, Lba};
 
@@ -76,4 +77,13 @@ pub fn roles(report: &OpenReport) -> Vec<DriveRole> {
 
 pub fn member(slot: usize) -> DriveRole {
     DriveRole::Member { slot: Column::of(slot), rebuilding: false }
+}
+
+/// In builds that count marks, checks that these were hit.
+pub fn assert_hit(expected: &[Mark]) {
+    let counts = marks::counts();
+    for mark in expected.iter().filter(|_| INSTRUMENTED) {
+        let hit = counts.iter().any(|(known, count)| known == mark && *count > 0);
+        assert!(hit, "{} was not hit", mark.name());
+    }
 }

@@ -1,0 +1,214 @@
+//! Putting a drive into a slot: whether it fits, what goes before it may come in, and its first records.
+//!
+//! What the drive holds is destroyed, once it is certain that it fits. Until the record that names it is on every
+//! member it is none: a crash before leaves the slot as it was. What has to be rebuilt is, from then on, a
+//! member's that may be lost again at any time (`rebuild.rs`).
+
+use std::rc::Rc;
+
+use thiserror::Error;
+use zoneweave_zoned::{BlockCount, Status, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::create::{empty_drive, holds_something, superblock_zones};
+use crate::log::format::{MemberEntry, MemberState, MemberUuid};
+use crate::log::limits::{LimitError, check_drive};
+use crate::log::member::Member;
+use crate::log::policy::PolicyError;
+use crate::log::rebuild::rebuild;
+use crate::log::state::{State, UNRECORDED};
+use crate::log::superblock::SuperblockCursor;
+use crate::log::volume::AdminError;
+use crate::marks::{Mark, mark};
+
+/// Why a replacement or rebuild did not come to its end.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ReplaceError {
+    /// The request makes no sense.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The drive does not offer what a member must.
+    #[error("the new drive does not fit: {0}")]
+    DoesNotFit(LimitError),
+    /// The drive cannot be written as the volume is.
+    #[error("the drive does not fit: {0}")]
+    Policy(#[from] PolicyError),
+    /// The drive is smaller than the others.
+    #[error(
+        "the new drive is too small: it has {zones} zones of {capacity}, {needed_zones} of \
+         {needed_capacity} are needed"
+    )]
+    TooSmall {
+        /// Its zones.
+        zones: u32,
+        /// Their capacity.
+        capacity: BlockCount,
+        /// Zones needed.
+        needed_zones: u32,
+        /// Capacity needed.
+        needed_capacity: BlockCount,
+    },
+    /// The drive has no zones for a superblock.
+    #[error("the new drive has no two writable zones for its superblock")]
+    NoSuperblockZones,
+    /// The drive is a member already.
+    #[error("the new drive is in service in {slot}")]
+    InService {
+        /// The slot.
+        slot: Column,
+    },
+    /// The drive is a spare already.
+    #[error("the drive is a spare already")]
+    SpareAlready,
+    /// The slot's drive works, and another replacement is under way.
+    #[error("{slot} is being rebuilt already")]
+    AlreadyRebuilding {
+        /// The slot.
+        slot: Column,
+    },
+    /// The drive failed while it was prepared or rebuilt.
+    #[error("the new drive failed: {0}")]
+    DriveFailed(Status),
+    /// The volume stopped.
+    #[error("the volume has stopped: {0}")]
+    Stopped(&'static str),
+}
+
+/// Puts a drive into a slot and rebuilds it. What the drive holds is destroyed.
+///
+/// # Errors
+/// As [`ReplaceError`] tells.
+pub(super) async fn replace(
+    core: &Rc<Core>,
+    column: Column,
+    device: Rc<dyn ZonedDevice>,
+    uuid: MemberUuid,
+) -> Result<(), ReplaceError> {
+    let _admin = core.admin.acquire().await;
+    put_in(core, column, device, uuid).await?;
+    rebuild(core, column).await
+}
+
+/// Puts a drive into a slot, of which nothing is rebuilt yet. Whoever does has the turn for it.
+pub(super) async fn put_in(
+    core: &Rc<Core>,
+    column: Column,
+    device: Rc<dyn ZonedDevice>,
+    uuid: MemberUuid,
+) -> Result<(), ReplaceError> {
+    check(core, column, &device)?;
+    retire(core, column).await?;
+    // What is under way from when the drive was a member before would come upon what it holds then.
+    let former = core.state.borrow().former_of(&device);
+    for membership in former {
+        mark(Mark::FormerMembershipAwaited);
+        membership.ended().await;
+    }
+    let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
+    let superblocks = superblock_zones(&zones).ok_or(ReplaceError::NoSuperblockZones)?;
+    check_zones(core, &*device, &zones)?;
+    empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
+    {
+        let mut state = core.state.borrow_mut();
+        let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
+        if device.geometry().volatile_cache && !state.volatile {
+            // Users were told that there is no cache: it must not show.
+            mark(Mark::ReplacementWithCache);
+            state.volatile = true;
+            state.fua_always = true;
+        }
+        let mut member = Member::new(entry, Some(device));
+        member.seen = core.handle.now();
+        for info in &zones {
+            let usable = is_usable(info);
+            member.lost_zones += u32::from(!usable);
+            if usable && !superblocks.contains(&info.zone) {
+                member.pool.add(info.zone, info.resets + u64::from(holds_something(info)));
+            }
+        }
+        state.put_member(column, member);
+        state.membership_dirty = true;
+        // Open segments lack the new column: what comes next goes to segments that have it.
+        for slot in state.open_segments() {
+            state.abandon(slot);
+        }
+    }
+    let cursor = SuperblockCursor { zones: superblocks, current: 1, next: 0, other_dirty: false };
+    core.superblock.set_cursor(column, cursor);
+    core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
+    core.changed.open();
+    Ok(())
+}
+
+fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<(), ReplaceError> {
+    let state = core.state.borrow();
+    if let Some(slot) = state.slot_of(device).filter(|slot| *slot != column) {
+        return Err(ReplaceError::InService { slot });
+    }
+    if let Some(reason) = state.stopped {
+        return Err(ReplaceError::Stopped(reason));
+    }
+    check_fit(&state, &**device)?;
+    let member = &state.members[column.index()];
+    if member.entry.state == MemberState::Rebuilding && member.device.is_some() {
+        return Err(ReplaceError::AlreadyRebuilding { slot: column });
+    }
+    Ok(state.check_spared(column)?)
+}
+
+/// Checks that a drive offers what a member must.
+///
+/// # Errors
+/// What it lacks.
+pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
+    let config = &state.config;
+    let geometry = device.geometry();
+    check_drive(geometry, config.chunk_blocks, config.tabled).map_err(ReplaceError::DoesNotFit)?;
+    state.policy.check_drive(config, geometry)?;
+    if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
+        mark(Mark::SmallDriveRefused);
+        return Err(ReplaceError::TooSmall {
+            zones: geometry.zones,
+            capacity: geometry.zone_capacity,
+            needed_zones: config.zones,
+            needed_capacity: config.zone_capacity,
+        });
+    }
+    Ok(())
+}
+
+fn is_usable(info: &ZoneInfo) -> bool {
+    !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
+}
+
+/// Zones that have failed do not count.
+fn check_zones(
+    core: &Core,
+    device: &dyn ZonedDevice,
+    zones: &[ZoneInfo],
+) -> Result<(), ReplaceError> {
+    let state = core.state.borrow();
+    let config = &state.config;
+    let needed_zones = state.zones_needed_to_write();
+    let usable = zones.iter().filter(|info| is_usable(info)).count();
+    let usable = u32::try_from(usable).unwrap_or(u32::MAX);
+    if usable >= needed_zones {
+        return Ok(());
+    }
+    mark(Mark::WornDriveRefused);
+    let (capacity, needed_capacity) = (device.geometry().zone_capacity, config.zone_capacity);
+    Err(ReplaceError::TooSmall { zones: usable, capacity, needed_zones, needed_capacity })
+}
+
+/// Takes the slot's present drive out, if it is in service.
+async fn retire(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
+    if core.state.borrow().members[column.index()].writable().is_some() {
+        mark(Mark::WorkingDriveRetired);
+        core.fail_member(column, Status::Aborted);
+        core.state.borrow_mut().members[column.index()].failure =
+            Some("replaced by the administrator".to_owned());
+    }
+    core.membership_settled().await;
+    core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
+}
