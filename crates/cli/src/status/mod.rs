@@ -5,6 +5,7 @@ mod render;
 pub(crate) mod served;
 
 use serde::{Deserialize, Serialize};
+use zoneweave_raid::log::Memory;
 use zoneweave_zoned::{ZoneInfo, ZoneState};
 
 use crate::error::Exit;
@@ -69,6 +70,12 @@ pub(crate) struct ServerStatus {
     pub segments_total: u32,
     pub segments_free: u32,
     pub segments_leftover: u32,
+    /// Memory that the volume takes.
+    #[serde(default)]
+    pub memory: Memory,
+    /// What it can come to take.
+    #[serde(default)]
+    pub memory_at_most: Memory,
     pub write_amplification: f64,
     pub amplification: Amplification,
     pub rebuild: Option<Job>,

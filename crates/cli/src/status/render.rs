@@ -120,6 +120,12 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
             some => format!(" · {some} segments left over by a crash"),
         }
     ));
+    output.line(format_args!(
+        "  memory    {}, the index {} of it · at most {}",
+        bytes(server.memory.total_bytes),
+        bytes(server.memory.index_bytes),
+        bytes(server.memory_at_most.total_bytes),
+    ));
     if let Some(uniform) = server.amplification.uniform {
         output.line(format_args!("  moved     {}", moved(&server.amplification, uniform)));
     }

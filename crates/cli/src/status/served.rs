@@ -76,6 +76,8 @@ pub(crate) fn served_status(
             segments_total: volume.segments_total,
             segments_free: volume.segments_free,
             segments_leftover: volume.segments_leftover,
+            memory: volume.memory,
+            memory_at_most: volume.memory_at_most,
             write_amplification: volume.write_amplification,
             amplification: amplification(volume.amplification, &volume.counters),
             rebuild: volume.rebuild.map(Into::into),

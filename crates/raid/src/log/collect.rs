@@ -21,7 +21,7 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Segments moved out at a time, at most.
-const MOVED_AT_A_TIME: usize = 3;
+pub(super) const MOVED_AT_A_TIME: usize = 3;
 
 /// Moves live blocks out of segments whenever that is needed, until the volume closes. What is
 /// empty then is freed by the sweeper.

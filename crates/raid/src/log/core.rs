@@ -24,7 +24,7 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Blocks of user writes that may be queued or under way: 64 MiB.
-const QUEUED_BLOCKS: u64 = 16 * 1024;
+pub(super) const QUEUED_BLOCKS: u64 = 16 * 1024;
 
 /// Failed writes in a row after which a member is taken out of service.
 const WRITE_FAILURES_TO_FAIL: u32 = 3;

@@ -143,6 +143,24 @@ impl Index {
         Self { table, blocks, page_entries, changed: vec![0; words], changed_pages: 0 }
     }
 
+    /// Memory of an index of `blocks` blocks.
+    #[must_use]
+    pub(super) fn bytes_of(blocks: u64, entry_bytes: u8) -> u64 {
+        let in_memory = if entry_bytes == 4 { size_of::<u32>() } else { size_of::<u64>() };
+        let pages = blocks.div_ceil(u64::from(mapping_entries(entry_bytes)));
+        blocks * in_memory as u64 + pages.div_ceil(64) * size_of::<u64>() as u64
+    }
+
+    /// Memory that it takes.
+    #[must_use]
+    pub(super) fn bytes(&self) -> u64 {
+        let entries = match &self.table {
+            Table::Narrow(table) => table.len() * size_of::<u32>(),
+            Table::Wide(table) => table.len() * size_of::<u64>(),
+        };
+        (entries + self.changed.len() * size_of::<u64>()) as u64
+    }
+
     /// Where a block is; `None` if it is unmapped.
     #[must_use]
     pub(super) fn get(&self, lba: Lba) -> Option<Pba> {

@@ -32,6 +32,7 @@ mod inflight;
 mod lifetime;
 mod member;
 mod membership;
+mod memory;
 mod moving;
 mod open;
 mod pace;
@@ -64,6 +65,7 @@ pub use amplification::{Amplification, CLASSES, ClassCounters, uniform_amplifica
 pub use create::{CreateError, CreateOptions, create};
 pub use hedge::Hedging;
 pub use member::MemberErrors;
+pub use memory::Memory;
 pub use policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
 pub use recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 
 use crate::layout::Column;
+use crate::log::collect::MOVED_AT_A_TIME;
 use crate::log::core::Core;
 use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
@@ -24,6 +25,10 @@ use crate::mutants::{Mutant, mutant};
 
 /// Blocks moved at a time.
 const BATCH_BLOCKS: usize = 512;
+
+/// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches of each
+/// segment, and one that is being read.
+pub(super) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64;
 
 /// Moves every live block out of a segment that the caller holds; `false` if writes stopped.
 pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {

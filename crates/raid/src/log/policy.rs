@@ -392,6 +392,22 @@ impl WritePolicy {
         )
     }
 
+    /// The shapes of all segments that may be open at a time, and whether their chunks are appended.
+    ///
+    /// # Panics
+    /// If the policy does not fit the array.
+    pub(super) fn all_lanes(
+        &self,
+        config: &ArrayConfig,
+    ) -> impl Iterator<Item = (SegmentGeometry, bool)> {
+        let users = self.small.iter().chain(&self.large);
+        let users = users.map(|options| self.user_lane(config, options));
+        let moved = (0..2).map(|_| self.relocation_lane(config));
+        users.chain(moved).map(|lane| {
+            (shape(config, &lane).expect("the policy fits the array"), lane.mode.is_tabled())
+        })
+    }
+
     /// The lane for what is moved, with groups bounded as those of users are.
     fn relocation_lane(&self, config: &ArrayConfig) -> LaneOptions {
         self.bounded(config, &self.relocation, room(config, &self.relocation))

@@ -166,6 +166,13 @@ impl Segment {
         }
     }
 
+    /// Memory of what is recorded of blocks not yet covered by an index run.
+    #[must_use]
+    pub(super) fn list_bytes(&self) -> u64 {
+        let entries: usize = self.entries.iter().map(Vec::capacity).sum();
+        (entries * size_of::<IndexEntry>()) as u64
+    }
+
     /// Whether it takes no more stripes and nothing in it is needed: it can be freed.
     #[must_use]
     pub(super) fn holds_nothing(&self) -> bool {

@@ -367,6 +367,16 @@ impl State {
         }
     }
 
+    /// Forgets what was moved into a segment: it is given up no more.
+    pub(super) fn forget_moves_to(&mut self, to: SegmentSlot) {
+        let space = self.space;
+        self.moves.retain(|moved| space.place(moved.to).slot != to);
+        // What is remembered is of segments that are being filled: room for more would be kept for ever.
+        if self.moves.is_empty() {
+            self.moves = Vec::new();
+        }
+    }
+
     /// Forgets what was moved out of a segment: it is dead, there is no way back.
     pub(super) fn forget_moves(&mut self, from: SegmentSlot) {
         let space = self.space;

@@ -6,6 +6,7 @@ use crate::log::amplification::{Amplification, ClassCounters, amplification};
 use crate::log::core::Core;
 use crate::log::format::MemberState;
 use crate::log::member::MemberErrors;
+use crate::log::memory::{Memory, memory};
 use crate::log::segment::{Phase, Segment};
 use crate::log::spares::SparesStatus;
 use crate::log::stripe_table::StripeTable;
@@ -147,6 +148,10 @@ pub struct VolumeStatus {
     pub absent_pages: u64,
     /// Memory of the stripe tables.
     pub stripe_table_bytes: u64,
+    /// Memory that it takes, and for what.
+    pub memory: Memory,
+    /// What it can come to take, with the trimmed ranges that there are.
+    pub memory_at_most: Memory,
     /// Data blocks written for each block written by users, since the start.
     pub write_amplification: f64,
     /// The same in parts, and beside theory.
@@ -207,6 +212,8 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         segments_leftover: u32::try_from(leftover.count()).unwrap_or(u32::MAX),
         absent_pages: state.absent_pages(),
         stripe_table_bytes: state.segments.iter().map(|(_, s)| table_bytes(s)).sum(),
+        memory: memory(core),
+        memory_at_most: Memory::most(&state.config, &state.policy, state.tombstones.len() as u64),
         write_amplification: amplified.data,
         amplification: amplified,
         rebuild: core.rebuild_progress.get(),

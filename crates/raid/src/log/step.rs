@@ -14,7 +14,7 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Stripes of one segment that may be under way together.
-const STRIPES_IN_FLIGHT: u32 = 64;
+pub(super) const STRIPES_IN_FLIGHT: u32 = 64;
 
 /// What a stream's writer does next.
 pub(super) enum Step {
@@ -243,6 +243,9 @@ impl State {
         segment.holds_active_zones = false;
         let (stream, zones) = (segment.stream, segment.zones.clone());
         assert!(self.stream_mut(stream).leave(slot), "the sealed segment was an open one");
+        if stream == StreamKind::Relocation {
+            self.forget_moves_to(slot);
+        }
         for (member, zone) in self.members.iter_mut().zip(zones) {
             member.spoiled_in_row = 0;
             if zone.is_some() {

@@ -281,6 +281,12 @@ impl Stream {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
+    /// Memory of its queues, beside the blocks themselves.
+    pub(super) fn queue_bytes(&self) -> u64 {
+        let room: usize = self.queues.iter().map(VecDeque::capacity).sum();
+        (room * size_of::<PendingBlock>()) as u64
+    }
+
     /// Takes everything that waits.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = PendingBlock> + use<> {
         std::mem::take(&mut self.queues).into_iter().flatten()

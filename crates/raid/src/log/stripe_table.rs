@@ -30,6 +30,22 @@ impl StripeTable {
         }
     }
 
+    /// Memory of a table for segments of a shape.
+    #[must_use]
+    pub(super) fn bytes_of(geometry: &SegmentGeometry) -> u64 {
+        let rows = geometry.rows() as usize;
+        let known = rows.div_ceil(usize::BITS as usize) * size_of::<usize>();
+        let of_column = rows * entry_bytes(geometry.group_rows()) + known;
+        (geometry.scheme().columns() * of_column) as u64
+    }
+
+    /// Memory that it takes, with what is known.
+    #[must_use]
+    pub(super) fn bytes_in_all(&self) -> u64 {
+        let known = self.known.iter().map(|known| size_of_val(known.as_slice()) as u64);
+        self.bytes() + known.sum::<u64>()
+    }
+
     /// Bytes of its entries.
     #[must_use]
     pub(super) fn bytes(&self) -> u64 {

@@ -24,6 +24,7 @@ use std::num::NonZeroU32;
 use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
+use crate::log::format::ArrayConfig;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
@@ -180,6 +181,23 @@ impl Checkpoints {
     pub(super) fn pages(&self) -> impl Iterator<Item = (Page, Pba)> {
         let pages = self.newest.iter().flat_map(|parts| (0..).map(Page).zip(&parts.pages));
         pages.filter_map(|(page, at)| Some((page, (*at)?)))
+    }
+
+    /// Memory that the parts of one take, for an array.
+    #[must_use]
+    pub(super) fn bytes_of(config: &ArrayConfig) -> u64 {
+        let space = AddressSpace::of(config);
+        let places = space.mapping_blocks() + space.mapping_directories();
+        places * size_of::<Option<Pba>>() as u64
+    }
+
+    /// Memory that they take.
+    #[must_use]
+    pub(super) fn bytes(&self) -> u64 {
+        let under_way = self.attempt.as_ref().map(|attempt| &attempt.parts);
+        let parts = self.newest.iter().chain(under_way);
+        let places = parts.map(|parts| parts.pages.capacity() + parts.directories.capacity());
+        (places.sum::<usize>() * size_of::<Option<Pba>>()) as u64
     }
 
     /// Counts a block that users wrote.

@@ -137,6 +137,7 @@ async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
     let slots: Vec<_> = filled(&state).map(|(slot, _)| slot).collect();
     for slot in slots {
         state.close(slot);
+        state.forget_moves_to(slot);
         if state.segments[slot].valid > 0 {
             mark(Mark::RescueSealed);
             // Where it were moved to, nothing would count: that is sealed already.

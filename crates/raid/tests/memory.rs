@@ -1,0 +1,154 @@
+//! What a volume says of its memory is what it takes, and it never takes more than it said it would.
+//!
+//! Measured by the allocator: what is free again when the volume is gone was the volume's.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use std::alloc::System;
+use std::cell::Cell;
+
+use cap::Cap;
+use support::life::one_life;
+use support::{Array, Shape, contents};
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
+use zoneweave_raid::log::{Lanes, Memory, OpenOptions, Volume, WritePolicy};
+use zoneweave_runtime::{Nanos, Random};
+use zoneweave_zoned::{BlockCount, BlockDevice, Lba};
+
+#[global_allocator]
+static HEAP: Cap<System> = Cap::new(System, usize::MAX);
+
+/// The tests measure one heap: one after the other.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+const VOLUME: u64 = 120_000;
+
+fn shape() -> Shape {
+    Shape {
+        zones: 40,
+        zone_blocks: 2048,
+        group_rows: 64,
+        volume_blocks: Some(VOLUME),
+        ..Shape::small()
+    }
+}
+
+/// What a volume said that it takes, what it would take at the most, and what it took.
+struct Measured {
+    said: Memory,
+    most: Memory,
+    took: u64,
+}
+
+/// Carries out a load on a new volume, and measures what the volume takes in the end.
+fn measure(policy: Option<WritePolicy>, load: impl AsyncFnOnce(&Volume)) -> Measured {
+    let array = Array::create(shape(), &mut Random::new(3));
+    let options = OpenOptions { policy, ..OpenOptions::default() };
+    let with_volume = Cell::new(0);
+    let status = one_life(&array, &[], options, async |volume, _, handle| {
+        load(volume).await;
+        while volume.status().memory.queued_bytes >= 1 << 20 {
+            handle.sleep(Nanos::from_millis(10)).await;
+        }
+        let status = volume.status();
+        with_volume.set(HEAP.allocated());
+        status
+    });
+    let status = status.unwrap();
+    let took = (with_volume.get() - HEAP.allocated()) as u64;
+    Measured { said: status.memory, most: status.memory_at_most, took }
+}
+
+/// Fills the volume, and then writes half as much at random places.
+async fn fill_and_overwrite(volume: &Volume) {
+    let block = contents(1, 1);
+    let mut random = Random::new(4);
+    for lba in (0..VOLUME).step_by(250) {
+        volume.write(Lba(lba), vec![block.clone(); 250], false).await.unwrap();
+    }
+    for _ in 0..VOLUME / 32 {
+        let lba = Lba(random.below(VOLUME - 16));
+        volume.write(lba, vec![block.clone(); 16], false).await.unwrap();
+    }
+    volume.flush().await.unwrap();
+}
+
+fn assert_told(Measured { said, most, took }: &Measured) {
+    // Tasks, and what the allocator rounds up.
+    let slack = took / 10 + (512 << 10);
+    assert!(took.abs_diff(said.total_bytes) <= slack, "took {took}, said {said:#?}");
+    assert!(*took <= most.total_bytes, "took {took}, at most {most:#?}");
+    assert!(said.index_bytes <= most.index_bytes, "{said:#?}\n{most:#?}");
+    assert!(said.checkpoint_bytes <= most.checkpoint_bytes, "{said:#?}\n{most:#?}");
+    assert!(said.segment_bytes <= most.segment_bytes, "{said:#?}\n{most:#?}");
+    assert!(said.list_bytes <= most.list_bytes, "{said:#?}\n{most:#?}");
+    assert!(said.stripe_table_bytes <= most.stripe_table_bytes, "{said:#?}\n{most:#?}");
+    assert!(said.moved_bytes <= most.moved_bytes, "{said:#?}\n{most:#?}");
+    assert!(said.queued_bytes <= most.queued_bytes, "{said:#?}\n{most:#?}");
+}
+
+#[test]
+fn a_volume_takes_what_it_says() {
+    let _alone = alone();
+    let four = Lanes { count: 4, chunk_blocks: 2 };
+    let two = Lanes { count: 2, chunk_blocks: 1 };
+    let policies = [
+        None,
+        Some(WritePolicy::adaptive(four, Lanes::default())),
+        Some(WritePolicy::zapraid(two, Lanes { count: 1, chunk_blocks: 4 }, 256)),
+    ];
+    for policy in policies {
+        assert_told(&measure(policy, fill_and_overwrite));
+    }
+}
+
+#[test]
+fn what_was_trimmed_costs_what_is_said() {
+    let _alone = alone();
+    let measured = measure(None, async |volume| {
+        fill_and_overwrite(volume).await;
+        for lba in (0..VOLUME).step_by(40) {
+            volume.trim(Lba(lba), 20, false).await.unwrap();
+        }
+        volume.flush().await.unwrap();
+    });
+    assert!(measured.said.trim_bytes > 0);
+    assert_told(&measured);
+}
+
+/// An array of four drives of 4 TB, as the volume is made if nothing is said about its size.
+#[test]
+fn a_terabyte_takes_hardly_more_than_its_index() {
+    let tib = (1_u64 << 40) / 4096;
+    for tebibytes in [1, 10] {
+        let config = ArrayConfig {
+            array: ArrayUuid([1; 16]),
+            name: "vol0".to_owned(),
+            scheme: Scheme::new(3, 1).unwrap(),
+            zones: 3690,
+            zone_capacity: BlockCount(275_712),
+            chunk_blocks: 1,
+            group_rows: 1,
+            tabled: false,
+            volume_blocks: tebibytes * tib,
+            entry_bytes: 4,
+            writethrough: None,
+        };
+        let policy = WritePolicy::adaptive(Lanes { count: 4, chunk_blocks: 2 }, Lanes::default());
+        let most = Memory::most(&config, &policy, 0);
+        let tables = most.index_bytes
+            + most.checkpoint_bytes
+            + most.segment_bytes
+            + most.list_bytes
+            + most.stripe_table_bytes;
+        let limit = tebibytes * (1 << 30) * 105 / 100;
+        assert!(tables <= limit, "{tables} of {limit} for {tebibytes} TiB: {most:#?}");
+    }
+}
