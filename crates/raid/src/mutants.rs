@@ -165,6 +165,8 @@ mutants! {
     GenerationNotChecked = "generation-not-checked",
     /// A block that was written to another block's place is taken for that.
     MisdirectedBlockAccepted = "misdirected-block-accepted",
+    /// What stands beside a block of an open segment is believed without its checksum.
+    MetadataBelieved = "metadata-believed",
     /// Data checksums do not depend on address and sequence.
     ChecksumNotSeeded = "checksum-not-seeded",
     /// A block beyond repair reads as zeros.

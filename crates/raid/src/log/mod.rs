@@ -42,6 +42,7 @@ mod rebuild;
 mod reconstruct;
 mod replace;
 mod requests;
+mod resolve;
 mod room;
 mod scan;
 mod scrub;

@@ -205,18 +205,25 @@ pub(super) fn verify(
     data: &[u8],
     oob: &[u8],
 ) -> Option<Oob> {
-    let segment = state.segments.get(place.slot)?;
     let oob = Oob::verify_chunk(state.seed, oob, data, state.scheme().data())?;
+    is_placed(state, place, column, &oob).then_some(oob)
+}
+
+/// Whether metadata that verifies belongs to a chunk's block: its generation, column, and its place in
+/// the chunk.
+#[must_use]
+pub(super) fn is_placed(state: &State, place: BlockPlace, column: Column, oob: &Oob) -> bool {
+    let Some(segment) = state.segments.get(place.slot) else { return false };
     let current = oob.generation == segment.generation || mutant(Mutant::GenerationNotChecked);
     if !current || oob.column != column {
         mark(Mark::StaleBlock);
-        return None;
+        return false;
     }
     let (_, within) = segment.geometry.row_of(place.block);
     let misplaced = u32::from(oob.block_in_chunk) != within;
     if misplaced && !mutant(Mutant::MisdirectedBlockAccepted) {
         mark(Mark::BlockOfOtherPlaceInChunk);
-        return None;
+        return false;
     }
-    Some(oob)
+    true
 }

@@ -1,32 +1,83 @@
 //! Finding out what a segment holds: from its index runs, or from the blocks themselves.
+//!
+//! What a block holds stands beside it, with a checksum that covers the data's, so that it can be
+//! believed whatever has become of the data. The data is verified only where the question is whether
+//! a stripe counts; whoever reads a block later verifies it then.
 
 use std::ops::Range;
 use std::rc::Rc;
 
-use zoneweave_zoned::{BlockCount, Payload, ZoneAddress};
+use futures_util::stream::{self, StreamExt};
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, OOB_BYTES, Payload, ZoneAddress};
 
-use crate::layout::{Column, ColumnSet};
+use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
 use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
-use crate::log::reconstruct::{Rebuilt, rebuild_block, verify};
+use crate::log::reconstruct::{is_placed, verify};
+use crate::log::resolve::resolve_group;
 use crate::log::segment::ColumnZone;
+use crate::log::state::State;
 use crate::log::stripe::{entry_kind, parity_entry};
-use crate::marks::{Mark, mark, mark_if};
+use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
 
-/// A chunk whose every block was read and verified.
-#[derive(Clone, Debug)]
-pub(super) struct ScannedChunk {
-    /// Its stripe, counted through the segment.
-    pub stripe: u32,
-    /// One entry a block.
-    pub entries: Vec<IndexEntry>,
+/// How much of a chunk has to be right for it to be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Everything: its data, too.
+    Data,
+    /// What stands beside its blocks.
+    Metadata,
 }
 
-/// The chunks of one column in consecutive rows; `None` where none verified.
-pub(super) type ColumnScan = Vec<Option<ScannedChunk>>;
+/// What a scan found of one column in consecutive rows.
+pub(super) struct ColumnScan {
+    first: u32,
+    /// Of each row's chunk the stripe, counted through the segment; `None` where none verified.
+    stripes: Vec<Option<u32>>,
+    /// An entry for each block of each row; of chunks that did not verify they say nothing.
+    entries: Vec<IndexEntry>,
+}
+
+impl ColumnScan {
+    /// Nothing so far, from a row on.
+    fn new(first: u32) -> Self {
+        Self { first, stripes: Vec::new(), entries: Vec::new() }
+    }
+
+    /// What was found of some of the rows.
+    pub(super) fn rows(&self, rows: &Range<u32>) -> ScannedRows<'_> {
+        let (start, end) = ((rows.start - self.first) as usize, (rows.end - self.first) as usize);
+        let chunk = self.entries.len() / self.stripes.len().max(1);
+        ScannedRows {
+            stripes: &self.stripes[start..end],
+            entries: &self.entries[start * chunk..end * chunk],
+        }
+    }
+
+    fn append(&mut self, mut part: Self) {
+        self.stripes.append(&mut part.stripes);
+        self.entries.append(&mut part.entries);
+    }
+
+    /// Adds a row in which no chunk verified.
+    fn add_nothing(&mut self, chunk_blocks: u32) {
+        self.stripes.push(None);
+        self.entries.extend(std::iter::repeat_n(IndexEntry::EMPTY, chunk_blocks as usize));
+    }
+}
+
+/// What a scan found of one column in some rows.
+#[derive(Clone, Copy)]
+pub(super) struct ScannedRows<'a> {
+    /// Of each row's chunk the stripe, counted through the segment; `None` where none verified.
+    pub(super) stripes: &'a [Option<u32>],
+    /// An entry for each block of each row; of chunks that did not verify they say nothing.
+    pub(super) entries: &'a [IndexEntry],
+}
 
 /// The entries of every column of a span, by column: from index runs where they are intact, from
 /// the blocks otherwise. Stripe tables are filled on the way.
@@ -72,57 +123,73 @@ fn enter_table(core: &Core, slot: SegmentSlot, span: u32, entries: &[Vec<IndexEn
 async fn scan_span(core: &Rc<Core>, slot: SegmentSlot, span: u32) -> Vec<Vec<IndexEntry>> {
     let geometry = core.state.borrow().segments[slot].geometry;
     let rows = geometry.rows_of_span(span);
-    let scans = scan_rows(core, slot, rows.clone()).await;
-    let mut entries = vec![Vec::new(); scans.len()];
-    let mut at = rows.start;
-    while at < rows.end {
-        let group = geometry.group_of(Row(at));
-        let part: Vec<ColumnScan> = scans
-            .iter()
-            .map(|scan| {
-                scan[(group.start - rows.start) as usize..(group.end - rows.start) as usize]
-                    .to_vec()
-            })
-            .collect();
-        let count = (group.end - group.start) as usize;
-        let resolved = resolve_group(core, slot, group.clone(), &part, &vec![true; count]).await;
-        for (all, some) in entries.iter_mut().zip(resolved) {
-            all.extend(some);
-        }
-        at = group.end;
-    }
+    let entries = scan_groups(core, slot, rows.clone()).await;
     let expected = rows.len() * geometry.chunk_blocks() as usize;
     assert!(entries.iter().all(|column| column.len() == expected), "an entry for every block");
     entries
 }
 
-/// Reads and verifies every chunk of a range of rows within one span, column by column.
+/// The entries of whole groups of one span, of which every stripe counts, by column.
+pub(super) async fn scan_groups(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    rows: Range<u32>,
+) -> Vec<Vec<IndexEntry>> {
+    let geometry = core.state.borrow().segments[slot].geometry;
+    let scans = scan_rows(core, slot, rows.clone(), Depth::Metadata).await;
+    let mut entries = vec![Vec::new(); scans.len()];
+    let mut at = rows.start;
+    while at < rows.end {
+        let group = geometry.group_of(Row(at));
+        let part: Vec<_> = scans.iter().map(|scan| scan.rows(&group)).collect();
+        let all = vec![true; group.len()];
+        let resolved = resolve_group(core, slot, group.clone(), &part, &all).await;
+        for (all, some) in entries.iter_mut().zip(resolved) {
+            all.extend(some);
+        }
+        at = group.end;
+    }
+    entries
+}
+
+/// Reads every chunk of a range of rows within one span, column by column.
 pub(super) async fn scan_rows(
     core: &Rc<Core>,
     slot: SegmentSlot,
     rows: Range<u32>,
+    depth: Depth,
 ) -> Vec<ColumnScan> {
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
-    let scans = columns.into_iter().map(|column| scan_column(core, slot, column, rows.clone()));
+    let scans =
+        columns.into_iter().map(|column| scan_column(core, slot, column, rows.clone(), depth));
     futures_util::future::join_all(scans).await
 }
+
+/// Blocks of a column that are read at a time: half a MiB.
+const PART_BLOCKS: u32 = 128;
+
+/// Parts of a column that are read ahead: as much as keeps a drive busy.
+const PARTS_AHEAD: usize = 8;
 
 async fn scan_column(
     core: &Rc<Core>,
     slot: SegmentSlot,
     column: Column,
     rows: Range<u32>,
+    depth: Depth,
 ) -> ColumnScan {
-    let mut scan = Vec::with_capacity(rows.len());
     let geometry = core.state.borrow().segments[slot].geometry;
-    let step = (256 / geometry.chunk_blocks()).max(1);
-    let mut start = rows.start;
-    while start < rows.end {
-        let end = rows.end.min(start + step);
-        scan.extend(scan_part(core, slot, column, start..end, &geometry).await);
-        start = end;
-    }
-    scan
+    let step = (PART_BLOCKS / geometry.chunk_blocks()).max(1);
+    let starts = rows.clone().step_by(step as usize);
+    let parts =
+        starts.map(|start| scan_part(core, slot, column, start..rows.end.min(start + step), depth));
+    let parts = stream::iter(parts).buffered(PARTS_AHEAD);
+    let whole = ColumnScan::new(rows.start);
+    let append = |mut whole: ColumnScan, part| async {
+        whole.append(part);
+        whole
+    };
+    parts.fold(whole, append).await
 }
 
 async fn scan_part(
@@ -130,68 +197,129 @@ async fn scan_part(
     slot: SegmentSlot,
     column: Column,
     rows: Range<u32>,
-    geometry: &SegmentGeometry,
+    depth: Depth,
 ) -> ColumnScan {
+    let (zone, geometry) = {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        (segment.zones[column.index()], segment.geometry)
+    };
     let chunk = geometry.chunk_blocks();
-    let zone = core.state.borrow().segments[slot].zones[column.index()];
+    let mut scan = ColumnScan::new(rows.start);
+    let Some(ColumnZone { zone, .. }) = zone else {
+        rows.for_each(|_| scan.add_nothing(chunk));
+        return scan;
+    };
+    let at = |row| ZoneAddress { zone, offset: geometry.offset_of_row(Row(row)) };
     let count = rows.end - rows.start;
-    let Some(ColumnZone { zone, .. }) = zone else { return vec![None; count as usize] };
-    let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(rows.start)) };
-    let whole = core.read_zone(column, at, BlockCount(count * chunk)).await;
+    let whole = core.read_zone(column, at(rows.start), BlockCount(count * chunk)).await;
     if let Ok(payload) = whole {
-        let starts = (0..).step_by(chunk as usize);
-        let chunks =
-            starts.zip(rows).map(|(at, row)| scanned(core, slot, column, &payload, at, Row(row)));
-        return chunks.collect();
+        Chunks { core, slot, column, depth }.enter(&mut scan, &payload, rows);
+        return scan;
     }
     // Something in the range cannot be read: the rest may be, chunk by chunk.
     mark(Mark::ScanChunkByChunk);
-    let mut scan = Vec::with_capacity(count as usize);
     for row in rows {
-        let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(row)) };
-        let payload = core.read_zone(column, at, BlockCount(chunk)).await.ok();
-        scan.push(payload.and_then(|payload| scanned(core, slot, column, &payload, 0, Row(row))));
+        match core.read_zone(column, at(row), BlockCount(chunk)).await {
+            Ok(payload) => {
+                Chunks { core, slot, column, depth }.enter(&mut scan, &payload, row..row + 1);
+            }
+            Err(_) => scan.add_nothing(chunk),
+        }
     }
     scan
 }
 
-/// The chunk read in a row, from block `first` of a payload on, if all of it verifies.
-fn scanned(
-    core: &Core,
+/// Chunks that were read, and how they are to be looked at.
+struct Chunks<'a> {
+    core: &'a Core,
     slot: SegmentSlot,
     column: Column,
-    payload: &Payload,
-    first: usize,
-    row: Row,
-) -> Option<ScannedChunk> {
-    let state = core.state.borrow();
-    let scheme = state.scheme();
-    let segment = &state.segments[slot];
-    let geometry = &segment.geometry;
-    let mut stripe = None;
-    let chunk_blocks = geometry.chunk_blocks();
-    let mut entries = Vec::with_capacity(chunk_blocks as usize);
-    for (at, within) in (first..).zip(0..chunk_blocks) {
-        let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
-        let data = payload.block(at);
-        let oob = verify(&state, place, column, &data, &payload.block_oob(at))?;
-        if *stripe.get_or_insert(oob.stripe) != oob.stripe {
-            return None;
+    depth: Depth,
+}
+
+impl Chunks<'_> {
+    /// Enters what a payload holds, which is the chunks of these rows.
+    fn enter(&self, scan: &mut ColumnScan, payload: &Payload, rows: Range<u32>) {
+        let state = self.core.state.borrow();
+        let chunk = state.segments[self.slot].geometry.chunk_blocks();
+        let data = payload.data.iter().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES));
+        let mut blocks = data.zip(payload.oob.chunks_exact(OOB_BYTES));
+        for row in rows {
+            let entered = scan.entries.len();
+            let mut blocks = blocks.by_ref().take(chunk as usize);
+            let stripe = self.look_at_chunk(&state, Row(row), &mut blocks, &mut scan.entries);
+            blocks.for_each(drop);
+            if stripe.is_some() {
+                scan.stripes.push(stripe);
+            } else {
+                scan.entries.truncate(entered);
+                scan.add_nothing(chunk);
+            }
         }
+    }
+
+    /// The stripe of a chunk, of which every block verifies; none does without metadata.
+    fn look_at_chunk<'b>(
+        &self,
+        state: &State,
+        row: Row,
+        blocks: impl Iterator<Item = (&'b [u8], &'b [u8])>,
+        entries: &mut Vec<IndexEntry>,
+    ) -> Option<u32> {
+        let mut stripe = None;
+        for (within, (data, oob)) in (0..).zip(blocks) {
+            let (of, entry) = self.look_at(state, row, within, data, oob)?;
+            if *stripe.get_or_insert(of) != of {
+                return None;
+            }
+            entries.push(entry);
+        }
+        stripe
+    }
+
+    /// The stripe and the entry of a block, if it is what may be there and verifies.
+    fn look_at(
+        &self,
+        state: &State,
+        row: Row,
+        within: u32,
+        data: &[u8],
+        oob: &[u8],
+    ) -> Option<(u32, IndexEntry)> {
+        let Self { slot, column, depth, .. } = *self;
+        let scheme = state.scheme();
+        let segment = &state.segments[slot];
+        let geometry = &segment.geometry;
+        let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
+        let parity = || !scheme.is_data(scheme.role_of(column, row.0));
+        if depth == Depth::Metadata && segment.table.is_none() && parity() {
+            // The row says all that is asked of it.
+            let group = geometry.group_of(row);
+            let in_group = u16::try_from(row.0 - group.start).ok()?;
+            return Some((row.0, parity_entry(in_group)));
+        }
+        let oob = match depth {
+            Depth::Data => verify(state, place, column, data, oob)?,
+            Depth::Metadata => {
+                let believed = Oob::parse(oob).filter(|_| mutant(Mutant::MetadataBelieved));
+                let verified = || Oob::verify_metadata(state.seed, oob, data, scheme.data());
+                let oob = believed.or_else(verified)?;
+                is_placed(state, place, column, &oob).then_some(oob)?
+            }
+        };
         let right_role = oob.role == scheme.role_of(column, oob.stripe);
         if !right_role || oob.stripe >= geometry.rows() {
             return None;
         }
-        entries.push(entry_of(&oob, scheme.is_data(oob.role), geometry)?);
+        // Where appends chose the rows the stripe is what is being found out; elsewhere a chunk of
+        // another row is there by mistake, and the row that it came from lacks it.
+        if segment.table.is_none() && oob.stripe != row.0 {
+            mark(Mark::ChunkOfOtherRow);
+            return None;
+        }
+        Some((oob.stripe, entry_of(&oob, scheme.is_data(oob.role), geometry)?))
     }
-    // Where appends chose the rows the stripe is what is being found out; elsewhere a chunk of
-    // another row is there by mistake, and the row that it came from lacks it.
-    let stripe = stripe?;
-    if segment.table.is_none() && stripe != row.0 {
-        mark(Mark::ChunkOfOtherRow);
-        return None;
-    }
-    Some(ScannedChunk { stripe, entries })
 }
 
 fn entry_of(oob: &Oob, is_data: bool, geometry: &SegmentGeometry) -> Option<IndexEntry> {
@@ -204,161 +332,11 @@ fn entry_of(oob: &Oob, is_data: bool, geometry: &SegmentGeometry) -> Option<Inde
     Some(identity_entry(&identity, stripe_in_group))
 }
 
-fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
+pub(super) fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
     IndexEntry {
         sequence: identity.sequence,
         lba: identity.lba,
         kind: entry_kind(identity.kind),
         stripe_in_group,
     }
-}
-
-/// Which columns have a verified chunk of each stripe of a group.
-#[must_use]
-pub(super) fn columns_with_chunks(group: &Range<u32>, scans: &[ColumnScan]) -> Vec<ColumnSet> {
-    let mut columns = vec![ColumnSet::default(); group.len()];
-    for (column, scan) in scans.iter().enumerate() {
-        for stripe in distinct_stripes(group, scan) {
-            columns[stripe] = columns[stripe].with(Column::of(column));
-        }
-    }
-    columns
-}
-
-/// The stripes of a group that a column has chunks of, counted within the group.
-fn distinct_stripes(group: &Range<u32>, scan: &ColumnScan) -> Vec<usize> {
-    let mut seen = vec![false; group.len()];
-    for chunk in scan.iter().flatten().filter(|chunk| group.contains(&chunk.stripe)) {
-        seen[(chunk.stripe - group.start) as usize] = true;
-    }
-    (0..seen.len()).filter(|stripe| seen[*stripe]).collect()
-}
-
-/// Works out the entries of a group's rows. Chunks that did not verify belong to the stripes
-/// that no verified chunk of their column belongs to; which of them is which does not matter, as
-/// their blocks are always rebuilt from the stripe. Stripes that do not count leave no entries.
-pub(super) async fn resolve_group(
-    core: &Rc<Core>,
-    slot: SegmentSlot,
-    group: Range<u32>,
-    scans: &[ColumnScan],
-    counts: &[bool],
-) -> Vec<Vec<IndexEntry>> {
-    let chunk = core.state.borrow().segments[slot].geometry.chunk_blocks() as usize;
-    let mut resolved = Vec::with_capacity(scans.len());
-    let mut unread = Vec::new();
-    for (at, scan) in scans.iter().enumerate() {
-        let column = Column::of(at);
-        let stripes = assign(core, slot, column, &group, scan);
-        let mut entries = Vec::with_capacity(group.len() * chunk);
-        for (row, stripe) in stripes.iter().enumerate() {
-            let known = scan[row].as_ref().filter(|chunk| chunk.stripe == group.start + *stripe);
-            let in_group = u16::try_from(*stripe).expect("a group's rows");
-            match known {
-                _ if !counts[*stripe as usize] => {
-                    let empty = IndexEntry { stripe_in_group: in_group, ..IndexEntry::EMPTY };
-                    entries.extend(std::iter::repeat_n(empty, chunk));
-                }
-                Some(known) => entries.extend(known.entries.iter().copied()),
-                None => {
-                    unread.push((column, row, *stripe));
-                    entries.extend(std::iter::repeat_n(parity_entry(in_group), chunk));
-                }
-            }
-        }
-        resolved.push(entries);
-    }
-    for (column, row, stripe) in unread {
-        let rebuilt = rebuild_entries(core, slot, column, &group, row, stripe).await;
-        resolved[column.index()][row * chunk..(row + 1) * chunk].copy_from_slice(&rebuilt);
-    }
-    resolved
-}
-
-/// The stripe of every row of a column, counted within the group, and enters it into the table.
-fn assign(
-    core: &Core,
-    slot: SegmentSlot,
-    column: Column,
-    group: &Range<u32>,
-    scan: &ColumnScan,
-) -> Vec<u32> {
-    let mut state = core.state.borrow_mut();
-    let Some(table) = &mut state.segments[slot].table else {
-        return (0..group.end - group.start).collect();
-    };
-    let mut taken = vec![false; group.len()];
-    let mut stripes: Vec<Option<u32>> = vec![None; group.len()];
-    for (row, chunk) in scan.iter().enumerate() {
-        let Some(chunk) = chunk.as_ref().filter(|chunk| group.contains(&chunk.stripe)) else {
-            continue;
-        };
-        let stripe = chunk.stripe - group.start;
-        if !std::mem::replace(&mut taken[stripe as usize], true) {
-            stripes[row] = Some(stripe);
-        } else {
-            mark(Mark::StripeTwice);
-        }
-    }
-    let mut free = (0..group.end - group.start).filter(|stripe| !taken[*stripe as usize]);
-    let mut assigned = Vec::with_capacity(stripes.len());
-    for (row, stripe) in (group.start..).zip(stripes) {
-        mark_if(Mark::UnreadChunkAssigned, || stripe.is_none());
-        let stripe = stripe.or_else(|| free.next()).expect("as many stripes as rows");
-        table.set(column, Row(row), u16::try_from(stripe).expect("a group's rows"));
-        assigned.push(stripe);
-    }
-    assigned
-}
-
-/// The entries of a chunk that could not be read, from the rest of its stripe. A chunk that
-/// cannot be rebuilt either leaves no entries: nothing of it can be served.
-async fn rebuild_entries(
-    core: &Rc<Core>,
-    slot: SegmentSlot,
-    column: Column,
-    group: &Range<u32>,
-    row: usize,
-    stripe: u32,
-) -> Vec<IndexEntry> {
-    let (geometry, scheme) = {
-        let state = core.state.borrow();
-        (state.segments[slot].geometry, state.scheme())
-    };
-    let in_group = u16::try_from(stripe).expect("a group's rows");
-    let role = scheme.role_of(column, group.start + stripe);
-    let row = Row(group.start + u32::try_from(row).expect("a group's rows"));
-    let mut entries = Vec::new();
-    for within in 0..geometry.chunk_blocks() {
-        let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
-        let entry = if scheme.is_data(role) {
-            let rebuilt = rebuild_stubbornly(core, place).await;
-            let identity = rebuilt.and_then(|rebuilt| BlockIdentity::decode(&rebuilt.coded));
-            if identity.is_some() {
-                mark(Mark::ChunkEntriesRebuilt);
-            } else {
-                mark(Mark::ChunkBeyondRebuild);
-                core.state.borrow_mut().note_unaccounted(slot);
-            }
-            identity.map(|identity| identity_entry(&identity, in_group))
-        } else {
-            Some(parity_entry(in_group))
-        };
-        let nothing = IndexEntry { stripe_in_group: in_group, ..IndexEntry::EMPTY };
-        entries.push(entry.unwrap_or(nothing));
-    }
-    entries
-}
-
-/// How often a chunk's block is rebuilt of which only its stripe tells what it was.
-const TRIES: u32 = 4;
-
-/// Rebuilds a block, again where that fails: a drive may err now and then.
-async fn rebuild_stubbornly(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
-    for _ in 1..TRIES {
-        if let Some(rebuilt) = rebuild_block(core, place).await {
-            return Some(rebuilt);
-        }
-    }
-    rebuild_block(core, place).await
 }

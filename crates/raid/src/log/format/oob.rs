@@ -247,6 +247,26 @@ impl Oob {
         oob.checked(seed, bytes, digest, oob.role.index() < data_chunks)
     }
 
+    /// Decodes and verifies what stands beside a chunk's block: of a data block by itself, as it has the
+    /// checksum of the data, which need not verify; of any other with its payload.
+    #[must_use]
+    pub fn verify_metadata(
+        seed: Seed,
+        bytes: &[u8],
+        payload: &[u8],
+        data_chunks: usize,
+    ) -> Option<Self> {
+        let oob = Self::parse(bytes)?;
+        if oob.role.index() >= data_chunks {
+            return Self::verify_chunk(seed, bytes, payload, data_chunks);
+        }
+        if oob.place != Place::Chunk {
+            return None;
+        }
+        let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
+        oob.checked(seed, bytes, stored_digest(raw), true)
+    }
+
     /// Decodes and verifies a block that is no chunk.
     #[must_use]
     pub fn verify_other(seed: Seed, bytes: &[u8], payload: &[u8], place: Place) -> Option<Self> {

@@ -1,12 +1,14 @@
 //! Judging a segment that a crash left unfinished: which stripes count.
 //!
 //! Groups are made durable one after the other, so every group before the last one touched is
-//! whole. In the last group each stripe is judged by the chunks that verify. The judgement is
+//! whole: of those only what they hold is read, as their span has no list yet, and no data is
+//! verified. In the last group each stripe is judged by the chunks that verify. The judgement is
 //! recorded before anything is served, and a recorded judgement is never taken again: a drive
 //! lost later must not change what was read before.
 
 use std::rc::Rc;
 
+use futures_util::future::join;
 use zoneweave_zoned::ZoneOffset;
 
 use crate::layout::{Column, ColumnSet};
@@ -15,7 +17,8 @@ use crate::log::format::{EntryKind, IndexEntry, SealRecord};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::recover::segments::FoundSegment;
-use crate::log::scan::{ColumnScan, columns_with_chunks, resolve_group, scan_rows};
+use crate::log::resolve::{columns_with_chunks, resolve_group};
+use crate::log::scan::{Depth, ScannedRows, scan_groups, scan_rows};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -51,16 +54,16 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     );
     let Some(last) = rows else { return empty(core, slot, known.is_some()) };
     let span = geometry.span_of(Row(last.start));
-    let span_rows = geometry.rows_of_span(span);
+    let earlier = geometry.rows_of_span(span).start..last.start;
     begin_span(core, slot, span, &geometry);
-    let scans = scan_rows(core, slot, span_rows.start..last.end).await;
-    let at = (last.start - span_rows.start) as usize;
-    let last_scans: Vec<ColumnScan> = scans.iter().map(|scan| scan[at..].to_vec()).collect();
-    let verdicts = verdicts(core, found, &last, &last_scans, known.as_ref());
-    let mut entries =
-        earlier_groups(core, slot, &geometry, span_rows.start..last.start, &scans).await;
+    mark_if(Mark::EarlierGroupsWhole, || !earlier.is_empty());
+    let earlier = scan_groups(core, slot, earlier);
+    let (mut entries, scans) =
+        join(earlier, scan_rows(core, slot, last.clone(), Depth::Data)).await;
+    let scans: Vec<_> = scans.iter().map(|scan| scan.rows(&last)).collect();
+    let verdicts = verdicts(core, found, &last, &scans, known.as_ref());
     let counts: Vec<bool> = verdicts.iter().map(|verdict| *verdict != Verdict::Discarded).collect();
-    let resolved = resolve_group(core, slot, last.clone(), &last_scans, &counts).await;
+    let resolved = resolve_group(core, slot, last.clone(), &scans, &counts).await;
     let weak = take_weak(slot, &geometry, &last, resolved, &verdicts, &mut entries);
     enter(core, slot, &entries);
     {
@@ -74,7 +77,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
         new_seal: known.is_none().then(|| seal(core, slot, last.start, &verdicts)),
         weak,
         weak_stripes: count(Verdict::Weak),
-        discarded_stripes: touched_stripes(&last, &last_scans, &verdicts),
+        discarded_stripes: touched_stripes(&last, &scans, &verdicts),
     }
 }
 
@@ -116,7 +119,7 @@ fn verdicts(
     core: &Core,
     found: &FoundSegment,
     last: &std::ops::Range<u32>,
-    scans: &[ColumnScan],
+    scans: &[ScannedRows<'_>],
     known: Option<&SealRecord>,
 ) -> Vec<Verdict> {
     if let Some(seal) = known {
@@ -173,7 +176,11 @@ fn mark_seal(core: &Core, found: &FoundSegment, chunks: Vec<ColumnSet>, seal: &S
 }
 
 /// How many stripes have some chunk but do not count.
-fn touched_stripes(last: &std::ops::Range<u32>, scans: &[ColumnScan], verdicts: &[Verdict]) -> u64 {
+fn touched_stripes(
+    last: &std::ops::Range<u32>,
+    scans: &[ScannedRows<'_>],
+    verdicts: &[Verdict],
+) -> u64 {
     let chunks = columns_with_chunks(last, scans);
     let discarded = chunks.iter().zip(verdicts);
     discarded
@@ -198,30 +205,6 @@ fn begin_span(core: &Core, slot: SegmentSlot, span: u32, geometry: &SegmentGeome
     let segment = &mut state.segments[slot];
     segment.indexed_spans = span;
     segment.first_unindexed = geometry.first_of_span(span);
-}
-
-async fn earlier_groups(
-    core: &Rc<Core>,
-    slot: SegmentSlot,
-    geometry: &SegmentGeometry,
-    rows: std::ops::Range<u32>,
-    scans: &[ColumnScan],
-) -> Vec<Vec<IndexEntry>> {
-    mark_if(Mark::EarlierGroupsWhole, || !rows.is_empty());
-    let mut entries = vec![Vec::new(); scans.len()];
-    let mut start = rows.start;
-    while start < rows.end {
-        let group = geometry.group_of(Row(start));
-        let part = (group.start - rows.start) as usize..(group.end - rows.start) as usize;
-        let scans: Vec<ColumnScan> = scans.iter().map(|scan| scan[part.clone()].to_vec()).collect();
-        let all = vec![true; group.len()];
-        let resolved = resolve_group(core, slot, group.clone(), &scans, &all).await;
-        for (all, some) in entries.iter_mut().zip(resolved) {
-            all.extend(some);
-        }
-        start = group.end;
-    }
-    entries
 }
 
 /// Adds the last group's entries, without those of weak stripes, which come back separately.

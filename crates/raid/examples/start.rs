@@ -1,0 +1,186 @@
+//! Prints what a start takes of one core, by what it reads: pages of the index, lists, and blocks of a
+//! segment that a crash left open. Drives are in memory and answer at once, so that nothing but computing is
+//! measured; the best of several runs counts, as other load on the machine only ever slows a run down.
+//!
+//! `cargo run --release -p zoneweave-raid --example start [index] [leftover]`
+//!
+//! These are the rates that the experiment `zapraid/exp9` charges.
+#![allow(clippy::disallowed_methods, reason = "measuring speed takes the wall clock")]
+#![allow(clippy::print_stdout, reason = "printing is what this program is for")]
+#![allow(clippy::unwrap_used, reason = "a failing step ends the program")]
+
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use zoneweave_emulator::{Immediate, RamDrive};
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::{
+    CreateOptions, Lanes, OfferedDrive, OpenOptions, OpenReport, Volume, WritePolicy, create,
+    open_array,
+};
+use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
+use zoneweave_zoned::{
+    AlignedBuffer, BlockCount, BlockDevice, Geometry, Lba, OobKind, zero_blocks,
+};
+
+/// Blocks of the volume whose index is built: 8 GiB.
+const BLOCKS: u64 = 2 << 20;
+
+/// Blocks of a zone: one span, and its index run.
+const ZONE_BLOCKS: u32 = 16_384;
+
+/// Blocks of users in the segment that the crash leaves open, most of a span of three columns.
+const SCANNED: u64 = 45_000;
+
+const REQUEST: usize = 64;
+
+const RUNS: usize = 9;
+
+fn drives(zones: u32) -> Vec<RamDrive> {
+    let mut geometry = Geometry::new(zones, BlockCount(ZONE_BLOCKS));
+    geometry.oob = OobKind::Separate;
+    (0..4).map(|_| RamDrive::new(geometry.clone(), Immediate).unwrap()).collect()
+}
+
+fn options() -> OpenOptions {
+    let lanes = Lanes { count: 1, chunk_blocks: 1 };
+    OpenOptions { policy: Some(WritePolicy::adaptive(lanes, lanes)), ..OpenOptions::default() }
+}
+
+/// Lives of an array on these drives, which end by the death of the process.
+fn live<T>(
+    drives: &[RamDrive],
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Volume, OpenReport, Handle) -> T,
+) -> T {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    let lived = executor.run(async {
+        let (volume, report) = open_array(&handle, offer(drives, &handle), options).await.unwrap();
+        work(volume, report, handle.clone()).await
+    });
+    drop(executor);
+    drives.iter().for_each(|drive| drive.process_kill(1));
+    lived
+}
+
+fn offer(drives: &[RamDrive], handle: &Handle) -> Vec<OfferedDrive> {
+    let offer = |drive: &RamDrive| OfferedDrive {
+        device: drive.attach(handle),
+        label: "a drive in memory".to_owned(),
+    };
+    drives.iter().map(offer).collect()
+}
+
+fn make(drives: &[RamDrive], volume_blocks: u64) {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let options = CreateOptions {
+        name: "start".to_owned(),
+        scheme: Scheme::new(3, 1).unwrap(),
+        volume_blocks: Some(volume_blocks),
+        chunk_blocks: 1,
+        group_rows: 256,
+        tabled: false,
+        writethrough: None,
+        array: ArrayUuid([7; 16]),
+        members: (1..=4).map(|at| MemberUuid([at; 16])).collect(),
+        lineage: 1,
+        wipe: false,
+    };
+    executor.run(create(&offer(drives, &executor.handle()), &options)).unwrap();
+}
+
+/// Writes requests that begin at these blocks.
+async fn write(volume: &Volume, starts: impl Iterator<Item = u64>, data: impl Fn() -> Vec<Bytes>) {
+    for start in starts {
+        volume.write(Lba(start), data(), false).await.unwrap();
+    }
+}
+
+/// The least milliseconds that a start took after this crash, and what it reported.
+fn start(drives: &[RamDrive], options: &OpenOptions) -> (f64, OpenReport) {
+    let mut best = (f64::INFINITY, OpenReport::default());
+    for _ in 0..RUNS {
+        let drives: Vec<_> = drives.iter().map(|drive| drive.fork(Immediate)).collect();
+        let began = Instant::now();
+        let started = live(&drives, options.clone(), async |_, report, _| {
+            (began.elapsed().as_secs_f64() * 1e3, report)
+        });
+        if started.0 < best.0 {
+            best = started;
+        }
+    }
+    best
+}
+
+/// Pages and lists of a volume that is full.
+fn index() {
+    let drives = drives(80);
+    make(&drives, BLOCKS);
+    let in_memory = zero_blocks(BlockCount(1));
+    let some = || vec![in_memory.clone(); REQUEST];
+    live(&drives, options(), async |volume, _, _| {
+        write(&volume, (0..BLOCKS).step_by(REQUEST), some).await;
+        // At random places, so that pages lead to many segments, and a checkpoint falls due.
+        let mut random = Random::new(5);
+        let starts = (0..BLOCKS / 8).map(|_| random.below(BLOCKS));
+        write(&volume, starts, || vec![in_memory.clone()]).await;
+        volume.flush().await.unwrap();
+    });
+    let on_demand = OpenOptions { index_on_demand: NonZeroU32::new(64), ..options() };
+    let ways = [
+        ("on demand", on_demand),
+        ("all pages", options()),
+        ("lists", OpenOptions { ignore_checkpoint: true, ..options() }),
+    ];
+    let mut times = [0.0; 3];
+    for ((name, options), time) in ways.iter().zip(&mut times) {
+        let (ms, report) = start(&drives, options);
+        *time = ms;
+        println!(
+            "{name:<10} {ms:7.1} ms: {} segments, lists of {}, {} pages left",
+            report.segments, report.replayed_segments, report.absent_pages
+        );
+    }
+    let per_block = |ms: f64| ms * 1e6 / BLOCKS as f64;
+    println!("a block of a page       {:7.1} ns", per_block(times[1] - times[0]));
+    // What is written again is listed twice, and every fourth entry is of parity.
+    println!("a block, by lists       {:7.1} ns", per_block(times[2] - times[0]));
+}
+
+/// A segment that a crash leaves open.
+fn leftover() {
+    let mut random = Random::new(9);
+    let mut times = [0.0; 2];
+    for (blocks, time) in [0, SCANNED].into_iter().zip(&mut times) {
+        let drives = drives(16);
+        make(&drives, SCANNED);
+        live(&drives, options(), async |volume, _, _| {
+            for start in (0..blocks).step_by(REQUEST) {
+                let mut data = AlignedBuffer::zeroed(BlockCount(1));
+                random.fill(data.as_mut());
+                let data = data.freeze();
+                let count = REQUEST.min(usize::try_from(blocks - start).unwrap());
+                volume.write(Lba(start), vec![data; count], false).await.unwrap();
+            }
+        });
+        (*time, _) = start(&drives, &options());
+    }
+    let ns = (times[1] - times[0]) * 1e6 / (SCANNED as f64 * 4.0 / 3.0);
+    println!("an open segment         {:7.1} ms", times[1] - times[0]);
+    println!("a block of it           {ns:7.1} ns");
+}
+
+fn main() {
+    let asked: Vec<_> = std::env::args().skip(1).collect();
+    let wanted = |part: &str| asked.is_empty() || asked.iter().any(|one| one == part);
+    if wanted("index") {
+        index();
+    }
+    if wanted("leftover") {
+        leftover();
+    }
+}

@@ -1,0 +1,162 @@
+//! Working out what the rows of a group hold, from what was found of their chunks.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use crate::layout::{Column, ColumnSet};
+use crate::log::core::Core;
+use crate::log::format::{BlockIdentity, IndexEntry};
+use crate::log::geometry::Row;
+use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::reconstruct::{Rebuilt, rebuild_block};
+use crate::log::scan::{ScannedRows, identity_entry};
+use crate::log::stripe::parity_entry;
+use crate::marks::{Mark, mark, mark_if};
+
+/// Which columns have a verified chunk of each stripe of a group.
+#[must_use]
+pub(super) fn columns_with_chunks(group: &Range<u32>, scans: &[ScannedRows<'_>]) -> Vec<ColumnSet> {
+    let mut columns = vec![ColumnSet::default(); group.len()];
+    for (column, scan) in scans.iter().enumerate() {
+        for stripe in distinct_stripes(group, scan) {
+            columns[stripe] = columns[stripe].with(Column::of(column));
+        }
+    }
+    columns
+}
+
+/// The stripes of a group that a column has chunks of, counted within the group.
+fn distinct_stripes(group: &Range<u32>, scan: &ScannedRows<'_>) -> Vec<usize> {
+    let mut seen = vec![false; group.len()];
+    for stripe in scan.stripes.iter().flatten().filter(|stripe| group.contains(stripe)) {
+        seen[(stripe - group.start) as usize] = true;
+    }
+    (0..seen.len()).filter(|stripe| seen[*stripe]).collect()
+}
+
+/// Works out the entries of a group's rows. Chunks that did not verify belong to the stripes
+/// that no verified chunk of their column belongs to; which of them is which does not matter, as
+/// their blocks are always rebuilt from the stripe. Stripes that do not count leave no entries.
+pub(super) async fn resolve_group(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    group: Range<u32>,
+    scans: &[ScannedRows<'_>],
+    counts: &[bool],
+) -> Vec<Vec<IndexEntry>> {
+    let chunk = core.state.borrow().segments[slot].geometry.chunk_blocks() as usize;
+    let mut resolved = Vec::with_capacity(scans.len());
+    let mut unread = Vec::new();
+    for (at, scan) in scans.iter().enumerate() {
+        let column = Column::of(at);
+        let stripes = assign(core, slot, column, &group, scan);
+        let mut entries = Vec::with_capacity(group.len() * chunk);
+        for (row, stripe) in stripes.iter().enumerate() {
+            let known = scan.stripes[row].filter(|known| *known == group.start + *stripe);
+            let in_group = u16::try_from(*stripe).expect("a group's rows");
+            match known {
+                _ if !counts[*stripe as usize] => {
+                    let empty = IndexEntry { stripe_in_group: in_group, ..IndexEntry::EMPTY };
+                    entries.extend(std::iter::repeat_n(empty, chunk));
+                }
+                Some(_) => entries.extend(&scan.entries[row * chunk..(row + 1) * chunk]),
+                None => {
+                    unread.push((column, row, *stripe));
+                    entries.extend(std::iter::repeat_n(parity_entry(in_group), chunk));
+                }
+            }
+        }
+        resolved.push(entries);
+    }
+    for (column, row, stripe) in unread {
+        let rebuilt = rebuild_entries(core, slot, column, &group, row, stripe).await;
+        resolved[column.index()][row * chunk..(row + 1) * chunk].copy_from_slice(&rebuilt);
+    }
+    resolved
+}
+
+/// The stripe of every row of a column, counted within the group, and enters it into the table.
+fn assign(
+    core: &Core,
+    slot: SegmentSlot,
+    column: Column,
+    group: &Range<u32>,
+    scan: &ScannedRows<'_>,
+) -> Vec<u32> {
+    let mut state = core.state.borrow_mut();
+    let Some(table) = &mut state.segments[slot].table else {
+        return (0..group.end - group.start).collect();
+    };
+    let mut taken = vec![false; group.len()];
+    let mut stripes: Vec<Option<u32>> = vec![None; group.len()];
+    for (row, stripe) in scan.stripes.iter().enumerate() {
+        let Some(stripe) = stripe.filter(|stripe| group.contains(stripe)) else { continue };
+        let stripe = stripe - group.start;
+        if !std::mem::replace(&mut taken[stripe as usize], true) {
+            stripes[row] = Some(stripe);
+        } else {
+            mark(Mark::StripeTwice);
+        }
+    }
+    let mut free = (0..group.end - group.start).filter(|stripe| !taken[*stripe as usize]);
+    let mut assigned = Vec::with_capacity(stripes.len());
+    for (row, stripe) in (group.start..).zip(stripes) {
+        mark_if(Mark::UnreadChunkAssigned, || stripe.is_none());
+        let stripe = stripe.or_else(|| free.next()).expect("as many stripes as rows");
+        table.set(column, Row(row), u16::try_from(stripe).expect("a group's rows"));
+        assigned.push(stripe);
+    }
+    assigned
+}
+
+/// The entries of a chunk that could not be read, from the rest of its stripe. A chunk that
+/// cannot be rebuilt either leaves no entries: nothing of it can be served.
+async fn rebuild_entries(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    column: Column,
+    group: &Range<u32>,
+    row: usize,
+    stripe: u32,
+) -> Vec<IndexEntry> {
+    let (geometry, scheme) = {
+        let state = core.state.borrow();
+        (state.segments[slot].geometry, state.scheme())
+    };
+    let in_group = u16::try_from(stripe).expect("a group's rows");
+    let role = scheme.role_of(column, group.start + stripe);
+    let row = Row(group.start + u32::try_from(row).expect("a group's rows"));
+    let mut entries = Vec::new();
+    for within in 0..geometry.chunk_blocks() {
+        let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
+        let entry = if scheme.is_data(role) {
+            let rebuilt = rebuild_stubbornly(core, place).await;
+            let identity = rebuilt.and_then(|rebuilt| BlockIdentity::decode(&rebuilt.coded));
+            if identity.is_some() {
+                mark(Mark::ChunkEntriesRebuilt);
+            } else {
+                mark(Mark::ChunkBeyondRebuild);
+                core.state.borrow_mut().note_unaccounted(slot);
+            }
+            identity.map(|identity| identity_entry(&identity, in_group))
+        } else {
+            Some(parity_entry(in_group))
+        };
+        let nothing = IndexEntry { stripe_in_group: in_group, ..IndexEntry::EMPTY };
+        entries.push(entry.unwrap_or(nothing));
+    }
+    entries
+}
+
+/// How often a chunk's block is rebuilt of which only its stripe tells what it was.
+const TRIES: u32 = 4;
+
+/// Rebuilds a block, again where that fails: a drive may err now and then.
+async fn rebuild_stubbornly(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
+    for _ in 1..TRIES {
+        if let Some(rebuilt) = rebuild_block(core, place).await {
+            return Some(rebuilt);
+        }
+    }
+    rebuild_block(core, place).await
+}
