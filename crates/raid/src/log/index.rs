@@ -43,8 +43,35 @@ pub(super) struct BlockPlace {
 /// The arithmetic between addresses and places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PbaSpace {
-    columns: u64,
-    column_blocks: u64,
+    columns: Divisor,
+    column_blocks: Divisor,
+}
+
+/// A number that is divided by for every block of an index.
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    by: u64,
+    /// 2^64 over it, rounded up: one multiplication divides what has 32 bits (Lemire, Kaser and Kurz,
+    /// "Faster remainder by direct computation", 2019).
+    reciprocal: u64,
+}
+
+impl Divisor {
+    fn new(by: u64) -> Self {
+        Self { by, reciprocal: (u64::MAX / by).wrapping_add(1) }
+    }
+
+    /// Quotient and remainder.
+    fn divide(self, number: u64) -> (u64, u64) {
+        let small = number >> 32 == 0 && self.by >> 32 == 0 && self.by > 1;
+        let quotient = if small {
+            let product = u128::from(number) * u128::from(self.reciprocal);
+            u64::try_from(product >> 64).expect("the upper half")
+        } else {
+            number / self.by
+        };
+        (quotient, number - quotient * self.by)
+    }
 }
 
 impl PbaSpace {
@@ -54,45 +81,54 @@ impl PbaSpace {
     pub(super) fn new(scheme: Scheme, zone_capacity: BlockCount) -> Self {
         let besides = 1 + scheme.list_copies() as u64;
         Self {
-            columns: scheme.columns() as u64,
-            column_blocks: u64::from(zone_capacity.0).saturating_sub(besides).max(1),
+            columns: Divisor::new(scheme.columns() as u64),
+            column_blocks: Divisor::new(u64::from(zone_capacity.0).saturating_sub(besides).max(1)),
         }
     }
 
     /// The address of a place.
     #[must_use]
     pub(super) fn pba(&self, place: BlockPlace) -> Pba {
-        let column = u64::from(place.slot.0) * self.columns + u64::from(place.column.0);
-        assert!(u64::from(place.block.0) < self.column_blocks, "{place:?}");
-        Pba(column * self.column_blocks + u64::from(place.block.0))
+        let column = u64::from(place.slot.0) * self.columns.by + u64::from(place.column.0);
+        assert!(u64::from(place.block.0) < self.column_blocks.by, "{place:?}");
+        Pba(column * self.column_blocks.by + u64::from(place.block.0))
     }
 
     /// The place of an address.
     #[must_use]
     pub(super) fn place(&self, pba: Pba) -> BlockPlace {
         let narrow = |value: u64| u32::try_from(value).expect("derived from 32-bit parts");
-        let column = pba.0 / self.column_blocks;
+        let (column, block) = self.column_blocks.divide(pba.0);
+        let (slot, column) = self.columns.divide(column);
         BlockPlace {
-            slot: SegmentSlot(narrow(column / self.columns)),
-            column: Column(u8::try_from(column % self.columns).expect("at most 32 columns")),
-            block: ChunkBlock(narrow(pba.0 % self.column_blocks)),
+            slot: SegmentSlot(narrow(slot)),
+            column: Column(u8::try_from(column).expect("at most 32 columns")),
+            block: ChunkBlock(narrow(block)),
         }
     }
 
     /// Blocks of a column that may be chunk blocks.
     #[must_use]
     pub(super) fn column_blocks(&self) -> u32 {
-        u32::try_from(self.column_blocks).expect("fewer than a zone's")
+        u32::try_from(self.column_blocks.by).expect("fewer than a zone's")
     }
 
     /// Bytes that an entry takes when there are `slots` segments: 4, 5 or 8.
     #[must_use]
     pub(super) fn entry_bytes(&self, slots: u32) -> u8 {
-        match u64::from(slots) * self.columns * self.column_blocks {
+        match u64::from(slots) * self.columns.by * self.column_blocks.by {
             0..0xFFFF_FFFF => 4,
             0xFFFF_FFFF..0xFF_FFFF_FFFF => 5,
             _ => 8,
         }
+    }
+}
+
+impl Pba {
+    /// The address so many blocks further in the same column.
+    #[must_use]
+    pub(super) fn plus(self, blocks: u32) -> Self {
+        Self(self.0 + u64::from(blocks))
     }
 }
 
@@ -122,7 +158,7 @@ pub(super) struct Page(pub u64);
 pub(super) struct Index {
     table: Table,
     blocks: u64,
-    page_entries: u64,
+    page_entries: Divisor,
     /// Pages with entries that changed since they were last fixed, a bit each.
     changed: Vec<u64>,
     changed_pages: u64,
@@ -140,6 +176,7 @@ impl Index {
         };
         let page_entries = u64::from(mapping_entries(entry_bytes));
         let words = Lba(blocks.div_ceil(page_entries).div_ceil(64)).index();
+        let page_entries = Divisor::new(page_entries);
         Self { table, blocks, page_entries, changed: vec![0; words], changed_pages: 0 }
     }
 
@@ -173,7 +210,7 @@ impl Index {
 
     /// Maps or unmaps a block; returns what it was mapped to.
     pub(super) fn set(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
-        self.mark_changed(Page(lba.0 / self.page_entries));
+        self.mark_changed(Page(self.page_entries.divide(lba.0).0));
         self.enter(lba, pba)
     }
 
@@ -193,14 +230,14 @@ impl Index {
     /// The blocks of the volume that a page tells of.
     #[must_use]
     pub(super) fn blocks_of(&self, page: Page) -> Range<u64> {
-        let start = page.0 * self.page_entries;
-        start..self.blocks.min(start + self.page_entries)
+        let start = page.0 * self.page_entries.by;
+        start..self.blocks.min(start + self.page_entries.by)
     }
 
     /// Blocks of the volume that a page tells of; the last one may tell of fewer.
     #[must_use]
     pub(super) fn page_entries(&self) -> u64 {
-        self.page_entries
+        self.page_entries.by
     }
 
     /// How many pages have changed since they were fixed.
@@ -256,6 +293,25 @@ mod tests {
             }
         }
         assert_eq!(space.entry_bytes(4), 4);
+    }
+
+    #[test]
+    fn multiplying_divides() {
+        let numbers = [0, 1, 2, 3, 1 << 16, 275_709, u64::from(u32::MAX), 1 << 30];
+        for by in [1, 2, 3, 4, 7, 32, 275_709, 65_537, u64::from(u32::MAX), 1 << 33] {
+            let near = |at: &u64| {
+                [
+                    at.saturating_sub(1),
+                    *at,
+                    at.saturating_mul(by),
+                    at.saturating_mul(by).saturating_sub(1),
+                ]
+            };
+            for number in numbers.iter().flat_map(near) {
+                let divided = Divisor::new(by).divide(number);
+                assert_eq!(divided, (number / by, number % by), "{number} / {by}");
+            }
+        }
     }
 
     #[test]

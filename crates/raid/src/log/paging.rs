@@ -25,7 +25,7 @@ use crate::log::core::Core;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::{Page, Pba};
 use crate::log::recover::checkpoint::{Unusable, read_pages};
-use crate::log::recover::pages::{Known, LOOKED_UP, Told, bound_of, is_newer, look_up, told};
+use crate::log::recover::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
 use crate::log::recover::replay::rank;
 use crate::log::recover::sequences::{Sequences, sequence_in};
 use crate::log::state::State;
@@ -66,16 +66,10 @@ impl Absent {
 impl State {
     /// Leaves all pages absent but some, and counts what is valid as far as that is known.
     pub(super) fn leave_absent(&mut self, sequences: Sequences, present: &[Page]) {
-        let Sequences::Sparse { pages: mut replayed, .. } = sequences else {
-            unreachable!("few blocks were replayed")
-        };
+        let mut replayed: BTreeMap<_, _> = sequences.into_pages().collect();
         for (lba, _) in replayed.values().flatten() {
-            let Some(pba) = self.index.get(*lba) else { continue };
-            if let Some(count) = self.tombstones.get_mut(&pba) {
-                *count += 1;
-            } else {
-                let slot = self.space.place(pba).slot;
-                self.segments[slot].valid += 1;
+            if let Some(pba) = self.index.get(*lba) {
+                self.count_in(pba);
             }
         }
         self.settle_tombstones();
@@ -128,31 +122,29 @@ impl State {
         if self.absent.as_ref().is_none_or(|absent| absent.failed) {
             return Err(Unusable);
         }
-        let mut unclear = Vec::new();
         let bound = bound_of(block);
-        for told in told(self, page, block) {
-            let replayed = self.replayed(page, told.lba);
-            if !told.counts {
+        let (mut unclear, mut missing) = (Vec::new(), false);
+        let known = self.absent.as_mut().and_then(|absent| absent.replayed.remove(&page));
+        let known = known.unwrap_or_default();
+        tell(self, page, block, |state, told| {
+            let replayed = if known.is_empty() { None } else { replayed_in(&known, told.lba) };
+            match told.meets(replayed, bound) {
                 // What weak stripes tell of was read before.
-                if told.promised && replayed.is_none() {
-                    return Err(Unusable);
-                }
-                continue;
+                Meets::Missing => missing = true,
+                Meets::LeftOut | Meets::Newer => {}
+                Meets::Unclear => unclear.push(told),
+                Meets::Nothing => state.map_absent(told.lba, told.pba, told.trimmed),
             }
-            match replayed {
-                Some(sequence) if is_newer(sequence, bound) => {}
-                Some(_) => unclear.push(told),
-                None => self.map_absent(told.lba, told.pba, told.trimmed),
-            }
+        });
+        if let Some(absent) = self.absent.as_mut().filter(|_| !known.is_empty()) {
+            absent.replayed.insert(page, known);
         }
-        Ok(unclear)
+        if missing { Err(Unusable) } else { Ok(unclear) }
     }
 
     /// The sequence of what was replayed for a block of an absent page.
     fn replayed(&self, page: Page, lba: Lba) -> Option<u64> {
-        let known = self.absent.as_ref()?.replayed.get(&page)?;
-        let sequence = sequence_in(known, lba)?;
-        (!mutant(Mutant::PageOverReplayed)).then_some(sequence)
+        replayed_in(self.absent.as_ref()?.replayed.get(&page)?, lba)
     }
 
     /// Lets a page decide where a block is of which something was replayed, if that is older.
@@ -200,6 +192,12 @@ impl State {
             self.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
         }
     }
+}
+
+/// The sequence of what was replayed for a block, among those of its page.
+fn replayed_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
+    let sequence = sequence_in(known, lba)?;
+    (!mutant(Mutant::PageOverReplayed)).then_some(sequence)
 }
 
 /// Waits until the index knows where blocks are.

@@ -164,14 +164,17 @@ impl IndexBlock {
         if usize::from(head.column) >= MAX_COLUMNS {
             return Err(FormatError::Field { field: "column" });
         }
-        let entries = rest.chunks_exact(ENTRY).map(decode_entry);
+        let mut entries = Vec::with_capacity(count);
+        for bytes in rest.chunks_exact(ENTRY) {
+            entries.push(decode_entry(bytes)?);
+        }
         Ok(Self {
             segment: head.segment.get(),
             generation: head.generation.get(),
             column: Column(head.column),
             span: head.span.get(),
             first: head.first.get(),
-            entries: entries.collect::<Result<_, _>>()?,
+            entries,
         })
     }
 }

@@ -83,46 +83,82 @@ fn enter_page(
     block: &MappingBlock,
 ) -> Vec<(Lba, Pba)> {
     let mut unclear = Vec::new();
-    for Told { lba, pba, trimmed, counts, promised } in told(state, page, block) {
-        if !counts {
-            if promised && partition.known(state, lba).is_none() {
-                partition.note_promised(lba);
+    let bound = bound_of(block);
+    tell(state, page, block, |state, told| {
+        let Told { lba, pba, trimmed, .. } = told;
+        let meets = told.meets(partition.known(state, lba), bound);
+        match meets {
+            Meets::LeftOut | Meets::Missing => {
+                if meets == Meets::Missing {
+                    partition.note_promised(lba);
+                }
+                if !mutant(Mutant::LeftOutEntryForgotten) {
+                    partition.note_written(lba);
+                }
+                return;
             }
-            if !mutant(Mutant::LeftOutEntryForgotten) {
-                partition.note_written(lba);
+            Meets::Nothing => {
+                state.index.enter(lba, Some(pba));
+                partition.bound(lba, bound);
             }
-            continue;
+            Meets::Newer => {}
+            Meets::Unclear => unclear.push((lba, pba)),
         }
         if trimmed {
             state.tombstones.entry(pba).or_insert(0);
         }
-        let bound = bound_of(block);
-        match partition.known(state, lba) {
-            None => {
-                state.index.enter(lba, Some(pba));
-                partition.bound(lba, bound);
-            }
-            Some(sequence) if is_newer(sequence, bound) => {}
-            Some(_) => unclear.push((lba, pba)),
-        }
-    }
+    });
     unclear
 }
 
 /// What a page tells of a block.
+#[derive(Clone, Copy)]
 pub(in crate::log) struct Told {
     pub(in crate::log) lba: Lba,
     pub(in crate::log) pba: Pba,
     pub(in crate::log) trimmed: bool,
     /// Whether that is in a segment that is not replayed: the others tell by themselves what counts.
-    pub(in crate::log) counts: bool,
+    counts: bool,
     /// Whether that is in a segment that has to tell it as well, unless it tells something newer.
-    pub(in crate::log) promised: bool,
+    promised: bool,
 }
 
-/// What a page tells.
-pub(in crate::log) fn told(state: &mut State, page: Page, block: &MappingBlock) -> Vec<Told> {
-    let mut told = Vec::with_capacity(block.entries.len());
+/// What was replayed for a block, beside what a page tells of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::log) enum Meets {
+    /// What the page tells does not count.
+    LeftOut,
+    /// Nor was anything replayed, although something has to tell of it.
+    Missing,
+    /// Nothing.
+    Nothing,
+    /// Something newer.
+    Newer,
+    /// Something that may be older or newer.
+    Unclear,
+}
+
+impl Told {
+    /// What this meets where something of that sequence was replayed, and the page tells nothing newer than
+    /// `bound`.
+    pub(in crate::log) fn meets(&self, replayed: Option<u64>, bound: u64) -> Meets {
+        match replayed {
+            None if !self.counts && self.promised => Meets::Missing,
+            _ if !self.counts => Meets::LeftOut,
+            None => Meets::Nothing,
+            Some(sequence) if is_newer(sequence, bound) => Meets::Newer,
+            Some(_) => Meets::Unclear,
+        }
+    }
+}
+
+/// Tells what a page does, block by block.
+pub(in crate::log) fn tell(
+    state: &mut State,
+    page: Page,
+    block: &MappingBlock,
+    mut to: impl FnMut(&mut State, Told),
+) {
     for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
         let (pba, trimmed) = match entry {
             Mapped::Nowhere => continue,
@@ -130,22 +166,21 @@ pub(in crate::log) fn told(state: &mut State, page: Page, block: &MappingBlock) 
             Mapped::Trimmed(address) => (Pba::from(*address), true),
         };
         let place = state.space.place(pba);
-        let settled = state.segments.get(place.slot);
-        let settled = settled.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));
+        let segment = state.segments.get(place.slot);
+        let settled = segment.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));
         let counts =
             settled.is_some_and(|segment| place.block.0 < segment.geometry.column_blocks());
         // Another segment may have had the slot when the page was fixed.
         let listed = |segment: &Segment| {
             segment.listed_by_checkpoint && segment.generation < block.coverage.sequence
         };
-        let promised = !counts && state.segments.get(place.slot).is_some_and(listed);
+        let promised = !counts && segment.is_some_and(listed);
         if !counts {
             mark(Mark::PageEntryLeftOut);
             state.index.mark_changed(page);
         }
-        told.push(Told { lba, pba, trimmed, counts, promised });
+        to(state, Told { lba, pba, trimmed, counts, promised });
     }
-    told
 }
 
 /// What nothing that a page tells is newer than.
@@ -154,7 +189,7 @@ pub(in crate::log) fn bound_of(block: &MappingBlock) -> u64 {
 }
 
 /// Whether what was replayed is certainly newer than what a page tells.
-pub(in crate::log) fn is_newer(replayed: u64, bound: u64) -> bool {
+fn is_newer(replayed: u64, bound: u64) -> bool {
     mark_if(Mark::PageEntrySuperseded, || replayed > bound);
     replayed > bound || mutant(Mutant::ReplayedAlwaysWins)
 }

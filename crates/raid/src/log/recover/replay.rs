@@ -29,8 +29,15 @@ use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
-/// Blocks of the volume whose sequences are held at a time: 256 MiB of them.
+/// Blocks of the volume whose sequences are held at a time: 256 MiB of them, of large volumes more.
 const PARTITION_BLOCKS: u64 = 32 << 20;
+
+/// Partitions that a volume is worked through in at the most, as every list is read for each of them:
+/// sequences take as much memory as the index then.
+const PARTITIONS: u64 = 2;
+
+/// What part of a volume may be told by lists where pages are read on demand.
+const REPLAYED_PART: u64 = 8;
 
 /// A block of a weak stripe that is newer than anything that counts.
 pub(super) struct Candidate {
@@ -59,7 +66,8 @@ pub(super) async fn build_index(
     if let Some(pages) = pages_asked_for(core, &slots, &weak) {
         mark(Mark::IndexOnDemand);
         let page_entries = core.state.borrow().index.page_entries();
-        let mut partition = Partition::new(0, blocks, Sequences::sparse(page_entries), true);
+        let sequences = Sequences::sparse(page_entries, blocks.div_ceil(page_entries));
+        let mut partition = Partition::new(0, blocks, sequences, true);
         replay_segments(core, &slots, &mut partition).await;
         if !partition.sequences.are_too_many() {
             enter_pages(core, &mut partition, &pages, true).await?;
@@ -73,7 +81,7 @@ pub(super) async fn build_index(
     }
     // Of whole pages.
     let page = core.state.borrow().index.page_entries();
-    let step = (PARTITION_BLOCKS / page).max(1) * page;
+    let step = PARTITION_BLOCKS.max(blocks.div_ceil(PARTITIONS)).div_ceil(page) * page;
     let mut twins = Twins::default();
     let mut start = 0;
     while start < blocks {
@@ -112,7 +120,8 @@ const PAGES_BEFORE: usize = 256;
 fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Vec<Page>> {
     let state = core.state.borrow();
     let replayed = slots.iter().map(|slot| state.segments[*slot].geometry.data_blocks());
-    let little = replayed.sum::<u64>() <= PARTITION_BLOCKS;
+    let little = state.config.volume_blocks / REPLAYED_PART;
+    let little = replayed.sum::<u64>() <= PARTITION_BLOCKS.max(little);
     let plenty = state.need_now() == Need::Nothing;
     // A page that rots must not be an error: as long as nothing is lost it can be rebuilt.
     let redundant = state.lost_members().is_empty() && state.scheme().parity() > 0;
@@ -271,29 +280,30 @@ fn enter_entries(
     partition: &mut Partition,
 ) -> Vec<BlockPlace> {
     let mut tombstones = Vec::new();
+    let (mut oldest, mut newest) = (u64::MAX, 0);
     for (column, entries) in entries.iter().enumerate() {
-        for (block, entry) in (first.0..).zip(entries) {
-            let place = BlockPlace { slot, column: Column::of(column), block: ChunkBlock(block) };
-            let counts =
-                matches!(entry.kind, EntryKind::Data | EntryKind::Lost | EntryKind::Tombstone);
-            if counts {
-                let segment = &mut state.segments[slot];
-                segment.min_sequence = segment.min_sequence.min(entry.sequence);
-                state.next_sequence = state.next_sequence.max(entry.sequence + 1);
-            }
+        let column = Column::of(column);
+        let start = state.space.pba(BlockPlace { slot, column, block: first });
+        for (at, entry) in (0..).zip(entries) {
             match entry.kind {
                 EntryKind::Data | EntryKind::Lost => {
-                    let pba = state.space.pba(place);
+                    let pba = start.plus(at);
                     if entry.kind == EntryKind::Lost {
                         partition.lost.insert(pba);
                     }
                     partition.add(state, entry.lba, entry.sequence, pba);
                 }
-                EntryKind::Tombstone => tombstones.push(place),
-                _ => {}
+                EntryKind::Tombstone => {
+                    tombstones.push(BlockPlace { slot, column, block: ChunkBlock(first.0 + at) });
+                }
+                _ => continue,
             }
+            (oldest, newest) = (oldest.min(entry.sequence), newest.max(entry.sequence + 1));
         }
     }
+    let segment = &mut state.segments[slot];
+    segment.min_sequence = segment.min_sequence.min(oldest);
+    state.next_sequence = state.next_sequence.max(newest);
     tombstones
 }
 
@@ -380,12 +390,12 @@ impl Partition {
         if !(self.start..self.end).contains(&lba.0) {
             return;
         }
-        let known = self.sequences.get(lba);
-        if sequence < known {
+        let known = self.sequences.get_mut(lba);
+        if sequence < *known {
             return;
         }
-        let twin = state.index.get(lba).filter(|_| sequence == known);
-        if let Some(other) = twin {
+        let same = sequence == std::mem::replace(known, sequence);
+        if let Some(other) = state.index.get(lba).filter(|_| same) {
             let preferred = rank(state, pba) > rank(state, other);
             mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);
             self.note_twin(lba, sequence, if preferred { other } else { pba });
@@ -393,7 +403,6 @@ impl Partition {
                 return;
             }
         }
-        self.sequences.set(lba, sequence);
         state.index.set(lba, Some(pba));
     }
 
@@ -476,12 +485,8 @@ impl Partition {
 /// Counts what is valid in each segment, and drops tombstones that hide nothing.
 fn count_valid(state: &mut State) {
     for lba in 0..state.config.volume_blocks {
-        let Some(pba) = state.index.get(Lba(lba)) else { continue };
-        if let Some(count) = state.tombstones.get_mut(&pba) {
-            *count += 1;
-        } else {
-            let slot = state.space.place(pba).slot;
-            state.segments[slot].valid += 1;
+        if let Some(pba) = state.index.get(Lba(lba)) {
+            state.count_in(pba);
         }
     }
     state.settle_tombstones();

@@ -1,7 +1,5 @@
 //! How new the entries of an index are that is being built.
 
-use std::collections::BTreeMap;
-
 use zoneweave_zoned::Lba;
 
 use crate::log::index::Page;
@@ -19,10 +17,10 @@ pub(in crate::log) enum Sequences {
     Sparse {
         /// Blocks of a page.
         page_entries: u64,
-        /// By page.
-        pages: BTreeMap<Page, Vec<(Lba, u64)>>,
+        /// By page, from the first one of the volume on.
+        pages: Vec<Vec<(Lba, u64)>>,
         /// Of how many blocks.
-        known: usize,
+        known: u64,
     },
 }
 
@@ -32,47 +30,64 @@ impl Sequences {
         Self::Dense { start, sequences: vec![0; Lba(end - start).index()] }
     }
 
-    /// Nothing is known, and it will be of few.
-    pub(in crate::log) fn sparse(page_entries: u64) -> Self {
-        Self::Sparse { page_entries, pages: BTreeMap::new(), known: 0 }
+    /// Nothing is known of so many pages, and it will be of few blocks.
+    pub(in crate::log) fn sparse(page_entries: u64, pages: u64) -> Self {
+        Self::Sparse { page_entries, pages: vec![Vec::new(); Lba(pages).index()], known: 0 }
     }
 
     pub(in crate::log) fn get(&self, lba: Lba) -> u64 {
         match self {
             Self::Dense { start, sequences } => sequences[Lba(lba.0 - start).index()],
             Self::Sparse { page_entries, pages, .. } => {
-                let known = pages.get(&Page(lba.0 / page_entries));
-                known.map_or(0, |known| sequence_in(known, lba).unwrap_or(0))
+                let of_page = &pages[Lba(lba.0 / page_entries).index()];
+                sequence_in(of_page, lba).unwrap_or(0)
+            }
+        }
+    }
+
+    /// The sequence of a block, to be changed: something is known of it from now on.
+    pub(in crate::log) fn get_mut(&mut self, lba: Lba) -> &mut u64 {
+        match self {
+            Self::Dense { start, sequences } => &mut sequences[Lba(lba.0 - *start).index()],
+            Self::Sparse { page_entries, pages, known } => {
+                let of_page = &mut pages[Lba(lba.0 / *page_entries).index()];
+                let at = of_page.binary_search_by_key(&lba, |(known, _)| *known);
+                let at = at.unwrap_or_else(|at| {
+                    of_page.insert(at, (lba, 0));
+                    *known += 1;
+                    at
+                });
+                &mut of_page[at].1
             }
         }
     }
 
     pub(in crate::log) fn set(&mut self, lba: Lba, sequence: u64) {
-        match self {
-            Self::Dense { start, sequences } => {
-                sequences[Lba(lba.0 - *start).index()] = sequence;
-            }
-            Self::Sparse { page_entries, pages, known } => {
-                let of_page = pages.entry(Page(lba.0 / *page_entries)).or_default();
-                match of_page.binary_search_by_key(&lba, |(known, _)| *known) {
-                    Ok(at) => of_page[at].1 = sequence,
-                    Err(at) => {
-                        of_page.insert(at, (lba, sequence));
-                        *known += 1;
-                    }
-                }
-            }
-        }
+        *self.get_mut(lba) = sequence;
+    }
+
+    /// What is known of few blocks, by page; in order in each.
+    ///
+    /// # Panics
+    /// If it was to be of most.
+    pub(in crate::log) fn into_pages(self) -> impl Iterator<Item = (Page, Vec<(Lba, u64)>)> {
+        let Self::Sparse { pages, .. } = self else { unreachable!("few blocks were replayed") };
+        (0..).map(Page).zip(pages).filter(|(_, of_page)| !of_page.is_empty())
     }
 }
 
 impl Sequences {
     /// Blocks of which something is known where it was to be few, at the most: some 100 MiB of them.
-    const SPARSE_MOST: usize = 1 << 22;
+    const SPARSE_MOST: u64 = 1 << 22;
+
+    /// Of large volumes an eighth, which takes half as much memory as the index.
+    const SPARSE_PART: u64 = 8;
 
     /// Whether something is known of more blocks than was thought: a trim tells of many.
     pub(in crate::log) fn are_too_many(&self) -> bool {
-        matches!(self, Self::Sparse { known, .. } if *known > Self::SPARSE_MOST)
+        let Self::Sparse { page_entries, pages, known } = self else { return false };
+        let part = pages.len() as u64 * page_entries / Self::SPARSE_PART;
+        *known > Self::SPARSE_MOST.max(part)
     }
 }
 
@@ -87,7 +102,7 @@ mod tests {
 
     #[test]
     fn both_know_the_same() {
-        let (mut dense, mut sparse) = (Sequences::dense(0, 100), Sequences::sparse(8));
+        let (mut dense, mut sparse) = (Sequences::dense(0, 100), Sequences::sparse(8, 13));
         for (lba, sequence) in [(3, 5), (99, 7), (2, 1), (3, 6), (7, 4), (8, 2)] {
             dense.set(Lba(lba), sequence);
             sparse.set(Lba(lba), sequence);

@@ -11,8 +11,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::Lba;
 
 use super::{
-    Address, AddressSpace, BODY_BYTES, BlockType, Coverage, Envelope, FormatError, RawShard,
-    ShardId, field, packed, sealed, split, unpacked,
+    Address, AddressSpace, BODY_BYTES, Bits, BlockType, Coverage, Envelope, FormatError, RawShard,
+    ShardId, field, packed, sealed, split,
 };
 
 /// What a page says of a block of the volume.
@@ -129,14 +129,21 @@ impl MappingBlock {
             return field("length");
         }
         let (trims, entries) = rest.split_at(count.div_ceil(8));
-        let trims = unpacked(trims, count)?;
-        let entries = entries.chunks_exact(width).zip(trims);
-        let entries = entries.map(|(bytes, trimmed)| decode_entry(bytes, trimmed, space));
+        let trims = Bits::of(trims, count)?;
+        let entries = match width {
+            4 => decode_entries(entries, trims, space, |bytes: [u8; 4]| {
+                u64::from(u32::from_le_bytes(bytes))
+            }),
+            5 => decode_entries(entries, trims, space, |[a, b, c, d, e]: [u8; 5]| {
+                u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+            }),
+            _ => decode_entries(entries, trims, space, u64::from_le_bytes),
+        };
         Ok(Self {
             shard: raw.shard.into(),
             first: Lba(first),
             coverage: Coverage::of(raw.covered, raw.sequence)?,
-            entries: entries.collect::<Result<_, _>>()?,
+            entries: entries?,
         })
     }
 }
@@ -149,13 +156,23 @@ fn entries_from(space: &AddressSpace, first: u64) -> Option<usize> {
     first.is_multiple_of(most).then_some(count)
 }
 
-fn decode_entry(bytes: &[u8], trimmed: bool, space: &AddressSpace) -> Result<Mapped, FormatError> {
-    let mut stored = [0; 8];
-    stored[..bytes.len()].copy_from_slice(bytes);
-    match (space.address(u64::from_le_bytes(stored))?, trimmed) {
-        (None, false) => Ok(Mapped::Nowhere),
-        (None, true) => field("trim"),
-        (Some(address), false) => Ok(Mapped::Block(address)),
-        (Some(address), true) => Ok(Mapped::Trimmed(address)),
+/// Entries of a width that is known: there are a thousand of them in every page.
+fn decode_entries<const WIDTH: usize>(
+    bytes: &[u8],
+    trims: Bits<'_>,
+    space: &AddressSpace,
+    stored: impl Fn([u8; WIDTH]) -> u64,
+) -> Result<Vec<Mapped>, FormatError> {
+    let (addresses, (packed, _)) = (space.addresses(), bytes.as_chunks::<WIDTH>());
+    let mut entries = Vec::with_capacity(packed.len());
+    for (at, bytes) in packed.iter().enumerate() {
+        entries.push(match (stored(*bytes).checked_sub(1), trims.get(at)) {
+            (Some(address), _) if address >= addresses => return field("address"),
+            (None, false) => Mapped::Nowhere,
+            (None, true) => return field("trim"),
+            (Some(address), false) => Mapped::Block(Address(address)),
+            (Some(address), true) => Mapped::Trimmed(Address(address)),
+        });
     }
+    Ok(entries)
 }

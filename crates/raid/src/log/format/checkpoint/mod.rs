@@ -255,11 +255,27 @@ fn packed(bits: impl Iterator<Item = bool>) -> Vec<u8> {
     bytes
 }
 
+/// Bits in bytes.
+#[derive(Clone, Copy)]
+struct Bits<'a>(&'a [u8]);
+
+impl<'a> Bits<'a> {
+    /// So many of them; those that fill the last byte are not set.
+    fn of(bytes: &'a [u8], count: usize) -> Result<Self, FormatError> {
+        let bits = Self(bytes);
+        if bytes.len() != count.div_ceil(8) || (count..bytes.len() * 8).any(|at| bits.get(at)) {
+            return field("bitmap");
+        }
+        Ok(bits)
+    }
+
+    fn get(self, at: usize) -> bool {
+        self.0[at / 8] >> (at % 8) & 1 == 1
+    }
+}
+
 /// The first `count` of packed bits. Those beyond must be zero.
 fn unpacked(bytes: &[u8], count: usize) -> Result<Vec<bool>, FormatError> {
-    let bit = |at: usize| bytes[at / 8] >> (at % 8) & 1 == 1;
-    if bytes.len() != count.div_ceil(8) || (count..bytes.len() * 8).any(bit) {
-        return field("bitmap");
-    }
-    Ok((0..count).map(bit).collect())
+    let bits = Bits::of(bytes, count)?;
+    Ok((0..count).map(|at| bits.get(at)).collect())
 }
