@@ -68,6 +68,8 @@ marks! {
     CheckpointRead = "recovery.checkpoint_read",
     /// Recovery replays everything, because something of the checkpoint is gone or damaged.
     CheckpointUnusable = "recovery.checkpoint_unusable",
+    /// How old a block is that cannot be read is found in a list.
+    LookedUpInList = "recovery.looked_up_in_list",
     /// Recovery replays everything, because a record that cannot be read may say that the checkpoint is void.
     CheckpointMayBeVoid = "recovery.checkpoint_may_be_void",
     /// Recovery leaves pages of the index to be read when they are asked for.

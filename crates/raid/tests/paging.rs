@@ -9,9 +9,12 @@ use std::num::NonZeroU32;
 
 use support::life::one_life;
 use support::{Array, Shape, contents, read_all};
+use zoneweave_raid::log::format::{BlockIdentity, ContentKind, Oob, Place};
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WritePolicy};
 use zoneweave_runtime::Random;
-use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba, ZoneAddress, ZoneId, ZoneState};
+use zoneweave_zoned::{
+    BlockCount, BlockDevice, BlockError, Lba, Payload, ZoneAddress, ZoneId, ZoneState,
+};
 
 /// Of some 32 pages.
 fn large() -> Array {
@@ -168,6 +171,64 @@ fn a_page_that_is_gone_is_an_error() {
     let forced = OpenOptions { force: true, lineage: 3, ..on_demand() };
     let found = one_life(&array, &[], forced, async |_, report, _| report.checkpoint);
     assert_eq!(found.unwrap(), None);
+}
+
+/// Loses blocks of users in complete segments: two of every stripe, as far as neither is of a checkpoint.
+fn lose_blocks_of_users(array: &Array) -> u64 {
+    let is_of_users = |payload: &Payload| {
+        let oob = Oob::parse(&payload.block_oob(0)).filter(|oob| oob.place == Place::Chunk);
+        let identity = oob.and_then(|oob| BlockIdentity::decode(&oob.coded));
+        identity.is_some_and(|identity| identity.kind == ContentKind::Data)
+    };
+    let mut lost = 0;
+    for zone in (2..array.shape.zones).map(ZoneId) {
+        let two = &array.drives[..2];
+        if two.iter().any(|drive| drive.zone(zone).state != ZoneState::Full) {
+            continue;
+        }
+        for row in 1..array.shape.zone_blocks {
+            let at = ZoneAddress::new(zone, row);
+            if two.iter().all(|drive| is_of_users(&drive.peek(at, BlockCount(1)))) {
+                two.iter().for_each(|drive| drive.set_unreadable(at, BlockCount(1)));
+                lost += 1;
+            }
+        }
+    }
+    lost
+}
+
+/// A block that is lost is an error for who asks for it, also where how old it is decides what a page tells:
+/// everything else is served.
+#[test]
+fn blocks_lost_behind_pages_are_errors_and_no_more() {
+    let mut lives_on_demand = 0;
+    for crash in 0..10 {
+        let array = large();
+        let mut model = Model::new(array.blocks);
+        let filled = one_life(&array, &[], on_demand(), async |volume, _, _| {
+            for _ in 0..8_000 + crash * 331 {
+                model.step(volume, 1).await;
+            }
+        });
+        filled.unwrap();
+        assert!(lose_blocks_of_users(&array) > 100);
+        let served = one_life(&array, &[], on_demand(), async |volume, report, _| {
+            assert!(report.checkpoint.is_some(), "{report:?}");
+            lives_on_demand += u32::from(report.absent_pages > 8);
+            let mut errors = 0;
+            for (lba, version) in (0..).zip(&model.versions) {
+                match volume.read(Lba(lba), 1).await {
+                    Ok(read) => assert_eq!(read[0], contents(lba, *version), "block {lba}"),
+                    Err(BlockError::Unrecoverable { .. }) => errors += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            assert!((1..array.blocks / 2).contains(&errors), "{errors} lost");
+            volume.write(Lba(7), vec![contents(7, 2)], true).await.unwrap();
+        });
+        served.unwrap();
+    }
+    assert!(lives_on_demand > 2, "{lives_on_demand}");
 }
 
 /// What a page tells of was lost since, with what is behind it: neither zeros nor anything else that was never

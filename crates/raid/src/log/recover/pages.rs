@@ -2,7 +2,8 @@
 //!
 //! Pages tell no sequences. All that a page tells is older than the page, so a replayed version with a
 //! sequence above the page's is newer. Otherwise (a copy made by relocation since, or one of a version
-//! that was superseded while it was moved) the block that the page leads to is read.
+//! that was superseded while it was moved) the block that the page leads to is read. If it is lost, its list
+//! tells how old it was.
 
 use std::rc::Rc;
 
@@ -10,8 +11,9 @@ use zoneweave_zoned::Lba;
 
 use crate::log::core::Core;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
-use crate::log::format::{ContentKind, TombstoneBlock, TrimExtent};
-use crate::log::index::{Page, Pba};
+use crate::log::format::{ContentKind, EntryKind, TombstoneBlock, TrimExtent};
+use crate::log::index::{BlockPlace, Page, Pba};
+use crate::log::moving::span_entries;
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
 use crate::log::recover::replay::Partition;
@@ -246,14 +248,36 @@ pub(in crate::log) async fn look_up(
     };
     let _pins = pin_all(core, &places);
     let found = read_places(core, &places).await;
-    let state = core.state.borrow();
-    let known = entries.iter().zip(found).map(|((lba, pba), found)| {
-        let found = found?;
-        let sequence = sequence_of(&state, *lba, &found)?;
-        let lost = found.identity.kind == ContentKind::Lost;
-        Some(Known { lba: *lba, sequence, pba: *pba, lost })
-    });
-    known.collect::<Option<_>>().ok_or(Unusable)
+    let mut known = Vec::with_capacity(entries.len());
+    for (((lba, pba), place), found) in entries.iter().zip(&places).zip(found) {
+        let told = found.and_then(|found| {
+            let sequence = sequence_of(&core.state.borrow(), *lba, &found)?;
+            Some((sequence, found.identity.kind == ContentKind::Lost))
+        });
+        let told = match told {
+            Some(told) => Some(told),
+            None => listed(core, *lba, *place).await,
+        };
+        let (sequence, lost) = told.ok_or(Unusable)?;
+        known.push(Known { lba: *lba, sequence, pba: *pba, lost });
+    }
+    Ok(known)
+}
+
+/// What a list says of a block that can neither be read nor rebuilt: its sequence, and whether it says that a
+/// block was lost. Whoever asks for the block itself gets an error; the rest of the page does not depend
+/// on it.
+async fn listed(core: &Rc<Core>, lba: Lba, place: BlockPlace) -> Option<(u64, bool)> {
+    let (span, first) = {
+        let geometry = core.state.borrow().segments.get(place.slot)?.geometry;
+        let span = geometry.span_of(geometry.row_of(place.block).0);
+        (span, geometry.first_of_span(span))
+    };
+    let entries = span_entries(core, place.slot, span).await;
+    let entry = entries.get(place.column.index())?.get((place.block.0 - first.0) as usize)?;
+    let told = matches!(entry.kind, EntryKind::Data | EntryKind::Lost) && entry.lba == lba;
+    mark_if(Mark::LookedUpInList, || told);
+    told.then_some((entry.sequence, entry.kind == EntryKind::Lost))
 }
 
 /// The sequence that a block gives a block of the volume.
