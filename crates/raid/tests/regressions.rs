@@ -14,13 +14,38 @@ use zoneweave_raid::log::{
     WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
-use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneId};
+use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId};
 
 /// The blocks of a zone of [`shape`] that hold the last index run.
 const INDEX_RUN: std::ops::Range<u32> = 22..24;
 
 fn shape(data: usize, parity: usize) -> Shape {
     Shape { data, parity, tabled: false, ..Shape::small() }
+}
+
+/// What blocks of earlier groups hold is read from their metadata alone: it has to verify.
+#[test]
+fn metadata_of_earlier_groups_is_not_believed_unseen() {
+    for tabled in [false, true] {
+        let array = Array::create(Shape { tabled, ..Shape::small() }, &mut Random::new(15));
+        live(&array, async |volume, _, _| put_all(volume, 12, 1).await);
+        let drive = &array.drives[1];
+        let open =
+            (2..array.shape.zones).map(ZoneId).find(|zone| drive.zone(*zone).state.is_active());
+        for row in 1..=array.shape.group_rows {
+            let at = ZoneAddress::new(open.unwrap(), row);
+            let mut block = drive.peek(at, BlockCount(1));
+            let mut beside = block.oob.to_vec();
+            // Its block of the volume becomes another one.
+            beside[0] ^= 1;
+            block.oob = beside.into();
+            drive.overwrite(at, &block);
+        }
+        live(&array, async |volume, report, _| {
+            assert_eq!(report.leftover_segments, 1);
+            assert_holds(volume, 12, 1).await;
+        });
+    }
 }
 
 /// A drive was evicted, users went on writing, and at the next start a good drive was missing.
