@@ -2,13 +2,17 @@
 //!
 //! In virtual time computing is free. A volume's experiments charge each command to a drive what a polling
 //! driver takes for it, on one thread for all drives: 0.5 us for a submission and 0.45 us for a
-//! completion, as in the measurements that the drives' timing was fitted to ([`Host::SPDK`]).
+//! completion, as in the measurements that the drives' timing was fitted to ([`Host::SPDK`]). A start has to
+//! look at what it reads, too, which takes the longer the more a block tells ([`Looks`]).
 
 use std::cell::Cell;
 use std::rc::Rc;
 
+use zoneweave_raid::log::format::{BlockIdentity, BlockType, ContentKind, Envelope, Oob, Place};
 use zoneweave_runtime::{Handle, Nanos};
-use zoneweave_zoned::{Command, Completion, Geometry, ZonedDevice, completion};
+use zoneweave_zoned::{
+    Command, Completion, Geometry, Outcome, Payload, Reply, ZonedDevice, completion,
+};
 
 use crate::workload::Host;
 
@@ -41,17 +45,65 @@ impl Thread {
     }
 }
 
+/// What a thread takes to look at a block that was read, by what that is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looks {
+    /// A page of the index, with all its entries.
+    pub(crate) page: Nanos,
+    /// A directory of pages.
+    pub(crate) directory: Nanos,
+    /// A block of a list, with all its entries.
+    pub(crate) list: Nanos,
+    /// A chunk's block.
+    pub(crate) chunk: Nanos,
+    /// A header, a record of the superblock.
+    pub(crate) other: Nanos,
+}
+
+impl Looks {
+    /// None: computing is free.
+    pub(crate) const FREE: Self = Self {
+        page: Nanos::ZERO,
+        directory: Nanos::ZERO,
+        list: Nanos::ZERO,
+        chunk: Nanos::ZERO,
+        other: Nanos::ZERO,
+    };
+
+    fn at(&self, outcome: &Outcome) -> Nanos {
+        let Ok(Reply::Read(payload)) = outcome else { return Nanos::ZERO };
+        let blocks = 0..payload.blocks().0 as usize;
+        blocks.fold(Nanos::ZERO, |time, at| time + self.at_block(payload, at))
+    }
+
+    fn at_block(&self, payload: &Payload, at: usize) -> Nanos {
+        let Some(oob) = Oob::parse(&payload.block_oob(at)) else { return self.other };
+        let mapping = || {
+            let identity = BlockIdentity::decode(&oob.coded);
+            identity.is_some_and(|identity| identity.kind == ContentKind::Mapping)
+        };
+        match oob.place {
+            Place::Index => self.list,
+            Place::Chunk if mapping() => {
+                let is_page = Envelope::open(&payload.block(at), BlockType::Mapping).is_ok();
+                if is_page { self.page } else { self.directory }
+            }
+            Place::Chunk => self.chunk,
+            _ => self.other,
+        }
+    }
+}
+
 /// A drive whose commands take a thread's time.
 pub(crate) struct Charged {
     thread: Rc<Thread>,
     drive: Rc<dyn ZonedDevice>,
-    /// For each block that is read: whoever reads it has to look at it.
-    block: Nanos,
+    looks: Looks,
 }
 
 impl Charged {
-    pub(crate) fn new(thread: &Rc<Thread>, drive: Rc<dyn ZonedDevice>, block: Nanos) -> Rc<Self> {
-        Rc::new(Self { thread: thread.clone(), drive, block })
+    pub(crate) fn new(thread: &Rc<Thread>, drive: Rc<dyn ZonedDevice>, looks: Looks) -> Rc<Self> {
+        Rc::new(Self { thread: thread.clone(), drive, looks })
     }
 }
 
@@ -62,17 +114,13 @@ impl ZonedDevice for Charged {
 
     fn submit(&self, command: Command) -> Completion {
         let (responder, answer) = completion();
-        let (thread, drive) = (self.thread.clone(), self.drive.clone());
+        let (thread, drive, looks) = (self.thread.clone(), self.drive.clone(), self.looks);
         // Taken now, so that the thread does things in the order in which it was asked to.
-        let read = match command {
-            Command::Read { blocks, .. } => Nanos(self.block.0 * u64::from(blocks.0)),
-            _ => Nanos::ZERO,
-        };
         let submitted = thread.work(thread.host.submission);
         self.thread.handle.spawn("host", async move {
             thread.handle.sleep_until(submitted).await;
             let outcome = drive.submit(command).await;
-            let completed = thread.work(thread.host.submission_gap + read);
+            let completed = thread.work(thread.host.submission_gap + looks.at(&outcome));
             thread.handle.sleep_until(completed).await;
             responder.complete(outcome);
         });

@@ -10,10 +10,10 @@ use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenOptions, OpenReport, Volume, WritePolicy, create, open_array,
 };
-use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
+use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZonedDevice};
 
-use super::host::{Charged, Thread};
+use super::host::{Charged, Looks, Thread};
 use crate::experiments::ExperimentError;
 use crate::workload::Host;
 
@@ -99,21 +99,21 @@ impl Testbed {
         host: Host,
         work: impl AsyncFnOnce(Vec<Rc<dyn ZonedDevice>>, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
-        Self::run_on(&self.drives()?, host, Nanos::ZERO, work)
+        Self::run_on(&self.drives()?, host, Looks::FREE, work)
     }
 
-    /// Does something with drives, in virtual time; every block read takes so much of the host's.
+    /// Does something with drives, in virtual time; whoever reads a block looks at it.
     fn run_on<T>(
         drives: &[RamDrive],
         host: Host,
-        block: Nanos,
+        looks: Looks,
         work: impl AsyncFnOnce(Vec<Rc<dyn ZonedDevice>>, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
         let executor = Executor::new(Rc::new(VirtualTime::new()));
         let handle = executor.handle();
         let thread = Thread::new(&handle, host);
         let charged = |drive: &RamDrive| -> Rc<dyn ZonedDevice> {
-            Charged::new(&thread, drive.attach(&handle), block)
+            Charged::new(&thread, drive.attach(&handle), looks)
         };
         let charged = drives.iter().map(charged).collect();
         executor.run(work(charged, Bench { handle: handle.clone(), thread: thread.clone() }))
@@ -141,33 +141,38 @@ impl Testbed {
         })
     }
 
-    /// Makes an array, does something with its volume, and lets the process die.
+    /// Makes an array, does something with its volume and looks at its drives, and lets the process die.
     pub(crate) fn crash_after<T>(
         &self,
         options: OpenOptions,
-        work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
+        work: impl AsyncFnOnce(Volume, Bench, &[RamDrive]) -> Result<T, ExperimentError>,
     ) -> Result<(Vec<RamDrive>, T), ExperimentError> {
         let drives = self.drives()?;
-        let done = Self::run_on(&drives, Host::SPDK, Nanos::ZERO, async |devices, bench| {
+        let done = Self::run_on(&drives, Host::SPDK, Looks::FREE, async |devices, bench| {
             let offered = offer(devices);
             self.create(&offered, &options).await?;
             let (volume, _) = open_array(&bench.handle, offered, options).await?;
-            work(volume, bench).await
+            work(volume, bench, &drives).await
         })?;
         drives.iter().for_each(|drive| drive.process_kill(self.seed));
         Ok((drives, done))
     }
 
-    /// Starts the array that is on drives, and does something with its volume; every block read takes so
-    /// much of the host's time.
+    /// Starts the array that is on drives, which stay as they are, and does something with its volume; looking
+    /// at what is read takes the host's time.
     pub(crate) fn start<T>(
         &self,
         drives: &[RamDrive],
-        block: Nanos,
+        looks: Looks,
         options: OpenOptions,
         work: impl AsyncFnOnce(Volume, OpenReport, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
-        Self::run_on(drives, Host::SPDK, block, async |devices, bench| {
+        let fork = |(at, drive): (usize, &RamDrive)| {
+            let seed = self.seed.wrapping_mul(100) + at as u64;
+            drive.fork(self.preset.timing_of(&self.geometry, seed))
+        };
+        let drives: Vec<_> = drives.iter().enumerate().map(fork).collect();
+        Self::run_on(&drives, Host::SPDK, looks, async |devices, bench| {
             let (volume, report) = open_array(&bench.handle, offer(devices), options).await?;
             work(volume, report, bench).await
         })

@@ -10,10 +10,10 @@ use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume, WritePolicy};
 use zoneweave_raid::log::{create, open_array};
-use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
+use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockCount, OobKind, ZonedDevice};
 
-use super::super::host::{Charged, Thread};
+use super::super::host::{Charged, Looks, Thread};
 use super::super::writes::three_and_one;
 use crate::experiments::ExperimentError;
 use crate::workload::Host;
@@ -46,7 +46,7 @@ impl Drives {
         let thread = Thread::new(&handle, Host::SPDK);
         let offered = |(at, drive): (usize, &RamDrive)| {
             let device: Rc<dyn ZonedDevice> =
-                Charged::new(&thread, drive.attach(&handle), Nanos::ZERO);
+                Charged::new(&thread, drive.attach(&handle), Looks::FREE);
             OfferedDrive { device, label: format!("drive {at}") }
         };
         let offered: Vec<_> = drives.iter().enumerate().map(offered).collect();
