@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use crate::blocks::{Header, IndexBlock, Oob, Place};
 use crate::drive::{Block, Drive, ReadBlock};
-use crate::membership::Membership;
+use crate::membership::{Member, Membership};
 use crate::record::{MemberState, Seal};
 use crate::report::{Findings, Location, Problem};
 
@@ -206,8 +206,16 @@ async fn assemble(
             findings.add(location, Problem::RebuildUnfinished);
             continue;
         }
-        if columns[zone.slot].is_some() {
-            findings.add(location, Problem::ColumnTwice);
+        if let Some(other) = columns[zone.slot] {
+            let new = zone.column;
+            match kept_of_two(membership, zone.slot, [other, new], &header).await {
+                None => findings.add(location, Problem::ColumnTwice),
+                Some(0) => findings.add(location, Problem::RebuildUnfinished),
+                Some(_) => {
+                    findings.add(location.zone(other.zone), Problem::RebuildUnfinished);
+                    columns[zone.slot] = Some(new);
+                }
+            }
             continue;
         }
         columns[zone.slot] = Some(zone.column);
@@ -242,10 +250,39 @@ async fn is_whole(membership: &Membership, zone: &WrittenZone, header: &Header) 
     if zone.column.write_pointer <= last {
         return false;
     }
-    if member.state == MemberState::Online {
-        return true;
+    member.state == MemberState::Online
+        || has_last_list(member, membership, zone.column, header).await
+}
+
+/// Which of two zones with one column counts. Of a member that came later than the segment one may be a copy
+/// that a crash cut short, in a zone that can neither be written nor reset any more; another one was made then.
+async fn kept_of_two(
+    membership: &Membership,
+    slot: usize,
+    zones: [Column; 2],
+    header: &Header,
+) -> Option<usize> {
+    let member = membership.members[slot].as_ref()?;
+    if header.epoch >= member.since_epoch {
+        return None;
     }
-    let Ok(block) = member.drive.read_one(zone.column.zone, last).await else { return false };
+    let [first, second] = zones.map(|zone| has_last_list(member, membership, zone, header));
+    match (first.await, second.await) {
+        (true, false) => Some(0),
+        (false, true) => Some(1),
+        _ => None,
+    }
+}
+
+/// Whether the last block of a column is the list that ends it.
+async fn has_last_list(
+    member: &Member,
+    membership: &Membership,
+    column: Column,
+    header: &Header,
+) -> bool {
+    let shape = &header.shape;
+    let Ok(block) = member.drive.read_one(column.zone, shape.end() - 1).await else { return false };
     let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.scheme.data_chunks);
     let index = IndexBlock::parse(membership.array, &block.data);
     oob.is_some_and(|oob| oob.place == Place::Index && oob.generation == header.generation)

@@ -455,7 +455,7 @@ async fn enter(
     let some_full = columns.values().flatten().any(is_full);
     let mut zones: Vec<Option<ColumnZone>> = vec![None; base.zones.len()];
     let mut written: Vec<Option<ZoneOffset>> = vec![None; base.zones.len()];
-    let mut extra = Vec::new();
+    let (mut extra, mut unfinished) = (Vec::new(), BTreeMap::new());
     for (column, claims) in columns {
         for claim in claims {
             let native =
@@ -467,6 +467,11 @@ async fn enter(
             let trusted = !native && !complete && mutant(Mutant::UnfinishedColumnTrusted);
             if complete || trusted || (native && zones[column.index()].is_none()) {
                 mark_if(Mark::RebuiltColumnCounts, || !native && !is_online(core, column));
+                // One that was cut short comes first where it happens to be where the former drive's was.
+                extra.extend(unfinished.remove(&column).map(|info| (column, info)));
+                if claim.info.write_pointer < end {
+                    unfinished.insert(column, claim.info);
+                }
                 zones[column.index()] =
                     Some(ColumnZone { zone: claim.info.zone, resets: claim.info.resets });
                 let end = if trusted { end } else { claim.info.write_pointer };
