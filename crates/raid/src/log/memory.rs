@@ -1,8 +1,8 @@
 //! How much memory a running volume takes: what it holds now, and what it holds at the most.
 //!
 //! Everything here is counted by shapes: what the allocator takes besides is little, and a test measures both
-//! (`tests/memory.rs`). Not in it: what drives and front ends take, and a start, which holds the sequences of a
-//! part of the index (256 MiB at the most) until it is built.
+//! (`tests/memory.rs`). Not in it: what drives and front ends take, and a start, which holds the sequences of what
+//! it replays until the index is built: as much as the index takes where it reads every list.
 
 use std::mem::size_of;
 
