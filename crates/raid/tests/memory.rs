@@ -142,7 +142,7 @@ fn a_terabyte_takes_hardly_more_than_its_index() {
             writethrough: None,
         };
         let policy = WritePolicy::adaptive(Lanes { count: 4, chunk_blocks: 2 }, Lanes::default());
-        let most = Memory::most(&config, &policy, 0);
+        let most = Memory::most(&config, &policy, 0, 0);
         let tables = most.index_bytes
             + most.checkpoint_bytes
             + most.segment_bytes

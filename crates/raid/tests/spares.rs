@@ -176,6 +176,31 @@ fn a_rebuild_is_as_fast_as_the_new_drive_or_as_it_may_be() {
 }
 
 #[test]
+fn a_rebuild_that_may_hardly_go_on_ends_when_its_drive_is_taken_out() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(8));
+    let (new, new_uuid) = spare(&shape, 2);
+    let (next, next_uuid) = spare(&shape, 3);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        volume.limit_rebuild(NonZeroU64::new(4096));
+        volume.fail(1).await.unwrap();
+        let (rebuilding, device) = (volume.clone(), new.attach(handle));
+        let rebuilt =
+            handle.spawn("replace", async move { rebuilding.replace(1, device, new_uuid).await });
+        handle.sleep(Nanos::from_secs(2)).await;
+        let begun = handle.now();
+        volume.fail(1).await.unwrap();
+        assert!(rebuilt.await.is_err());
+        assert!(handle.now().since(begun) < Nanos::from_secs(1), "it waited for its turn to write");
+        volume.limit_rebuild(None);
+        volume.replace(1, next.attach(handle), next_uuid).await.unwrap();
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_holds(volume, BLOCKS, 1).await;
+    });
+}
+
+#[test]
 fn a_spare_is_kept_if_somebody_else_fills_the_place_first() {
     let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
     let array = Array::create(shape, &mut Random::new(6));

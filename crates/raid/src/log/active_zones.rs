@@ -4,9 +4,10 @@
 //! collection has moved out what is in them. Where it gets tight they are finished, which needs
 //! a record of what counts in them first: a finished zone does not tell how far it was written.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use zoneweave_zoned::{ZoneAction, ZonedDeviceExt};
+use zoneweave_zoned::{Status, ZoneAction, ZonedDeviceExt};
 
 use crate::layout::Column;
 use crate::log::core::Core;
@@ -30,6 +31,8 @@ const ACTIVE_MARGIN: u32 = 3;
 /// of them in a row. What cannot be finished yet is waited for where the drives would refuse a zone otherwise,
 /// this time or at the next start, when all of those here are leftovers.
 pub(super) async fn make_room(core: &Rc<Core>) {
+    // What cannot be finished is not tried again and again.
+    let mut tried = BTreeSet::new();
     while is_tight(&core.state.borrow()) {
         let leftovers: Vec<_> = {
             let state = core.state.borrow();
@@ -38,7 +41,9 @@ pub(super) async fn make_room(core: &Rc<Core>) {
             leftovers.map(|(slot, _)| slot).collect()
         };
         for slot in leftovers {
-            finish(core, slot).await;
+            if tried.insert(slot) {
+                finish(core, slot).await;
+            }
         }
         if !is_worth_waiting(&core.state.borrow()) {
             return;
@@ -148,6 +153,12 @@ pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
     SealRecord { segment: segment.id, generation: segment.generation, rows: last.start, valid }
 }
 
+/// Whether a zone is not active after a command that makes it so: one that can be written no more takes none,
+/// and is none.
+pub(super) fn is_active_no_more(result: Result<(), Status>) -> bool {
+    result.map_or_else(Status::is_of_zone_state, |()| true)
+}
+
 async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
     let zones = core.state.borrow().segments[slot].zones.clone();
     let finishes = zones.into_iter().enumerate().filter_map(|(column, zone)| {
@@ -158,7 +169,7 @@ async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
     });
     let results = futures_util::future::join_all(finishes).await;
     let mut state = core.state.borrow_mut();
-    if results.iter().any(|(_, _, result)| result.is_err()) {
+    if !results.iter().all(|(_, _, result)| is_active_no_more(*result)) {
         mark(Mark::LeftoverNotFinished);
         return;
     }

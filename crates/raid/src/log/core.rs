@@ -109,8 +109,13 @@ impl Core {
         self.state.borrow().members[column.index()].device.clone()
     }
 
-    /// Waits until a rebuild that has just written so much may go on.
-    pub(super) async fn throttle_rebuild(&self, written: BlockCount) {
+    /// Waits until a rebuild that has just written so much to a member's drive may go on.
+    pub(super) async fn throttle_rebuild(
+        &self,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        written: BlockCount,
+    ) {
         let Some(limit) = self.rebuild_limit.get() else { return };
         mark(Mark::RebuildThrottled);
         let bytes = written.data_bytes() as u128;
@@ -119,8 +124,9 @@ impl Core {
         // What was not used is not saved up.
         let due = self.rebuild_due.get().max(self.handle.now()) + takes;
         self.rebuild_due.set(due);
-        // Who closes the volume, or wants the segment, does not wait for a rebuild that may hardly go on.
-        while !self.closing.get() && self.handle.now() < due {
+        // Who closes the volume, or takes the drive out, does not wait for a rebuild that may hardly go on.
+        let goes_on = || !self.closing.get() && self.is_of_member(column, device);
+        while goes_on() && self.handle.now() < due {
             let slice = self.handle.now() + THROTTLED_AT_A_TIME;
             self.handle.sleep_until(due.min(slice)).await;
         }
@@ -151,7 +157,7 @@ impl Core {
 
     /// Whether a drive is that of a member still, by the handle of this membership. What another one
     /// answers late, that was taken out and replaced, or the same one from before, says nothing about it.
-    fn is_of_member(&self, column: Column, device: &Rc<dyn ZonedDevice>) -> bool {
+    pub(super) fn is_of_member(&self, column: Column, device: &Rc<dyn ZonedDevice>) -> bool {
         let state = self.state.borrow();
         let current = state.members[column.index()].device.as_ref();
         let same = current.is_some_and(|current| Rc::ptr_eq(current, device));

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::layout::Column;
+use crate::log::active_zones::is_active_no_more;
 use crate::log::checkpoint;
 use crate::log::core::Core;
 use crate::log::format::RecordBody;
@@ -180,7 +181,9 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         let member = &mut state.members[column.index()];
         // A member that failed meanwhile, or was replaced, does not have this zone any more.
         if segment.zones[column.index()] == Some(zone) {
-            member.active_zones -= u32::from(segment.holds_active_zones);
+            if segment.holds_active_zones && is_active_no_more(result) {
+                member.active_zones -= 1;
+            }
             match result {
                 Ok(()) if early => {}
                 Ok(()) => member.pool.add(zone.zone, zone.resets + 1),

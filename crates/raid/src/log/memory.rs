@@ -11,7 +11,7 @@ use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES};
 
 use crate::log::checkpoint::Checkpoints;
 use crate::log::core::{Core, QUEUED_BLOCKS};
-use crate::log::format::{ArrayConfig, IndexEntry};
+use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
 use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{Index, Pba};
 use crate::log::limits::segment_slots;
@@ -61,18 +61,25 @@ const QUEUED_BLOCK: u64 = (BLOCK_BYTES + OOB_BYTES) as u64;
 const QUEUE_PLACE: u64 = 2 * size_of::<PendingBlock>() as u64;
 
 impl Memory {
-    /// What a volume takes at the most, while at most so many blocks on media tell of trimmed ranges.
+    /// What a volume takes at the most, while at most so many blocks on media tell of trimmed ranges, and crashes
+    /// and failures have left so many segments unfinished.
     ///
     /// # Panics
     /// If the policy does not fit the array.
     #[must_use]
-    pub fn most(config: &ArrayConfig, policy: &WritePolicy, trim_blocks: u64) -> Self {
+    pub fn most(
+        config: &ArrayConfig,
+        policy: &WritePolicy,
+        trim_blocks: u64,
+        leftovers: u64,
+    ) -> Self {
         let slots = segment_slots(config);
         // Both streams' lanes, with a second one for what is moved.
         let lanes: Vec<_> = policy.all_lanes(config).collect();
         let shapes = lanes.iter().map(|(shape, _)| shape);
-        // A crash, or a drive that fails, leaves as many segments that are not full as were open.
-        let lists: u64 = shapes.clone().map(|shape| 2 * list_bytes(shape)).sum();
+        let list = shapes.clone().map(list_bytes).max().unwrap_or(0);
+        // The next crash, or drive that fails, leaves as many as are open.
+        let lists = list * (lanes.len() as u64 * 2).max(lanes.len() as u64 + leftovers);
         let tables = lanes.iter().filter(|(_, tabled)| *tabled);
         let table = tables.map(|(shape, _)| StripeTable::bytes_of(shape)).max().unwrap_or(0);
         let moved = shapes.clone().map(SegmentGeometry::data_blocks).max().unwrap_or(0);
@@ -88,7 +95,11 @@ impl Memory {
                 + free_zone_bytes(u64::from(config.zones) * scheme.columns() as u64),
             list_bytes: lists,
             stripe_table_bytes: u64::from(slots) * table,
-            moved_bytes: 2 * moved * size_of::<Move>() as u64,
+            // Each block of two segments, and each range of those of trimmed ranges; a growing list has room for as
+            // much again.
+            moved_bytes: 2
+                * (2 * moved + trim_blocks.min(2 * moved) * EXTENTS_PER_TOMBSTONE as u64)
+                * size_of::<Move>() as u64,
             trim_bytes: trim_blocks * TRIM_ENTRY,
             queued_bytes: (QUEUED_BLOCKS + MOVED_BLOCKS + stripes) * (QUEUED_BLOCK + QUEUE_PLACE),
             total_bytes: 0,

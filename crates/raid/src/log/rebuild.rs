@@ -18,7 +18,7 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, Role};
-use crate::log::active_zones;
+use crate::log::active_zones::{self, is_active_no_more};
 use crate::log::core::Core;
 use crate::log::format::{
     CODED_BYTES, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
@@ -143,10 +143,11 @@ async fn rebuild_all(
             && let Some((slot, zone)) = next_segment(core, column, &left, !under_way.is_empty())
         {
             mark_if(Mark::RebuiltBeside, || !under_way.is_empty());
-            let inner = core.clone();
+            let (inner, device) = (core.clone(), core.device(column));
+            let device = device.expect("a zone of it was taken");
             under_way.push_back(core.handle.spawn("rebuild of a segment", async move {
-                let result = rebuild_segment(&inner, slot, column, zone.zone).await;
-                finish_segment(&inner, slot, column, zone, result.is_ok()).await;
+                let result = rebuild_segment(&inner, &device, slot, column, zone.zone).await;
+                finish_segment(&inner, &device, slot, column, zone, result.is_ok()).await;
             }));
         }
         if let Some(first) = under_way.pop_front() {
@@ -209,49 +210,53 @@ fn check_going_on(core: &Core, column: Column) -> Result<(), ReplaceError> {
     }
 }
 
-/// Gives the segment its column, or the zone back.
+/// Gives the segment its column, or the zone back; neither where the drive is no member any more.
 async fn finish_segment(
     core: &Rc<Core>,
+    device: &Rc<dyn ZonedDevice>,
     slot: SegmentSlot,
     column: Column,
     zone: ColumnZone,
     rebuilt: bool,
 ) {
     mark(if rebuilt { Mark::ColumnRebuilt } else { Mark::ColumnNotRebuilt });
-    if !rebuilt {
-        match core.reset_in_turn(column, zone.zone).await {
-            Ok(()) => {
-                let member = &mut core.state.borrow_mut().members[column.index()];
-                member.pool.add(zone.zone, zone.resets + 1);
-            }
-            Err(_) => core.note_lost_zone(column),
+    let reset = match rebuilt {
+        true => Ok(()),
+        false => core.reset_in_turn(column, zone.zone).await,
+    };
+    let is_member = core.is_of_member(column, device);
+    {
+        let mut state = core.state.borrow_mut();
+        state.segments[slot].busy = false;
+        if is_member && rebuilt {
+            state.segments[slot].zones[column.index()] = Some(zone);
+        }
+        let member = &mut state.members[column.index()];
+        if is_member && is_active_no_more(reset) {
+            member.active_zones -= 1;
+        }
+        if is_member && !rebuilt && reset.is_ok() {
+            member.pool.add(zone.zone, zone.resets + 1);
         }
     }
-    let mut state = core.state.borrow_mut();
-    let in_service = state.members[column.index()].device.is_some();
-    let segment = &mut state.segments[slot];
-    segment.busy = false;
-    if rebuilt && in_service {
-        segment.zones[column.index()] = Some(zone);
+    if is_member && reset.is_err() {
+        core.note_lost_zone(column);
     }
-    let member = &mut state.members[column.index()];
-    member.active_zones = member.active_zones.saturating_sub(1);
-    drop(state);
     core.changed.open();
 }
 
 /// Writes the whole column of a sealed segment to a zone and makes it durable.
 async fn rebuild_segment(
     core: &Rc<Core>,
+    device: &Rc<dyn ZonedDevice>,
     slot: SegmentSlot,
     column: Column,
     zone: ZoneId,
 ) -> Result<(), Status> {
     let _pin = Pin::new(core, slot);
-    let device = core.device(column).ok_or(Status::DeviceGone)?;
-    let result = write_column(core, &device, slot, column, zone).await;
+    let result = write_column(core, device, slot, column, zone).await;
     if core.state.borrow().stopped.is_none() {
-        core.note_write(column, &device, result);
+        core.note_write(column, device, result);
     }
     result
 }
@@ -284,10 +289,14 @@ async fn write_column(
             let Some((start, batch)) = ahead.pop_front() else { break };
             let payload = batch.await;
             check_sources(core)?;
+            if !core.is_of_member(column, device) {
+                // Whoever takes its place, or wants the segment, does not wait for the end of the zone.
+                return Err(Status::DeviceGone);
+            }
             let offset = geometry.offset_of(crate::log::geometry::ChunkBlock(start));
             let blocks = payload.blocks();
             device.write(ZoneAddress { zone, offset }, payload, false).await?;
-            core.throttle_rebuild(blocks).await;
+            core.throttle_rebuild(column, device, blocks).await;
         }
         let run = {
             let state = core.state.borrow();

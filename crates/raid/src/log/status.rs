@@ -192,6 +192,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
     let members: Vec<_> = members.collect();
     let (health, why, action) = judge(core, &members);
     let leftover = state.segments.iter().filter(|(_, s)| s.phase == Phase::Leftover || s.damaged);
+    let leftover = leftover.count();
     let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid).sum::<u64>()
         - state.tombstones.len() as u64;
     let counters = state.counters;
@@ -209,11 +210,16 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         volatile_cache: state.volatile && !state.fua_always,
         segments_total: crate::log::limits::segment_slots(&state.config),
         segments_free: state.free_segments(),
-        segments_leftover: u32::try_from(leftover.count()).unwrap_or(u32::MAX),
+        segments_leftover: u32::try_from(leftover).unwrap_or(u32::MAX),
         absent_pages: state.absent_pages(),
         stripe_table_bytes: state.segments.iter().map(|(_, s)| table_bytes(s)).sum(),
         memory: memory(core),
-        memory_at_most: Memory::most(&state.config, &state.policy, state.tombstones.len() as u64),
+        memory_at_most: Memory::most(
+            &state.config,
+            &state.policy,
+            state.tombstones.len() as u64,
+            leftover as u64,
+        ),
         write_amplification: amplified.data,
         amplification: amplified,
         rebuild: core.rebuild_progress.get(),

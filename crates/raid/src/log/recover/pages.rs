@@ -11,8 +11,8 @@ use zoneweave_zoned::Lba;
 
 use crate::log::core::Core;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
-use crate::log::format::{ContentKind, EntryKind, TombstoneBlock, TrimExtent};
-use crate::log::index::{BlockPlace, Page, Pba};
+use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
+use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
@@ -249,6 +249,7 @@ pub(in crate::log) async fn look_up(
     let _pins = pin_all(core, &places);
     let found = read_places(core, &places).await;
     let mut known = Vec::with_capacity(entries.len());
+    let mut span = None;
     for (((lba, pba), place), found) in entries.iter().zip(&places).zip(found) {
         let told = found.and_then(|found| {
             let sequence = sequence_of(&core.state.borrow(), *lba, &found)?;
@@ -256,7 +257,7 @@ pub(in crate::log) async fn look_up(
         });
         let told = match told {
             Some(told) => Some(told),
-            None => listed(core, *lba, *place).await,
+            None => listed(core, *lba, *place, &mut span).await,
         };
         let (sequence, lost) = told.ok_or(Unusable)?;
         known.push(Known { lba: *lba, sequence, pba: *pba, lost });
@@ -267,17 +268,34 @@ pub(in crate::log) async fn look_up(
 /// What a list says of a block that can neither be read nor rebuilt: its sequence, and whether it says that a
 /// block was lost. Whoever asks for the block itself gets an error; the rest of the page does not depend
 /// on it.
-async fn listed(core: &Rc<Core>, lba: Lba, place: BlockPlace) -> Option<(u64, bool)> {
+async fn listed(
+    core: &Rc<Core>,
+    lba: Lba,
+    place: BlockPlace,
+    read: &mut Option<ReadSpan>,
+) -> Option<(u64, bool)> {
     let (span, first) = {
         let geometry = core.state.borrow().segments.get(place.slot)?.geometry;
         let span = geometry.span_of(geometry.row_of(place.block).0);
         (span, geometry.first_of_span(span))
     };
-    let entries = span_entries(core, place.slot, span).await;
+    // Blocks that are lost are often neighbours.
+    if read.as_ref().is_none_or(|read| (read.slot, read.span) != (place.slot, span)) {
+        let entries = span_entries(core, place.slot, span).await;
+        *read = Some(ReadSpan { slot: place.slot, span, entries });
+    }
+    let entries = &read.as_ref()?.entries;
     let entry = entries.get(place.column.index())?.get((place.block.0 - first.0) as usize)?;
     let told = matches!(entry.kind, EntryKind::Data | EntryKind::Lost) && entry.lba == lba;
     mark_if(Mark::LookedUpInList, || told);
     told.then_some((entry.sequence, entry.kind == EntryKind::Lost))
+}
+
+/// The lists of a span that was read last.
+struct ReadSpan {
+    slot: SegmentSlot,
+    span: u32,
+    entries: Vec<Vec<IndexEntry>>,
 }
 
 /// The sequence that a block gives a block of the volume.
