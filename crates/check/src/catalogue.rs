@@ -314,6 +314,13 @@ impl Segment {
         self.columns.iter().flatten().any(|column| column.write_pointer > offset)
     }
 
+    /// Whether a seal says that the segment ends before a row: its zones may have been finished since, and hold
+    /// nothing from there on.
+    pub(crate) fn ends_before(&self, row: u32) -> bool {
+        let rows = self.header.shape.rows;
+        self.seal.as_ref().is_some_and(|seal| seal.rows < rows.min(row))
+    }
+
     /// Whether more present columns are written beyond an offset than may be wrong about it: a drive
     /// may store an append twice, and zones that can be written no more do not tell how far they are.
     pub(crate) fn surely_written_beyond(&self, offset: u32) -> bool {

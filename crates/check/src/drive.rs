@@ -18,6 +18,14 @@ pub(crate) struct Block {
 /// A block, or why it could not be read.
 pub(crate) type ReadBlock = Result<Block, Status>;
 
+/// Whether a block is as one that was never written, in a zone that was finished.
+pub(crate) fn is_blank(block: &ReadBlock) -> bool {
+    match block {
+        Ok(block) => block.data.iter().chain(&block.oob).all(|byte| *byte == 0),
+        Err(status) => *status == Status::Deallocated,
+    }
+}
+
 /// A drive and its zones as reported at the start.
 pub(crate) struct Drive {
     device: Rc<dyn ZonedDevice>,

@@ -7,13 +7,13 @@ use bytes::Bytes;
 
 use crate::blocks::{Oob, Place};
 use crate::catalogue::Segment;
-use crate::drive::ReadBlock;
+use crate::drive::{ReadBlock, is_blank};
 use crate::membership::Membership;
 use crate::report::{Findings, Location, Problem};
 
 /// A block of a chunk as found on media.
 pub(crate) enum ChunkBlock {
-    /// At or above the write pointer.
+    /// At or above the write pointer, or where that was before the zone was finished.
     Unwritten,
     /// Unreadable, or not what belongs there.
     Damaged,
@@ -85,6 +85,7 @@ impl Group {
         let shape = &segment.header.shape;
         let first = shape.offset_of_row(self.rows.start);
         let verifier = Verifier { membership, segment, column, rows: self.rows.clone() };
+        let may_be_blank = segment.ends_before(self.rows.end);
         let mut blocks = (first..).zip(blocks);
         let mut chunks = Vec::new();
         for row in self.rows.clone() {
@@ -94,6 +95,10 @@ impl Group {
             };
             let written = blocks.by_ref().take(shape.chunk_blocks as usize);
             for (within, (offset, block)) in (0..).zip(written) {
+                if may_be_blank && is_blank(&block) {
+                    chunk.blocks.push(ChunkBlock::Unwritten);
+                    continue;
+                }
                 let (verified, problem) = verifier.verify(block, within, &mut chunk.stripe);
                 if matches!(verified, ChunkBlock::Good { .. }) {
                     findings.report.counts.verified_blocks += 1;
@@ -103,7 +108,7 @@ impl Group {
                 }
                 chunk.blocks.push(verified);
             }
-            let any = !chunk.blocks.is_empty();
+            let any = chunk.blocks.iter().any(|block| !matches!(block, ChunkBlock::Unwritten));
             chunk.blocks.resize_with(shape.chunk_blocks as usize, || ChunkBlock::Unwritten);
             if let Some(stripe) = chunk.stripe.filter(|_| any)
                 && self.places.insert((stripe, column), row).is_some()

@@ -2,7 +2,7 @@
 
 use crate::blocks::{Content, Entry, EntryKind, IndexBlock, Oob, Place};
 use crate::catalogue::Segment;
-use crate::drive::Block;
+use crate::drive::{Block, is_blank};
 use crate::group::Group;
 use crate::membership::Membership;
 use crate::report::{Findings, Problem};
@@ -64,9 +64,13 @@ impl SpanEntries {
         let first = self.shape.index_offset(self.span);
         let blocks = self.shape.index_end(self.span) - first;
         let reads = segment.read_columns(membership, first, blocks).await;
+        let may_be_blank = segment.ends_before(self.shape.span(self.span).end);
         for (column, read) in (0..).zip(reads) {
             let Some((location, blocks)) = read else { continue };
             for (at, block) in (0..).zip(blocks) {
+                if may_be_blank && is_blank(&block) {
+                    continue;
+                }
                 let location = location.offset(first + at);
                 match block {
                     Ok(block) => {
