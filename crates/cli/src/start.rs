@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zoneweave_linux::FileDriveError;
+use zoneweave_linux::{FileDrive, FileDriveError};
 use zoneweave_raid::log::format::{ArrayConfig, MemberState};
 use zoneweave_raid::log::{DriveRole, OpenOptions, OpenReport, Survey, Volume, open_array, survey};
 use zoneweave_runtime::Nanos;
@@ -14,6 +14,7 @@ use crate::progress::{Job, Progress};
 use crate::session::{Access, Drives, NamedDrive, Session, offer, random_number};
 use crate::status::{OtherDrive, describe_drives};
 use crate::wait::until;
+use crate::writing::with_presets;
 
 /// How often a job in this process is asked how far it is.
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(100);
@@ -65,7 +66,8 @@ pub(crate) fn start(
     let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
     let array = membership.config.array;
     tell_others(&describe_drives(&drives, &looked.drives, array), output);
-    let options = OpenOptions { lineage: random_number()?, ..options };
+    let writes = with_presets(options.writes, || presets(&drives.opened));
+    let options = OpenOptions { lineage: random_number()?, writes, ..options };
     let (volume, report) = session.executor.run(open_array(&session.handle, offered, options))?;
     let mut slots = vec![None; membership.members.len()];
     for (verdict, named) in report.drives.iter().zip(&drives.opened) {
@@ -81,7 +83,15 @@ pub(crate) fn start(
     }
     let others = describe_drives(&drives, &report.drives, array);
     tell_recovery(&report, output);
+    for reason in &volume.status().writing.fell_back {
+        output.detail(format_args!("not written as suits the drives best: {reason}"));
+    }
     Ok(Started { volume, config: membership.config, slots, others })
+}
+
+/// The presets that drives were made as; a drive that is not known by now will not be known as a member.
+fn presets(drives: &[NamedDrive]) -> Vec<Option<String>> {
+    drives.iter().map(|named| FileDrive::inspect(named.drive.path()).ok()?.preset).collect()
 }
 
 fn tell_others(others: &[OtherDrive], output: &Output) {

@@ -1,32 +1,51 @@
 //! `--write-mode`: which segments a server keeps open, and how it writes to them.
 
-use clap::{Args, ValueEnum};
-use zoneweave_raid::log::format::MAX_SEAL_ROWS;
-use zoneweave_raid::log::{Lanes, WritePolicy};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use crate::format::parse_small_blocks;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use zoneweave_emulator::Preset;
+use zoneweave_raid::log::format::MAX_SEAL_ROWS;
+use zoneweave_raid::log::{Auto, Lanes, WriteChoice, WritePolicy, WriteProfile};
+use zoneweave_sim::characterize::{Results, Sample, write_profile, write_profile_of};
+use zoneweave_zoned::Geometry;
+
+use crate::error::CliError;
+use crate::format::{parse_small_blocks, usage};
 
 /// How a server writes.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Writing {
-    /// Keep several segments open, and write to them like this; one, as the array was made for, if not given
-    #[arg(long, value_enum, value_name = "MODE")]
-    pub write_mode: Option<WriteMode>,
-    /// Segments for small requests, and the size of their chunks
-    #[arg(long, value_name = "NxSIZE", default_value = "3x8KiB", value_parser = parse_lanes, requires = "write_mode")]
-    pub small: Lanes,
-    /// Segments for requests of a chunk of theirs or more, and the size of those
-    #[arg(long, value_name = "NxSIZE", default_value = "1x16KiB", value_parser = parse_lanes, requires = "write_mode")]
-    pub large: Lanes,
-    /// Stripes of a segment that may be written in any order (zapraid)
-    #[arg(long, value_name = "ROWS", default_value_t = 256, requires = "write_mode",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SEAL_ROWS)))]
-    pub group_rows: u32,
+    /// How to write, and to how many segments at a time
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    pub write_mode: WriteMode,
+    /// Segments for small requests, or for all if there are no others, and the size of their chunks; if not given, as
+    /// suits the drives (auto), or 3x8KiB
+    #[arg(long, value_name = "NxSIZE", value_parser = parse_lanes)]
+    pub small: Option<Lanes>,
+    /// Segments for requests of a chunk of theirs or more, and the size of those; if not given, none (auto), or
+    /// 1x16KiB
+    #[arg(long, value_name = "NxSIZE", value_parser = parse_lanes)]
+    pub large: Option<Lanes>,
+    /// Stripes of a segment that may be written in any order (zapraid); 256 if not given
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SEAL_ROWS)))]
+    pub group_rows: Option<u32>,
+    /// What was measured of drives like these (auto): `samples.jsonl`, as `zoneweave characterize --out` writes it.
+    /// Emulated drives with the delays of a preset need none
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
 }
 
 /// By which commands segments are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WriteMode {
+    /// As suits the drives, and fits the array: several segments if drives let as many zones be active, Zone
+    /// Write of everything that waits for a zone, or Zone Append where that is known to be faster
+    #[default]
+    Auto,
+    /// One segment at a time, of the shape that the array was made with
+    Array,
     /// Zone Write: one chunk of a zone at a time
     ZoneWrite,
     /// Zone Append: many at a time
@@ -37,17 +56,99 @@ pub(crate) enum WriteMode {
     Adaptive,
 }
 
+/// Where nothing else is said, and segments are not chosen for the drives.
+const SMALL: Lanes = Lanes { count: 3, chunk_blocks: 2 };
+const LARGE: Lanes = Lanes { count: 1, chunk_blocks: 4 };
+const GROUP_ROWS: u32 = 256;
+
 impl Writing {
     /// The same, for the engine.
-    pub(crate) fn policy(&self) -> Option<WritePolicy> {
-        let Self { small, large, .. } = *self;
-        Some(match self.write_mode? {
+    pub(crate) fn choice(&self) -> Result<WriteChoice, CliError> {
+        self.refuse_unused()?;
+        let (small, large) = (self.small.unwrap_or(SMALL), self.large.unwrap_or(LARGE));
+        let rows = self.group_rows.unwrap_or(GROUP_ROWS);
+        let policy = match self.write_mode {
+            WriteMode::Auto => {
+                let profile = self.profile.as_deref().map(read_profile).transpose()?;
+                let (small, large) = (self.small, self.large);
+                let spares = Vec::new();
+                return Ok(WriteChoice::Auto(Auto { small, large, profile, spares }));
+            }
+            WriteMode::Array => return Ok(WriteChoice::AsMade),
             WriteMode::ZoneWrite => WritePolicy::zone_write(small, large),
             WriteMode::ZoneAppend => WritePolicy::zone_append(small, large),
-            WriteMode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
+            WriteMode::Zapraid => WritePolicy::zapraid(small, large, rows),
             WriteMode::Adaptive => WritePolicy::adaptive(small, large),
-        })
+        };
+        Ok(WriteChoice::Policy(policy))
     }
+
+    /// What a mode does not look at would be thought to have an effect.
+    fn refuse_unused(&self) -> Result<(), CliError> {
+        let mode = self.write_mode;
+        let segments = mode != WriteMode::Array;
+        let options = [
+            ("small", self.small.is_some(), segments),
+            ("large", self.large.is_some(), segments),
+            ("group-rows", self.group_rows.is_some(), mode == WriteMode::Zapraid),
+            ("profile", self.profile.is_some(), mode == WriteMode::Auto),
+        ];
+        for (option, is_given, is_used) in options {
+            if is_given && !is_used {
+                let mode = mode.to_possible_value();
+                let mode = mode.as_ref().map_or("", |value| value.get_name());
+                return Err(usage(option)(format!("has no effect with --write-mode {mode}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The choice with what is known of drives that were made as these presets, if nothing was given.
+pub(crate) fn with_presets(
+    choice: WriteChoice,
+    presets: impl FnOnce() -> Vec<Option<String>>,
+) -> WriteChoice {
+    let WriteChoice::Auto(auto) = choice else { return choice };
+    let profile = auto.profile.clone().or_else(|| profile_of_presets(&presets()));
+    WriteChoice::Auto(Auto { profile, ..auto })
+}
+
+/// The choice, of what these drives can do as well: they may have to take the place of others.
+pub(crate) fn with_spares<'a>(
+    choice: WriteChoice,
+    spares: impl Iterator<Item = &'a Geometry>,
+) -> WriteChoice {
+    let WriteChoice::Auto(auto) = choice else { return choice };
+    WriteChoice::Auto(Auto { spares: spares.cloned().collect(), ..auto })
+}
+
+/// What is known of drives that all behave like one preset.
+fn profile_of_presets(presets: &[Option<String>]) -> Option<WriteProfile> {
+    let (first, others) = presets.split_first()?;
+    let name = first.as_deref().filter(|_| others.iter().all(|other| other == first))?;
+    write_profile_of(&Preset::by_name(name).ok()?).ok()?
+}
+
+fn read_profile(path: &Path) -> Result<WriteProfile, CliError> {
+    let read = |error| CliError::File { path: path.to_owned(), action: "read the profile", error };
+    let text = fs::read_to_string(path).map_err(read)?;
+    let samples = parse_samples(&text)
+        .map_err(|error| usage("profile")(format!("{}: {error}", path.display())))?;
+    let profile = write_profile(&Results { samples, ..Results::default() });
+    if profile.writes.is_empty() {
+        let problem = format!("{} has no measurements of writes to one zone", path.display());
+        return Err(usage("profile")(problem));
+    }
+    Ok(profile)
+}
+
+/// The samples among lines of a characterisation: series follow them, which belong to no table.
+fn parse_samples(text: &str) -> Result<Vec<Sample>, serde_json::Error> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let lines = lines.map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    let samples = lines.into_iter().filter(|line| line.get("table").is_some());
+    samples.map(serde_json::from_value).collect()
 }
 
 /// A number of segments and the size of their chunks: `3x8KiB`, or `0` for none.
@@ -64,6 +165,18 @@ fn parse_lanes(text: &str) -> Result<Lanes, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drives_of_one_preset_are_known_and_others_are_not() {
+        let named = |name: &str| Some(name.to_owned());
+        let pays = |presets: &[Option<String>]| Some(profile_of_presets(presets)?.appends_pay());
+        assert_eq!(pays(&[named("femu"), named("femu")]), Some(true));
+        assert_eq!(pays(&[named("zn540-1tb"), named("zn540-1tb")]), Some(false));
+        for unknown in [vec![named("femu"), None], vec![None], vec![named("no such")], vec![]] {
+            assert_eq!(pays(&unknown), None, "{unknown:?}");
+        }
+        assert_eq!(pays(&[named("femu"), named("zn540-1tb")]), None);
+    }
 
     #[test]
     fn lanes_are_a_number_and_a_size() {

@@ -281,6 +281,75 @@ fn quickstart_makes_what_is_missing_and_keeps_what_is_there() {
     assert_eq!(first["kind"], "serving");
     assert_eq!(first["status"]["array"], second["status"]["array"]);
     assert_eq!(second["status"]["health"], "healthy");
+    let writing = &first["status"]["server"]["writing"];
+    let users = &writing["lanes"][0];
+    assert_eq!((&users["command"], &users["segments"]), (&"gathered".into(), &4.into()));
+    assert_eq!(writing["fell_back"], serde_json::json!([]));
+}
+
+#[test]
+fn how_a_server_writes_can_be_pinned_and_what_does_not_fit_is_an_error() {
+    let place = Place::with_drives();
+    place.run(&format!("array create vol0 {MEMBERS} --size 2M --chunk 16KiB")).exits(0);
+    fs::write(place.path("samples.jsonl"), "{}").unwrap();
+    let serve =
+        |options: &str| place.run(&format!("serve nbd {MEMBERS} --socket unix:s.sock {options}"));
+    serve("--profile samples.jsonl").exits(2).complains("samples.jsonl");
+    serve("--profile gone.jsonl").exits(3).complains("gone.jsonl");
+    serve("--small 9x4KiB").exits(1).complains("9 open segments need 24 active zones");
+    serve("--write-mode array --small 1x4KiB").exits(2).complains("--small: has no effect");
+    serve("--group-rows 64").exits(2).complains("--group-rows: has no effect");
+    serve("--write-mode adaptive --profile p").exits(2).complains("--profile: has no effect");
+    for (options, found) in [
+        ("--write-mode array", (1, 4, "append")),
+        ("--write-mode zone-write", (3, 2, "write")),
+        ("--write-mode zone-append --small 1x4KiB", (1, 1, "append")),
+        ("--write-mode zapraid --small 1x4KiB --group-rows 64", (1, 1, "append")),
+        ("--write-mode adaptive --small 2x8KiB --large 0", (2, 2, "gathered")),
+        ("--small 2x4KiB", (2, 1, "gathered")),
+        ("--large 1x16KiB", (3, 2, "gathered")),
+    ] {
+        let server = place.serve(&format!("{MEMBERS} {options}"));
+        assert_eq!(users(&place), (found.0, found.1 * 4096, found.2.to_owned()), "{options}");
+        server.stop();
+    }
+}
+
+/// Segments for users' requests, at least the small ones: how many, of which chunks, and written how.
+fn users(place: &Place) -> (u64, u64, String) {
+    let status = place.run("--json array status d/drive0").exits(0).document("array-status");
+    let users = &status["server"]["writing"]["lanes"][0];
+    let number = |name: &str| users[name].as_u64().expect("a number");
+    let command = users["command"].as_str().expect("a word");
+    (number("segments"), number("chunk_bytes"), command.to_owned())
+}
+
+/// Drives without a write buffer take many appends faster than one write: the server knows that of a preset,
+/// or from what was measured.
+#[test]
+fn a_server_appends_where_it_is_known_to_be_faster() {
+    let place = Place::new();
+    place.run("characterize --preset femu --quick --out prof").exits(0);
+    let appended = (4, 8192, "append".to_owned());
+    let gathered = (4, 8192, "gathered".to_owned());
+    place.run("emu create d --drives 4 --zones 24 --zone-capacity 1M").exits(0);
+    place.run(&format!("array create vol0 --level raid5 --size 16M {MEMBERS}")).exits(0);
+    for (profile, found) in [("", &gathered), ("--profile prof/samples.jsonl", &appended)] {
+        let server = place.serve(&format!("{MEMBERS} {profile}"));
+        assert_eq!(&users(&place), found, "{profile}");
+        let mut client = server.client();
+        let data = pattern(3, 1 << 20);
+        client.write(0, &data);
+        assert_eq!(client.read(0, data.len()), data);
+        server.stop();
+    }
+    let preset = Place::new();
+    preset.run("emu create d --drives 4 --preset femu --zones 24 --zone-capacity 4M").exits(0);
+    preset.run(&format!("array create vol0 --level raid5 --size 64M {MEMBERS}")).exits(0);
+    let server = preset.serve(MEMBERS);
+    assert_eq!(users(&preset), appended);
+    preset.run("array status d/drive0").exits(0).says("4 segments of 8 KiB chunks by Zone Append");
+    server.stop();
 }
 
 #[test]

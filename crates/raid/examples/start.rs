@@ -18,8 +18,8 @@ use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
-    CreateOptions, Lanes, OfferedDrive, OpenOptions, OpenReport, Volume, WritePolicy, create,
-    open_array,
+    CreateOptions, Lanes, OfferedDrive, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy,
+    create, open_array,
 };
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{
@@ -47,7 +47,10 @@ fn drives(zones: u32) -> Vec<RamDrive> {
 
 fn options() -> OpenOptions {
     let lanes = Lanes { count: 1, chunk_blocks: 1 };
-    OpenOptions { policy: Some(WritePolicy::adaptive(lanes, lanes)), ..OpenOptions::default() }
+    OpenOptions {
+        writes: WriteChoice::Policy(WritePolicy::adaptive(lanes, lanes)),
+        ..OpenOptions::default()
+    }
 }
 
 /// Lives of an array on these drives, which end by the death of the process.

@@ -42,6 +42,14 @@ macro_rules! marks {
 }
 
 marks! {
+    /// A policy that suits the drives has more segments than the array's zones allow.
+    PolicyOfFewerLanes = "policy.fewer_lanes",
+    /// A policy that suits the drives has chunks that are too large for the array's zones, or its volume.
+    PolicyOfSmallerChunks = "policy.smaller_chunks",
+    /// No policy that suits the drives fits: segments are as the array was made for.
+    PolicyOfArray = "policy.of_array",
+    /// Zones that are lost are missing to the policy that suits the drives: the start begins anew without it.
+    PolicyGaveWay = "policy.gave_way",
     /// A checkpoint is begun that fixes every page that has changed.
     CheckpointBegun = "checkpoint.begun",
     /// A checkpoint is begun only to leave segments that are to be freed.

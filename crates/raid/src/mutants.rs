@@ -73,6 +73,12 @@ mutants! {
     SpareNotRebuilt = "spare-not-rebuilt",
     /// Another segment is moved out at the same time whether or not there is room for what is left of all.
     MovesBesideAny = "moves-beside-any",
+    /// Users' writes go to as many segments as suits them, whatever number of active zones drives allow.
+    LanesBeyondActiveZones = "lanes-beyond-active-zones",
+    /// Writes go to segments of shapes that leave too little room for the volume.
+    PolicyRoomIgnored = "policy-room-ignored",
+    /// A stripe that does not fill waits for others to run for as long as they may fill it.
+    OthersRunForEver = "others-run-for-ever",
     /// A segment is opened though leftovers that somebody works on hold the zones that it would need.
     ActiveZonesNotAwaited = "active-zones-not-awaited",
     /// A flush of the volume is answered without flushing a drive.

@@ -7,7 +7,7 @@ mod support;
 
 use support::life::{live, one_life};
 use support::{Array, Shape, contents, read_all};
-use zoneweave_raid::log::{Lanes, OpenOptions, OpenReport, Volume, WritePolicy};
+use zoneweave_raid::log::{Lanes, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId, ZoneState};
 
@@ -87,8 +87,11 @@ fn a_checkpoint_tells_what_the_lists_tell() {
     let blocks = array.blocks;
     let small = Lanes { count: 2, chunk_blocks: 1 };
     let policy = WritePolicy::adaptive(small, Lanes::default());
-    let options =
-        OpenOptions { policy: Some(policy), checkpoint_share: Some(8), ..OpenOptions::default() };
+    let options = OpenOptions {
+        writes: WriteChoice::Policy(policy),
+        checkpoint_share: Some(8),
+        ..OpenOptions::default()
+    };
     let mut random = Random::new(11);
     let mut expected = vec![0; usize::try_from(blocks).unwrap()];
     for life in 1..=6_u64 {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use support::life::one_life;
 use support::{Array, Shape, contents, read_all};
-use zoneweave_raid::log::{CLASSES, Lanes, OpenOptions, Volume, WritePolicy};
+use zoneweave_raid::log::{CLASSES, Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockDevice, Lba};
 
@@ -77,7 +77,7 @@ async fn between(volume: &Volume, work: impl Future<Output = ()>) -> (u64, f64) 
 fn lifetimes_are_kept_apart_while_they_tell() {
     let array = array();
     let policy = WritePolicy::adaptive(Lanes { count: 2, chunk_blocks: 1 }, Lanes::default());
-    let options = OpenOptions { policy: Some(policy), ..OpenOptions::default() };
+    let options = OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() };
     let life = one_life(&array, &[], options, async |volume, _, _| {
         let known =
             Rc::new(Known { random: RefCell::new(Random::new(7)), newest: RefCell::default() });

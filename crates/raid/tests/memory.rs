@@ -14,7 +14,7 @@ use support::life::one_life;
 use support::{Array, Shape, contents};
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
-use zoneweave_raid::log::{Lanes, Memory, OpenOptions, Volume, WritePolicy};
+use zoneweave_raid::log::{Lanes, Memory, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba};
 
@@ -50,7 +50,8 @@ struct Measured {
 /// Carries out a load on a new volume, and measures what the volume takes in the end.
 fn measure(policy: Option<WritePolicy>, load: impl AsyncFnOnce(&Volume)) -> Measured {
     let array = Array::create(shape(), &mut Random::new(3));
-    let options = OpenOptions { policy, ..OpenOptions::default() };
+    let writes = policy.map_or(WriteChoice::AsMade, WriteChoice::Policy);
+    let options = OpenOptions { writes, ..OpenOptions::default() };
     let with_volume = Cell::new(0);
     let status = one_life(&array, &[], options, async |volume, _, handle| {
         load(volume).await;

@@ -13,7 +13,7 @@ use zoneweave_emulator::{CrashChoices, Jitter, RamDrive, Request};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
     Collection, LaneOptions, Lanes, OpenError, OpenOptions, PolicyError, SegmentStatus, Volume,
-    WritePolicy, open_array,
+    WriteChoice, WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Geometry, Lba, ZoneId, ZoneOffset};
@@ -22,7 +22,7 @@ const SMALL: Lanes = Lanes { count: 2, chunk_blocks: 1 };
 const LARGE: Lanes = Lanes { count: 1, chunk_blocks: 2 };
 
 fn with(policy: WritePolicy) -> OpenOptions {
-    OpenOptions { policy: Some(policy), ..OpenOptions::default() }
+    OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() }
 }
 
 fn roomy() -> Array {
@@ -326,4 +326,44 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
         volume.assert_consistent();
     });
     life.expect("the array starts");
+}
+
+/// Eight requests of a block are in flight, and six fill a stripe. Those that a stripe has answered send the
+/// next ones before another stripe is closed; or it would be closed for the two that are left, and so for
+/// ever: every other one, with 596 blocks of padding here.
+#[test]
+fn who_was_answered_runs_before_a_stripe_is_closed() {
+    let shape = Shape { zone_blocks: 400, ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(4));
+    let one = Lanes { count: 1, chunk_blocks: 2 };
+    let policy = WritePolicy::adaptive(one, Lanes::default());
+    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+        put(volume, 0, 1).await.unwrap();
+        let before = volume.status().counters.padding_blocks;
+        write_in_turn(volume, handle, 8, 1200).await;
+        let padded = volume.status().counters.padding_blocks - before;
+        assert!(padded <= 12, "{padded} blocks of padding beside 1200 of users");
+    });
+    life.expect("the array starts");
+    live(&array, async |volume, _, _| assert_holds(volume, 1200, 1).await);
+}
+
+/// So many writers, each of which waits for its answer, write so many blocks.
+async fn write_in_turn(volume: &Volume, handle: &Handle, writers: u64, blocks: u64) {
+    let next = Rc::new(Cell::new(0));
+    let writers = (0..writers).map(|_| {
+        let (volume, next, turns) = (volume.clone(), next.clone(), handle.clone());
+        handle.spawn("writer", async move {
+            while next.get() < blocks {
+                let lba = next.replace(next.get() + 1);
+                put(&volume, lba, 1).await.unwrap();
+                // Whoever passes the answer on, and the next request.
+                turns.yield_now().await;
+                turns.yield_now().await;
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await;
+    }
 }

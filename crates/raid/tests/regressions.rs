@@ -11,7 +11,7 @@ use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
     AdminError, DriveRole, Health, Lanes, OpenError, OpenOptions, OpenReport, ReplaceError, Volume,
-    WritePolicy, open_array,
+    WriteChoice, WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId};
@@ -398,8 +398,8 @@ fn wide(salt: u64) -> (Array, RamDrive) {
 fn nothing_more_is_written_to_a_drive_that_was_taken_out() {
     let (array, _) = wide(6);
     let one = Lanes { count: 1, chunk_blocks: 1 };
-    let policy = Some(WritePolicy::zone_write(one, Lanes::default()));
-    let options = OpenOptions { policy, ..OpenOptions::default() };
+    let writes = WriteChoice::Policy(WritePolicy::zone_write(one, Lanes::default()));
+    let options = OpenOptions { writes, ..OpenOptions::default() };
     let life = one_life(&array, &[], options, async |volume, _, handle| {
         put_all(volume, 6, 1).await;
         let writes = Selector::next(CommandKind::Write).in_zone(ZoneId(2)).always();

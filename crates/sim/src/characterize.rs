@@ -17,6 +17,7 @@ mod fidelity;
 mod measure;
 mod observations;
 mod plan;
+mod profile;
 mod recommend;
 pub mod report;
 mod sample;
@@ -33,6 +34,7 @@ pub use claim::{Claim, Observation, Verdict};
 pub use fidelity::{Emulator, Fidelity, Shows, emulators, fidelity};
 pub use observations::observations;
 pub use plan::Plan;
+pub use profile::{write_profile, write_profile_of};
 pub use recommend::{Recommendation, recommendations};
 pub use sample::{Action, Beside, Results, Sample, Series, Stack, Subsystem, Table};
 

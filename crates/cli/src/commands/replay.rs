@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use zoneweave_raid::layout::Scheme;
-use zoneweave_raid::log::{Lanes, WritePolicy};
+use zoneweave_raid::log::WriteChoice;
 use zoneweave_sim::replay::{
     Format, MIXTURE_BLOCKS_MAX, Mixture, Pace, Parser, Replay as Replaying, Replayed, TraceRequest,
 };
 use zoneweave_sim::workload::Figures;
 
-use crate::commands::array::create::{CHUNK_BLOCKS, GROUP_ROWS};
+use crate::commands::array::create::CHUNK_BLOCKS;
 use crate::error::{CliError, Exit};
 use crate::format::{self, usage};
 use crate::output::{Output, Tone};
-use crate::writing::Writing;
+use crate::writing::{Writing, with_presets};
 
 /// Read from a trace at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -176,16 +176,19 @@ fn replaying(request: &Replay) -> Result<Replaying, CliError> {
     let preset = Replaying::preset_named(name).ok_or_else(unknown).map_err(usage("preset"))?;
     let scheme = Scheme::new(array.data, array.parity);
     let scheme = scheme.map_err(|error| usage("data")(error.to_string()))?;
-    let one = Lanes { count: 1, chunk_blocks: CHUNK_BLOCKS };
-    let policy = request.writing.policy();
-    let policy = policy.unwrap_or_else(|| WritePolicy::zapraid(one, Lanes::default(), GROUP_ROWS));
+    let writes = with_presets(request.writing.choice()?, || vec![Some(preset.to_owned())]);
+    let chunk_blocks = match &writes {
+        WriteChoice::Policy(policy) => policy.relocation.chunk_blocks,
+        WriteChoice::AsMade | WriteChoice::Auto(_) => CHUNK_BLOCKS,
+    };
     Ok(Replaying {
         preset,
         scheme,
         zone_blocks: array.zone_capacity,
         volume_blocks: array.size,
         reserve_percent: array.reserve,
-        policy,
+        writes,
+        chunk_blocks,
         pace: request.queue_depth.map_or(Pace::Recorded(request.scale_time), Pace::QueueDepth),
         seed: request.seed,
     })

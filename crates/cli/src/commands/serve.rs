@@ -11,6 +11,7 @@ use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
 use zoneweave_linux::{FileDrive, Signals};
 use zoneweave_raid::log::{Hedging, OpenOptions};
 use zoneweave_runtime::Nanos;
+use zoneweave_zoned::ZonedDevice;
 
 use crate::commands::array::create::holdings;
 use crate::control::{ControlServer, Service};
@@ -21,7 +22,7 @@ use crate::session::{NamedDrive, Session};
 use crate::start::{Started, start};
 use crate::status::{ArrayStatus, render};
 use crate::wait::until;
-use crate::writing::Writing;
+use crate::writing::{Writing, with_spares};
 
 /// How often a server looks after itself.
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
@@ -81,13 +82,14 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
     // Before anything can start a thread, which would take signals the old way.
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
+    let choice = request.writing.choice()?;
+    let (members, spares) = sort_spares(&session, &request.spare)?;
     let options = OpenOptions {
         force: request.force,
-        policy: request.writing.policy(),
+        writes: with_spares(choice, spares.iter().map(|spare| spare.drive.geometry())),
         hedging: if request.no_hedging { Hedging::OFF } else { Hedging::default() },
         ..OpenOptions::default()
     };
-    let (members, spares) = sort_spares(&session, &request.spare)?;
     let drives: Vec<_> = request.drives.iter().chain(&members).cloned().collect();
     let started = start(&session, &drives, options, output)?;
     started.volume.limit_rebuild(request.rebuild_limit);

@@ -67,6 +67,9 @@ pub(crate) struct ServerStatus {
     pub requests: u64,
     pub mapped_bytes: u64,
     pub volatile_cache: bool,
+    /// How it writes.
+    #[serde(default)]
+    pub writing: WritingStatus,
     pub segments_total: u32,
     pub segments_free: u32,
     pub segments_leftover: u32,
@@ -96,6 +99,26 @@ pub(crate) struct SpareStatus {
     pub slot: Option<u8>,
     /// Why it was given up.
     pub reason: Option<String>,
+}
+
+/// How a server writes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct WritingStatus {
+    pub lanes: Vec<LaneStatus>,
+    /// Why it is not as suits the drives best.
+    pub fell_back: Vec<String>,
+}
+
+/// Segments that are filled at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LaneStatus {
+    /// For `small` or `large` requests of users, or what is `moved`.
+    pub requests: String,
+    pub segments: u32,
+    pub chunk_bytes: u64,
+    pub group_rows: u32,
+    /// `append`, `write` or `gathered`.
+    pub command: String,
 }
 
 /// What happened since the server was started.

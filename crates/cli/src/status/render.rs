@@ -1,7 +1,8 @@
 //! The status for people: state, reason, action; then the members; then the numbers.
 
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Health, MemberStatus, ServerStatus, SpareStatus,
+    Amplification, ArrayStatus, ClassStatus, Health, LaneStatus, MemberStatus, ServerStatus,
+    SpareStatus, WritingStatus,
 };
 use crate::format::{bytes, span, table};
 use crate::output::{Output, Tone};
@@ -139,7 +140,12 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     }
     let cache =
         if server.volatile_cache { "writeback (flush makes durable)" } else { "writethrough" };
-    output.line(format_args!("  writes    {cache}"));
+    let lanes = lanes(&server.writing);
+    let lanes = if lanes.is_empty() { lanes } else { format!("{lanes} · ") };
+    output.line(format_args!("  writes    {lanes}{cache}"));
+    if let Some(reason) = server.writing.fell_back.last() {
+        output.line(format_args!("            no better: {reason}"));
+    }
     output.line(format_args!(
         "  exports   {} ({} clients, {} requests)",
         server.exports.join(" · "),
@@ -158,6 +164,26 @@ fn told(spare: &SpareStatus) -> String {
         "rebuilt" => format!("{drive} has taken the place of {place}"),
         _ => format!("{drive} was given up: {}", reason.as_deref().unwrap_or("it failed")),
     }
+}
+
+/// Where users' writes go, and how.
+fn lanes(writing: &WritingStatus) -> String {
+    let of_users = writing.lanes.iter().filter(|lane| lane.requests != "moved");
+    let alone = of_users.clone().count() == 1;
+    let told = |lane: &LaneStatus| {
+        let command = match lane.command.as_str() {
+            "append" => "Zone Append",
+            "write" => "Zone Write",
+            _ => "Zone Write of what waits",
+        };
+        let (segments, chunk, rows) = (lane.segments, bytes(lane.chunk_bytes), lane.group_rows);
+        let requests = if alone { String::new() } else { format!("{}: ", lane.requests) };
+        let plural = if segments == 1 { "" } else { "s" };
+        format!(
+            "{requests}{segments} segment{plural} of {chunk} chunks by {command}, groups of {rows}"
+        )
+    };
+    of_users.map(told).collect::<Vec<_>>().join("; ")
 }
 
 /// What moving blocks costs, beside theory.

@@ -10,8 +10,8 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 
 use super::inactive::mode_word;
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, Health, MemberIo, MemberStatus, OtherDrive,
-    ServerStatus, SpareStatus, ZoneCounts,
+    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberIo, MemberStatus,
+    OtherDrive, ServerStatus, SpareStatus, WritingStatus, ZoneCounts,
 };
 
 /// A member's drive, what it is called, and its zones as it reports them now.
@@ -73,6 +73,7 @@ pub(crate) fn served_status(
             requests: front_ends.nbd.requests,
             mapped_bytes: volume.mapped_bytes,
             volatile_cache: volume.volatile_cache,
+            writing: writing(volume.writing),
             segments_total: volume.segments_total,
             segments_free: volume.segments_free,
             segments_leftover: volume.segments_leftover,
@@ -88,6 +89,18 @@ pub(crate) fn served_status(
         }),
         others,
     }
+}
+
+fn writing(found: log::WritingStatus) -> WritingStatus {
+    let lane = |lane: log::LaneStatus| LaneStatus {
+        requests: lane.requests.to_owned(),
+        segments: lane.segments,
+        chunk_bytes: u64::from(lane.chunk_blocks) * BLOCK_BYTES as u64,
+        group_rows: lane.group_rows,
+        command: lane.command.to_owned(),
+    };
+    let lanes = found.lanes.into_iter().map(lane).collect();
+    WritingStatus { lanes, fell_back: found.fell_back }
 }
 
 /// What is wrong with each member that is not online.

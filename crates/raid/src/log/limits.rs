@@ -57,7 +57,7 @@ pub const MIN_ACTIVE_ZONES: u32 = 8;
 const MAX_ZONES: u32 = 1 << 20;
 
 /// Why no array of this shape can be made.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LimitError {
     /// Zones too small.
     #[error(

@@ -9,6 +9,7 @@
 //! it, in a segment that `open` made; `chunk_write` writes its chunks; `index` learns where the blocks
 //! are.
 
+pub mod choice;
 pub mod create;
 pub mod format;
 mod gather;
@@ -63,6 +64,7 @@ mod zone_pool;
 mod zone_queue;
 
 pub use amplification::{Amplification, CLASSES, ClassCounters, uniform_amplification};
+pub use choice::{AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile};
 pub use create::{CreateError, CreateOptions, create};
 pub use hedge::Hedging;
 pub use member::MemberErrors;
@@ -73,5 +75,8 @@ pub use recover::{
     open as open_array, survey,
 };
 pub use spares::{SparesStatus, TakenSpare};
-pub use status::{Counters, Health, MemberStatus, Progress, SegmentStatus, VolumeStatus};
+pub use status::{
+    Counters, Health, LaneStatus, MemberStatus, Progress, SegmentStatus, VolumeStatus,
+    WritingStatus,
+};
 pub use volume::{AdminError, ReplaceError, ScrubReport, Volume};

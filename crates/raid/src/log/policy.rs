@@ -3,7 +3,8 @@
 //! A policy is a choice of each start, not a property of the array: headers tell the shape of their
 //! segment, so segments of every shape live side by side. [`WritePolicy::zone_write`],
 //! [`WritePolicy::zone_append`] and [`WritePolicy::zapraid`] are the three of ZapRAID (sections 3.2
-//! and 3.3, and the baselines of section 5); [`WritePolicy::adaptive`] is our own.
+//! and 3.3, and the baselines of section 5); [`WritePolicy::adaptive`] and [`WritePolicy::appending`] are our own.
+//! `choice.rs` chooses one.
 
 use thiserror::Error;
 use zoneweave_zoned::Geometry;
@@ -13,6 +14,7 @@ use crate::log::geometry::SegmentGeometry;
 use crate::log::limits::{LimitError, check_drive, zones_needed};
 use crate::log::room::FREE_BESIDE_LANES;
 use crate::log::stream::{ChunkClass, Lane, Stream};
+use crate::mutants::{Mutant, mutant};
 
 /// Segments beyond those that a volume needs, from which on what is moved goes to more than one, unless a
 /// policy says otherwise: where there are fewer it costs more than it gains. One would be enough to be safe.
@@ -27,7 +29,7 @@ const SPARE_FOR_WINDOW: u32 = 4;
 const WRITTEN_ROWS: u32 = 256;
 
 /// Rows of a group where writes gather several: some hundred times what one write holds, so that waiting for
-/// the end of a group costs little.
+/// the end of a group costs little. Where chunks are appended it costs a wait for the slowest, so as many.
 const GATHERED_ROWS: u32 = 4096;
 
 /// The most segments that users' writes go to at a time.
@@ -129,7 +131,7 @@ pub struct WritePolicy {
 }
 
 /// Why a policy does not fit an array.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PolicyError {
     /// Nothing could be written.
     #[error("a write policy needs 1 to {LANES_MOST} segments for users")]
@@ -235,6 +237,16 @@ impl WritePolicy {
         }
     }
 
+    /// Our own, for drives that take many appends faster than a write of as much: Zone Append alone.
+    #[must_use]
+    pub fn appending(small: Lanes, large: Lanes) -> Self {
+        Self {
+            collection: Collection::CostBenefit,
+            lifetimes: true,
+            ..Self::uniform(small, large, |chunk| LaneOptions::zone_append(chunk, GATHERED_ROWS))
+        }
+    }
+
     fn uniform(small: Lanes, large: Lanes, lane: impl Fn(u32) -> LaneOptions) -> Self {
         // More than that are refused, however many.
         let count = |lanes: Lanes| (lanes.count as usize).min(LANES_MOST + 1);
@@ -305,11 +317,24 @@ impl WritePolicy {
             let chunk_blocks = lane.chunk_blocks;
             let needed = |shape: SegmentGeometry| zones_needed(&shape, blocks, u32::MAX);
             let fits = shape(config, lane).is_some_and(|shape| needed(shape) <= zones);
-            if !fits {
+            if !fits && !mutant(Mutant::PolicyRoomIgnored) {
                 return Err(PolicyError::TooFull { blocks, chunk_blocks });
             }
         }
         Ok(())
+    }
+
+    /// Checks the policy against an array and its drives.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub(super) fn check_all<'a>(
+        &self,
+        config: &ArrayConfig,
+        mut drives: impl Iterator<Item = &'a Geometry>,
+    ) -> Result<(), PolicyError> {
+        self.check(config)?;
+        drives.try_for_each(|drive| self.check_drive(config, drive))
     }
 
     /// Checks the policy against a drive.
@@ -331,7 +356,9 @@ impl WritePolicy {
         let lanes = self.user_lanes();
         let needed = active_zones_for(lanes);
         match drive.max_active {
-            Some(limit) if limit < needed => Err(PolicyError::ActiveZones { lanes, needed, limit }),
+            Some(limit) if limit < needed && !mutant(Mutant::LanesBeyondActiveZones) => {
+                Err(PolicyError::ActiveZones { lanes, needed, limit })
+            }
             _ => Ok(()),
         }
     }
@@ -406,6 +433,22 @@ impl WritePolicy {
         users.chain(moved).map(|lane| {
             (shape(config, &lane).expect("the policy fits the array"), lane.mode.is_tabled())
         })
+    }
+
+    /// Segments for users, for what is moved last, as they are made: alike ones together.
+    pub(super) fn told(&self, config: &ArrayConfig) -> Vec<(&'static str, u32, LaneOptions)> {
+        let of_users = |lane: &LaneOptions| self.user_lane(config, lane);
+        let small = self.small.iter().map(|lane| ("small", of_users(lane)));
+        let large = self.large.iter().map(|lane| ("large", of_users(lane)));
+        let moved = [("moved", self.relocation_lane(config))];
+        let mut told: Vec<(_, u32, _)> = Vec::new();
+        for (requests, lane) in small.chain(large).chain(moved) {
+            match told.last_mut() {
+                Some((same, count, alike)) if (*same, *alike) == (requests, lane) => *count += 1,
+                _ => told.push((requests, 1, lane)),
+            }
+        }
+        told
     }
 
     /// The lane for what is moved, with groups bounded as those of users are.

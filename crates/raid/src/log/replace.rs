@@ -32,7 +32,10 @@ pub enum ReplaceError {
     #[error("the new drive does not fit: {0}")]
     DoesNotFit(LimitError),
     /// The drive cannot be written as the volume is.
-    #[error("the drive does not fit: {0}")]
+    #[error(
+        "the drive does not fit how the array is being written: {0}; an array that is started to be \
+         written as it was made takes it"
+    )]
     Policy(#[from] PolicyError),
     /// The drive is smaller than the others.
     #[error(

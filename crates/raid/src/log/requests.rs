@@ -83,6 +83,7 @@ pub(super) async fn write(
         // By its first block: a request stays together.
         let lifetime = state.lifetime_of_write(lba);
         let class = state.user.class_of(blocks, lifetime);
+        state.user.note_asked(blocks);
         state.user.fua += u64::from(fua);
         let seed = state.seed;
         let pieces = data.iter().flat_map(|piece| {

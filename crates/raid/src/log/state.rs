@@ -24,7 +24,7 @@ use crate::log::member::Member;
 use crate::log::membership::Membership;
 use crate::log::pace::Pace;
 use crate::log::paging::Absent;
-use crate::log::policy::WritePolicy;
+use crate::log::policy::{PolicyError, WritePolicy};
 use crate::log::segment::{Phase, SegmentTable};
 use crate::log::status::Counters;
 use crate::log::stream::Stream;
@@ -54,6 +54,8 @@ pub(super) struct State {
     pub seed: Seed,
     /// How it is written.
     pub policy: WritePolicy,
+    /// Why others that suit the drives better do not fit.
+    pub refused: Vec<PolicyError>,
     /// The shape that it was made with: what members need is judged by it.
     pub geometry: SegmentGeometry,
     /// The arithmetic of its addresses.

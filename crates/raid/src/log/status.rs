@@ -7,8 +7,10 @@ use crate::log::core::Core;
 use crate::log::format::MemberState;
 use crate::log::member::MemberErrors;
 use crate::log::memory::{Memory, memory};
+use crate::log::policy::{LaneMode, LaneOptions};
 use crate::log::segment::{Phase, Segment};
 use crate::log::spares::SparesStatus;
+use crate::log::state::State;
 use crate::log::stripe_table::StripeTable;
 
 /// What happened since the volume was started.
@@ -115,6 +117,30 @@ pub struct SegmentStatus {
     pub appended: bool,
 }
 
+/// Segments that users' requests of a size, or what is moved, go to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LaneStatus {
+    /// `small`, `large` or `moved`.
+    pub requests: &'static str,
+    /// How many are filled at a time, of those that are moved to at least.
+    pub segments: u32,
+    /// Blocks of their chunks.
+    pub chunk_blocks: u32,
+    /// Rows of their groups.
+    pub group_rows: u32,
+    /// `append`, `write` or `gathered`: Zone Write of everything that waits.
+    pub command: &'static str,
+}
+
+/// How a volume writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WritingStatus {
+    /// Where.
+    pub lanes: Vec<LaneStatus>,
+    /// Why it is not what suits the drives best; in the order in which it was given up.
+    pub fell_back: Vec<String>,
+}
+
 /// The volume.
 #[derive(Clone, Debug, Serialize)]
 pub struct VolumeStatus {
@@ -138,6 +164,8 @@ pub struct VolumeStatus {
     pub mapped_bytes: u64,
     /// Whether acknowledged writes may be lost at power loss before a flush.
     pub volatile_cache: bool,
+    /// How it writes.
+    pub writing: WritingStatus,
     /// Segments in all.
     pub segments_total: u32,
     /// Segments free.
@@ -208,6 +236,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         size_bytes: state.config.volume_blocks * 4096,
         mapped_bytes: mapped * 4096,
         volatile_cache: state.volatile && !state.fua_always,
+        writing: writing_status(&state),
         segments_total: crate::log::limits::segment_slots(&state.config),
         segments_free: state.free_segments(),
         segments_leftover: u32::try_from(leftover).unwrap_or(u32::MAX),
@@ -227,6 +256,26 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         scrub: core.scrub_progress.get(),
         counters,
         members,
+    }
+}
+
+fn writing_status(state: &State) -> WritingStatus {
+    let lane = |(requests, segments, lane): (_, _, LaneOptions)| LaneStatus {
+        requests,
+        segments,
+        chunk_blocks: lane.chunk_blocks,
+        group_rows: lane.group_rows,
+        command: match lane.mode {
+            LaneMode::Append => "append",
+            LaneMode::Write => "write",
+            LaneMode::Gather => "gathered",
+        },
+    };
+    let mut fell_back: Vec<_> = state.refused.iter().map(ToString::to_string).collect();
+    fell_back.dedup();
+    WritingStatus {
+        lanes: state.policy.told(&state.config).into_iter().map(lane).collect(),
+        fell_back,
     }
 }
 

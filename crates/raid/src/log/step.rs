@@ -1,7 +1,9 @@
 //! What the writer of a stream does next: plain synchronous decisions.
 //!
 //! Queued blocks become a stripe when they fill one, or when nothing else is under way where it would go,
-//! or as much went ahead of them as is; never by a timer. A group is left only when every stripe of it is done.
+//! or as much went ahead of them as is; never by a timer. Where writes gather, those that have just been answered
+//! run before a stripe is closed that does not fill: they may have more. A group is left only when every stripe of
+//! it is done.
 
 use crate::log::format::StreamKind;
 use crate::log::geometry::{Row, SegmentGeometry};
@@ -20,6 +22,8 @@ pub(super) const STRIPES_IN_FLIGHT: u32 = 64;
 pub(super) enum Step {
     /// Nothing, until something changes.
     Wait,
+    /// Lets others run: a stripe is about to be closed that does not fill.
+    LetRun,
     /// Writes a stripe.
     Stripe(StripePlan),
     /// Does what a lane needs before it takes more stripes; the lane is busy until that is done.
@@ -36,6 +40,17 @@ pub(super) enum Chore {
     EndGroup(SegmentSlot),
     /// The index run of its finished span.
     EndSpan(SegmentSlot, u32),
+}
+
+/// A stripe that can be closed.
+#[derive(Clone, Copy)]
+struct Ready {
+    lane: LaneId,
+    /// The queue it is taken from.
+    class: Class,
+    /// It does not fill, and the next write of its zones would wait for it. One that is written by itself loses
+    /// nothing by being early.
+    early: bool,
 }
 
 /// A stripe to be written.
@@ -71,10 +86,14 @@ impl State {
         if self.must_yield(kind) {
             return Step::Wait;
         }
-        if let Some((lane, class)) = self.lane_for_stripe(kind) {
-            return Step::Stripe(self.take_stripe(kind, lane, class));
+        match self.next_stripe(kind) {
+            Some(ready) if ready.early && self.stream(kind).is_patient() => {
+                self.stream_mut(kind).note_turn();
+                Step::LetRun
+            }
+            Some(ready) => Step::Stripe(self.take_stripe(kind, ready)),
+            None => self.segment_wanted(kind),
         }
-        self.segment_wanted(kind)
     }
 
     fn tend(&mut self, kind: StreamKind, lane: LaneId, chore: Chore) -> Step {
@@ -108,7 +127,15 @@ impl State {
         })
     }
 
-    /// The lane that takes the next stripe, and the queue it takes it from.
+    /// The next stripe: of those that are ready the one of which the oldest block has waited longest, but none
+    /// that comes early while users may be about to fill it, if there is another.
+    fn next_stripe(&self, kind: StreamKind) -> Option<Ready> {
+        let stream = self.stream(kind);
+        let mut ready = stream.waiting().into_iter().filter_map(|class| self.ready(kind, class));
+        if stream.is_patient() { ready.min_by_key(|ready| ready.early) } else { ready.next() }
+    }
+
+    /// The lane that takes the next stripe of a class, if one does now.
     ///
     /// A stripe that does not fill is closed at once, but not while others are under way where it would
     /// go: what arrives meanwhile may fill it, and closing it would not be any faster. Where other classes
@@ -121,21 +148,18 @@ impl State {
     /// of each lane at most do; and if nothing begins, what is under way comes to its end. Of the
     /// classes that may close a stripe the one that has waited longest is first, and a lane that takes
     /// none now ends its group, which it enters no more.
-    fn lane_for_stripe(&self, kind: StreamKind) -> Option<(LaneId, Class)> {
+    fn ready(&self, kind: StreamKind, class: Class) -> Option<Ready> {
         let stream = self.stream(kind);
-        stream.waiting().into_iter().find_map(|class| {
-            let lanes =
-                || self.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
-            let under_way = lanes().map(|(_, slot)| self.segments[slot].in_flight).sum::<u32>();
-            let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
-            let (lane, slot) = able.min_by_key(|(_, slot)| self.reluctance(*slot))?;
-            let full = self.segments[slot].geometry.stripe_blocks();
-            let waited = stream.went_ahead(class) >= under_way;
-            let fills = stream.queue(class).len() >= full;
-            let ready = fills || waited && !stream.filling;
-            mark_if(Mark::ClosedBesideOthers, || ready && !fills && under_way > 0);
-            ready.then_some((lane, class))
-        })
+        let lanes = || self.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
+        let under_way = lanes().map(|(_, slot)| self.segments[slot].in_flight).sum::<u32>();
+        let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
+        let (lane, slot) = able.min_by_key(|(_, slot)| self.reluctance(*slot))?;
+        let segment = &self.segments[slot];
+        let waited = stream.went_ahead(class) >= under_way;
+        let fills = stream.queue(class).len() >= segment.geometry.stripe_blocks();
+        let ready = fills || waited && !stream.filling;
+        mark_if(Mark::ClosedBesideOthers, || ready && !fills && under_way > 0);
+        ready.then_some(Ready { lane, class, early: !fills && segment.gathers })
     }
 
     /// Whether a lane takes stripes of a class. With no segment of its own, and no room for one, the class
@@ -200,15 +224,19 @@ impl State {
         self.no_room(kind).map_or(Step::Wait, Step::FailQueue)
     }
 
-    fn take_stripe(&mut self, kind: StreamKind, lane: LaneId, class: Class) -> StripePlan {
+    fn take_stripe(&mut self, kind: StreamKind, ready: Ready) -> StripePlan {
+        let Ready { lane, class, early } = ready;
         let slot = self.stream(kind).lane(lane).open.expect("a lane with a segment");
         let full = self.segments[slot].geometry.stripe_blocks();
         let always = self.fua_always;
-        let waiting = self.stream(kind).waiting().into_iter();
+        let waiting = self.stream(kind).waiting();
+        let ahead = waiting.first() != Some(&class);
+        let waiting = waiting.into_iter();
         let behind: Vec<_> =
             waiting.filter(|other| *other != class && self.serves(kind, lane, *other)).collect();
         let stream = self.stream_mut(kind);
         stream.took_turn(lane, class, &behind);
+        stream.note_taken(ahead, !early);
         // While any durable write waits, stripes are durable: cheap, and never too little.
         let fua = always || stream.fua > 0;
         let queue = stream.queue_mut(class);

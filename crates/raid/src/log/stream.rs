@@ -13,6 +13,11 @@ use crate::log::geometry::SegmentGeometry;
 use crate::log::index::SegmentSlot;
 use crate::log::policy::LaneMode;
 use crate::log::queue::{PendingBlock, PendingTrim};
+use crate::mutants::{Mutant, mutant};
+
+/// How often others run before a stripe is closed that does not fill: as often as it takes from an answer to
+/// the next request of whoever got it, in this process.
+const TURNS: u32 = 8;
 
 /// How large the requests are that a lane is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,6 +103,11 @@ pub(super) struct Stream {
     pub fua: u64,
     /// Whether more blocks are about to be queued: stripes are not closed before they are full.
     pub filling: bool,
+    /// Blocks of users that were answered, and that no other followed yet: who got the answers may be about to
+    /// send more.
+    expected: u64,
+    /// How often others ran since a stripe was closed that did not fill.
+    turns: u32,
     lanes: Vec<Lane>,
     /// Blocks from which on a request is a large one.
     large_from: u64,
@@ -250,6 +260,38 @@ impl Stream {
     #[must_use]
     pub(super) fn went_ahead(&self, class: Class) -> u32 {
         self.ahead[class.index()]
+    }
+
+    /// Notes that users got an answer for a block.
+    pub(super) fn note_answered(&mut self) {
+        self.expected += 1;
+    }
+
+    /// Notes that users asked for so many blocks to be written.
+    pub(super) fn note_asked(&mut self, blocks: u64) {
+        self.expected = self.expected.saturating_sub(blocks);
+    }
+
+    /// Whether others should run before a stripe is closed that does not fill.
+    #[must_use]
+    pub(super) fn is_patient(&self) -> bool {
+        self.expected > 0 && (self.turns < TURNS || mutant(Mutant::OthersRunForEver))
+    }
+
+    /// Notes that others run.
+    pub(super) fn note_turn(&mut self) {
+        self.turns += 1;
+    }
+
+    /// Notes that a stripe is taken: ahead of none that was ready before, or one that does not fill, in which
+    /// case whoever is expected still was not about to come.
+    pub(super) fn note_taken(&mut self, ahead: bool, fills: bool) {
+        if !fills {
+            self.expected = 0;
+        }
+        if !ahead {
+            self.turns = 0;
+        }
     }
 
     /// The class of a request of so many blocks that live so long, among those that there are lanes for.

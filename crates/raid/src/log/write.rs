@@ -31,6 +31,7 @@ pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
         let step = core.state.borrow_mut().next_step(kind);
         match step {
             Step::Wait => core.changed.wait().await,
+            Step::LetRun => core.handle.yield_now().await,
             Step::Stripe(plan) => start_stripe(&core, plan),
             Step::Tend(lane, chore) => tend(&core, kind, lane, chore),
             Step::FailQueue(reason) => fail_queue(&core, kind, reason),
@@ -304,6 +305,7 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
         Origin::Checkpoint { piece } => return state.place_piece(piece, pba),
         Origin::User => {
             state.counters.user_blocks_written += 1;
+            state.user.note_answered();
             state.checkpoints.note_written();
             let newest = state.inflight.end_write(pending.lba, Some(pending.sequence));
             mark_if(Mark::OvertakenByNewer, || !newest);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde::Serialize;
 use zoneweave_emulator::preset;
 use zoneweave_raid::layout::Scheme;
-use zoneweave_raid::log::WritePolicy;
+use zoneweave_raid::log::WriteChoice;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, BlockDevice};
 
@@ -41,7 +41,9 @@ pub struct Replay {
     /// Room for so much more data than the volume has, in percent.
     pub reserve_percent: u32,
     /// How the volume writes.
-    pub policy: WritePolicy,
+    pub writes: WriteChoice,
+    /// Blocks of a chunk that the array is made for.
+    pub chunk_blocks: u32,
     /// When requests are sent.
     pub pace: Pace,
     /// Decides how durations of drives vary.
@@ -81,27 +83,41 @@ impl Replay {
         let stripe = u128::from(self.zone_blocks) * u128::from(data);
         let zones = u32::try_from(room.div_ceil(stripe.max(1))).unwrap_or(u32::MAX);
         let testbed = Testbed::new(self.preset, self.scheme, zones, self.seed)?;
-        let segments = self.policy.small.len() + self.policy.large.len();
         let testbed = testbed
-            .allowing_segments(u32::try_from(segments).unwrap_or(u32::MAX / 4))
+            .allowing_segments(self.segments_asked_for())
             .with_zones_of(BlockCount(self.zone_blocks))?
             .with_volume_of(self.volume_blocks);
-        testbed.run(&self.policy, Host::SPDK, async |volume, bench| {
-            let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
-            let blocks = device.info().blocks;
-            let driven =
-                self.driver(blocks).drive(&bench.handle, &device, self.folded(next, blocks));
-            let driven = match driven.await {
-                Ok(driven) => driven,
-                Err(error) => return Ok(Err(error)),
-            };
-            Ok(Ok(Replayed {
-                all: driven.all.figures(driven.span),
-                reads: driven.reads.figures(driven.span),
-                writes: driven.writes.figures(driven.span),
-                write_amplification: volume.status().write_amplification,
-            }))
-        })?
+        testbed.run_as(
+            self.writes.clone(),
+            self.chunk_blocks,
+            Host::SPDK,
+            async |volume, bench| {
+                let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
+                let blocks = device.info().blocks;
+                let driven =
+                    self.driver(blocks).drive(&bench.handle, &device, self.folded(next, blocks));
+                let driven = match driven.await {
+                    Ok(driven) => driven,
+                    Err(error) => return Ok(Err(error)),
+                };
+                Ok(Ok(Replayed {
+                    all: driven.all.figures(driven.span),
+                    reads: driven.reads.figures(driven.span),
+                    writes: driven.writes.figures(driven.span),
+                    write_amplification: volume.status().write_amplification,
+                }))
+            },
+        )?
+    }
+
+    /// Segments that drives have to allow, whatever their preset says.
+    fn segments_asked_for(&self) -> u32 {
+        match &self.writes {
+            WriteChoice::Policy(policy) => {
+                u32::try_from(policy.small.len() + policy.large.len()).unwrap_or(u32::MAX / 4)
+            }
+            WriteChoice::AsMade | WriteChoice::Auto(_) => 1,
+        }
     }
 
     fn driver(&self, volume_blocks: u64) -> Driver {

@@ -1,7 +1,7 @@
 //! Traces that are read, refused, made up and replayed.
 
 use zoneweave_raid::layout::Scheme;
-use zoneweave_raid::log::{Lanes, WritePolicy};
+use zoneweave_raid::log::{Lanes, WriteChoice, WritePolicy};
 use zoneweave_runtime::Random;
 
 use super::*;
@@ -136,7 +136,8 @@ fn replay(pace: Pace) -> Replay {
         zone_blocks: 1024,
         volume_blocks: 32_768,
         reserve_percent: 100,
-        policy: WritePolicy::zapraid(lanes(1, 1), lanes(0, 1), 256),
+        writes: WriteChoice::Policy(WritePolicy::zapraid(lanes(1, 1), lanes(0, 1), 256)),
+        chunk_blocks: 1,
         pace,
         seed: 1,
     }

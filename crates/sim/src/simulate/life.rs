@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use zoneweave_raid::log::{
-    DriveRole, Hedging, OpenError, OpenOptions, OpenReport, Volume, open_array,
+    DriveRole, Hedging, OpenError, OpenOptions, OpenReport, Volume, WriteChoice, open_array,
 };
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 
@@ -273,20 +273,23 @@ impl Main<'_> {
         let (origins, mut drives): (Vec<_>, Vec<_>) = offered.into_iter().unzip();
         let others = strangers::of_other_arrays(self.world, self.life);
         drives.extend(others.iter().map(|other| other.offer(self.handle)));
-        let policy = self.life.writing.map(|writing| writing.policy());
+        let writing = self.life.writing;
+        let writes = writing.map(|writing| writing.choice()).unwrap_or_default();
         // Most lives go around drives as often as can be, even around those that are hardly slower.
         let hedging = match self.life.order % 2 {
             0 => Hedging::EAGER,
             _ => Hedging::default(),
         };
-        let mut options = OpenOptions { policy, hedging, ..self.world.start_options() };
+        let mut options = OpenOptions { writes, hedging, ..self.world.start_options() };
         options.index_on_demand = self.life.index_on_demand;
         if let Some(share) = self.life.checkpoint_share {
             options.checkpoint_share = Some(share).filter(|share| *share > 0);
         }
         let mut opened = open_array(self.handle, drives.clone(), options.clone()).await;
-        if matches!(opened, Err(OpenError::Policy(_))) {
-            options.policy = None;
+        if let Err(OpenError::Policy(error)) = &opened {
+            let up_to_engine = writing.is_some_and(|writing| writing.is_up_to_the_engine());
+            assert!(!up_to_engine, "a start is refused for what nobody asked for: {error}");
+            options.writes = WriteChoice::AsMade;
             opened = open_array(self.handle, drives.clone(), options).await;
         }
         if self.world.shape.beyond && matches!(opened, Err(OpenError::Unaccounted { .. })) {

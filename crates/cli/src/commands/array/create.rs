@@ -42,7 +42,8 @@ pub(crate) struct Create {
     /// The size of the volume, such as 2GiB, or max
     #[arg(long, value_name = "SIZE", value_parser = format::parse_volume_size)]
     pub size: VolumeSize,
-    /// How much of a stripe is on one drive
+    /// How much of a stripe is on one drive. This, --group-rows and --mode are what the array can always be written
+    /// as: a server writes so with --write-mode array, or where nothing that suits the drives better fits
     #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = format::parse_small_blocks)]
     pub chunk: u32,
     /// Stripes that may be written in any order (zone-append)

@@ -11,6 +11,7 @@ use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 
 use crate::layout::Column;
 use crate::log::checkpoint::Checkpoints;
+use crate::log::choice::Chosen;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{ArrayUuid, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord};
 use crate::log::hedge::{Hedge, Hedging};
@@ -20,7 +21,7 @@ use crate::log::lifetime::Lifespans;
 use crate::log::limits::{check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::pace::Pace;
-use crate::log::policy::WritePolicy;
+use crate::log::policy::PolicyError;
 use crate::log::recover::membership::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::recover::{OfferedDrive, OpenError, OpenOptions};
@@ -94,6 +95,7 @@ struct Drive {
 pub(super) async fn assemble(
     offered: Vec<OfferedDrive>,
     options: &OpenOptions,
+    failed: Option<PolicyError>,
 ) -> Result<Assembly, OpenError> {
     let (drives, mut verdicts) = look(offered).await;
     let newest = newest_records(&drives);
@@ -106,7 +108,8 @@ pub(super) async fn assemble(
     }
     let members = place_members(&chosen, &drives, &mut verdicts)?;
     let forced = forced.then_some(options.lineage);
-    finish(chosen, &drives, members, verdicts, (forced, options))
+    let start = Start { forced, options, failed };
+    finish(chosen, &drives, members, verdicts, start)
 }
 
 /// What drives are to each other, found without writing to them or starting anything.
@@ -137,7 +140,8 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
         Err(error) => Some(error),
         Ok(slots) => {
             let options = OpenOptions::default();
-            finish(chosen.clone(), &drives, slots, verdicts.clone(), (None, &options)).err()
+            let start = Start { forced: None, options: &options, failed: None };
+            finish(chosen.clone(), &drives, slots, verdicts.clone(), start).err()
         }
     });
     Survey { drives: verdicts, membership: Some(chosen), refusal }
@@ -278,12 +282,21 @@ fn check_size(chosen: &SuperblockRecord, drive: &Drive, label: &str) -> Result<(
     Ok(())
 }
 
+/// How a start was asked for.
+struct Start<'a> {
+    /// The lineage to mint, if it is forced.
+    forced: Option<u64>,
+    options: &'a OpenOptions,
+    /// Why the policy that suits the drives is not the one.
+    failed: Option<PolicyError>,
+}
+
 fn finish(
     chosen: SuperblockRecord,
     drives: &[Option<Drive>],
     slots: Vec<Option<usize>>,
     verdicts: Vec<DriveVerdict>,
-    (forced, options): (Option<u64>, &OpenOptions),
+    Start { forced, options, failed }: Start<'_>,
 ) -> Result<Assembly, OpenError> {
     let config = chosen.config.clone();
     let (geometry, entry_bytes) = check_shape(
@@ -308,10 +321,8 @@ fn finish(
     let cursors = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.cursor()).collect();
     let volatile = ours.iter().any(|drive| drive.offered.device.geometry().volatile_cache);
     let writethrough = config.writethrough.unwrap_or(!volatile);
-    let policy = options.policy.clone().unwrap_or_else(|| WritePolicy::of_array(&config));
-    policy.check(&config)?;
     let shapes = || ours.iter().map(|drive| drive.offered.device.geometry());
-    shapes().try_for_each(|drive| policy.check_drive(&config, drive))?;
+    let Chosen { policy, refused } = options.writes.choose(&config, shapes(), failed)?;
     let (user, relocation) = policy.streams(&config, policy.relocation_lanes(&config, shapes()));
     let mut state = State {
         seed: Seed::of(config.array),
@@ -358,6 +369,7 @@ fn finish(
         geometry,
         hedge: Hedge::new(Hedging::OFF),
         policy,
+        refused,
         config,
     };
     // A version that not every member carries, or that lists members not here, is replaced by

@@ -35,9 +35,10 @@ use std::rc::Rc;
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
+use crate::log::choice::WriteChoice;
 use crate::log::core::Core;
 use crate::log::hedge::{Hedge, Hedging};
-use crate::log::policy::{PolicyError, WritePolicy};
+use crate::log::policy::PolicyError;
 use crate::log::state::{Recovering, State};
 use crate::log::volume::Volume;
 use crate::marks::{Mark, mark};
@@ -76,8 +77,8 @@ pub struct OpenOptions {
     /// asked for, and so many of the others at a time meanwhile. `None` to read all of them before, as is
     /// usual: a block that cannot be read stops what was served already, where it costs time otherwise.
     pub index_on_demand: Option<NonZeroU32>,
-    /// How to write; `None` for one segment at a time of the shape that the array was made with.
-    pub policy: Option<WritePolicy>,
+    /// How to write.
+    pub writes: WriteChoice,
     /// When to rebuild what could be read.
     pub hedging: Hedging,
 }
@@ -93,7 +94,7 @@ impl Default for OpenOptions {
             checkpoint_share: Some(CHECKPOINT_SHARE),
             ignore_checkpoint: false,
             index_on_demand: None,
-            policy: None,
+            writes: WriteChoice::default(),
             hedging: Hedging::default(),
         }
     }
@@ -132,29 +133,49 @@ pub async fn open(
     drives: Vec<OfferedDrive>,
     options: OpenOptions,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    for _ in 1..RECOVERIES {
-        match recover_by_any(handle, drives.clone(), options.clone(), true).await {
-            Err(OpenError::Stopped(Recovering::AGAIN)) => mark(Mark::RecoveryBegunAnew),
+    let mut failed = None;
+    let mut left = RECOVERIES;
+    loop {
+        left -= 1;
+        let may_begin_anew = left > 0;
+        let attempt = Attempt { options: options.clone(), failed: failed.clone(), may_begin_anew };
+        match recover_by_any(handle, drives.clone(), attempt).await {
+            Err(OpenError::Stopped(Recovering::AGAIN)) if may_begin_anew => {
+                mark(Mark::RecoveryBegunAnew);
+            }
+            // Zones are missing to what suits the drives. What the array was made for never is refused.
+            Err(OpenError::Policy(error)) if options.writes.may_give_way() && failed.is_none() => {
+                mark(Mark::PolicyGaveWay);
+                failed = Some(error);
+                left += 1;
+            }
             ended => return ended,
         }
     }
-    recover_by_any(handle, drives, options, false).await
+}
+
+/// One try to recover.
+#[derive(Clone)]
+struct Attempt {
+    options: OpenOptions,
+    /// Why the policy that suits the drives is not the one.
+    failed: Option<PolicyError>,
+    may_begin_anew: bool,
 }
 
 /// Recovers with the newest checkpoint, or without if that does not count.
 async fn recover_by_any(
     handle: &Handle,
     drives: Vec<OfferedDrive>,
-    options: OpenOptions,
-    may_begin_anew: bool,
+    attempt: Attempt,
 ) -> Result<(Volume, OpenReport), OpenError> {
-    let recovered = recover(handle, drives.clone(), options.clone(), may_begin_anew).await?;
+    let recovered = recover(handle, drives.clone(), attempt.clone()).await?;
     match recovered {
         Ok(started) => Ok(started),
         Err(Unusable) => {
             mark(Mark::CheckpointUnusable);
-            let options = OpenOptions { ignore_checkpoint: true, ..options };
-            let recovered = recover(handle, drives, options, may_begin_anew).await?;
+            let options = OpenOptions { ignore_checkpoint: true, ..attempt.options };
+            let recovered = recover(handle, drives, Attempt { options, ..attempt }).await?;
             Ok(recovered.expect("no checkpoint was read"))
         }
     }
@@ -163,16 +184,19 @@ async fn recover_by_any(
 async fn recover(
     handle: &Handle,
     drives: Vec<OfferedDrive>,
-    options: OpenOptions,
-    may_begin_anew: bool,
+    Attempt { options, failed, may_begin_anew }: Attempt,
 ) -> Result<Result<(Volume, OpenReport), Unusable>, OpenError> {
     let Assembly { mut state, superblock, verdicts, forced, checkpoint } =
-        assemble::assemble(drives, &options).await?;
+        assemble::assemble(drives, &options, failed).await?;
     state.recovering = Some(Recovering::new(may_begin_anew));
     let core = Core::new(handle.clone(), state, superblock);
     let mut report = OpenReport { drives: verdicts, ..OpenReport::default() };
     let mut found = segments::find(&core).await?;
-    check_policy(&core.state.borrow())?;
+    let fits = check_policy(&core.state.borrow());
+    if let Err(error) = fits {
+        give_up(&core).await;
+        return Err(OpenError::Policy(error));
+    }
     report.segments = found.len() as u64;
     let mut seals = Vec::new();
     let mut weak = Vec::new();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use zoneweave_emulator::RamDrive;
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::ENTRIES_PER_INDEX_BLOCK;
-use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WritePolicy};
+use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneId};
 
@@ -100,7 +100,7 @@ enum By {
 impl By {
     fn options(self) -> OpenOptions {
         let options = OpenOptions {
-            policy: Some(WritePolicy::adaptive(
+            writes: WriteChoice::Policy(WritePolicy::adaptive(
                 Lanes { count: 1, chunk_blocks: 1 },
                 Lanes::default(),
             )),

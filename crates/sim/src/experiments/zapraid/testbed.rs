@@ -8,7 +8,8 @@ use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
-    CreateOptions, OfferedDrive, OpenOptions, OpenReport, Volume, WritePolicy, create, open_array,
+    CreateOptions, OfferedDrive, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy, create,
+    open_array,
 };
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZonedDevice};
@@ -127,15 +128,27 @@ impl Testbed {
         host: Host,
         work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
+        let (choice, chunk) = (WriteChoice::Policy(policy.clone()), policy.relocation.chunk_blocks);
+        self.run_as(choice, chunk, host, work)
+    }
+
+    /// The same with a policy that is chosen for the drives, and an array made for chunks of so many blocks.
+    pub(crate) fn run_as<T>(
+        &self,
+        writes: WriteChoice,
+        chunk_blocks: u32,
+        host: Host,
+        work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
+    ) -> Result<T, ExperimentError> {
         let options = OpenOptions {
-            policy: Some(policy.clone()),
+            writes,
             // Those of the paper write none; for all to be alike neither does ours.
             checkpoint_share: None,
             ..OpenOptions::default()
         };
         self.run_drives(host, async |drives, bench| {
             let drives = offer(drives);
-            self.create(&drives, &options).await?;
+            self.create(&drives, chunk_blocks).await?;
             let (volume, _) = open_array(&bench.handle, drives, options).await?;
             work(volume, bench).await
         })
@@ -150,7 +163,7 @@ impl Testbed {
         let drives = self.drives()?;
         let done = Self::run_on(&drives, Host::SPDK, Looks::FREE, async |devices, bench| {
             let offered = offer(devices);
-            self.create(&offered, &options).await?;
+            self.create(&offered, 1).await?;
             let (volume, _) = open_array(&bench.handle, offered, options).await?;
             work(volume, bench, &drives).await
         })?;
@@ -181,11 +194,9 @@ impl Testbed {
     async fn create(
         &self,
         drives: &[OfferedDrive],
-        options: &OpenOptions,
+        chunk_blocks: u32,
     ) -> Result<(), ExperimentError> {
         let uuid = |at: usize| MemberUuid([u8::try_from(at + 1).unwrap_or(0); 16]);
-        let chunk_blocks =
-            options.policy.as_ref().map_or(1, |policy| policy.relocation.chunk_blocks);
         let options = CreateOptions {
             name: "experiment".to_owned(),
             scheme: self.scheme,
@@ -238,7 +249,50 @@ fn shrunk(name: &str, stations: &StationParameters, part: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use zoneweave_raid::log::{Auto, LaneStatus};
+    use zoneweave_zoned::{BlockDevice, Lba, zero_blocks};
+
     use super::*;
+    use crate::characterize::write_profile_of;
+
+    /// What an array with the defaults writes to drives of a preset, and how many segments are open after
+    /// many requests at a time.
+    fn lane_for_users(preset: &'static str) -> (LaneStatus, usize) {
+        let scheme = Scheme::new(3, 1).unwrap();
+        let testbed = Testbed::new(preset, scheme, 16, 1).unwrap();
+        let profile = write_profile_of(&Preset::by_name(preset).unwrap()).unwrap();
+        let auto = WriteChoice::Auto(Auto { profile, ..Auto::default() });
+        let run = testbed.run_as(auto, 4, Host::SPDK, async |volume, bench| {
+            let writes = (0..64).map(|at| {
+                let volume = volume.clone();
+                bench.handle.spawn("write", async move {
+                    let data = vec![zero_blocks(BlockCount(1))];
+                    volume.write(Lba(at), data, false).await.unwrap();
+                })
+            });
+            for write in writes.collect::<Vec<_>>() {
+                write.await;
+            }
+            let open = volume.segments().into_iter().filter(|segment| segment.phase == "open");
+            let open: BTreeSet<_> = open.map(|segment| segment.segment).collect();
+            let status = volume.status().writing;
+            assert_eq!(status.fell_back, Vec::<String>::new());
+            Ok((status.lanes[0].clone(), open.len()))
+        });
+        run.unwrap()
+    }
+
+    #[test]
+    fn an_array_with_the_defaults_is_written_as_suits_its_drives() {
+        let (lane, open) = lane_for_users("zn540-1tb");
+        assert_eq!((lane.segments, lane.chunk_blocks, lane.command), (4, 2, "gathered"));
+        assert!(open > 1, "{open} segments are open");
+        let (lane, open) = lane_for_users("femu");
+        assert_eq!((lane.segments, lane.chunk_blocks, lane.command), (4, 2, "append"));
+        assert!(open > 1, "{open} segments are open");
+    }
 
     #[test]
     fn smaller_zones_are_reset_in_less_time() {

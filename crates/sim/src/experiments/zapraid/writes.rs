@@ -4,12 +4,13 @@ use std::rc::Rc;
 
 use zoneweave_emulator::Preset;
 use zoneweave_raid::layout::Scheme;
-use zoneweave_raid::log::{Lanes, SegmentStatus, Volume, WritePolicy};
+use zoneweave_raid::log::{Auto, Lanes, SegmentStatus, Volume, WriteChoice, WritePolicy};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
 
 use super::load::{Mix, RandomWrites};
 use super::raizn_spdk::RaiznSpdk;
 use super::testbed::{Bench, Testbed};
+use crate::characterize::write_profile_of;
 use crate::experiments::suite::Metric;
 use crate::experiments::{ExperimentError, Values};
 use crate::workload::{Figures, Host};
@@ -39,7 +40,7 @@ pub(super) enum Mode {
     ZoneAppend,
     /// With so many rows in a group.
     Zapraid(u32),
-    /// Ours: Zone Write of whatever waits for a zone.
+    /// Ours: as suits the drives, Zone Write of whatever waits for a zone or Zone Append.
     Adaptive,
     /// Not the engine, but the baseline.
     RaiznSpdk,
@@ -56,15 +57,25 @@ impl Mode {
         }
     }
 
-    /// How the engine writes; nothing if it is not the engine that does.
-    fn policy(self, small: Lanes, large: Lanes) -> Option<WritePolicy> {
-        match self {
-            Self::ZoneWrite => Some(WritePolicy::zone_write(small, large)),
-            Self::ZoneAppend => Some(WritePolicy::zone_append(small, large)),
-            Self::Zapraid(rows) => Some(WritePolicy::zapraid(small, large, rows)),
-            Self::Adaptive => Some(WritePolicy::adaptive(small, large)),
-            Self::RaiznSpdk => None,
-        }
+    /// How the engine writes to drives of a preset.
+    fn choice(
+        self,
+        small: Lanes,
+        large: Lanes,
+        preset: &Preset,
+    ) -> Result<WriteChoice, ExperimentError> {
+        let policy = match self {
+            Self::ZoneWrite => WritePolicy::zone_write(small, large),
+            Self::ZoneAppend => WritePolicy::zone_append(small, large),
+            Self::Zapraid(rows) => WritePolicy::zapraid(small, large, rows),
+            Self::Adaptive => {
+                let (small, large) = (Some(small), Some(large));
+                let profile = write_profile_of(preset)?;
+                return Ok(WriteChoice::Auto(Auto { small, large, profile, ..Auto::default() }));
+            }
+            Self::RaiznSpdk => unreachable!("what is not the engine has no volume"),
+        };
+        Ok(WriteChoice::Policy(policy))
     }
 }
 
@@ -115,9 +126,9 @@ impl Writes {
         then: impl AsyncFnOnce(&Volume, &Bench, &mut Values) -> Result<(), ExperimentError>,
     ) -> Result<Values, ExperimentError> {
         let blocks = written_blocks(scale);
-        let policy = self.mode.policy(self.small, self.large);
-        let policy = policy.expect("what is not the engine has no volume");
-        self.testbed(blocks, seed)?.run(&policy, Host::SPDK, async |volume, bench| {
+        let choice = self.mode.choice(self.small, self.large, &Preset::by_name(self.preset)?)?;
+        let chunk = if self.large.count > 0 { self.large } else { self.small }.chunk_blocks;
+        self.testbed(blocks, seed)?.run_as(choice, chunk, Host::SPDK, async |volume, bench| {
             let mut values =
                 measure(self.load(scale, seed), Rc::new(volume.clone()), &bench).await?;
             values.put(TABLE.name, table_kib_per_gib(&volume, blocks));

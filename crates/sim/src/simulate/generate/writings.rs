@@ -1,5 +1,5 @@
 //! Ways to write: some histories keep several segments open, of several shapes, and change their ways
-//! from one life to the next.
+//! from one life to the next. Others leave it to the engine, as servers do.
 //!
 //! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
 
@@ -10,13 +10,19 @@ use zoneweave_runtime::Random;
 use super::super::scenario::{Life, Mode, Shape, Writing};
 use super::{between, pick};
 
-/// Histories in a hundred that do.
+/// Histories in a hundred that do, and that leave it to the engine.
 const PERCENT: u64 = 35;
+const AUTO_PERCENT: u64 = 35;
 
 /// Makes a history one of those, if it is.
 pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) {
     let mut random = Random::new(seed ^ 0x5EED_0F1A_4E55);
-    if random.below(100) >= PERCENT {
+    let drawn = random.below(100);
+    if drawn >= PERCENT + AUTO_PERCENT {
+        return;
+    }
+    if drawn >= PERCENT {
+        leave_to_engine(&mut random, shape, lives);
         return;
     }
     // Several open segments need drives that let them be open, and room for them.
@@ -26,6 +32,26 @@ pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) 
     }
     for life in lives {
         life.writing = random.per_mille(800).then(|| writing(&mut random));
+    }
+}
+
+/// The engine decides by the drives, in most lives; where these allow little, or zones are too small, for
+/// less than it would.
+fn leave_to_engine(random: &mut Random, shape: &mut Shape, lives: &mut [Life]) {
+    if random.per_mille(700) {
+        shape.active_zones = pick(random, &[10, 12, 14, 14, 24]);
+        shape.zones += between(random, 0, 6);
+    }
+    if random.per_mille(300) {
+        shape.zone_blocks += between(random, 8, 40);
+    }
+    let pins = random.per_mille(100);
+    for life in lives {
+        let mode = pick(random, &[Mode::Auto, Mode::Auto, Mode::Auto, Mode::AutoAppends]);
+        let small = if pins { between(random, 1, 3) } else { 0 };
+        let pinned = Writing { mode, small, ..writing(random) };
+        let auto = Writing { large: 0, spare: None, ..pinned };
+        life.writing = random.per_mille(900).then_some(auto);
     }
 }
 

@@ -1,7 +1,9 @@
 //! How a life of the engine writes.
 
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::log::{Lanes, WritePolicy};
+use zoneweave_raid::log::{
+    AppendCost, Auto, Lanes, WriteChoice, WriteCost, WritePolicy, WriteProfile,
+};
 
 /// Which segments a life keeps open, and how it writes to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -9,7 +11,7 @@ use zoneweave_raid::log::{Lanes, WritePolicy};
 pub struct Writing {
     /// By which commands.
     pub mode: Mode,
-    /// Segments with small chunks.
+    /// Segments with small chunks; where the engine decides, none for those that suit the drives.
     pub small: u32,
     /// Blocks of those chunks.
     pub small_chunk: u32,
@@ -36,21 +38,51 @@ pub enum Mode {
     Zapraid,
     /// Zone Write of everything that waits.
     Adaptive,
+    /// As the engine decides by what drives allow.
+    Auto,
+    /// The same where it is told that Zone Append pays.
+    AutoAppends,
 }
 
 impl Writing {
     /// The same, for the engine.
     #[must_use]
-    pub fn policy(&self) -> WritePolicy {
+    pub fn choice(&self) -> WriteChoice {
         let small = Lanes { count: self.small, chunk_blocks: self.small_chunk };
         let large = Lanes { count: self.large, chunk_blocks: self.large_chunk };
         let policy = match self.mode {
+            Mode::Auto => return self.auto(None),
+            Mode::AutoAppends => return self.auto(Some(of_drives_that_append_well())),
             Mode::ZoneWrite => WritePolicy::zone_write(small, large),
             Mode::ZoneAppend => WritePolicy::zone_append(small, large),
             Mode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
             Mode::Adaptive => WritePolicy::adaptive(small, large),
         };
         let spare_for_lifetimes = self.spare.unwrap_or(policy.spare_for_lifetimes);
-        WritePolicy { spare_for_lifetimes, ..policy }
+        WriteChoice::Policy(WritePolicy { spare_for_lifetimes, ..policy })
+    }
+
+    /// Whether nothing of it can be refused.
+    #[must_use]
+    pub fn is_up_to_the_engine(&self) -> bool {
+        matches!(self.mode, Mode::Auto | Mode::AutoAppends) && (self.small, self.large) == (0, 0)
+    }
+
+    fn auto(&self, profile: Option<WriteProfile>) -> WriteChoice {
+        let pinned = |count, chunk_blocks| (count > 0).then_some(Lanes { count, chunk_blocks });
+        WriteChoice::Auto(Auto {
+            small: pinned(self.small, self.small_chunk),
+            large: pinned(self.large, self.large_chunk),
+            profile,
+            spares: Vec::new(),
+        })
+    }
+}
+
+/// Of drives on which an append takes no time that others would have to wait for.
+fn of_drives_that_append_well() -> WriteProfile {
+    WriteProfile {
+        writes: vec![WriteCost { blocks: 1, nanos: 100_000 }],
+        appends: vec![AppendCost { depth: 16, nanos: 1000 }],
     }
 }

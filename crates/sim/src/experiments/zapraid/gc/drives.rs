@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
-use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume, WritePolicy};
-use zoneweave_raid::log::{create, open_array};
+use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume};
+use zoneweave_raid::log::{WriteChoice, WritePolicy, create, open_array};
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockCount, OobKind, ZonedDevice};
 
@@ -53,7 +53,8 @@ impl Drives {
         executor.run(async {
             let options = self.options(policy, offered.len());
             create(&offered, &options).await.expect("empty drives of one kind make an array");
-            let options = OpenOptions { policy: Some(policy.clone()), ..OpenOptions::default() };
+            let writes = WriteChoice::Policy(policy.clone());
+            let options = OpenOptions { writes, ..OpenOptions::default() };
             let (volume, _) =
                 open_array(&handle, offered, options).await.expect("a new array starts");
             work(volume, handle.clone()).await

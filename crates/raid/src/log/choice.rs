@@ -1,0 +1,276 @@
+//! How a start writes where nobody says: the policy that suits the drives, as far as it fits the array.
+//!
+//! [`WritePolicy::for_drives`] begins with what drives are best at: as many segments for users as half of the
+//! zones that may be active allow, and Zone Write of everything that waits, or Zone Append where a
+//! [`WriteProfile`] says that this is faster. Where that does not fit it gives up something, and then something
+//! else; the policy of the array's own shape is the last, and fits always. What did not fit is remembered, to be
+//! told.
+//!
+//! What nobody has measured is not guessed: without a profile chunks are gathered.
+
+use zoneweave_zoned::Geometry;
+
+use crate::log::format::ArrayConfig;
+use crate::log::limits::LimitError;
+use crate::log::policy::{Lanes, PolicyError, WritePolicy};
+use crate::marks::{Mark, mark};
+
+/// The most segments for users that are chosen: more are hardly faster, and each is room less.
+const LANES_MOST: u32 = 4;
+
+/// Blocks of their chunks. A write that gathers is as large as what waits, whatever the chunks: smaller ones
+/// leave less of a stripe empty, larger ones are read by fewer commands. Four of one size are as fast as any
+/// mixture of sizes for whatever mixture of requests (Exp#11), since none waits for those of its size.
+const CHUNK_BLOCKS: u32 = 2;
+
+/// Requests in flight from which on ways to write are compared: with fewer there is nothing to gather.
+const DEPTH_LEAST: u32 = 4;
+
+/// What two measurements of the same may differ by, and what a difference is worth something from, in percent.
+const NOISE_PERCENT: u64 = 5;
+const GAIN_PERCENT: u64 = 10;
+
+/// How a start writes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum WriteChoice {
+    /// One segment at a time, of the shape that the array was made with.
+    #[default]
+    AsMade,
+    /// Like this, or the array is not started.
+    Policy(WritePolicy),
+    /// As suits the drives.
+    Auto(Auto),
+}
+
+/// What is left to the engine, and what is not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Auto {
+    /// Segments for small requests, or for all if there are no others, if they are pinned.
+    pub small: Option<Lanes>,
+    /// Segments for large requests, if there are to be some.
+    pub large: Option<Lanes>,
+    /// What was measured, if it was, and of every drive.
+    pub profile: Option<WriteProfile>,
+    /// Drives that are to be as fit for it as members are: spares.
+    pub spares: Vec<Geometry>,
+}
+
+/// What writing to one zone of a drive costs, as measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteProfile {
+    /// Zone Writes one at a time, in the order of their sizes.
+    pub writes: Vec<WriteCost>,
+    /// Zone Appends of a block, several at a time.
+    pub appends: Vec<AppendCost>,
+}
+
+/// What a Zone Write takes that is alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteCost {
+    /// Blocks of it.
+    pub blocks: u32,
+    /// Nanoseconds from one to the next.
+    pub nanos: u64,
+}
+
+/// What a Zone Append of a block takes among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppendCost {
+    /// How many are in flight.
+    pub depth: u32,
+    /// Nanoseconds from one to the next.
+    pub nanos: u64,
+}
+
+impl WriteProfile {
+    /// Whether Zone Append is worth it, with four blocks in flight and more. Where Zone Write takes along
+    /// what waits, either half of them are being written while the others wait for that, or all are written at
+    /// once. Zone Append has to be slower than neither, as far as can be measured, and faster than the first with
+    /// some number of blocks. What took no time was not measured.
+    #[must_use]
+    pub fn appends_pay(&self) -> bool {
+        let unmeasured = self.appends.iter().any(|append| append.nanos == 0)
+            || self.writes.iter().any(|write| write.nanos == 0 || write.blocks == 0);
+        if unmeasured {
+            return false;
+        }
+        let compared = || self.appends.iter().filter(|append| append.depth >= DEPTH_LEAST);
+        let gathered = |blocks| self.gathered_nanos(blocks).unwrap_or(0);
+        let not_slower = |append: &AppendCost, blocks| {
+            append.nanos.saturating_mul(100) <= gathered(blocks).saturating_mul(100 + NOISE_PERCENT)
+        };
+        let gains = |append: &AppendCost| {
+            let than = gathered(append.depth / 2);
+            append.nanos.saturating_mul(100 + GAIN_PERCENT) < than.saturating_mul(100)
+        };
+        compared()
+            .all(|append| not_slower(append, append.depth) && not_slower(append, append.depth / 2))
+            && compared().any(gains)
+    }
+
+    /// Nanoseconds of a block, so many being written at once; between what was measured on a straight line,
+    /// and beyond that at the rate of the largest write.
+    fn gathered_nanos(&self, blocks: u32) -> Option<u64> {
+        let below = self.writes.iter().rev().find(|cost| cost.blocks <= blocks)?;
+        let above = self.writes.iter().find(|cost| cost.blocks > blocks);
+        let per_block = |nanos: u64, blocks: u32| nanos / u64::from(blocks);
+        let Some(above) = above else { return Some(per_block(below.nanos, below.blocks)) };
+        let (part, whole) = (blocks - below.blocks, above.blocks - below.blocks);
+        let rise = above.nanos.saturating_sub(below.nanos);
+        let more = rise.saturating_mul(part.into()) / u64::from(whole);
+        Some(per_block(below.nanos.saturating_add(more), blocks))
+    }
+}
+
+/// A policy, and what was given up for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The policy.
+    pub policy: WritePolicy,
+    /// Why others that would have been better do not fit, the best first.
+    pub refused: Vec<PolicyError>,
+}
+
+impl WriteChoice {
+    /// The policy to start with. What failed before for a reason that is known only later is not tried again.
+    ///
+    /// # Errors
+    /// If a policy that was asked for does not fit, or what is pinned of one.
+    pub(super) fn choose<'a>(
+        &'a self,
+        config: &ArrayConfig,
+        drives: impl Iterator<Item = &'a Geometry> + Clone,
+        failed: Option<PolicyError>,
+    ) -> Result<Chosen, PolicyError> {
+        let as_made = |refused| Chosen { policy: WritePolicy::of_array(config), refused };
+        match (self, failed) {
+            (Self::AsMade, _) => Ok(as_made(Vec::new())),
+            (Self::Policy(policy), _) => {
+                policy.check_all(config, drives)?;
+                Ok(Chosen { policy: policy.clone(), refused: Vec::new() })
+            }
+            (Self::Auto(_), Some(failed)) => {
+                mark(Mark::PolicyOfArray);
+                Ok(as_made(vec![failed]))
+            }
+            (Self::Auto(auto), None) => WritePolicy::for_drives(config, drives, auto),
+        }
+    }
+
+    /// Whether there is a policy to go back to.
+    #[must_use]
+    pub(super) fn may_give_way(&self) -> bool {
+        matches!(self, Self::Auto(auto) if !auto.is_pinned())
+    }
+}
+
+impl Auto {
+    /// Whether part of it is not for the engine to decide.
+    fn is_pinned(&self) -> bool {
+        self.small.is_some() || self.large.is_some_and(|large| large.count > 0)
+    }
+}
+
+impl WritePolicy {
+    /// The policy that suits drives best, of those that fit the array. Where nothing is pinned there always is
+    /// one.
+    ///
+    /// # Errors
+    /// If what is pinned does not fit.
+    pub fn for_drives<'a>(
+        config: &ArrayConfig,
+        drives: impl Iterator<Item = &'a Geometry> + Clone,
+        auto: &'a Auto,
+    ) -> Result<Chosen, PolicyError> {
+        let drives = drives.chain(&auto.spares);
+        let mut candidate = Candidate::best(auto);
+        let mut refused = Vec::new();
+        loop {
+            let policy = candidate.policy();
+            let Err(error) = policy.check_all(config, drives.clone()) else {
+                return Ok(Chosen { policy, refused });
+            };
+            let next = candidate.less(&error, auto);
+            if next.is_none() && auto.is_pinned() {
+                return Err(error);
+            }
+            refused.push(error);
+            match next {
+                Some(next) => candidate = next,
+                None => {
+                    mark(Mark::PolicyOfArray);
+                    return Ok(Chosen { policy: Self::of_array(config), refused });
+                }
+            }
+        }
+    }
+}
+
+/// A policy to be tried.
+#[derive(Clone, Copy)]
+struct Candidate {
+    small: Lanes,
+    large: Lanes,
+    appends: bool,
+}
+
+impl Candidate {
+    fn best(auto: &Auto) -> Self {
+        let left = LANES_MOST.saturating_sub(auto.large.unwrap_or_default().count);
+        let small = Lanes { count: left.max(1), chunk_blocks: CHUNK_BLOCKS };
+        Self {
+            small: auto.small.unwrap_or(small),
+            large: auto.large.unwrap_or_default(),
+            appends: auto.profile.as_ref().is_some_and(WriteProfile::appends_pay),
+        }
+    }
+
+    fn policy(self) -> WritePolicy {
+        let Self { small, large, appends } = self;
+        if appends {
+            WritePolicy::appending(small, large)
+        } else {
+            WritePolicy::adaptive(small, large)
+        }
+    }
+
+    /// What to try where this does not fit.
+    fn less(self, error: &PolicyError, auto: &Auto) -> Option<Self> {
+        match error {
+            PolicyError::ActiveZones { .. } => self.fewer_lanes(auto),
+            PolicyError::ManyLanes { .. } => {
+                self.fewer_lanes(auto).or_else(|| self.smaller_chunks(auto))
+            }
+            PolicyError::Drive(LimitError::AppendTooLarge { .. }) if self.appends => {
+                Some(Self { appends: false, ..self })
+            }
+            PolicyError::Drive(LimitError::AppendTooLarge { .. })
+            | PolicyError::TooFull { .. }
+            | PolicyError::Shape => self.smaller_chunks(auto).or_else(|| self.fewer_lanes(auto)),
+            PolicyError::Drive(_) | PolicyError::Lanes | PolicyError::UnequalChunks => None,
+        }
+    }
+
+    /// A segment less.
+    fn fewer_lanes(self, auto: &Auto) -> Option<Self> {
+        if auto.small.is_some() || self.small.count <= 1 {
+            return None;
+        }
+        mark(Mark::PolicyOfFewerLanes);
+        let small = Lanes { count: self.small.count - 1, ..self.small };
+        Some(Self { small, ..self })
+    }
+
+    /// Chunks of half the size.
+    fn smaller_chunks(self, auto: &Auto) -> Option<Self> {
+        if auto.small.is_some() || self.small.chunk_blocks <= 1 {
+            return None;
+        }
+        mark(Mark::PolicyOfSmallerChunks);
+        let small = Lanes { chunk_blocks: self.small.chunk_blocks / 2, ..self.small };
+        Some(Self { small, ..self })
+    }
+}
+
+#[cfg(test)]
+mod tests;
