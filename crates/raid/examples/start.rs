@@ -1,8 +1,8 @@
-//! Prints what a start takes of one core, by what it reads: pages of the index, lists, and blocks of a
-//! segment that a crash left open. Drives are in memory and answer at once, so that nothing but computing is
+//! Prints what a start takes of one core, by what it reads: pages of the index and what lists them, lists, and
+//! blocks of a segment that a crash left open. Drives are in memory and answer at once, so that nothing but computing is
 //! measured; the best of several runs counts, as other load on the machine only ever slows a run down.
 //!
-//! `cargo run --release -p zoneweave-raid --example start [index] [leftover]`
+//! `cargo run --release -p zoneweave-raid --example start [index] [again] [directories] [leftover]`
 //!
 //! These are the rates that the experiment `zapraid/exp9` charges.
 #![allow(clippy::disallowed_methods, reason = "measuring speed takes the wall clock")]
@@ -39,6 +39,13 @@ const REQUEST: usize = 64;
 
 const RUNS: usize = 9;
 
+/// Blocks that are written again since the newest checkpoint.
+const AGAIN: u64 = 400_000;
+
+/// Pages of a large volume, and the blocks of one.
+const PAGES: u64 = 20_000;
+const PAGE_BLOCKS: u64 = 960;
+
 fn drives(zones: u32) -> Vec<RamDrive> {
     let mut geometry = Geometry::new(zones, BlockCount(ZONE_BLOCKS));
     geometry.oob = OobKind::Separate;
@@ -51,6 +58,10 @@ fn options() -> OpenOptions {
         writes: WriteChoice::Policy(WritePolicy::adaptive(lanes, lanes)),
         ..OpenOptions::default()
     }
+}
+
+fn on_demand() -> OpenOptions {
+    OpenOptions { index_on_demand: NonZeroU32::new(64), ..options() }
 }
 
 /// Lives of an array on these drives, which end by the death of the process.
@@ -133,9 +144,8 @@ fn index() {
         write(&volume, starts, || vec![in_memory.clone()]).await;
         volume.flush().await.unwrap();
     });
-    let on_demand = OpenOptions { index_on_demand: NonZeroU32::new(64), ..options() };
     let ways = [
-        ("on demand", on_demand),
+        ("on demand", on_demand()),
         ("all pages", options()),
         ("lists", OpenOptions { ignore_checkpoint: true, ..options() }),
     ];
@@ -143,15 +153,78 @@ fn index() {
     for ((name, options), time) in ways.iter().zip(&mut times) {
         let (ms, report) = start(&drives, options);
         *time = ms;
-        println!(
-            "{name:<10} {ms:7.1} ms: {} segments, lists of {}, {} pages left",
-            report.segments, report.replayed_segments, report.absent_pages
-        );
+        tell(name, ms, &report);
     }
     let per_block = |ms: f64| ms * 1e6 / BLOCKS as f64;
     println!("a block of a page       {:7.1} ns", per_block(times[1] - times[0]));
     // What is written again is listed twice, and every fourth entry is of parity.
     println!("a block, by lists       {:7.1} ns", per_block(times[2] - times[0]));
+}
+
+/// Writes until a new segment is begun: of it there is little to verify.
+async fn begin_segment(volume: &Volume, data: impl Fn() -> Vec<Bytes>) {
+    let free = || volume.status().segments_free;
+    let before = free();
+    while free() >= before {
+        volume.write(Lba(0), data(), false).await.unwrap();
+    }
+}
+
+/// What is written again since the newest checkpoint, and is only kept aside by a start on demand.
+fn kept_aside() {
+    let drives = drives(120);
+    make(&drives, BLOCKS);
+    let in_memory = zero_blocks(BlockCount(1));
+    let some = || vec![in_memory.clone(); REQUEST];
+    let mut times = [0.0; 2];
+    for (again, time) in [0, AGAIN].into_iter().zip(&mut times) {
+        let share = if again == 0 { 1 } else { u32::MAX };
+        let life = OpenOptions { checkpoint_share: Some(share), ..options() };
+        live(&drives, life, async |volume, _, _| {
+            if again == 0 {
+                write(&volume, (0..BLOCKS).step_by(REQUEST), some).await;
+            }
+            let mut random = Random::new(5);
+            let starts = (0..again).step_by(REQUEST);
+            write(&volume, starts.map(|_| random.below(BLOCKS - REQUEST as u64)), some).await;
+            begin_segment(&volume, some).await;
+            volume.flush().await.unwrap();
+        });
+        let report;
+        (*time, report) = start(&drives, &on_demand());
+        tell("on demand", *time, &report);
+    }
+    let ns = (times[1] - times[0]) * 1e6 / AGAIN as f64;
+    println!("a block, kept aside     {ns:7.1} ns");
+}
+
+/// Pages that a start on demand only finds: one block of each was written.
+fn directories() {
+    let mut times = [0.0; 2];
+    for (pages, time) in [64, PAGES].into_iter().zip(&mut times) {
+        let drives = drives(800);
+        make(&drives, PAGES * PAGE_BLOCKS);
+        let in_memory = zero_blocks(BlockCount(1));
+        let often = OpenOptions { checkpoint_share: Some(1), ..options() };
+        live(&drives, often, async |volume, _, _| {
+            let one = || vec![in_memory.clone()];
+            write(&volume, (0..PAGES * 4).map(|at| at % pages * PAGE_BLOCKS), one).await;
+            begin_segment(&volume, || vec![in_memory.clone(); REQUEST]).await;
+            volume.flush().await.unwrap();
+        });
+        let report;
+        (*time, report) = start(&drives, &on_demand());
+        tell("on demand", *time, &report);
+    }
+    let ns = (times[1] - times[0]) * 1e6 / (PAGES - 64) as f64;
+    println!("a page that is listed   {ns:7.1} ns");
+}
+
+fn tell(name: &str, ms: f64, report: &OpenReport) {
+    println!(
+        "{name:<10} {ms:7.1} ms: {} segments, lists of {}, {} pages left",
+        report.segments, report.replayed_segments, report.absent_pages
+    );
 }
 
 /// A segment that a crash leaves open.
@@ -182,6 +255,12 @@ fn main() {
     let wanted = |part: &str| asked.is_empty() || asked.iter().any(|one| one == part);
     if wanted("index") {
         index();
+    }
+    if wanted("again") {
+        kept_aside();
+    }
+    if wanted("directories") {
+        directories();
     }
     if wanted("leftover") {
         leftover();

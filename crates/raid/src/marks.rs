@@ -84,6 +84,10 @@ marks! {
     IndexOnDemand = "recovery.index_on_demand",
     /// Somebody waits for a page of the index.
     PageAskedFor = "index.page_asked_for",
+    /// What was replayed is entered when a page is asked for that it is near to.
+    DeferredEntered = "index.deferred_entered",
+    /// What was replayed is entered although no page is near to it that was absent.
+    DeferredWithoutPage = "index.deferred_without_page",
     /// All pages of the index have come to be in memory.
     IndexResident = "index.resident",
     /// A page that is read late tells something newer than what was replayed.

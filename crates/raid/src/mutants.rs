@@ -61,6 +61,8 @@ mutants! {
     LeftOutEntryForgotten = "left-out-entry-forgotten",
     /// What is in segments of which pages are absent is taken for all that there is.
     AbsentPagesForgotten = "absent-pages-forgotten",
+    /// What was replayed is not entered before a page that it is near to.
+    DeferredLeftAside = "deferred-left-aside",
     /// A page that is read late counts before what was replayed.
     PageOverReplayed = "page-over-replayed",
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.

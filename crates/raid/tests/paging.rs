@@ -7,12 +7,13 @@ mod support;
 
 use std::num::NonZeroU32;
 
-use support::life::one_life;
+use support::life::{assert_hit, one_life};
 use support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::RamDrive;
 use zoneweave_raid::log::format::{BlockIdentity, ContentKind, Oob, Place};
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
-use zoneweave_runtime::Random;
+use zoneweave_raid::marks::Mark;
+use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{
     BlockCount, BlockDevice, BlockError, Lba, Payload, ZoneAddress, ZoneId, ZoneState,
 };
@@ -111,6 +112,39 @@ fn users_need_not_wait_for_the_index() {
         read_all(volume, array.blocks).await.unwrap()
     });
     assert_eq!(replayed.unwrap(), model.versions);
+}
+
+/// What was written since the checkpoint where nothing was before is near to none of its pages, and comes into
+/// the index though nobody asks for it.
+#[test]
+fn what_no_checkpoint_knows_is_entered_in_the_end() {
+    let array = large();
+    let mut versions = vec![0; usize::try_from(array.blocks).unwrap()];
+    let lives = [(0..6_000, Some(8)), (20_000..21_000, Some(u32::MAX))];
+    for (blocks, checkpoint_share) in lives {
+        let options = OpenOptions { checkpoint_share, ..on_demand() };
+        let filled = one_life(&array, &[], options, async |volume, _, _| {
+            for lba in blocks.clone().chain(blocks.clone()).step_by(8) {
+                let data = (lba..lba + 8).map(|lba| contents(lba, 1)).collect();
+                volume.write(Lba(lba), data, false).await.unwrap();
+            }
+            volume.flush().await.unwrap();
+        });
+        filled.unwrap();
+        for lba in blocks {
+            versions[usize::try_from(lba).unwrap()] = 1;
+        }
+    }
+    let started = one_life(&array, &[], on_demand(), async |volume, report, handle| {
+        assert!(report.checkpoint.is_some() && report.absent_pages > 2, "{report:?}");
+        // Until nothing goes on any more.
+        handle.sleep(Nanos::from_secs(10)).await;
+        assert_hit(&[Mark::DeferredWithoutPage, Mark::IndexResident]);
+        volume.assert_consistent();
+        assert_eq!(volume.status().counters.user_blocks_written, 0);
+        assert_eq!(read_all(volume, array.blocks).await.unwrap(), versions);
+    });
+    started.unwrap();
 }
 
 /// Segments found by a start are kept until all is known; then what is free in them comes free.

@@ -210,7 +210,7 @@ impl Index {
 
     /// Maps or unmaps a block; returns what it was mapped to.
     pub(super) fn set(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
-        self.mark_changed(Page(self.page_entries.divide(lba.0).0));
+        self.mark_changed(self.page_of(lba));
         self.enter(lba, pba)
     }
 
@@ -225,6 +225,12 @@ impl Index {
             Table::Wide(table) => table[lba.index()] = entry,
         }
         before
+    }
+
+    /// The page that tells of a block.
+    #[must_use]
+    pub(super) fn page_of(&self, lba: Lba) -> Page {
+        Page(self.page_entries.divide(lba.0).0)
     }
 
     /// The blocks of the volume that a page tells of.

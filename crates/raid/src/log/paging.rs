@@ -8,8 +8,8 @@
 //!   kept, so that none is freed or moved out. Segments opened since hold what users wrote, whose pages are
 //!   there.
 //! * No checkpoint is written while pages are absent: it would have to tell what they tell.
-//! * What was replayed is entered before, with its sequence. A page says less than these: the same rule
-//!   decides as where a start reads all of them (`recover/pages.rs`).
+//! * What was replayed is entered when a page is asked for that it is near to, before the page, with its sequence.
+//!   A page says less than these: the same rule decides as where a start reads all of them (`recover/pages.rs`).
 //! * A page that turns out not to be what it seemed, when users were served already, stops everything that
 //!   needs it; that no checkpoint counts is made durable, so that the next start reads every list.
 
@@ -25,6 +25,7 @@ use crate::log::core::Core;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::{Page, Pba};
 use crate::log::recover::checkpoint::{Unusable, read_pages};
+use crate::log::recover::deferred::{Deferred, Entry, Group};
 use crate::log::recover::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
 use crate::log::recover::replay::rank;
 use crate::log::recover::sequences::{Sequences, sequence_in};
@@ -43,7 +44,11 @@ const UNREADABLE: &str =
 pub(super) struct Absent {
     /// Where they are.
     pages: BTreeMap<Page, Pba>,
-    /// The sequences of what was replayed for blocks of them, in order.
+    /// What was replayed and is not in the index yet, also for pages that no checkpoint has.
+    deferred: Deferred,
+    /// Blocks that tell of trims among those that it leads to.
+    trims: BTreeSet<Pba>,
+    /// The sequences of what was replayed for blocks of them and entered, in order.
     replayed: BTreeMap<Page, Vec<(Lba, u64)>>,
     /// What is newer than any of them.
     newest: u64,
@@ -65,20 +70,27 @@ impl Absent {
 
 impl State {
     /// Leaves all pages absent but some, and counts what is valid as far as that is known.
-    pub(super) fn leave_absent(&mut self, sequences: Sequences, present: &[Page]) {
+    pub(super) fn leave_absent(
+        &mut self,
+        sequences: Sequences,
+        deferred: Deferred,
+        present: &[Page],
+    ) {
         let mut replayed: BTreeMap<_, _> = sequences.into_pages().collect();
         for (lba, _) in replayed.values().flatten() {
             if let Some(pba) = self.index.get(*lba) {
                 self.count_in(pba);
             }
         }
+        // Those that nothing leads to yet, or not any more then, are counted when something does.
+        let trims = self.tombstones.keys().copied().collect();
         self.settle_tombstones();
         let mut pages: BTreeMap<_, _> = self.checkpoints.pages().collect();
         for page in present {
             pages.remove(page);
         }
         replayed.retain(|page, _| pages.contains_key(page));
-        if pages.is_empty() {
+        if pages.is_empty() && deferred.is_empty() {
             return;
         }
         if !mutant(Mutant::AbsentPagesForgotten) {
@@ -87,12 +99,59 @@ impl State {
         let at_a_time = self.checkpoints.pages_on_demand().map_or(1, NonZeroU32::get) as usize;
         self.absent = Some(Absent {
             pages,
+            deferred,
+            trims,
             replayed,
             newest: self.checkpoints.recorded().coverage.sequence,
             at_a_time,
             under_way: BTreeSet::new(),
             failed: false,
         });
+    }
+
+    /// Enters some of what was replayed near some pages and is not in the index yet; whether there was any.
+    fn enter_deferred_near(&mut self, pages: Range<Page>) -> bool {
+        let group = self.absent.as_ref().and_then(|absent| absent.deferred.near(pages));
+        let group = group.filter(|_| !mutant(Mutant::DeferredLeftAside));
+        if let Some(group) = group {
+            self.enter_deferred(group);
+        }
+        group.is_some()
+    }
+
+    /// Enters some of what was replayed near no page that is absent; from which group on there may be more.
+    fn enter_deferred_without_page(&mut self, from: Group) -> Option<Group> {
+        let group = self.absent.as_ref()?.deferred.next(from)?;
+        mark(Mark::DeferredWithoutPage);
+        self.enter_deferred(group);
+        Some(group)
+    }
+
+    fn enter_deferred(&mut self, group: Group) {
+        let Some(absent) = &mut self.absent else { return };
+        let entries = absent.deferred.take(group);
+        mark(Mark::DeferredEntered);
+        let mut replayed: BTreeMap<Page, Vec<(Lba, u64)>> = BTreeMap::new();
+        for same in entries.chunk_by(|one, other| one.lba == other.lba) {
+            let (lba, sequence) = (same[0].lba, same[0].sequence);
+            let preferred = |entry: &&Entry| rank(self, entry.pba);
+            let pba = same.iter().rev().max_by_key(preferred).expect("a chunk is not empty").pba;
+            mark_if(Mark::EqualCopyPreferred, || sequence > 0 && same[0].pba != pba);
+            let trimmed = self.absent.as_ref().is_some_and(|absent| absent.trims.contains(&pba));
+            if trimmed && !self.tombstones.contains_key(&pba) {
+                self.add_tombstone(pba);
+            }
+            let before = self.index.set(lba, Some(pba));
+            assert!(
+                before.is_none(),
+                "block {lba} is in the index before what was replayed for it"
+            );
+            self.count_in(pba);
+            replayed.entry(self.index.page_of(lba)).or_default().push((lba, sequence));
+        }
+        let Some(absent) = &mut self.absent else { return };
+        replayed.retain(|page, _| absent.pages.contains_key(page));
+        absent.replayed.append(&mut replayed);
     }
 
     /// Pages that are absent.
@@ -124,6 +183,7 @@ impl State {
         }
         let bound = bound_of(block);
         let (mut unclear, mut missing) = (Vec::new(), false);
+        while self.enter_deferred_near(page..Page(page.0 + 1)) {}
         let known = self.absent.as_mut().and_then(|absent| absent.replayed.remove(&page));
         let known = known.unwrap_or_default();
         tell(self, page, block, |state, told| {
@@ -182,7 +242,7 @@ impl State {
             absent.pages.remove(page);
             absent.replayed.remove(page);
         }
-        if !absent.pages.is_empty() {
+        if !absent.pages.is_empty() || !absent.deferred.is_empty() {
             return;
         }
         mark(Mark::IndexResident);
@@ -206,10 +266,14 @@ fn replayed_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
 /// If it cannot come to know that.
 pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<(), BlockError> {
     loop {
+        let pages = core.state.borrow().pages_of(lba, blocks);
+        while core.state.borrow_mut().enter_deferred_near(pages.clone()) {
+            // A range may be near to a lot.
+            core.handle.yield_now().await;
+        }
         let to_be_read = {
             let state = core.state.borrow();
             let Some(absent) = &state.absent else { return Ok(()) };
-            let pages = state.pages_of(lba, blocks);
             if absent.pages.range(pages.clone()).next().is_none() {
                 return Ok(());
             }
@@ -226,16 +290,27 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
     }
 }
 
-/// Reads all pages that are absent, until the volume closes.
+/// Reads all pages that are absent, and enters what else was replayed, until the volume closes.
 pub(super) async fn run(core: Rc<Core>) {
+    let mut entered = Group::default();
     while !core.closing.get() {
         let to_be_read = match &core.state.borrow().absent {
             Some(absent) if !absent.failed => {
-                absent.to_be_read(Page(0)..Page(u64::MAX), absent.at_a_time)
+                let some = absent.to_be_read(Page(0)..Page(u64::MAX), absent.at_a_time);
+                (!absent.pages.is_empty()).then_some(some)
             }
             _ => return,
         };
-        read_in(&core, to_be_read).await;
+        if let Some(pages) = to_be_read {
+            read_in(&core, pages).await;
+            continue;
+        }
+        let more = core.state.borrow_mut().enter_deferred_without_page(entered);
+        match more {
+            Some(group) => entered = group,
+            None => core.state.borrow_mut().note_present(&[]),
+        }
+        core.handle.yield_now().await;
     }
 }
 

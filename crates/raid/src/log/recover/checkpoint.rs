@@ -21,7 +21,7 @@ use crate::log::format::checkpoint::{
     Address, BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
     MappingBlock, RootBlock, RootList, SegmentEntry,
 };
-use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
+use crate::log::index::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::segments::FoundSegment;
@@ -176,8 +176,8 @@ async fn read_directories(
     let space = core.state.borrow().checkpoints.space;
     let most = u64::from(DIRECTORY_ENTRIES);
     let directories: Vec<_> = listed.into_iter().map(|listed| listed.map(Pba::from)).collect();
-    let places: Option<Vec<_>> =
-        directories.iter().flatten().map(|at| known_place(core, entries, *at)).collect();
+    let known = Known::of(core, entries);
+    let places: Option<Vec<_>> = directories.iter().flatten().map(|at| known.place(*at)).collect();
     let mut blocks = Vec::new();
     for places in places.ok_or(Unusable)?.chunks(BATCH_BLOCKS) {
         blocks.extend(read_all(core, places).await?);
@@ -200,8 +200,8 @@ async fn read_directories(
         }
         pages.extend(block.entries.into_iter().map(|page| page.map(Pba::from)));
     }
-    let known = |page: &Pba| known_place(core, entries, *page).is_some();
-    if !pages.iter().flatten().all(known) || pages.len() as u64 != space.mapping_blocks() {
+    let listed = |page: &Pba| known.place(*page).is_some();
+    if !pages.iter().flatten().all(listed) || pages.len() as u64 != space.mapping_blocks() {
         return Err(Unusable);
     }
     let state = core.state.borrow();
@@ -209,18 +209,35 @@ async fn read_directories(
     Ok(Parts { pages, directories, roots })
 }
 
-/// The place of an address, if the segment is still there that it is in.
-fn known_place(
-    core: &Core,
-    entries: &BTreeMap<SegmentSlot, SegmentEntry>,
-    pba: Pba,
-) -> Option<BlockPlace> {
-    let state = core.state.borrow();
-    let place = state.space.place(pba);
-    let entry = entries.get(&place.slot)?;
-    let segment = state.segments.get(place.slot)?;
-    let same = (segment.id, segment.generation) == (entry.segment, entry.generation);
-    (same && place.block.0 < segment.geometry.column_blocks()).then_some(place)
+/// The segments that a checkpoint lists and that are still there.
+struct Known {
+    space: PbaSpace,
+    /// Blocks of a column, by slot; none of others.
+    column_blocks: Vec<u32>,
+}
+
+impl Known {
+    fn of(core: &Core, entries: &BTreeMap<SegmentSlot, SegmentEntry>) -> Self {
+        let state = core.state.borrow();
+        let slots = entries.last_key_value().map_or(0, |(slot, _)| slot.0 as usize + 1);
+        let mut column_blocks = vec![0; slots];
+        for (slot, entry) in entries {
+            let same = |segment: &&Segment| {
+                (segment.id, segment.generation) == (entry.segment, entry.generation)
+            };
+            if let Some(segment) = state.segments.get(*slot).filter(same) {
+                column_blocks[slot.0 as usize] = segment.geometry.column_blocks();
+            }
+        }
+        Self { space: state.space, column_blocks }
+    }
+
+    /// The place of an address, if it is in one of them.
+    fn place(&self, pba: Pba) -> Option<BlockPlace> {
+        let place = self.space.place(pba);
+        let blocks = *self.column_blocks.get(place.slot.0 as usize)?;
+        (place.block.0 < blocks).then_some(place)
+    }
 }
 
 /// Reads blocks of checkpoints.

@@ -19,6 +19,7 @@ use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::{pin_all, read_places};
 use crate::log::recover::checkpoint::Unusable;
+use crate::log::recover::deferred::{Deferred, Entry};
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::pages::{enter_pages, look_up_for_weak};
 use crate::log::recover::sequences::Sequences;
@@ -38,6 +39,11 @@ const PARTITIONS: u64 = 2;
 
 /// What part of a volume may be told by lists where pages are read on demand.
 const REPLAYED_PART: u64 = 8;
+
+/// Entries that are kept aside at the most: some 100 MiB of them, and of large volumes an eighth of the blocks,
+/// which takes less memory than the index.
+const DEFERRED_MOST: u64 = 1 << 22;
+const DEFERRED_PART: u64 = 8;
 
 /// A block of a weak stripe that is newer than anything that counts.
 pub(super) struct Candidate {
@@ -66,18 +72,21 @@ pub(super) async fn build_index(
     if let Some(pages) = pages_asked_for(core, &slots, &weak) {
         mark(Mark::IndexOnDemand);
         let page_entries = core.state.borrow().index.page_entries();
-        let sequences = Sequences::sparse(page_entries, blocks.div_ceil(page_entries));
+        let all = blocks.div_ceil(page_entries);
+        let sequences = Sequences::sparse(page_entries, all);
         let mut partition = Partition::new(0, blocks, sequences, true);
+        let expected = replayed_blocks(&core.state.borrow(), &slots);
+        partition.deferred = Some(Deferred::new(page_entries, all, expected));
         replay_segments(core, &slots, &mut partition).await;
-        if !partition.sequences.are_too_many() {
+        if !partition.is_told_too_much() {
+            let deferred = partition.enter_for(&mut core.state.borrow_mut(), &pages);
             enter_pages(core, &mut partition, &pages, true).await?;
             weak.weigh(core, &mut partition).await?;
             let mut state = core.state.borrow_mut();
-            state.leave_absent(partition.sequences, &pages);
+            state.leave_absent(partition.sequences, deferred, &pages);
             note_numbers(&mut state);
             return Ok(weak.candidates());
         }
-        // What was entered is entered again, and newer by its sequence than none.
     }
     // Of whole pages.
     let page = core.state.borrow().index.page_entries();
@@ -108,6 +117,11 @@ fn replayed_segments(state: &State) -> Vec<SegmentSlot> {
     replayed.map(|(slot, _)| slot).collect()
 }
 
+/// Blocks that segments hold at the most.
+fn replayed_blocks(state: &State, slots: &[SegmentSlot]) -> u64 {
+    slots.iter().map(|slot| state.segments[*slot].geometry.data_blocks()).sum()
+}
+
 /// Blocks that only weak stripes may tell of, at the most: else all lists are read.
 const PROMISED_MOST: usize = 1 << 20;
 
@@ -119,9 +133,8 @@ const PAGES_BEFORE: usize = 256;
 /// what is needed, or a page that cannot be read could not be rebuilt.
 fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Vec<Page>> {
     let state = core.state.borrow();
-    let replayed = slots.iter().map(|slot| state.segments[*slot].geometry.data_blocks());
     let little = state.config.volume_blocks / REPLAYED_PART;
-    let little = replayed.sum::<u64>() <= PARTITION_BLOCKS.max(little);
+    let little = replayed_blocks(&state, slots) <= PARTITION_BLOCKS.max(little);
     let plenty = state.need_now() == Need::Nothing;
     // A page that rots must not be an error: as long as nothing is lost it can be rebuilt.
     let redundant = state.lost_members().is_empty() && state.scheme().parity() > 0;
@@ -247,6 +260,9 @@ async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut
             let first = geometry.first_of_span(span);
             enter_entries(&mut state, slot, first, &entries, partition)
         };
+        if partition.is_told_too_much() {
+            return;
+        }
         for place in tombstones {
             let extents = read_tombstone(core, place).await;
             let mut state = core.state.borrow_mut();
@@ -256,7 +272,7 @@ async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut
                 for lba in partition.within(&extent) {
                     partition.add(&mut state, Lba(lba), extent.sequence, pba);
                 }
-                if partition.sequences.are_too_many() {
+                if partition.is_told_too_much() {
                     return;
                 }
             }
@@ -313,6 +329,8 @@ pub(super) struct Partition {
     end: u64,
     /// Of entries that a page tells: what they are not newer than.
     sequences: Sequences,
+    /// What is replayed, if it is not entered at once.
+    deferred: Option<Deferred>,
     /// Entries of pages of which the sequence itself is known.
     exact: BTreeSet<Lba>,
     /// Copies that were not chosen among those of one version, with its sequence.
@@ -330,7 +348,25 @@ impl Partition {
     fn new(start: u64, end: u64, sequences: Sequences, twins_full: bool) -> Self {
         let (equal, lost) = (Vec::new(), BTreeSet::new());
         let (exact, promised) = (BTreeSet::new(), Vec::new());
-        Self { start, end, sequences, exact, equal, lost, twins_full, promised }
+        let deferred = None;
+        Self { start, end, sequences, deferred, exact, equal, lost, twins_full, promised }
+    }
+
+    /// Whether lists tell of more blocks than can wait for their pages: a trim tells of many.
+    fn is_told_too_much(&mut self) -> bool {
+        let most = DEFERRED_MOST.max(self.end / DEFERRED_PART);
+        self.deferred.as_mut().is_some_and(|deferred| deferred.exceeds(most))
+    }
+
+    /// Enters what was replayed for some pages, from now on at once; returns the rest.
+    fn enter_for(&mut self, state: &mut State, pages: &[Page]) -> Deferred {
+        let mut deferred = self.deferred.take().expect("kept aside so far");
+        for page in pages {
+            for Entry { lba, sequence, pba } in deferred.take(deferred.group_of(*page)) {
+                self.add(state, lba, sequence, pba);
+            }
+        }
+        deferred
     }
 
     /// The sequence of what was replayed for a block.
@@ -389,6 +425,9 @@ impl Partition {
     pub(super) fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
         if !(self.start..self.end).contains(&lba.0) {
             return;
+        }
+        if let Some(deferred) = &mut self.deferred {
+            return deferred.push(Entry { lba, sequence, pba });
         }
         let known = self.sequences.get_mut(lba);
         if sequence < *known {

@@ -19,8 +19,6 @@ pub(in crate::log) enum Sequences {
         page_entries: u64,
         /// By page, from the first one of the volume on.
         pages: Vec<Vec<(Lba, u64)>>,
-        /// Of how many blocks.
-        known: u64,
     },
 }
 
@@ -32,13 +30,13 @@ impl Sequences {
 
     /// Nothing is known of so many pages, and it will be of few blocks.
     pub(in crate::log) fn sparse(page_entries: u64, pages: u64) -> Self {
-        Self::Sparse { page_entries, pages: vec![Vec::new(); Lba(pages).index()], known: 0 }
+        Self::Sparse { page_entries, pages: vec![Vec::new(); Lba(pages).index()] }
     }
 
     pub(in crate::log) fn get(&self, lba: Lba) -> u64 {
         match self {
             Self::Dense { start, sequences } => sequences[Lba(lba.0 - start).index()],
-            Self::Sparse { page_entries, pages, .. } => {
+            Self::Sparse { page_entries, pages } => {
                 let of_page = &pages[Lba(lba.0 / page_entries).index()];
                 sequence_in(of_page, lba).unwrap_or(0)
             }
@@ -49,12 +47,11 @@ impl Sequences {
     pub(in crate::log) fn get_mut(&mut self, lba: Lba) -> &mut u64 {
         match self {
             Self::Dense { start, sequences } => &mut sequences[Lba(lba.0 - *start).index()],
-            Self::Sparse { page_entries, pages, known } => {
+            Self::Sparse { page_entries, pages } => {
                 let of_page = &mut pages[Lba(lba.0 / *page_entries).index()];
                 let at = of_page.binary_search_by_key(&lba, |(known, _)| *known);
                 let at = at.unwrap_or_else(|at| {
                     of_page.insert(at, (lba, 0));
-                    *known += 1;
                     at
                 });
                 &mut of_page[at].1
@@ -73,21 +70,6 @@ impl Sequences {
     pub(in crate::log) fn into_pages(self) -> impl Iterator<Item = (Page, Vec<(Lba, u64)>)> {
         let Self::Sparse { pages, .. } = self else { unreachable!("few blocks were replayed") };
         (0..).map(Page).zip(pages).filter(|(_, of_page)| !of_page.is_empty())
-    }
-}
-
-impl Sequences {
-    /// Blocks of which something is known where it was to be few, at the most: some 100 MiB of them.
-    const SPARSE_MOST: u64 = 1 << 22;
-
-    /// Of large volumes an eighth, which takes half as much memory as the index.
-    const SPARSE_PART: u64 = 8;
-
-    /// Whether something is known of more blocks than was thought: a trim tells of many.
-    pub(in crate::log) fn are_too_many(&self) -> bool {
-        let Self::Sparse { page_entries, pages, known } = self else { return false };
-        let part = pages.len() as u64 * page_entries / Self::SPARSE_PART;
-        *known > Self::SPARSE_MOST.max(part)
     }
 }
 

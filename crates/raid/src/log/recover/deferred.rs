@@ -1,0 +1,193 @@
+//! What lists tell of blocks whose pages are not in memory, kept aside until somebody asks for one of these.
+//!
+//! To enter an entry into the index costs several cache misses, and to keep it aside hardly one (67 and 22 ns for a
+//! block, its share of reading the list included): a start that serves users before it has read the index need
+//! not wait for more. Entries lie in *groups*, of the blocks of
+//! so many pages each, in the order in which they were replayed; a group is entered as a whole.
+//!
+//! Several entries may tell of one block. Whatever is older than another is left out when a group would grow,
+//! so what is kept is at most some three times what counts.
+
+use std::ops::Range;
+
+use zoneweave_zoned::Lba;
+
+use crate::log::index::{Page, Pba};
+
+/// Groups of a volume, unless it is large: few enough for the ends of all to stay in a cache.
+const GROUPS: u64 = 1024;
+
+/// Pages of a group at the most: whoever asks for one waits until all of it is entered.
+const GROUP_PAGES: u64 = 64;
+
+/// Entries of a group from which on it is looked through before it grows: so many in all groups take 100 MiB.
+const LOOKED_THROUGH: usize = 4096;
+
+/// Where a block is, as a list tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::log) struct Entry {
+    pub(in crate::log) lba: Lba,
+    pub(in crate::log) sequence: u64,
+    pub(in crate::log) pba: Pba,
+}
+
+/// The number of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::log) struct Group(usize);
+
+/// Entries that are not in the index yet.
+#[derive(Debug)]
+pub(in crate::log) struct Deferred {
+    page_entries: u64,
+    /// Blocks of a group.
+    group_blocks: u64,
+    groups: Vec<Vec<Entry>>,
+    /// In all groups.
+    entries: u64,
+}
+
+impl Deferred {
+    /// Of so many pages, for so many entries if they are spread evenly.
+    pub(in crate::log) fn new(page_entries: u64, pages: u64, entries: u64) -> Self {
+        let group_pages = pages.div_ceil(GROUPS).clamp(1, GROUP_PAGES);
+        let groups = pages.div_ceil(group_pages).max(1);
+        let room = Lba(entries.div_ceil(groups)).index();
+        // What is drawn at random is spread less evenly.
+        let room = (room + room / 4).min(LOOKED_THROUGH);
+        let groups = (0..groups).map(|_| Vec::with_capacity(room)).collect();
+        Self { page_entries, group_blocks: group_pages * page_entries, groups, entries: 0 }
+    }
+
+    /// Keeps an entry aside.
+    pub(in crate::log) fn push(&mut self, entry: Entry) {
+        let group = &mut self.groups[Lba(entry.lba.0 / self.group_blocks).index()];
+        if group.len() == group.capacity() && group.len() >= LOOKED_THROUGH {
+            let before = group.len();
+            leave_out_older(group);
+            self.entries -= (before - group.len()) as u64;
+            // It would be looked through for each entry that comes, otherwise.
+            group.reserve(group.len());
+        }
+        group.push(entry);
+        self.entries += 1;
+    }
+
+    /// Whether they tell of more blocks than half as many as there may be entries. Looks through all of them if
+    /// there are more entries than that, which is when there are twice as many as there were then at the least.
+    pub(in crate::log) fn exceeds(&mut self, most: u64) -> bool {
+        if self.entries <= most {
+            return false;
+        }
+        self.groups.iter_mut().for_each(leave_out_older);
+        self.entries = self.groups.iter().map(|group| group.len() as u64).sum();
+        self.entries > most / 2
+    }
+
+    /// Whether nothing is left.
+    pub(in crate::log) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// The group that tells of a page.
+    pub(in crate::log) fn group_of(&self, page: Page) -> Group {
+        Group(Lba(page.0 * self.page_entries / self.group_blocks).index())
+    }
+
+    /// A group that tells of some of these pages and is not entered yet.
+    pub(in crate::log) fn near(&self, pages: Range<Page>) -> Option<Group> {
+        if pages.is_empty() {
+            return None;
+        }
+        let (first, last) = (self.group_of(pages.start).0, self.group_of(Page(pages.end.0 - 1)).0);
+        (first..=last).find(|group| !self.groups[*group].is_empty()).map(Group)
+    }
+
+    /// A group that is not entered yet, from one on.
+    pub(in crate::log) fn next(&self, Group(from): Group) -> Option<Group> {
+        (from..self.groups.len()).find(|group| !self.groups[*group].is_empty()).map(Group)
+    }
+
+    /// Takes what is told of the blocks of a group: by block, the newest entries of each.
+    pub(in crate::log) fn take(&mut self, Group(group): Group) -> Vec<Entry> {
+        let mut entries = std::mem::take(&mut self.groups[group]);
+        self.entries -= entries.len() as u64;
+        leave_out_older(&mut entries);
+        entries
+    }
+}
+
+/// Sorts entries by block, and keeps the newest of each: several if they are equally new.
+fn leave_out_older(entries: &mut Vec<Entry>) {
+    // In order otherwise: of two copies that are alike in everything the first is as good.
+    entries.sort_by_key(|entry| (entry.lba, std::cmp::Reverse(entry.sequence)));
+    let mut newest = None;
+    entries.retain(|entry| match newest {
+        Some((lba, sequence)) if lba == entry.lba => sequence == entry.sequence,
+        _ => {
+            newest = Some((entry.lba, entry.sequence));
+            true
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use zoneweave_runtime::Random;
+
+    use super::*;
+    use crate::log::format::checkpoint::Address;
+
+    /// All blocks are in a few groups, so that these are looked through time and again.
+    #[test]
+    fn the_newest_of_each_block_is_kept_and_little_else() {
+        let (page_entries, pages) = (1 << 14, 2);
+        let mut deferred = Deferred::new(page_entries, pages, 20);
+        let mut model: BTreeMap<Lba, (u64, Vec<Pba>)> = BTreeMap::new();
+        let mut random = Random::new(3);
+        for at in 0..200_000 {
+            let entry = Entry {
+                lba: Lba(random.below(3_000) * 10),
+                sequence: random.below(100_000),
+                pba: Pba::from(Address(at)),
+            };
+            deferred.push(entry);
+            let newest = model.entry(entry.lba).or_default();
+            if entry.sequence > newest.0 {
+                *newest = (entry.sequence, Vec::new());
+            }
+            if entry.sequence == newest.0 {
+                newest.1.push(entry.pba);
+            }
+        }
+        let counted = deferred.groups.iter().map(Vec::len).sum::<usize>() as u64;
+        assert_eq!(counted, deferred.entries);
+        assert!(counted < 3 * 3_000 + 2 * LOOKED_THROUGH as u64, "{counted}");
+        let mut found: BTreeMap<Lba, (u64, Vec<Pba>)> = BTreeMap::new();
+        while let Some(group) = deferred.near(Page(0)..Page(pages)) {
+            for entry in deferred.take(group) {
+                let page = Page(entry.lba.0 / page_entries);
+                assert_eq!(deferred.group_of(page), group);
+                let known = found.entry(entry.lba).or_insert((entry.sequence, Vec::new()));
+                assert_eq!(known.0, entry.sequence);
+                known.1.push(entry.pba);
+            }
+        }
+        assert_eq!(found, model);
+        assert!(deferred.is_empty());
+    }
+
+    #[test]
+    fn what_is_told_twice_is_not_too_much() {
+        let mut deferred = Deferred::new(8, 4, 0);
+        for sequence in 0..100 {
+            for lba in 0..10 {
+                deferred.push(Entry { lba: Lba(lba), sequence, pba: Pba::from(Address(sequence)) });
+            }
+            assert!(!deferred.exceeds(20));
+        }
+        deferred.push(Entry { lba: Lba(31), sequence: 0, pba: Pba::from(Address(0)) });
+        assert!(deferred.exceeds(10), "eleven blocks");
+    }
+}
