@@ -328,6 +328,24 @@ marks! {
     OpeningOvertaken = "open.overtaken",
     /// Crashes have left so many zones active that leftovers are finished.
     LeftoverFinished = "limits.leftover_finished",
+    /// A page that is away is read because somebody asks for it.
+    PageTakenIn = "offload.page_taken_in",
+    /// A page leaves memory.
+    PageLeftOut = "offload.page_left_out",
+    /// The block of a page that is away is moved.
+    PageMoved = "offload.page_moved",
+    /// A page changes while it is written to leave memory: it stays.
+    PageChangedWhileLeaving = "offload.page_changed_while_leaving",
+    /// A checkpoint takes over a page that was written to leave memory.
+    PageAdopted = "offload.page_adopted",
+    /// Users wait until pages have left memory.
+    FramesAwaited = "offload.frames_awaited",
+    /// What was moved into a segment that was given up is taken back when its pages are there.
+    MovesTakenBackLate = "offload.moves_taken_back",
+    /// A volume that leaves too little room for blocks of pages is not started with less memory.
+    OffloadRefused = "offload.refused",
+    /// A page that is away cannot be read: no checkpoint counts any more.
+    PageAwayUnreadable = "offload.page_unreadable",
     /// A segment is rebuilt while another one is.
     RebuiltBeside = "rebuild.beside",
     /// A leftover is finished while somebody else works on it.

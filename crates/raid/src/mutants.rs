@@ -65,6 +65,10 @@ mutants! {
     DeferredLeftAside = "deferred-left-aside",
     /// A page that is read late counts before what was replayed.
     PageOverReplayed = "page-over-replayed",
+    /// What a page consists of that is away is not kept from being freed.
+    PagesAwayNotCounted = "pages-away-not-counted",
+    /// A checkpoint that begins while a page is being written leaves out what that tells.
+    LeavingPageLeftOut = "leaving-page-left-out",
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.
     AckBeforeParity = "ack-before-parity",
     /// A write that gathers chunks is durable only if the first of them has to be.

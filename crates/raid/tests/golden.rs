@@ -13,6 +13,7 @@ use zoneweave_raid::layout::{Arrangement, Column, Role, Scheme};
 use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed,
     Mapped, MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
+    mapping_entries,
 };
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, EntryKind, IndexBlock, IndexEntry,
@@ -249,7 +250,8 @@ fn space(entry_bytes: u8) -> AddressSpace {
     let mut config = record(0, RecordBody::State).config;
     // A last page of 73 entries.
     config.volume_blocks = 960 * 1_000_000 + 73;
-    AddressSpace { entry_bytes, ..AddressSpace::of(&config) }
+    let page_entries = mapping_entries(entry_bytes);
+    AddressSpace { entry_bytes, page_entries, ..AddressSpace::of(&config) }
 }
 
 #[test]

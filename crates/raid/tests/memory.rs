@@ -8,6 +8,7 @@ mod support;
 
 use std::alloc::System;
 use std::cell::Cell;
+use std::num::NonZeroU32;
 
 use cap::Cap;
 use support::life::one_life;
@@ -41,6 +42,7 @@ fn shape() -> Shape {
 }
 
 /// What a volume said that it takes, what it would take at the most, and what it took.
+#[derive(Debug)]
 struct Measured {
     said: Memory,
     most: Memory,
@@ -49,9 +51,12 @@ struct Measured {
 
 /// Carries out a load on a new volume, and measures what the volume takes in the end.
 fn measure(policy: Option<WritePolicy>, load: impl AsyncFnOnce(&Volume)) -> Measured {
-    let array = Array::create(shape(), &mut Random::new(3));
     let writes = policy.map_or(WriteChoice::AsMade, WriteChoice::Policy);
-    let options = OpenOptions { writes, ..OpenOptions::default() };
+    measure_with(OpenOptions { writes, ..OpenOptions::default() }, load)
+}
+
+fn measure_with(options: OpenOptions, load: impl AsyncFnOnce(&Volume)) -> Measured {
+    let array = Array::create(shape(), &mut Random::new(3));
     let with_volume = Cell::new(0);
     let status = one_life(&array, &[], options, async |volume, _, handle| {
         load(volume).await;
@@ -110,6 +115,37 @@ fn a_volume_takes_what_it_says() {
     }
 }
 
+/// Of 1,875 pages there is memory for some hundred.
+#[test]
+fn an_index_takes_no_more_than_it_is_to() {
+    let _alone = alone();
+    let whole = measure(None, fill_and_overwrite).said.index_bytes;
+    for pages in [100, 400] {
+        let options = OpenOptions {
+            writes: WriteChoice::AsMade,
+            index_memory: Some(pages * (64 * 4 + 16)),
+            index_page_entries: NonZeroU32::new(64),
+            checkpoint_share: Some(64),
+            ..OpenOptions::default()
+        };
+        let most = Cell::new(0);
+        let measured = measure_with(options, async |volume| {
+            fill_and_overwrite(volume).await;
+            let mut random = Random::new(5);
+            let block = contents(1, 1);
+            for _ in 0..VOLUME / 10 {
+                let lba = Lba(random.below(VOLUME));
+                volume.write(lba, vec![block.clone()], false).await.unwrap();
+                most.set(most.get().max(volume.status().memory.index_bytes));
+            }
+        });
+        assert_told(&measured);
+        assert!(most.get() <= measured.most.index_bytes, "{} {:#?}", most.get(), measured.most);
+        println!("{pages} pages: {} at most, {:?}", most.get(), measured);
+        assert!(measured.most.index_bytes < whole + whole / 2, "{whole} {:#?}", measured.most);
+    }
+}
+
 #[test]
 fn what_was_trimmed_costs_what_is_said() {
     let _alone = alone();
@@ -143,7 +179,7 @@ fn a_terabyte_takes_hardly_more_than_its_index() {
             writethrough: None,
         };
         let policy = WritePolicy::adaptive(Lanes { count: 4, chunk_blocks: 2 }, Lanes::default());
-        let most = Memory::most(&config, &policy, 0, 0);
+        let most = Memory::most(&config, &policy, None, 0, 0);
         let tables = most.index_bytes
             + most.checkpoint_bytes
             + most.segment_bytes

@@ -247,7 +247,10 @@ impl Candidate {
             PolicyError::Drive(LimitError::AppendTooLarge { .. })
             | PolicyError::TooFull { .. }
             | PolicyError::Shape => self.smaller_chunks(auto).or_else(|| self.fewer_lanes(auto)),
-            PolicyError::Drive(_) | PolicyError::Lanes | PolicyError::UnequalChunks => None,
+            PolicyError::Drive(_)
+            | PolicyError::Lanes
+            | PolicyError::UnequalChunks
+            | PolicyError::TooFullToOffload { .. } => None,
         }
     }
 

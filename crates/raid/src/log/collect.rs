@@ -74,7 +74,7 @@ pub(super) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 impl State {
     /// The segment to be moved out now, if there is one.
     fn next_victim(&self) -> Option<SegmentSlot> {
-        let stopped = self.stopped.is_some() || self.membership_dirty;
+        let stopped = self.stopped.is_some() || self.membership_dirty || self.has_lost_page();
         if stopped || self.moving.len() >= MOVED_AT_A_TIME || !self.can_move() {
             return None;
         }

@@ -51,6 +51,10 @@ pub(super) struct Core {
     pub admission: Semaphore,
     /// One membership change, rebuild or scrub at a time.
     pub admin: Semaphore,
+    /// One batch of blocks that tell of the index at a time.
+    pub fixing: Semaphore,
+    /// Bounds the pages of the index that users work with.
+    pub holding: Semaphore,
     /// Turns of drives to reset zones, where that holds up reads.
     resetting: Semaphore,
     /// What a rebuild writes in a second at the most.
@@ -83,6 +87,7 @@ impl Core {
     #[must_use]
     pub(super) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
         let scheme = state.scheme();
+        let pages_held = state.offload.as_ref().map_or(0, |offload| offload.limit().of_users);
         let code = code_of(scheme);
         Rc::new(Self {
             handle,
@@ -92,6 +97,8 @@ impl Core {
             changed: Gate::new(),
             admission: Semaphore::new(QUEUED_BLOCKS),
             admin: Semaphore::new(1),
+            fixing: Semaphore::new(1),
+            holding: Semaphore::new(pages_held),
             resetting: Semaphore::new(1),
             rebuild_limit: Cell::new(None),
             rebuild_due: Cell::new(Nanos::ZERO),

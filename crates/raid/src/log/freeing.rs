@@ -8,7 +8,7 @@ use crate::log::checkpoint;
 use crate::log::core::Core;
 use crate::log::format::RecordBody;
 use crate::log::index::SegmentSlot;
-use crate::log::segment::Phase;
+use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -46,7 +46,12 @@ impl State {
             return Vec::new();
         }
         let standing = self.segments.standing();
-        let may_leave = |slot: &SegmentSlot| self.may_leave_checkpoint(&self.segments[*slot]);
+        // As long as pages of it are to be read the newest checkpoint has to count.
+        let needed = |segment: &Segment| self.absent.is_some() && segment.reached > 0;
+        let may_leave = |slot: &SegmentSlot| {
+            let segment = &self.segments[*slot];
+            self.may_leave_checkpoint(segment) && !needed(segment)
+        };
         let mut empty: Vec<_> = standing.empty.iter().copied().filter(may_leave).collect();
         drop(standing);
         // Those that cost the newest checkpoint go only where there are no others.

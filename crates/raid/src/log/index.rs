@@ -4,13 +4,16 @@
 //! `(slot * columns + column) * column_blocks + block`, so that four bytes reach 16 TiB. Zero in
 //! the table means unmapped, which lets the operating system hand out the table untouched; entries
 //! are the ordinal plus one. It is fixed on media by pages; which of them have changed is known here.
+//!
+//! Where less memory is to be taken than all of it needs, each page has memory of its own, or none: it is on media
+//! only then, or nothing of it is mapped (`offload/`).
 
 use std::ops::Range;
 
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::layout::{Column, Scheme};
-use crate::log::format::checkpoint::{Address, mapping_entries};
+use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
 use crate::log::geometry::ChunkBlock;
 
 /// A place in the segment table.
@@ -144,10 +147,133 @@ impl From<Address> for Pba {
     }
 }
 
+/// Entries of the index, of a width.
+enum Entries<T> {
+    /// All of them, one after the other.
+    Whole(Vec<T>),
+    /// Those of pages that are in memory.
+    Paged(Vec<Option<Box<[T]>>>),
+}
+
+impl<T: Copy + Default> Entries<T> {
+    fn get(&self, lba: Lba, pages: Divisor) -> T {
+        match self {
+            Self::Whole(entries) => entries[lba.index()],
+            Self::Paged(entries) => {
+                let (page, within) = pages.divide(lba.0);
+                let entries = &entries[Lba(page).index()];
+                entries.as_ref().map_or(T::default(), |entries| entries[Lba(within).index()])
+            }
+        }
+    }
+
+    /// Where the entry of a block is, whose page is in memory.
+    fn place(&mut self, lba: Lba, pages: Divisor) -> &mut T {
+        match self {
+            Self::Whole(entries) => &mut entries[lba.index()],
+            Self::Paged(entries) => {
+                let (page, within) = pages.divide(lba.0);
+                let entries = entries[Lba(page).index()].as_mut();
+                &mut entries.expect("it was taken in")[Lba(within).index()]
+            }
+        }
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        match self {
+            Self::Whole(_) => true,
+            Self::Paged(entries) => entries[Lba(page.0).index()].is_some(),
+        }
+    }
+
+    /// Puts a page into memory, with nothing mapped, or takes it out; whether it was there.
+    fn put(&mut self, page: Page, there: bool, entries_of_page: u64) -> bool {
+        let Self::Paged(entries) = self else { return true };
+        let empty = || vec![T::default(); Lba(entries_of_page).index()].into_boxed_slice();
+        let entries = &mut entries[Lba(page.0).index()];
+        std::mem::replace(entries, there.then(empty)).is_some()
+    }
+
+    fn bytes(&self, pages: u64, entries_of_page: u64) -> u64 {
+        match self {
+            Self::Whole(entries) => (entries.capacity() * size_of::<T>()) as u64,
+            Self::Paged(entries) => {
+                let pointers = entries.capacity() * size_of::<Option<Box<[T]>>>();
+                pointers as u64 + pages * (entries_of_page * size_of::<T>() as u64 + ALLOCATED)
+            }
+        }
+    }
+}
+
+/// What the allocator takes beside each page that is in memory.
+const ALLOCATED: u64 = 16;
+
 enum Table {
-    Narrow(Vec<u32>),
+    Narrow(Entries<u32>),
     /// Entries of five bytes are kept in eight while in memory.
-    Wide(Vec<u64>),
+    Wide(Entries<u64>),
+}
+
+impl Table {
+    fn whole(blocks: u64, entry_bytes: u8) -> Self {
+        let length = Lba(blocks).index();
+        match entry_bytes {
+            4 => Self::Narrow(Entries::Whole(vec![0; length])),
+            _ => Self::Wide(Entries::Whole(vec![0; length])),
+        }
+    }
+
+    fn paged(pages: u64, entry_bytes: u8) -> Self {
+        let length = Lba(pages).index();
+        match entry_bytes {
+            4 => Self::Narrow(Entries::Paged((0..length).map(|_| None).collect())),
+            _ => Self::Wide(Entries::Paged((0..length).map(|_| None).collect())),
+        }
+    }
+
+    fn get(&self, lba: Lba, pages: Divisor) -> u64 {
+        match self {
+            Self::Narrow(entries) => entries.get(lba, pages).into(),
+            Self::Wide(entries) => entries.get(lba, pages),
+        }
+    }
+
+    /// Replaces an entry; returns the one before.
+    fn replace(&mut self, lba: Lba, pages: Divisor, entry: u64) -> u64 {
+        match self {
+            Self::Narrow(entries) => {
+                let entry = u32::try_from(entry).expect("the entry width was chosen so");
+                std::mem::replace(entries.place(lba, pages), entry).into()
+            }
+            Self::Wide(entries) => std::mem::replace(entries.place(lba, pages), entry),
+        }
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        match self {
+            Self::Narrow(entries) => entries.holds(page),
+            Self::Wide(entries) => entries.holds(page),
+        }
+    }
+
+    fn put(&mut self, page: Page, there: bool, entries_of_page: u64) -> bool {
+        match self {
+            Self::Narrow(entries) => entries.put(page, there, entries_of_page),
+            Self::Wide(entries) => entries.put(page, there, entries_of_page),
+        }
+    }
+
+    fn bytes(&self, pages: u64, entries_of_page: u64) -> u64 {
+        match self {
+            Self::Narrow(entries) => entries.bytes(pages, entries_of_page),
+            Self::Wide(entries) => entries.bytes(pages, entries_of_page),
+        }
+    }
+}
+
+/// Bytes of an entry in memory.
+const fn in_memory(entry_bytes: u8) -> u64 {
+    if entry_bytes == 4 { size_of::<u32>() as u64 } else { size_of::<u64>() as u64 }
 }
 
 /// A page of the index: as many entries as a mapping block holds.
@@ -157,6 +283,10 @@ pub(super) struct Page(pub u64);
 /// The logical-to-physical table.
 pub(super) struct Index {
     table: Table,
+    is_paged: bool,
+    /// Pages in memory, where not all of them have to be, and the most there were.
+    pages_held: u64,
+    pages_held_most: u64,
     blocks: u64,
     page_entries: Divisor,
     /// Pages with entries that changed since they were last fixed, a bit each.
@@ -165,47 +295,72 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// An index of `blocks` unmapped blocks.
+    /// An index of unmapped blocks, all of it in memory.
     #[must_use]
-    pub(super) fn new(blocks: u64, entry_bytes: u8) -> Self {
-        let length = Lba(blocks).index();
-        let table = if entry_bytes == 4 {
-            Table::Narrow(vec![0; length])
-        } else {
-            Table::Wide(vec![0; length])
-        };
-        let page_entries = u64::from(mapping_entries(entry_bytes));
-        let words = Lba(blocks.div_ceil(page_entries).div_ceil(64)).index();
-        let page_entries = Divisor::new(page_entries);
-        Self { table, blocks, page_entries, changed: vec![0; words], changed_pages: 0 }
+    pub(super) fn new(space: &AddressSpace) -> Self {
+        Self::over(Table::whole(space.volume_blocks, space.entry_bytes), false, space)
+    }
+
+    /// An index of unmapped blocks, with none of its pages in memory.
+    #[must_use]
+    pub(super) fn paged(space: &AddressSpace) -> Self {
+        Self::over(Table::paged(space.mapping_blocks(), space.entry_bytes), true, space)
+    }
+
+    fn over(table: Table, is_paged: bool, space: &AddressSpace) -> Self {
+        let words = Lba(space.mapping_blocks().div_ceil(64)).index();
+        let page_entries = Divisor::new(space.page_entries.into());
+        Self {
+            table,
+            is_paged,
+            pages_held: 0,
+            pages_held_most: 0,
+            blocks: space.volume_blocks,
+            page_entries,
+            changed: vec![0; words],
+            changed_pages: 0,
+        }
     }
 
     /// Memory of an index of `blocks` blocks.
     #[must_use]
     pub(super) fn bytes_of(blocks: u64, entry_bytes: u8) -> u64 {
-        let in_memory = if entry_bytes == 4 { size_of::<u32>() } else { size_of::<u64>() };
         let pages = blocks.div_ceil(u64::from(mapping_entries(entry_bytes)));
-        blocks * in_memory as u64 + pages.div_ceil(64) * size_of::<u64>() as u64
+        blocks * in_memory(entry_bytes) + pages.div_ceil(64) * size_of::<u64>() as u64
+    }
+
+    /// Memory of a page.
+    #[must_use]
+    pub(super) fn bytes_of_page(space: &AddressSpace) -> u64 {
+        u64::from(space.page_entries) * in_memory(space.entry_bytes) + ALLOCATED
+    }
+
+    /// Memory of an index with some of its pages in memory.
+    #[must_use]
+    pub(super) fn bytes_of_paged(space: &AddressSpace, held: u64) -> u64 {
+        let pages = space.mapping_blocks();
+        pages * size_of::<Option<Box<[u32]>>>() as u64
+            + pages.div_ceil(64) * size_of::<u64>() as u64
+            + held * Self::bytes_of_page(space)
     }
 
     /// Memory that it takes.
     #[must_use]
     pub(super) fn bytes(&self) -> u64 {
-        let entries = match &self.table {
-            Table::Narrow(table) => table.len() * size_of::<u32>(),
-            Table::Wide(table) => table.len() * size_of::<u64>(),
-        };
-        (entries + self.changed.len() * size_of::<u64>()) as u64
+        let changed = (self.changed.len() * size_of::<u64>()) as u64;
+        self.table.bytes(self.pages_held, self.page_entries.by) + changed
     }
 
-    /// Where a block is; `None` if it is unmapped.
+    /// The page that a block is in.
+    #[must_use]
+    pub(super) fn page_of(&self, lba: Lba) -> Page {
+        Page(self.page_entries.divide(lba.0).0)
+    }
+
+    /// Where a block is; `None` if it is unmapped, or its page is not in memory.
     #[must_use]
     pub(super) fn get(&self, lba: Lba) -> Option<Pba> {
-        let entry = match &self.table {
-            Table::Narrow(table) => u64::from(table[lba.index()]),
-            Table::Wide(table) => table[lba.index()],
-        };
-        entry.checked_sub(1).map(Pba)
+        self.table.get(lba, self.page_entries).checked_sub(1).map(Pba)
     }
 
     /// Maps or unmaps a block; returns what it was mapped to.
@@ -216,21 +371,55 @@ impl Index {
 
     /// Maps a block as its page on media says; returns what it was mapped to.
     pub(super) fn enter(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
-        let before = self.get(lba);
-        let entry = pba.map_or(0, |pba| pba.0 + 1);
-        match &mut self.table {
-            Table::Narrow(table) => {
-                table[lba.index()] = u32::try_from(entry).expect("the entry width was chosen so");
-            }
-            Table::Wide(table) => table[lba.index()] = entry,
+        if self.is_paged {
+            self.take_in(self.page_of(lba));
         }
-        before
+        let entry = pba.map_or(0, |pba| pba.0 + 1);
+        self.table.replace(lba, self.page_entries, entry).checked_sub(1).map(Pba)
     }
 
-    /// The page that tells of a block.
+    /// Whether a page is in memory.
     #[must_use]
-    pub(super) fn page_of(&self, lba: Lba) -> Page {
-        Page(self.page_entries.divide(lba.0).0)
+    pub(super) fn holds(&self, page: Page) -> bool {
+        self.table.holds(page)
+    }
+
+    /// How many pages are in memory; none where all have to be.
+    #[must_use]
+    pub(super) fn pages_held(&self) -> u64 {
+        self.pages_held
+    }
+
+    /// The most that were.
+    #[must_use]
+    pub(super) fn pages_held_most(&self) -> u64 {
+        self.pages_held_most
+    }
+
+    /// Puts a page into memory in which nothing is mapped, unless it is there.
+    pub(super) fn take_in(&mut self, page: Page) {
+        if !self.holds(page) {
+            self.table.put(page, true, self.page_entries.by);
+            self.pages_held += 1;
+            self.pages_held_most = self.pages_held_most.max(self.pages_held);
+        }
+    }
+
+    /// Takes a page out of memory.
+    ///
+    /// # Panics
+    /// If it is not there, or has changed since it was fixed.
+    pub(super) fn leave_out(&mut self, page: Page) {
+        assert!(!self.has_changed(page), "page {} is on no media", page.0);
+        let held = self.table.put(page, false, self.page_entries.by);
+        assert!(held, "page {} is not in memory", page.0);
+        self.pages_held -= 1;
+    }
+
+    /// Whether a page has changed since it was fixed.
+    #[must_use]
+    pub(super) fn has_changed(&self, page: Page) -> bool {
+        self.changed[Lba(page.0 / 64).index()] >> (page.0 % 64) & 1 == 1
     }
 
     /// The blocks of the volume that a page tells of.
@@ -328,9 +517,24 @@ mod tests {
         assert_eq!(space.entry_bytes(8000), 5);
     }
 
+    fn space(volume_blocks: u64, entry_bytes: u8) -> AddressSpace {
+        let array = crate::log::format::ArrayUuid([1; 16]);
+        let page_entries = mapping_entries(entry_bytes);
+        let (slots, columns, column_blocks) = (10, 4, 100);
+        AddressSpace {
+            array,
+            volume_blocks,
+            entry_bytes,
+            page_entries,
+            slots,
+            columns,
+            column_blocks,
+        }
+    }
+
     #[test]
     fn pages_know_what_changed() {
-        let mut index = Index::new(2000, 4);
+        let mut index = Index::new(&space(2000, 4));
         assert_eq!(index.blocks_of(Page(2)), 1920..2000);
         index.enter(Lba(5), Some(Pba(1)));
         assert_eq!(index.changed_pages(), 0);
@@ -344,9 +548,32 @@ mod tests {
     }
 
     #[test]
+    fn pages_come_and_go() {
+        let mut index = Index::paged(&space(4000, 4));
+        assert_eq!((index.get(Lba(3)), index.pages_held()), (None, 0));
+        index.set(Lba(3), Some(Pba(7)));
+        index.enter(Lba(3999), Some(Pba(8)));
+        assert_eq!((index.get(Lba(3)), index.get(Lba(3999))), (Some(Pba(7)), Some(Pba(8))));
+        assert!(index.holds(Page(0)) && !index.holds(Page(1)) && index.holds(Page(4)));
+        index.leave_out(Page(4));
+        assert_eq!((index.get(Lba(3999)), index.pages_held()), (None, 1));
+        index.take_in(Page(2));
+        assert!((1920..2880).all(|lba| index.get(Lba(lba)).is_none()));
+        assert_eq!((index.pages_held(), index.get(Lba(3))), (2, Some(Pba(7))));
+    }
+
+    #[test]
+    #[should_panic(expected = "page 0 is on no media")]
+    fn a_page_that_changed_is_not_left_out() {
+        let mut index = Index::paged(&space(4000, 4));
+        index.set(Lba(3), Some(Pba(7)));
+        index.leave_out(Page(0));
+    }
+
+    #[test]
     fn both_widths_remember() {
         for entry_bytes in [4, 5] {
-            let mut index = Index::new(10, entry_bytes);
+            let mut index = Index::new(&space(10, entry_bytes));
             assert_eq!(index.get(Lba(3)), None);
             assert_eq!(index.set(Lba(3), Some(Pba(0))), None);
             assert_eq!(index.set(Lba(3), Some(Pba(9))), Some(Pba(0)));

@@ -2,7 +2,8 @@
 //!
 //! Everything here is counted by shapes: what the allocator takes besides is little, and a test measures both
 //! (`tests/memory.rs`). Not in it: what drives and front ends take, and a start, which holds the sequences of what
-//! it replays until the index is built: as much as the index takes where it reads every list.
+//! it replays until the index is built: as much as the index takes where it reads every list, and where it serves
+//! users before that three quarters of it at the most.
 
 use std::mem::size_of;
 
@@ -11,11 +12,13 @@ use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES};
 
 use crate::log::checkpoint::Checkpoints;
 use crate::log::core::{Core, QUEUED_BLOCKS};
+use crate::log::format::checkpoint::AddressSpace;
 use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
 use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{Index, Pba};
 use crate::log::limits::segment_slots;
 use crate::log::moving::MOVED_BLOCKS;
+use crate::log::offload::{IndexLimit, Limit, Offload};
 use crate::log::policy::WritePolicy;
 use crate::log::queue::PendingBlock;
 use crate::log::segment::{ColumnZone, Segment};
@@ -27,7 +30,8 @@ use crate::log::zone_queue::ZoneQueue;
 /// Bytes of memory, by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Where each block of the volume is: 4 bytes for each, 8 where there are 16 TiB or more.
+    /// Where each block of the volume is: 4 bytes for each, 8 where there are 16 TiB or more. With less memory the
+    /// pages that are there, and where the others are.
     pub index_bytes: u64,
     /// Where the pages of the newest checkpoint of the index are, and of one that is being written.
     pub checkpoint_bytes: u64,
@@ -48,7 +52,7 @@ pub struct Memory {
 }
 
 /// What an entry of an ordered set or map takes beside itself: nodes are two thirds full.
-const fn in_tree(entry: usize) -> u64 {
+pub(super) const fn in_tree(entry: usize) -> u64 {
     entry as u64 * 2
 }
 
@@ -62,7 +66,9 @@ const QUEUE_PLACE: u64 = 2 * size_of::<PendingBlock>() as u64;
 
 impl Memory {
     /// What a volume takes at the most, while at most so many blocks on media tell of trimmed ranges, and crashes
-    /// and failures have left so many segments unfinished.
+    /// and failures have left so many segments unfinished. An index that is to take less memory takes more than this
+    /// only where pages cannot go: nothing can be written, or moving blocks changes more pages than eight
+    /// for each block that users write.
     ///
     /// # Panics
     /// If the policy does not fit the array.
@@ -70,10 +76,13 @@ impl Memory {
     pub fn most(
         config: &ArrayConfig,
         policy: &WritePolicy,
+        limit: Option<IndexLimit>,
         trim_blocks: u64,
         leftovers: u64,
     ) -> Self {
         let slots = segment_slots(config);
+        let entries = limit.and_then(|limit| limit.page_entries);
+        let space = AddressSpace::of(config).with_page_entries(entries);
         // Both streams' lanes, with a second one for what is moved.
         let lanes: Vec<_> = policy.all_lanes(config).collect();
         let shapes = lanes.iter().map(|(shape, _)| shape);
@@ -83,22 +92,24 @@ impl Memory {
         let tables = lanes.iter().filter(|(_, tabled)| *tabled);
         let table = tables.map(|(shape, _)| StripeTable::bytes_of(shape)).max().unwrap_or(0);
         let moved = shapes.clone().map(SegmentGeometry::data_blocks).max().unwrap_or(0);
+        // What was moved into one that is left is remembered as long as pages are away.
+        let remembered = moved * (2 + limit.map_or(0, |_| leftovers));
         let scheme = config.scheme;
         let parity = |shape: &SegmentGeometry| {
             (scheme.columns() * shape.chunk_blocks() as usize) as u64 * u64::from(STRIPES_IN_FLIGHT)
         };
         let stripes: u64 = shapes.map(parity).sum();
         Self {
-            index_bytes: Index::bytes_of(config.volume_blocks, config.entry_bytes),
-            checkpoint_bytes: 2 * Checkpoints::bytes_of(config),
+            index_bytes: index_bytes(config, policy, &space, limit),
+            checkpoint_bytes: 2 * Checkpoints::bytes_of(&space),
             segment_bytes: u64::from(slots) * segment_bytes(scheme.columns())
                 + free_zone_bytes(u64::from(config.zones) * scheme.columns() as u64),
             list_bytes: lists,
             stripe_table_bytes: u64::from(slots) * table,
-            // Each block of two segments, and each range of those of trimmed ranges; a growing list has room for as
+            // Each block of two segments or more, and each range of those of trimmed ranges; a growing list has room for as
             // much again.
             moved_bytes: 2
-                * (2 * moved + trim_blocks.min(2 * moved) * EXTENTS_PER_TOMBSTONE as u64)
+                * (remembered + trim_blocks.min(remembered) * EXTENTS_PER_TOMBSTONE as u64)
                 * size_of::<Move>() as u64,
             trim_bytes: trim_blocks * TRIM_ENTRY,
             queued_bytes: (QUEUED_BLOCKS + MOVED_BLOCKS + stripes) * (QUEUED_BLOCK + QUEUE_PLACE),
@@ -120,17 +131,38 @@ impl Memory {
     }
 }
 
+/// Memory for the index.
+fn index_bytes(
+    config: &ArrayConfig,
+    policy: &WritePolicy,
+    space: &AddressSpace,
+    limit: Option<IndexLimit>,
+) -> u64 {
+    let stripes = policy.all_lanes(config).map(|(shape, _)| shape.stripe_blocks() as u64);
+    let limit = limit.map(|limit| Limit::new(limit, space, stripes.max().unwrap_or(1)));
+    match limit.filter(|limit| limit.pages() < space.mapping_blocks()) {
+        None => Index::bytes_of(config.volume_blocks, config.entry_bytes),
+        Some(limit) => {
+            let held = limit.most().min(space.mapping_blocks());
+            Index::bytes_of_paged(space, held)
+                + Checkpoints::bytes_apart_of(space)
+                + Offload::bytes_of(space, held)
+        }
+    }
+}
+
 /// What a volume holds now.
 pub(super) fn memory(core: &Core) -> Memory {
     let state = core.state.borrow();
-    let State { config, segments, index, checkpoints, tombstones, moves, .. } = &*state;
+    let State { config, segments, index, checkpoints, tombstones, moves, offload, .. } = &*state;
+    let offload = offload.as_ref().map_or(0, |offload| offload.bytes() + checkpoints.bytes_apart());
     let columns = config.scheme.columns();
     let queued = QUEUED_BLOCKS - core.admission.available() + state.relocation.queued() as u64;
     let free: usize = state.members.iter().map(|member| member.pool.len()).sum();
     let lists = segments.iter().map(|(_, segment)| segment.list_bytes());
     let tables = segments.iter().filter_map(|(_, segment)| segment.table.as_ref());
     Memory {
-        index_bytes: index.bytes(),
+        index_bytes: index.bytes() + offload,
         checkpoint_bytes: checkpoints.bytes(),
         segment_bytes: u64::from(segment_slots(config)) * segment_bytes(columns)
             + free_zone_bytes(free as u64),

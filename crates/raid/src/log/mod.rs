@@ -35,6 +35,7 @@ mod member;
 mod membership;
 mod memory;
 mod moving;
+mod offload;
 mod open;
 mod pace;
 mod queue;
@@ -69,6 +70,7 @@ pub use create::{CreateError, CreateOptions, create};
 pub use hedge::Hedging;
 pub use member::MemberErrors;
 pub use memory::Memory;
+pub use offload::{IndexLimit, IndexPages};
 pub use policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
 pub use recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,

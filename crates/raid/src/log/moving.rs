@@ -1,6 +1,7 @@
 //! Moving what is live out of a segment.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -15,8 +16,11 @@ use crate::log::format::{
 };
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
+use crate::log::offload::moves::{self, end_of_part, parts_by_page};
+use crate::log::offload::{For, Held, Offload, hold, hold_range};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::{FoundBlock, Pin, read_places};
+use crate::log::requests::step_of;
 use crate::log::scan::load_span;
 use crate::log::state::State;
 use crate::log::stream::Lifetime;
@@ -24,7 +28,7 @@ use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
 /// Blocks moved at a time.
-const BATCH_BLOCKS: usize = 512;
+pub(super) const BATCH_BLOCKS: usize = 512;
 
 /// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches of each
 /// segment, and one that is being read.
@@ -33,13 +37,32 @@ pub(super) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64
 /// Moves every live block out of a segment that the caller holds; `false` if writes stopped.
 pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
+    if moves::take_back_rest(core, slot).await.is_none() {
+        return false;
+    }
     let mut mover = Mover::new(core, slot);
     let moved = move_listed(core, slot, &mut mover).await && mover.submit_rest().await;
     mover.queues(false);
     if !(moved && mover.wait_all().await) {
         return false;
     }
-    core.state.borrow().segments[slot].valid == 0 || move_unlisted(core, slot).await
+    let left = || core.state.borrow().segments[slot].valid > 0;
+    // Pages of the index may have come to be away meanwhile.
+    if left() && core.state.borrow().pages_away() > 0 {
+        let pages = core.state.borrow().pages_away_in(slot);
+        if !move_all(core, slot, pages).await {
+            return false;
+        }
+    }
+    !left() || move_unlisted(core, slot).await
+}
+
+/// Moves blocks out of a segment.
+async fn move_all(core: &Rc<Core>, slot: SegmentSlot, blocks: Vec<ListedBlock>) -> bool {
+    let mut mover = Mover::new(core, slot);
+    let moved = mover.add(blocks).await && mover.submit_rest().await;
+    mover.queues(false);
+    moved && mover.wait_all().await
 }
 
 async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> bool {
@@ -49,56 +72,113 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
             break;
         }
         let entries = span_entries(core, slot, span).await;
-        let live = {
-            let state = core.state.borrow();
-            let first = geometry.first_of_span(span);
-            live_blocks(&state, slot, first, &entries)
+        let first = geometry.first_of_span(span);
+        let mut listed: Vec<_> = listed_blocks(slot, first, &entries).collect();
+        // All at once, unless pages of the index may be away that tell what is live.
+        let parts: Vec<_> = match mover.pages {
+            Some(Pages { entries, of_a_batch, .. }) => {
+                parts_by_page(&mut listed, entries, of_a_batch).collect()
+            }
+            None => vec![&*listed],
         };
-        if !mover.add(live).await {
-            return false;
+        for part in parts {
+            let Some(live) = live_blocks(core, part).await else { return false };
+            if !mover.add(live).await {
+                return false;
+            }
         }
     }
     true
 }
 
-/// The live blocks of a span, with what the lists say of them.
-fn live_blocks(
-    state: &State,
+/// A block, and what a list says of it.
+pub(super) type ListedBlock = (BlockPlace, IndexEntry);
+
+/// The blocks of a span.
+fn listed_blocks(
     slot: SegmentSlot,
     first: ChunkBlock,
     entries: &[Vec<IndexEntry>],
-) -> Vec<(BlockPlace, IndexEntry)> {
-    let columns = entries.iter().enumerate();
-    let listed = columns.flat_map(|(column, entries)| {
+) -> impl Iterator<Item = ListedBlock> {
+    entries.iter().enumerate().flat_map(move |(column, entries)| {
         let column = Column::of(column);
         let places =
             (first.0..).map(move |block| BlockPlace { slot, column, block: ChunkBlock(block) });
         places.zip(entries.iter().copied())
-    });
-    listed.filter(|(place, entry)| is_live(state, *place, entry)).collect()
+    })
+}
+
+/// Those of some listed blocks that are live; `None` if that cannot be found out.
+async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<ListedBlock>> {
+    let ranges = {
+        let state = core.state.borrow();
+        let of_volume = |entry: &IndexEntry| {
+            matches!(entry.kind, EntryKind::Data | EntryKind::Lost)
+                && entry.lba.0 < state.config.volume_blocks
+        };
+        let told = listed.iter().filter(|(_, entry)| state.offload.is_some() && of_volume(entry));
+        told.map(|(_, entry)| entry.lba.0..entry.lba.0 + 1).collect::<Vec<_>>()
+    };
+    let _held = hold(core, For::Moving, &ranges).await.ok()?;
+    let state = core.state.borrow();
+    let live = listed.iter().filter(|(place, entry)| is_live(&state, *place, entry));
+    Some(live.copied().collect())
 }
 
 /// Moves blocks in batches, two at a time, so that reading one overlaps writing the other. While a mover is
 /// about to queue more, stripes wait to be filled: padding them would cost what moving them is to gain.
-struct Mover {
+pub(super) struct Mover {
     core: Rc<Core>,
-    waiting: Vec<(BlockPlace, IndexEntry)>,
+    waiting: Vec<ListedBlock>,
     batch: usize,
+    /// Blocks of a stripe: a batch of fewer would be padded.
+    stripe: usize,
+    /// Where pages of the index may be away.
+    pages: Option<Pages>,
     lifetime: Lifetime,
-    under_way: VecDeque<TicketReceiver>,
+    /// What was queued last.
+    under_way: VecDeque<Batch>,
     about_to_queue: bool,
+}
+
+/// Pages of the index that are worked with.
+#[derive(Clone, Copy)]
+struct Pages {
+    /// For a batch, at the most.
+    of_a_batch: u64,
+    /// For those that are under way.
+    under_way: u64,
+    /// Entries of one.
+    entries: u64,
+}
+
+/// Blocks that were queued together.
+struct Batch {
+    moved: TicketReceiver,
+    /// How many; what is trimmed shares blocks, and does not count.
+    blocks: usize,
+    /// The pages that they change.
+    held: Vec<Held>,
 }
 
 impl Mover {
     fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
-        let (lifetime, stripe) = {
+        let (lifetime, stripe, pages) = {
             let state = core.state.borrow();
-            (state.lifetime_of_moved(slot), state.relocation_shape().stripe_blocks())
+            let limit = state.offload.as_ref().map(Offload::limit);
+            let pages = limit.map(|limit| Pages {
+                of_a_batch: limit.of_a_move,
+                under_way: limit.of_a_segment / 2,
+                entries: state.index.page_entries(),
+            });
+            (state.lifetime_of_moved(slot), state.relocation_shape().stripe_blocks(), pages)
         };
         let mut mover = Self {
             core: core.clone(),
             waiting: Vec::new(),
             batch: BATCH_BLOCKS.max(stripe),
+            stripe,
+            pages,
             lifetime,
             under_way: VecDeque::new(),
             about_to_queue: false,
@@ -126,10 +206,26 @@ impl Mover {
         }
     }
 
-    async fn add(&mut self, blocks: Vec<(BlockPlace, IndexEntry)>) -> bool {
+    pub(super) fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
+    /// How many blocks wait that make a batch.
+    fn next_batch(&self) -> Option<usize> {
+        let full = (self.waiting.len() >= self.batch).then_some(self.batch);
+        let Some(pages) = self.pages else { return full };
+        let of_pages = end_of_part(&self.waiting, pages.entries, pages.of_a_batch);
+        if of_pages == self.waiting.len() {
+            full
+        } else {
+            Some(of_pages.clamp(self.stripe, self.batch))
+        }
+    }
+
+    async fn add(&mut self, blocks: Vec<ListedBlock>) -> bool {
         self.waiting.extend(blocks);
-        while self.waiting.len() >= self.batch {
-            let rest = self.waiting.split_off(self.batch);
+        while let Some(batch) = self.next_batch().filter(|batch| *batch <= self.waiting.len()) {
+            let rest = self.waiting.split_off(batch);
             let batch = std::mem::replace(&mut self.waiting, rest);
             if !self.submit(batch).await {
                 return false;
@@ -143,13 +239,57 @@ impl Mover {
         self.submit(batch).await
     }
 
-    /// Queues a batch, then waits for the one before the last: its stripes are full by then, unless
-    /// what died meanwhile left less than its last one lacks.
-    async fn submit(&mut self, batch: Vec<(BlockPlace, IndexEntry)>) -> bool {
-        let moved = queue_blocks(&self.core, self.lifetime, &batch).await;
-        self.under_way.extend(moved);
+    /// Reads a batch, and queues what of it is live still to be written elsewhere: data, lost blocks, tombstones and
+    /// pages that are away.
+    async fn submit(&mut self, mut batch: Vec<ListedBlock>) -> bool {
+        if self.pages.is_some() {
+            // Read as they are on media.
+            batch.sort_unstable_by_key(|(place, _)| *place);
+        }
+        let places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
+        let found = read_places(&self.core, &places).await;
+        let read = batch.into_iter().zip(found);
+        if self.pages.is_none() {
+            let blocks =
+                read.flat_map(|(listed, found)| pending_or_lost(&self.core, &listed, found));
+            let blocks = blocks.collect();
+            return self.queue(blocks, Vec::new()).await;
+        }
+        self.submit_held(read.collect()).await
+    }
+
+    /// Queues what was read while pages of the index may be away.
+    async fn submit_held(&mut self, read: Vec<(ListedBlock, Option<FoundBlock>)>) -> bool {
+        let ranges = ranges_of(&self.core.state.borrow(), &read);
+        let Ok(held) = hold(&self.core, For::Moving, &ranges).await else { return false };
+        let (wide, read): (Vec<_>, Vec<_>) = {
+            let state = self.core.state.borrow();
+            read.into_iter().partition(|(listed, found)| state.is_wide(listed, found))
+        };
+        let blocks = read.into_iter().flat_map(|((place, entry), found)| {
+            let pba = self.core.state.borrow().space.pba(place);
+            pending_of(&self.core, pba, &entry, found)
+        });
+        let blocks = blocks.collect();
+        if !self.queue(blocks, vec![held]).await {
+            return false;
+        }
+        for (listed, found) in wide {
+            if !self.move_wide(listed, found).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Queues blocks, then waits for those before the last: their stripes are full by then, unless
+    /// what died meanwhile left less than their last one lacks.
+    pub(super) async fn queue(&mut self, blocks: Vec<Moving>, held: Vec<Held>) -> bool {
+        let data = blocks.iter().filter(|block| matches!(block, Moving::Data(_))).count();
+        let moved = queue_blocks(&self.core, self.lifetime, blocks);
+        self.under_way.extend(moved.map(|moved| Batch { moved, blocks: data, held }));
         let mut going_on = true;
-        while going_on && self.under_way.len() > 1 {
+        while going_on && self.has_many_under_way() {
             self.queues(false);
             going_on = self.wait_first().await;
         }
@@ -157,9 +297,18 @@ impl Mover {
         going_on
     }
 
+    /// Whether it is time to wait for the first batch. One may be smaller than a stripe where it ends for the pages
+    /// that it changes: then stripes would be padded for it, and moving take more than it frees.
+    fn has_many_under_way(&self) -> bool {
+        let Some(pages) = self.pages else { return self.under_way.len() > 1 };
+        let after: usize = self.under_way.iter().skip(1).map(|batch| batch.blocks).sum();
+        let held = self.under_way.iter().flat_map(|batch| &batch.held).map(Held::pages);
+        self.under_way.len() > 1 && (after >= self.stripe || held.sum::<u64>() > pages.under_way)
+    }
+
     async fn wait_first(&mut self) -> bool {
         match self.under_way.pop_front() {
-            Some(moved) => matches!(moved.await, Some(Ok(()))),
+            Some(Batch { moved, held: _held, .. }) => matches!(moved.await, Some(Ok(()))),
             None => true,
         }
     }
@@ -211,6 +360,7 @@ fn is_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {
             entry.lba.0 < state.config.volume_blocks && state.index.get(entry.lba) == Some(pba)
         }
         EntryKind::Tombstone => state.tombstones.contains_key(&pba),
+        EntryKind::Mapping => state.is_page_away(entry.lba, pba),
         _ => false,
     }
 }
@@ -218,39 +368,46 @@ fn is_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {
 /// Moves blocks that the segment's lists did not name but the index does: the lists were damaged.
 async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     mark(Mark::UnlistedSearched);
-    let mut places: Vec<_> = {
-        let state = core.state.borrow();
-        let mapped = (0..state.config.volume_blocks).filter_map(|lba| state.index.get(Lba(lba)));
-        mapped.map(|pba| state.space.place(pba)).filter(|place| place.slot == slot).collect()
-    };
-    places.sort_unstable();
-    places.dedup();
-    let mut mover = Mover::new(core, slot);
+    let Some(places) = search_index(core, slot).await else { return false };
     let unlisted = places.into_iter().map(|place| (place, IndexEntry::EMPTY));
-    let moved = mover.add(unlisted.collect()).await && mover.submit_rest().await;
-    mover.queues(false);
-    moved && mover.wait_all().await
+    move_all(core, slot, unlisted.collect()).await
 }
 
-/// Reads live blocks (data, lost blocks and tombstones) and queues them to be written elsewhere.
-async fn queue_blocks(
+/// Looks for places in a segment where blocks of the volume are; `None` if that cannot be found out.
+async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<BlockPlace>> {
+    let blocks = core.state.borrow().config.volume_blocks;
+    let mut found = BTreeSet::new();
+    let mut start = 0;
+    while start < blocks {
+        let part = start..blocks.min(start + step_of(core));
+        start = part.end;
+        let _held = hold_range(core, For::Moving, part.clone()).await.ok()?;
+        let state = core.state.borrow();
+        let places = part.filter_map(|lba| Some(state.space.place(state.index.get(Lba(lba))?)));
+        found.extend(places.filter(|place| place.slot == slot));
+    }
+    Some(found)
+}
+
+/// The blocks of the volume whose pages moving what was read changes, where one block tells of one.
+fn ranges_of(state: &State, read: &[(ListedBlock, Option<FoundBlock>)]) -> Vec<Range<u64>> {
+    let blocks = state.config.volume_blocks;
+    let lbas = read.iter().flat_map(|((_, entry), found)| {
+        let listed = matches!(entry.kind, EntryKind::Data | EntryKind::Lost).then_some(entry.lba);
+        let found = found.as_ref().map(|found| found.identity);
+        let found = found.filter(|i| matches!(i.kind, ContentKind::Data | ContentKind::Lost));
+        [listed, found.map(|identity| identity.lba)]
+    });
+    let lbas: BTreeSet<_> = lbas.flatten().filter(|lba| lba.0 < blocks).collect();
+    lbas.into_iter().map(|lba| lba.0..lba.0 + 1).collect()
+}
+
+/// Queues blocks to be written elsewhere.
+fn queue_blocks(
     core: &Rc<Core>,
     lifetime: Lifetime,
-    listed: &[(BlockPlace, IndexEntry)],
+    mut blocks: Vec<Moving>,
 ) -> Option<TicketReceiver> {
-    let places: Vec<_> = listed.iter().map(|(place, _)| *place).collect();
-    let found = read_places(core, &places).await;
-    let mut blocks = Vec::new();
-    for ((place, entry), found) in listed.iter().zip(found) {
-        let pba = core.state.borrow().space.pba(*place);
-        let pending = pending_of(core, pba, entry, found);
-        // What no list names is looked for where the index points: it is not what is there, then.
-        let unknown = pending.is_empty() && entry.kind == EntryKind::Empty;
-        blocks.extend(pending);
-        if unknown {
-            blocks.extend(lost_blocks(&mut core.state.borrow_mut(), pba));
-        }
-    }
     // Once the volume closes nobody writes them any more: whoever waited would wait for ever.
     if blocks.is_empty() || core.closing.get() {
         return None;
@@ -288,9 +445,25 @@ fn share_sequence(seed: Seed, blocks: &mut [Moving]) {
     }
 }
 
-enum Moving {
+/// What is to be written elsewhere.
+pub(super) enum Moving {
     Data(PendingData),
     Trim(TrimExtent, Pba),
+}
+
+/// What has to be written elsewhere for what was read of a listed block.
+fn pending_or_lost(
+    core: &Core,
+    (place, entry): &ListedBlock,
+    found: Option<FoundBlock>,
+) -> Vec<Moving> {
+    let pba = core.state.borrow().space.pba(*place);
+    let pending = pending_of(core, pba, entry, found);
+    // What no list names is looked for where the index points: it is not what is there, then.
+    if pending.is_empty() && entry.kind == EntryKind::Empty {
+        return lost_blocks(&mut core.state.borrow_mut(), pba);
+    }
+    pending
 }
 
 /// What has to be written elsewhere for a live block at `pba`.
@@ -310,6 +483,10 @@ fn pending_of(
         return Vec::new();
     }
     match found {
+        Some(FoundBlock { data, identity }) if identity.kind == ContentKind::Mapping => {
+            let away = state.is_page_away(identity.lba, pba);
+            away.then(|| Moving::Data(pending(identity, data, pba))).into_iter().collect()
+        }
         Some(FoundBlock { data, identity })
             if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
         {
@@ -351,7 +528,7 @@ fn pending(identity: BlockIdentity, data: Bytes, from: Pba) -> PendingData {
 
 /// The mark that a block is lost. It has the sequence of what was lost, so that it hides older
 /// versions and newer ones hide it.
-fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
+pub(super) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
     let data = zero_blocks(BlockCount(1));
     let identity = BlockIdentity::new(state.seed, ContentKind::Lost, lba, sequence, &data);
     Moving::Data(pending(identity, data, from))
@@ -382,18 +559,26 @@ fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Ve
         mark(Mark::TombstoneLost);
         return lost_blocks(state, pba);
     };
+    tombstone.extents.into_iter().flat_map(|run| moved_run(state, run, pba, oldest)).collect()
+}
+
+/// What is still needed of an extent, cut to what points at it, with the oldest sequence of all other segments.
+pub(super) fn moved_run(
+    state: &mut State,
+    extent: TrimExtent,
+    pba: Pba,
+    oldest: u64,
+) -> Vec<Moving> {
     let mut moving = Vec::new();
-    for extent in tombstone.extents {
-        for run in runs_pointing_at(state, extent, pba) {
-            if run.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {
-                mark(Mark::TombstoneDropped);
-                for lba in run.lba.0..run.lba.0 + run.blocks {
-                    state.remap(Lba(lba), None);
-                }
-            } else {
-                mark(Mark::TombstoneMoved);
-                moving.push(Moving::Trim(run, pba));
+    for run in runs_pointing_at(state, extent, pba) {
+        if run.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {
+            mark(Mark::TombstoneDropped);
+            for lba in run.lba.0..run.lba.0 + run.blocks {
+                state.remap(Lba(lba), None);
             }
+        } else {
+            mark(Mark::TombstoneMoved);
+            moving.push(Moving::Trim(run, pba));
         }
     }
     moving

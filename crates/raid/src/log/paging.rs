@@ -160,6 +160,18 @@ impl State {
         self.absent.as_ref().map_or(0, |absent| absent.pages.len() as u64)
     }
 
+    /// Absent pages of which something is in memory.
+    #[must_use]
+    pub(super) fn pages_replayed(&self) -> u64 {
+        self.absent.as_ref().map_or(0, |absent| absent.replayed.len() as u64)
+    }
+
+    /// Whether a page is absent.
+    #[must_use]
+    pub(super) fn is_absent(&self, page: Page) -> bool {
+        self.absent.as_ref().is_some_and(|absent| absent.pages.contains_key(&page))
+    }
+
     /// Whether pages are being read.
     #[must_use]
     pub(super) fn is_paging(&self) -> bool {
@@ -241,6 +253,7 @@ impl State {
         for page in pages {
             absent.pages.remove(page);
             absent.replayed.remove(page);
+            self.index.take_in(*page);
         }
         if !absent.pages.is_empty() || !absent.deferred.is_empty() {
             return;
@@ -268,7 +281,8 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
     loop {
         let pages = core.state.borrow().pages_of(lba, blocks);
         while core.state.borrow_mut().enter_deferred_near(pages.clone()) {
-            // A range may be near to a lot.
+            // There may be more in memory now than there is to be, and a range may be near to a lot.
+            core.changed.open();
             core.handle.yield_now().await;
         }
         let to_be_read = {
@@ -294,6 +308,11 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
 pub(super) async fn run(core: Rc<Core>) {
     let mut entered = Group::default();
     while !core.closing.get() {
+        let waits = core.state.borrow().awaits_pages_to_go();
+        if waits {
+            core.changed.wait().await;
+            continue;
+        }
         let to_be_read = match &core.state.borrow().absent {
             Some(absent) if !absent.failed => {
                 let some = absent.to_be_read(Page(0)..Page(u64::MAX), absent.at_a_time);
@@ -310,6 +329,7 @@ pub(super) async fn run(core: Rc<Core>) {
             Some(group) => entered = group,
             None => core.state.borrow_mut().note_present(&[]),
         }
+        core.changed.open();
         core.handle.yield_now().await;
     }
 }

@@ -171,6 +171,15 @@ pub enum PolicyError {
         /// The chunk size asked for.
         chunk_blocks: u32,
     },
+    /// The volume leaves too little room for pages of the index on media.
+    #[error(
+        "a volume of {blocks} blocks leaves too little room on these zones for pages of its index: it has to be in memory, \
+         all of it"
+    )]
+    TooFullToOffload {
+        /// Its size.
+        blocks: u64,
+    },
 }
 
 impl WritePolicy {

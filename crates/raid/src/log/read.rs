@@ -20,7 +20,7 @@ use crate::log::format::{BlockIdentity, ContentKind, Oob};
 use crate::log::gather::{RawBlock, Spot, gather};
 use crate::log::hedge::Route;
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::paging;
+use crate::log::offload::{For, hold_range};
 use crate::log::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
@@ -82,8 +82,8 @@ pub(super) async fn read_range(
     lba: Lba,
     blocks: u32,
 ) -> Result<Vec<Bytes>, BlockError> {
-    paging::present(core, lba, blocks.into()).await?;
     let places: Vec<_> = {
+        let _held = hold_range(core, For::Users, lba.0..lba.0 + u64::from(blocks)).await?;
         let state = core.state.borrow();
         (0..blocks.into()).map(|at| state.data_place(lba.plus(at))).collect()
     };

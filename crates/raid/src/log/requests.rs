@@ -7,8 +7,8 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
 
 use crate::log::core::Core;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
+use crate::log::offload::{For, hold_range};
 use crate::log::open;
-use crate::log::paging;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
@@ -20,6 +20,16 @@ const TRIM_STEP: u64 = 1 << 18;
 /// Sequences that must be left when a request is admitted: more than requests are admitted at a
 /// time.
 const SEQUENCE_MARGIN: u64 = 1 << 18;
+
+/// Blocks that are looked at without letting others run: a part of the pages that are to be in memory at the
+/// most, where they may be away.
+#[must_use]
+pub(super) fn step_of(core: &Core) -> u64 {
+    let state = core.state.borrow();
+    state.offload.as_ref().map_or(TRIM_STEP, |offload| {
+        TRIM_STEP.min(offload.limit().of_a_request() * state.index.page_entries())
+    })
+}
 
 /// Checks that a range lies within the volume.
 ///
@@ -67,10 +77,10 @@ pub(super) async fn write(
     if blocks == 0 {
         return Ok(());
     }
-    paging::present(core, lba, blocks).await?;
+    let range = lba.0..lba.0 + blocks;
+    let _held = hold_range(core, For::Users, range.clone()).await?;
     let _admitted = core.admission.acquire_many(blocks).await;
     check_writable(core).await?;
-    let range = lba.0..lba.0 + blocks;
     while core.state.borrow().inflight.write_must_wait(&range) {
         mark(Mark::WriteWaitsForTrim);
         core.changed.wait().await;
@@ -123,8 +133,8 @@ pub(super) async fn trim(
     let end = lba.0 + blocks;
     let mut start = lba.0;
     while start < end {
-        let length = TRIM_STEP.min(end - start);
-        paging::present(core, Lba(start), length).await?;
+        let length = step_of(core).min(end - start);
+        let _held = hold_range(core, For::Users, start..start + length).await?;
         let _admitted = core.admission.acquire().await;
         check_writable(core).await?;
         trim_extent(core, Lba(start), length, fua).await?;

@@ -22,6 +22,7 @@ use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
 use crate::log::membership::Membership;
+use crate::log::offload::Offload;
 use crate::log::pace::Pace;
 use crate::log::paging::Absent;
 use crate::log::policy::{PolicyError, WritePolicy};
@@ -124,6 +125,8 @@ pub(super) struct State {
     pub checkpoints: Checkpoints,
     /// Pages of the index that are on media only.
     pub(super) absent: Option<Absent>,
+    /// Which pages are held, where those that nobody asks for are on media only.
+    pub(super) offload: Option<Offload>,
     /// How long blocks live.
     pub lifespans: Lifespans,
     /// When reads are rebuilt although their drive is there.
@@ -162,7 +165,7 @@ impl Recovering {
 }
 
 /// Blocks of the volume that point elsewhere since they were moved.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Move {
     /// The first block.
     pub(super) lba: Lba,
@@ -172,8 +175,19 @@ pub(super) struct Move {
     pub(super) from: Pba,
     /// Where they point now, unless they changed since.
     pub(super) to: Pba,
-    /// Whether they were trimmed there: what was moved may be the knowledge that that is lost.
-    pub(super) was_tombstone: bool,
+    /// What they were there: what was moved may be the knowledge that that is lost.
+    pub(super) what: Moved,
+}
+
+/// What was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// Blocks of data.
+    Data,
+    /// What tells that they were trimmed.
+    Trimmed,
+    /// What tells of a page that is away, which begins with the block.
+    Page,
 }
 
 impl State {
@@ -356,16 +370,32 @@ impl State {
         self.moves = kept;
         mark_if(Mark::MovesTakenBack, || !back.is_empty());
         for moved in back {
-            for lba in moved.lba.0..moved.lba.0 + moved.blocks {
-                if self.index.get(Lba(lba)) != Some(moved.to) {
-                    mark(Mark::NewerNotTakenBack);
-                    continue;
-                }
-                if moved.was_tombstone && !self.tombstones.contains_key(&moved.from) {
-                    self.add_tombstone(moved.from);
-                }
-                self.remap(Lba(lba), Some(moved.from));
+            if self.is_move_away(&moved) {
+                // It is taken back before the segment is moved out (`offload/moves.rs`).
+                self.moves.push(moved);
+            } else {
+                self.take_back_move(&moved);
             }
+        }
+    }
+
+    /// Points blocks to where they came from, unless they changed since.
+    pub(super) fn take_back_move(&mut self, moved: &Move) {
+        if moved.what == Moved::Page {
+            if self.is_page_away(moved.lba, moved.to) {
+                self.put_page(moved.lba, moved.to, moved.from);
+            }
+            return;
+        }
+        for lba in moved.lba.0..moved.lba.0 + moved.blocks {
+            if self.index.get(Lba(lba)) != Some(moved.to) {
+                mark(Mark::NewerNotTakenBack);
+                continue;
+            }
+            if moved.what == Moved::Trimmed && !self.tombstones.contains_key(&moved.from) {
+                self.add_tombstone(moved.from);
+            }
+            self.remap(Lba(lba), Some(moved.from));
         }
     }
 
@@ -437,6 +467,9 @@ impl State {
 
     /// Points a block of the volume somewhere else and keeps the valid counts.
     pub(super) fn remap(&mut self, lba: Lba, to: Option<Pba>) {
+        let page = self.index.page_of(lba);
+        // A frame would come to be that knows nothing else of it.
+        assert!(self.index.holds(page) || !self.is_away(page), "page {} is away", page.0);
         let before = self.index.set(lba, to);
         if let Some(pba) = to {
             self.note_mapped(self.space.place(pba).slot);
@@ -512,6 +545,11 @@ impl State {
     pub(super) fn assert_consistent(&self) {
         let mut valid: BTreeMap<SegmentSlot, u64> = BTreeMap::new();
         let mut trimmed: BTreeMap<Pba, u64> = BTreeMap::new();
+        // What pages tell that are away is not known here, but their blocks are.
+        let away = self.pages_away() > 0;
+        let pages = self.pages_away_by_segment();
+        assert!(pages.values().sum::<u64>() == self.pages_away(), "pages are counted wrong");
+        valid.extend(pages);
         for lba in 0..self.config.volume_blocks {
             let Some(pba) = self.index.get(Lba(lba)) else { continue };
             if self.tombstones.contains_key(&pba) {
@@ -526,11 +564,12 @@ impl State {
         assert!(
             self.tombstones
                 .iter()
-                .all(|(pba, count)| { trimmed.get(pba).copied().unwrap_or(0) == *count })
+                .all(|(pba, count)| { trimmed.get(pba).copied().unwrap_or(0) == *count || away })
         );
         for (slot, segment) in self.segments.iter() {
             let expected = valid.get(&slot).copied().unwrap_or(0);
-            assert!(segment.valid == expected, "segment {} counts wrong", segment.id);
+            let right = segment.valid == expected || away && segment.valid > expected;
+            assert!(right, "segment {} counts wrong", segment.id);
         }
     }
 }

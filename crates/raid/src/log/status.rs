@@ -7,6 +7,7 @@ use crate::log::core::Core;
 use crate::log::format::MemberState;
 use crate::log::member::MemberErrors;
 use crate::log::memory::{Memory, memory};
+use crate::log::offload::IndexPages;
 use crate::log::policy::{LaneMode, LaneOptions};
 use crate::log::segment::{Phase, Segment};
 use crate::log::spares::SparesStatus;
@@ -28,6 +29,10 @@ pub struct Counters {
     pub parity_blocks: u64,
     /// Blocks of checkpoints of the index.
     pub checkpoint_blocks: u64,
+    /// Pages of the index that were read because somebody asked for them.
+    pub index_pages_read: u64,
+    /// Pages of the index that were written to leave memory.
+    pub index_pages_written: u64,
     /// Checkpoints that were completed.
     pub checkpoints: u64,
     /// Segments reclaimed.
@@ -180,6 +185,8 @@ pub struct VolumeStatus {
     pub memory: Memory,
     /// What it can come to take, with the trimmed ranges that there are.
     pub memory_at_most: Memory,
+    /// Of an index that is to take less memory than it needs.
+    pub index_pages: Option<IndexPages>,
     /// Data blocks written for each block written by users, since the start.
     pub write_amplification: f64,
     /// The same in parts, and beside theory.
@@ -222,7 +229,8 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
     let leftover = state.segments.iter().filter(|(_, s)| s.phase == Phase::Leftover || s.damaged);
     let leftover = leftover.count();
     let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid).sum::<u64>()
-        - state.tombstones.len() as u64;
+        - state.tombstones.len() as u64
+        - state.pages_away();
     let counters = state.counters;
     let amplified = amplification(&state, mapped);
     VolumeStatus {
@@ -246,9 +254,11 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         memory_at_most: Memory::most(
             &state.config,
             &state.policy,
+            state.offload.as_ref().map(|offload| offload.limit().asked),
             state.tombstones.len() as u64,
             leftover as u64,
         ),
+        index_pages: state.index_pages(),
         write_amplification: amplified.data,
         amplification: amplified,
         rebuild: core.rebuild_progress.get(),

@@ -1,6 +1,7 @@
 //! The volume: what users and administrators call.
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use zoneweave_zoned::{
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
+use crate::log::offload::{self, For, hold_range};
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::{
     checkpoint, collect, freeing, paging, read, rebuild, replace, requests, scrub, spares, write,
@@ -71,6 +73,9 @@ impl Volume {
         core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
         if core.state.borrow().absent.is_some() {
             core.handle.spawn("index", paging::run(core.clone()));
+        }
+        if core.state.borrow().offload.is_some() {
+            core.handle.spawn("evictor", offload::run(core.clone()));
         }
         Self { core }
     }
@@ -196,7 +201,11 @@ impl Volume {
         self.core.changed.open();
         let writing = |kind| self.core.state.borrow().is_writing(kind);
         let checkpoint = || self.core.state.borrow().checkpoints.is_under_way();
-        let others = || checkpoint() || self.core.state.borrow().is_paging();
+        let pages = || {
+            let state = self.core.state.borrow();
+            state.is_paging() || state.takes_pages_in()
+        };
+        let others = || checkpoint() || pages();
         while writing(StreamKind::User) || writing(StreamKind::Relocation) || others() {
             self.core.changed.wait().await;
         }
@@ -298,24 +307,33 @@ impl BlockDevice for Volume {
         let core = self.core.clone();
         Box::pin(async move {
             requests::check_range(&core, lba, blocks)?;
-            paging::present(&core, lba, blocks).await?;
-            Ok(extents(&core, lba, blocks, limit))
+            let mut extents = Vec::new();
+            let (mut start, end) = (lba.0, lba.0 + blocks);
+            while start < end {
+                let part = start..end.min(start + requests::step_of(&core));
+                start = part.end;
+                let _held = hold_range(&core, For::Users, part.clone()).await?;
+                if !extend(&core, &mut extents, part, limit) {
+                    break;
+                }
+            }
+            Ok(extents)
         })
     }
 }
 
-fn extents(core: &Core, lba: Lba, blocks: u64, limit: usize) -> Vec<Extent> {
+/// Tells more of a range; `false` if there is no room for that.
+fn extend(core: &Core, extents: &mut Vec<Extent>, range: Range<u64>, limit: usize) -> bool {
     let state = core.state.borrow();
-    let mut extents: Vec<Extent> = Vec::new();
-    for at in 0..blocks {
-        let data = state.data_place(lba.plus(at)).is_some();
+    for lba in range {
+        let data = state.data_place(Lba(lba)).is_some();
         let here = if data { ExtentState::Data } else { ExtentState::Hole };
         let room = extents.len() < limit;
         match extents.last_mut() {
             Some(last) if last.state == here => last.blocks += 1,
             _ if room => extents.push(Extent { blocks: 1, state: here }),
-            _ => break,
+            _ => return false,
         }
     }
-    extents
+    true
 }

@@ -88,8 +88,24 @@ impl State {
     #[must_use]
     pub(super) fn zones_needed_to_write(&self) -> u32 {
         let shape = self.policy.smallest_shape(&self.config);
-        let needed = zones_needed(&shape, self.config.volume_blocks, self.config.zones);
+        let needed = zones_needed(&shape, self.blocks_kept(), self.config.zones);
         needed.max(self.zones_needed())
+    }
+
+    /// Whether there is room for blocks of pages that are on media only beside the volume.
+    #[must_use]
+    pub(super) fn has_zones_for_pages(&self) -> bool {
+        let shapes = [self.policy.smallest_shape(&self.config), self.geometry];
+        let needed = shapes.map(|shape| zones_needed(&shape, self.blocks_kept(), u32::MAX));
+        let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
+        let fewest = usable.min().unwrap_or(0).min(self.config.zones);
+        self.offload.is_none() || needed.into_iter().all(|needed| needed <= fewest)
+    }
+
+    /// Blocks that are kept on media: the volume's, and those of pages where these may be on media only.
+    fn blocks_kept(&self) -> u64 {
+        let pages = self.offload.as_ref().map_or(0, |_| self.checkpoints.space.mapping_blocks());
+        self.config.volume_blocks + pages
     }
 
     /// Whether the volume can be written as it was asked for with what zones its members have left.
@@ -102,7 +118,7 @@ impl State {
     }
 
     fn zones_needed(&self) -> u32 {
-        zones_needed(&self.geometry, self.config.volume_blocks, self.config.zones)
+        zones_needed(&self.geometry, self.blocks_kept(), self.config.zones)
     }
 
     /// Takes a member out of service if it is worn out and the others can do without it. Returns

@@ -17,7 +17,7 @@ use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, Pba};
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim};
 use crate::log::segment::Phase;
-use crate::log::state::{Move, State};
+use crate::log::state::{Move, Moved, State};
 use crate::log::step::{Chore, Step, StripePlan};
 use crate::log::stream::{Class, LaneId};
 use crate::log::stripe::{Chunk, StripeIdentity, build};
@@ -303,10 +303,18 @@ fn apply(state: &mut State, block: &PendingBlock, place: BlockPlace) {
 fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
     let takes_effect = match pending.origin {
         Origin::Checkpoint { piece } => return state.place_piece(piece, pba),
+        Origin::Relocation { from } if pending.kind == ContentKind::Mapping => {
+            state.counters.relocated_blocks += 1;
+            state.note_moved(state.space.place(from).slot);
+            return state.move_page(pending.lba, from, pba);
+        }
         Origin::User => {
             state.counters.user_blocks_written += 1;
             state.user.note_answered();
             state.checkpoints.note_written();
+            if let Some(offload) = &mut state.offload {
+                offload.note_written(1);
+            }
             let newest = state.inflight.end_write(pending.lba, Some(pending.sequence));
             mark_if(Mark::OvertakenByNewer, || !newest);
             newest
@@ -322,8 +330,9 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
     assert!(matches!(pending.kind, ContentKind::Data | ContentKind::Lost));
     if takes_effect {
         if let Origin::Relocation { from } = pending.origin {
-            let was_tombstone = state.tombstones.contains_key(&from);
-            state.moves.push(Move { lba: pending.lba, blocks: 1, from, to: pba, was_tombstone });
+            let trimmed = state.tombstones.contains_key(&from);
+            let what = if trimmed { Moved::Trimmed } else { Moved::Data };
+            state.moves.push(Move { lba: pending.lba, blocks: 1, from, to: pba, what });
         }
         state.remap(pending.lba, Some(pba));
     }
@@ -333,7 +342,9 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     let extent = trim.extent;
     if let Origin::Relocation { from } = trim.origin {
         let (lba, blocks) = (extent.lba, extent.blocks);
-        state.moves.push(Move { lba, blocks, from, to: pba, was_tombstone: true });
+        state.moves.push(Move { lba, blocks, from, to: pba, what: Moved::Trimmed });
+    } else if let Some(offload) = &mut state.offload {
+        offload.note_written(2 + extent.blocks / state.index.page_entries());
     }
     for lba in extent.lba.0..extent.lba.0 + extent.blocks {
         let lba = zoneweave_zoned::Lba(lba);

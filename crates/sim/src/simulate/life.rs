@@ -2,10 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use zoneweave_raid::log::{
-    DriveRole, Hedging, OpenError, OpenOptions, OpenReport, Volume, WriteChoice, open_array,
+    DriveRole, Hedging, OpenError, OpenOptions, OpenReport, PolicyError, Volume, WriteChoice,
+    open_array,
 };
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 
@@ -26,6 +28,9 @@ const STEPS_MAX: u64 = 400_000;
 /// Virtual time in which every life comes to its end, where no drive is slow altogether. The
 /// slowest command takes a tenth of a second.
 const TIME_MAX: Nanos = Nanos::from_secs(600);
+
+/// Entries of a page of the index, where nothing is said.
+const PAGE_ENTRIES: u32 = 960;
 
 /// How long an idle engine is left alone before it is stopped, where it was to be stopped later.
 const IDLE: Nanos = Nanos::from_secs(2);
@@ -282,15 +287,24 @@ impl Main<'_> {
         };
         let mut options = OpenOptions { writes, hedging, ..self.world.start_options() };
         options.index_on_demand = self.life.index_on_demand;
+        options.index_memory = self.life.index_pages.map(|pages| pages * self.page_bytes());
         if let Some(share) = self.life.checkpoint_share {
             options.checkpoint_share = Some(share).filter(|share| *share > 0);
         }
         let mut opened = open_array(self.handle, drives.clone(), options.clone()).await;
-        if let Err(OpenError::Policy(error)) = &opened {
-            let up_to_engine = writing.is_some_and(|writing| writing.is_up_to_the_engine());
-            assert!(!up_to_engine, "a start is refused for what nobody asked for: {error}");
-            options.writes = WriteChoice::AsMade;
-            opened = open_array(self.handle, drives.clone(), options).await;
+        for _ in 0..2 {
+            match &opened {
+                Err(OpenError::Policy(PolicyError::TooFullToOffload { .. })) => {
+                    options.index_memory = None;
+                }
+                Err(OpenError::Policy(error)) => {
+                    let up_to_engine = writing.is_some_and(|writing| writing.is_up_to_the_engine());
+                    assert!(!up_to_engine, "a start is refused for what nobody asked for: {error}");
+                    options.writes = WriteChoice::AsMade;
+                }
+                _ => break,
+            }
+            opened = open_array(self.handle, drives.clone(), options.clone()).await;
         }
         if self.world.shape.beyond && matches!(opened, Err(OpenError::Unaccounted { .. })) {
             let forced =
@@ -308,6 +322,12 @@ impl Main<'_> {
                 None
             }
         }
+    }
+
+    /// Memory of a page of the index.
+    fn page_bytes(&self) -> u64 {
+        let entries = self.world.shape.page_entries.map_or(PAGE_ENTRIES, NonZeroU32::get);
+        u64::from(entries) * 4 + 16
     }
 
     fn must_start(&self, error: &OpenError) {

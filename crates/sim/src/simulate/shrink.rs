@@ -182,6 +182,7 @@ impl Shrinker<'_> {
             self.attempt(|scenario| scenario.lives[at].writing = None);
             self.attempt(|scenario| scenario.lives[at].checkpoint_share = None);
             self.attempt(|scenario| scenario.lives[at].index_on_demand = None);
+            self.attempt(|scenario| scenario.lives[at].index_pages = None);
             self.attempt(|scenario| scenario.lives[at].forced = false);
             self.attempt(|scenario| scenario.lives[at].apart = None);
             self.attempt(|scenario| scenario.lives[at].of_other_arrays = 0);
@@ -224,9 +225,10 @@ impl Shrinker<'_> {
 
     fn shape(&mut self) {
         type Change = fn(&mut super::scenario::Shape);
-        let changes: [Change; 16] = [
+        let changes: [Change; 17] = [
             |shape| shape.layout = Layout::Rotated,
             |shape| shape.spare_zones = 0,
+            |shape| shape.page_entries = None,
             |shape| shape.chunk_blocks = 1,
             |shape| shape.group_rows = 1,
             |shape| shape.volatile = false,

@@ -143,25 +143,29 @@ impl World {
     /// How the array is started: by force where nothing else would do.
     pub(super) fn start_options(&self) -> OpenOptions {
         let forced = self.forced.get() && self.bay.borrow().needs_force();
+        let index_page_entries = self.shape.page_entries;
+        let options = OpenOptions { index_page_entries, ..OpenOptions::default() };
         if !forced {
-            return OpenOptions::default();
+            return options;
         }
         self.lineages.set(self.lineages.get() + 1);
         let mut random = Random::new(self.shape.seed ^ self.lineages.get());
-        OpenOptions { force: true, lineage: random.next(), ..OpenOptions::default() }
+        OpenOptions { force: true, lineage: random.next(), ..options }
     }
 
-    /// The blocks of a volume that leaves zones to spare.
+    /// The blocks of a volume that leaves zones to spare, or room for pages of its index.
     fn volume_blocks(&self) -> Option<u64> {
         let shape = &self.shape;
-        if shape.spare_zones == 0 {
+        if shape.spare_zones == 0 && shape.page_entries.is_none() {
             return None;
         }
         let scheme = shape.scheme()?;
         let capacity = BlockCount(shape.zone_blocks);
         let geometry =
             SegmentGeometry::new(scheme, capacity, shape.chunk_blocks, shape.group_rows)?;
-        Some(largest_volume(&geometry, shape.zones.saturating_sub(shape.spare_zones)))
+        let most = largest_volume(&geometry, shape.zones.saturating_sub(shape.spare_zones));
+        let entries = shape.page_entries.map(|entries| u64::from(entries.get()));
+        Some(entries.map_or(most, |entries| (most * entries / (entries + 1)).max(1)))
     }
 
     /// The identity of the n-th drive.

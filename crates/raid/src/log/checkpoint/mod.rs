@@ -2,7 +2,7 @@
 //!
 //! A checkpoint lets a start read the pages of the index and the lists of a few segments instead of the
 //! lists of all. It is written as a user would write: its blocks go to segments of users, are moved by
-//! nobody, and die with the next checkpoint. Every rule here follows from one:
+//! nobody (but those of pages that have left memory, `offload/`), and die with the next checkpoint. Every rule here follows from one:
 //!
 //! * **What a start would miss must be in segments that it replays.** A checkpoint begins by deciding
 //!   which segments are *settled*: complete, with nothing under way. Its pages are fixed afterwards. So
@@ -19,19 +19,21 @@
 mod take;
 mod upkeep;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
-use crate::log::format::ArrayConfig;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{Page, Pba};
+use crate::log::memory::in_tree;
 
-pub(super) use take::{end, run};
+pub(super) use take::{end, run, write};
+pub(super) use upkeep::Piece;
 
 /// What a checkpoint consists of, by place.
 #[derive(Clone, Debug, Default)]
@@ -80,13 +82,25 @@ struct Attempt {
     replay_from: u64,
     /// What it will consist of.
     parts: Parts,
-    /// Pages fixed so far.
-    fixed: Vec<Page>,
+    /// Pages fixed so far, in order.
+    fixed: BTreeSet<Page>,
     /// It would not tell the truth, or not be whole.
     broken: bool,
     /// The record of it is being written, or is on media: from now on it counts.
     announced: bool,
 }
+
+/// What a page was fixed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fixing {
+    /// The checkpoint being written.
+    Checkpoint,
+    /// To leave memory, with the sequence of its block.
+    Leaving(u64),
+}
+
+/// Memory of where a page is.
+const APART: u64 = in_tree(size_of::<(Page, Option<Pba>)>());
 
 /// What is known of checkpoints.
 #[derive(Debug)]
@@ -115,6 +129,11 @@ pub(super) struct Checkpoints {
     /// It is being recorded that none counts.
     voiding: bool,
     attempt: Option<Attempt>,
+    /// Where pages are that were written since the newest one, and have not changed since they were; `None`
+    /// where nothing is mapped.
+    apart: BTreeMap<Page, Option<Pba>>,
+    /// Pages that were fixed, of which it is not known yet where: those for a checkpoint, and others.
+    unplaced: BTreeMap<Page, Fixing>,
     /// Where blocks came to be that are waited for, by their place in the attempt.
     placed: Vec<Option<Pba>>,
 }
@@ -142,6 +161,8 @@ impl Checkpoints {
             since: 0,
             voiding: false,
             attempt: None,
+            apart: BTreeMap::new(),
+            unplaced: BTreeMap::new(),
             placed: Vec::new(),
         }
     }
@@ -183,10 +204,9 @@ impl Checkpoints {
         pages.filter_map(|(page, at)| Some((page, (*at)?)))
     }
 
-    /// Memory that the parts of one take, for an array.
+    /// Memory that the parts of one take.
     #[must_use]
-    pub(super) fn bytes_of(config: &ArrayConfig) -> u64 {
-        let space = AddressSpace::of(config);
+    pub(super) fn bytes_of(space: &AddressSpace) -> u64 {
         let places = space.mapping_blocks() + space.mapping_directories();
         places * size_of::<Option<Pba>>() as u64
     }
@@ -198,6 +218,74 @@ impl Checkpoints {
         let parts = self.newest.iter().chain(under_way);
         let places = parts.map(|parts| parts.pages.capacity() + parts.directories.capacity());
         (places.sum::<usize>() * size_of::<Option<Pba>>()) as u64
+    }
+
+    /// Memory of what is known of pages beside, if all of them were written since the newest one.
+    #[must_use]
+    pub(super) fn bytes_apart_of(space: &AddressSpace) -> u64 {
+        space.mapping_blocks() * APART
+    }
+
+    /// Memory of what is known of pages beside.
+    #[must_use]
+    pub(super) fn bytes_apart(&self) -> u64 {
+        let unplaced = self.unplaced.len() as u64 * in_tree(size_of::<(Page, Fixing)>());
+        self.apart.len() as u64 * APART + unplaced
+    }
+
+    /// A page is fixed for the checkpoint being written: what else was written of it tells no more.
+    fn begin_placing(&mut self, page: Page) {
+        self.apart.remove(&page);
+        self.unplaced.insert(page, Fixing::Checkpoint);
+    }
+
+    /// It is known where the checkpoint has it.
+    fn end_placing(&mut self, page: Page) {
+        if self.unplaced.get(&page) == Some(&Fixing::Checkpoint) {
+            self.unplaced.remove(&page);
+        }
+    }
+
+    /// Whether it is known where an attempt that failed has a page.
+    fn end_placing_of(&mut self, page: Page) -> bool {
+        let unplaced = self.unplaced.get(&page) == Some(&Fixing::Checkpoint);
+        self.end_placing(page);
+        !unplaced
+    }
+
+    /// A page is fixed to leave memory.
+    pub(super) fn begin_leaving(&mut self, page: Page, sequence: u64) {
+        self.apart.remove(&page);
+        self.unplaced.insert(page, Fixing::Leaving(sequence));
+    }
+
+    /// It is known where it is, or will never be. Whether it was not fixed again since.
+    pub(super) fn end_leaving(&mut self, page: Page, sequence: u64) -> bool {
+        let ours = self.unplaced.get(&page) == Some(&Fixing::Leaving(sequence));
+        if ours {
+            self.unplaced.remove(&page);
+        }
+        ours
+    }
+
+    /// Notes where a page is that has not changed since it was fixed; `None` if nothing of it is mapped.
+    pub(super) fn put_apart(&mut self, page: Page, at: Option<Pba>) {
+        self.apart.insert(page, at);
+    }
+
+    /// Forgets where pages are, of those that nothing else tells; returns them.
+    pub(super) fn forget(&mut self, gone: impl Fn(Pba) -> bool) -> Vec<Page> {
+        let apart = self.apart.iter().filter_map(|(page, at)| Some((*page, (*at)?)));
+        let fixed = self.attempt.iter().flat_map(|attempt| {
+            let place = |page: &Page| attempt.parts.pages[Lba(page.0).index()];
+            attempt.fixed.iter().filter_map(move |page| Some((*page, place(page)?)))
+        });
+        let fixed = fixed.filter(|(page, _)| !self.apart.contains_key(page));
+        let gone: Vec<_> = apart.chain(fixed).filter(|(_, at)| gone(*at)).collect();
+        for (page, _) in &gone {
+            self.apart.remove(page);
+        }
+        gone.into_iter().map(|(page, _)| page).collect()
     }
 
     /// Counts a block that users wrote.

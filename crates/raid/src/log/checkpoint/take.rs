@@ -8,6 +8,7 @@ use crate::log::core::Core;
 use crate::log::format::checkpoint::{BlockLocation, RootBlock};
 use crate::log::format::{ContentKind, RecordBody, data_checksum};
 use crate::log::index::{Page, Pba};
+use crate::log::offload::{For, hold};
 use crate::log::queue::{Origin, PendingBlock, PendingData, Ticket};
 use crate::log::requests::check_writable;
 use crate::log::state::State;
@@ -55,10 +56,19 @@ async fn take(core: &Rc<Core>, extent: Extent) -> Option<()> {
 }
 
 async fn write_pages(core: &Rc<Core>, pages: &[Page]) -> Option<()> {
+    let ranges = {
+        let state = core.state.borrow();
+        let ranges = pages.iter().map(|page| state.index.blocks_of(*page));
+        ranges.filter(|_| state.offload.is_some()).collect::<Vec<_>>()
+    };
+    let _held = hold(core, For::Moving, &ranges).await.ok()?;
     let mut told = Vec::new();
     let fix = |state: &mut State| {
         let mut pieces = Vec::new();
         for page in pages {
+            if state.adopt_page(*page) {
+                continue;
+            }
             if let Some(piece) = state.fix_page(*page) {
                 told.push(*page);
                 pieces.push(piece);
@@ -97,11 +107,13 @@ async fn write_chain(core: &Rc<Core>) -> Option<(RootBlock, BlockLocation)> {
 }
 
 /// Fixes at most `most` blocks and writes them like a user; returns where they are.
-async fn write(
+pub(in crate::log) async fn write(
     core: &Rc<Core>,
     most: usize,
     fix: impl FnOnce(&mut State) -> Vec<Piece>,
 ) -> Option<Vec<Pba>> {
+    // Where blocks come to be is told of one batch at a time.
+    let _turn = core.fixing.acquire().await;
     let _admitted = core.admission.acquire_many(most as u64).await;
     check_writable(core).await.ok()?;
     let written = {
@@ -128,8 +140,10 @@ async fn write(
         written
     };
     core.changed.open();
-    written.await?.ok()?;
-    std::mem::take(&mut core.state.borrow_mut().checkpoints.placed).into_iter().collect()
+    let written = written.await;
+    let placed = std::mem::take(&mut core.state.borrow_mut().checkpoints.placed);
+    written?.ok()?;
+    placed.into_iter().collect()
 }
 
 /// Makes durable that no checkpoint counts.

@@ -1,5 +1,7 @@
 //! What the state knows and decides about checkpoints.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use zoneweave_zoned::Lba;
 
@@ -18,13 +20,13 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// A block of a checkpoint, fixed.
-pub(super) struct Piece {
+pub(in crate::log) struct Piece {
     /// The first block of the volume that a page tells of; zero for others.
-    pub lba: Lba,
+    pub(super) lba: Lba,
     /// Its own sequence.
-    pub sequence: u64,
+    pub(in crate::log) sequence: u64,
     /// The contents.
-    pub data: Bytes,
+    pub(super) data: Bytes,
 }
 
 impl State {
@@ -32,17 +34,18 @@ impl State {
     pub(super) fn next_checkpoint(&self) -> Option<Extent> {
         let checkpoints = &self.checkpoints;
         let share = u64::from(checkpoints.share?);
-        let busy = checkpoints.voiding || self.absent.is_some();
+        let busy = checkpoints.voiding || self.absent.is_some() || self.has_lost_page();
         if self.stopped.is_some() || self.membership_dirty || busy {
             return None;
         }
         let changed = self.index.changed_pages();
-        let directories = changed.min(checkpoints.space.mapping_directories());
+        let told = changed + checkpoints.apart.len() as u64;
+        let directories = told.min(checkpoints.space.mapping_directories());
         let cost = changed + directories + self.root_blocks();
         // What is in segments being filled is replayed in any case: a checkpoint for less gains nothing.
         let least = self.geometry.data_blocks() / 2;
         match () {
-            () if changed > 0
+            () if told > 0
                 && checkpoints.since >= least
                 && checkpoints.credit >= share * cost
                 && self.segments.iter().any(|(_, segment)| segment.is_settled()) =>
@@ -86,13 +89,22 @@ impl State {
         };
         let mut parts = checkpoints.newest.clone().unwrap_or_else(none);
         parts.roots.clear();
-        let fixed = Vec::new();
+        // What was written since tells what has not changed since then.
+        for (page, at) in &checkpoints.apart {
+            parts.pages[Lba(page.0).index()] = *at;
+            parts.directories[directory_of(*page)] = None;
+        }
+        let fixed = BTreeSet::new();
         let replay_from = self.next_segment;
         let leaving = |state: &Self, at: &Option<Pba>| {
             at.is_some_and(|pba| state.is_leaving(state.space.place(pba).slot))
         };
         let mut to_fix: Vec<_> =
             if extent == Extent::Changes { self.index.changed().collect() } else { Vec::new() };
+        if extent == Extent::Changes && !mutant(Mutant::LeavingPageLeftOut) {
+            // Nothing tells yet what those are that are being written.
+            to_fix.extend(self.checkpoints.unplaced.keys());
+        }
         let changed = to_fix.len();
         let pages = (0..).map(Page).zip(&parts.pages);
         to_fix.extend(pages.filter(|(_, at)| leaving(self, at)).map(|(page, _)| page));
@@ -115,11 +127,14 @@ impl State {
         });
         self.checkpoints.attempt =
             Some(Attempt { number, replay_from, parts, fixed, broken: false, announced: false });
+        if !self.checkpoints.apart.is_empty() {
+            self.count_reached();
+        }
         to_fix
     }
 
     /// Whether a segment is about to be freed, so that no block of a checkpoint can stay in it.
-    fn is_leaving(&self, slot: SegmentSlot) -> bool {
+    pub(in crate::log) fn is_leaving(&self, slot: SegmentSlot) -> bool {
         let Some(segment) = self.segments.get(slot) else { return false };
         match segment.phase {
             Phase::Open => false,
@@ -128,8 +143,22 @@ impl State {
         }
     }
 
-    /// Fixes a page: what it says from now on is what is known now. `None` if it says nothing.
+    /// Fixes a page for the checkpoint being written: what it says from now on is what is known now. `None` if it
+    /// says nothing.
     pub(super) fn fix_page(&mut self, page: Page) -> Option<Piece> {
+        let piece = self.encode_page(page);
+        self.attempt().fixed.insert(page);
+        if self.offload.is_some() {
+            self.checkpoints.begin_placing(page);
+        }
+        if piece.is_some() {
+            self.spend_credit(1);
+        }
+        piece
+    }
+
+    /// What a page says; from now on it has not changed. `None` if it says nothing.
+    pub(in crate::log) fn encode_page(&mut self, page: Page) -> Option<Piece> {
         let blocks = self.index.blocks_of(page);
         let mapped = |lba: u64| match self.index.get(Lba(lba)) {
             None => Mapped::Nowhere,
@@ -141,7 +170,6 @@ impl State {
             self.index.mark_fixed(page);
         }
         let something = entries.iter().any(|entry| *entry != Mapped::Nowhere);
-        self.attempt().fixed.push(page);
         if !something {
             return None;
         }
@@ -150,7 +178,6 @@ impl State {
         let first = Lba(blocks.start);
         let block = MappingBlock { shard: ShardId::default(), first, coverage, entries };
         let data = block.encode(&self.checkpoints.space);
-        self.spend_credit(1);
         Some(Piece { lba: first, sequence, data })
     }
 
@@ -165,6 +192,43 @@ impl State {
         let parts = &mut self.attempt().parts;
         parts.pages[index] = at;
         parts.directories[directory] = None;
+        self.checkpoints.end_placing(page);
+    }
+
+    /// Takes a page over that was written since the checkpoint began, or before, if it tells what is known now and
+    /// can stay where it is.
+    pub(super) fn adopt_page(&mut self, page: Page) -> bool {
+        let at = self.page_at(page).filter(|_| self.checkpoints.apart.contains_key(&page));
+        let at = at.filter(|at| !self.is_leaving(self.space.place(*at).slot));
+        let Some(at) = at else { return false };
+        mark(Mark::PageAdopted);
+        let parts = &mut self.attempt().parts;
+        let before = parts.pages[Lba(page.0).index()].replace(at);
+        parts.directories[directory_of(page)] = None;
+        if before != Some(at) {
+            let slot = self.space.place(at).slot;
+            self.segments[slot].reached += 1;
+        }
+        true
+    }
+
+    /// Where a mapping block tells what is in a page now; `None` if none does, or nothing is mapped.
+    pub(in crate::log) fn page_at(&self, page: Page) -> Option<Pba> {
+        if self.index.has_changed(page) || !self.page_is_placed(page) {
+            return None;
+        }
+        let Checkpoints { apart, attempt, newest, .. } = &self.checkpoints;
+        if let Some(at) = apart.get(&page) {
+            return *at;
+        }
+        let fixed = attempt.as_ref().filter(|attempt| attempt.fixed.contains(&page));
+        let parts = fixed.map(|attempt| &attempt.parts).or(newest.as_ref());
+        parts.and_then(|parts| parts.pages[Lba(page.0).index()])
+    }
+
+    /// Whether it is known where what a page tells is, if something does.
+    pub(in crate::log) fn page_is_placed(&self, page: Page) -> bool {
+        !self.checkpoints.unplaced.contains_key(&page)
     }
 
     /// The directories to be written, by number.
@@ -205,10 +269,14 @@ impl State {
     /// The chain of root blocks, without their links.
     pub(super) fn chain(&mut self) -> Vec<RootBlock> {
         let sequence = self.take_sequence();
+        // Blocks of pages that are on media only are live here, and of no use to a start.
+        let pages = self.pages_away_by_segment();
+        let live_in =
+            |slot, segment: &Segment| segment.valid - pages.get(&slot).copied().unwrap_or(0);
         let segments = self.segments.iter().map(|(slot, segment)| SegmentEntry {
             segment: segment.id,
             generation: segment.generation,
-            live_blocks: segment.valid,
+            live_blocks: live_in(slot, segment),
             min_sequence: segment.min_sequence.min(sequence),
             slot: slot.0,
             replay: !segment.settling,
@@ -285,7 +353,6 @@ impl State {
     /// Ends an attempt: what was written is the newest checkpoint, or counts for nothing.
     pub(super) fn end_checkpoint(&mut self, durable: bool, closing: bool) {
         let Some(attempt) = self.checkpoints.attempt.take() else { return };
-        self.checkpoints.placed.clear();
         // Whoever still waits says so again.
         self.checkpoints.wanted = Wanted::No;
         // Unless what is recorded now says that there is none. It may have broken meanwhile: it counts all
@@ -299,6 +366,9 @@ impl State {
             if mutant(Mutant::PageFixedLate) {
                 attempt.fixed.iter().for_each(|page| self.index.mark_fixed(*page));
             }
+            let parts = &attempt.parts;
+            let told = |page: &Page, at: &mut Option<Pba>| parts.pages[Lba(page.0).index()] != *at;
+            self.checkpoints.apart.retain(told);
             self.checkpoints.newest = Some(attempt.parts);
             self.checkpoints.broken = attempt.broken && !mutant(Mutant::BreakInRecordForgotten);
             for (_, segment) in self.segments.iter_mut() {
@@ -306,12 +376,27 @@ impl State {
             }
         } else {
             mark(Mark::CheckpointAbandoned);
-            attempt.fixed.iter().for_each(|page| self.index.mark_changed(*page));
+            self.keep_fixed(&attempt);
         }
         for (_, segment) in self.segments.iter_mut() {
             segment.settling = false;
         }
         self.count_reached();
+    }
+
+    /// What was fixed for a checkpoint that did not come about tells what it told, if pages may be on media
+    /// only; else it is fixed again for the next one.
+    fn keep_fixed(&mut self, attempt: &Attempt) {
+        for page in &attempt.fixed {
+            let at = attempt.parts.pages[Lba(page.0).index()];
+            let placed = self.checkpoints.end_placing_of(*page);
+            let tells = self.offload.is_some() && placed && !self.index.has_changed(*page);
+            if !tells {
+                self.index.mark_changed(*page);
+            } else if !self.checkpoints.apart.contains_key(page) && self.page_is_placed(*page) {
+                self.checkpoints.apart.insert(*page, at);
+            }
+        }
     }
 
     /// Counts anew which segments hold blocks of checkpoints.
@@ -387,6 +472,11 @@ impl State {
         if let Some(attempt) = self.checkpoints.attempt.as_mut().filter(|_| reached) {
             attempt.broken = true;
         }
+        // Whoever waits to know where blocks are that went with it writes them again.
+        let space = self.space;
+        let gone = |at: &Option<Pba>| at.is_some_and(|pba| space.place(pba).slot == slot);
+        self.checkpoints.placed.iter_mut().filter(|at| gone(at)).for_each(|at| *at = None);
+        self.forget_pages_in(slot);
     }
 
     /// Notes that an entry comes to point into a segment.
@@ -418,7 +508,20 @@ impl State {
         // Of the others nothing is mapped, or they have changed.
         let parts = self.checkpoints.newest.take().unwrap_or_default();
         let told = (0..).map(Page).zip(parts.pages).filter(|(_, at)| at.is_some());
-        told.for_each(|(page, _)| self.index.mark_changed(page));
+        for (page, at) in told {
+            // The block is there still, and what it tells; checkpoints to come may list it.
+            let fixed = |attempt: &Attempt| attempt.fixed.contains(&page);
+            let elsewhere = self.checkpoints.apart.contains_key(&page)
+                || !self.page_is_placed(page)
+                || self.checkpoints.attempt.as_ref().is_some_and(fixed);
+            match self.offload {
+                Some(_) if elsewhere || self.index.has_changed(page) => {}
+                Some(_) => {
+                    self.checkpoints.apart.insert(page, at);
+                }
+                None => self.index.mark_changed(page),
+            }
+        }
         for (_, segment) in self.segments.iter_mut() {
             segment.settled = false;
         }

@@ -4,6 +4,7 @@
 //! members in service count for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use zoneweave_runtime::Nanos;
@@ -20,6 +21,7 @@ use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
 use crate::log::limits::{check_shape, segment_slots};
 use crate::log::member::Member;
+use crate::log::offload::{IndexLimit, Offload};
 use crate::log::pace::Pace;
 use crate::log::policy::PolicyError;
 use crate::log::recover::membership::{Newest, choose, follows, too_few};
@@ -86,6 +88,9 @@ pub(super) struct Assembly {
     /// The newest checkpoint, unless none are wanted.
     pub(super) checkpoint: Option<CheckpointPointer>,
 }
+
+/// Pages of an index read at a time, that nobody asks for, where not all of them are to be in memory.
+const PAGES_AT_A_TIME: u32 = 16;
 
 struct Drive {
     offered: OfferedDrive,
@@ -299,7 +304,7 @@ fn finish(
     Start { forced, options, failed }: Start<'_>,
 ) -> Result<Assembly, OpenError> {
     let config = chosen.config.clone();
-    let (geometry, entry_bytes) = check_shape(
+    let (geometry, _) = check_shape(
         config.scheme,
         config.zone_capacity,
         config.zones,
@@ -324,6 +329,12 @@ fn finish(
     let shapes = || ours.iter().map(|drive| drive.offered.device.geometry());
     let Chosen { policy, refused } = options.writes.choose(&config, shapes(), failed)?;
     let (user, relocation) = policy.streams(&config, policy.relocation_lanes(&config, shapes()));
+    let space = AddressSpace::of(&config).with_page_entries(options.index_page_entries);
+    let stripe = relocation.lanes().next().map_or(1, |(_, lane)| lane.geometry.stripe_blocks());
+    let limit = options
+        .index_memory
+        .map(|bytes| IndexLimit { bytes, page_entries: options.index_page_entries });
+    let offload = limit.and_then(|limit| Offload::within(limit, &space, stripe as u64));
     let mut state = State {
         seed: Seed::of(config.array),
         space: PbaSpace::new(config.scheme, config.zone_capacity),
@@ -333,7 +344,10 @@ fn finish(
         membership_dirty: false,
         forced: forced.is_some(),
         stopped: None,
-        index: Index::new(config.volume_blocks, config.entry_bytes.max(entry_bytes)),
+        index: match offload {
+            Some(_) => Index::paged(&space),
+            None => Index::new(&space),
+        },
         tombstones: BTreeMap::new(),
         segments: SegmentTable::new(segment_slots(&config)),
         seals,
@@ -358,12 +372,14 @@ fn finish(
         unaccounted: BTreeSet::new(),
         dead_kept: false,
         checkpoints: Checkpoints::new(
-            AddressSpace::of(&config),
+            space,
             options.checkpoint_share,
-            options.index_on_demand,
+            // What may leave memory need not be there at once.
+            options.index_on_demand.or(offload.as_ref().and(NonZeroU32::new(PAGES_AT_A_TIME))),
             sequence_ceiling,
         ),
         absent: None,
+        offload,
         lifespans: Lifespans::new(config.volume_blocks),
         counters: Counters::default(),
         geometry,

@@ -78,6 +78,16 @@ pub struct OpenOptions {
     /// asked for, and so many of the others at a time meanwhile. `None` to read all of them before, as is
     /// usual: a block that cannot be read stops what was served already, where it costs time otherwise.
     pub index_on_demand: Option<NonZeroU32>,
+    /// Memory for pages of the index, in bytes; `None` for as much as all of them need. Pages that nobody asks for are on
+    /// media only then; what is worked with comes beside ([`Memory::most`](crate::log::Memory::most) has the
+    /// formula). A start takes all the index needs until it is built where it reads all of it: it has no
+    /// checkpoint to go by, much to replay, or too little room, or a drive is missing.
+    ///
+    /// Blocks of pages take room: a volume that leaves too little is refused.
+    pub index_memory: Option<u64>,
+    /// Entries of a page of the index, so that small volumes have many; `None` for as many as a block holds,
+    /// which an array in earnest has. Checkpoints with pages of another size count for nothing.
+    pub index_page_entries: Option<NonZeroU32>,
     /// How to write.
     pub writes: WriteChoice,
     /// When to rebuild what could be read.
@@ -95,6 +105,8 @@ impl Default for OpenOptions {
             checkpoint_share: Some(CHECKPOINT_SHARE),
             ignore_checkpoint: false,
             index_on_demand: None,
+            index_memory: None,
+            index_page_entries: None,
             writes: WriteChoice::default(),
             hedging: Hedging::default(),
         }
@@ -251,11 +263,16 @@ async fn give_up(core: &Rc<Core>) -> Unusable {
 
 /// Zones that were lost since may be missing to what was asked for.
 fn check_policy(state: &State) -> Result<(), PolicyError> {
+    let blocks = state.config.volume_blocks;
+    if !state.has_zones_for_pages() {
+        mark(Mark::OffloadRefused);
+        return Err(PolicyError::TooFullToOffload { blocks });
+    }
     if state.has_zones_to_write() {
         return Ok(());
     }
     let chunk_blocks = state.policy.largest_chunk();
-    Err(PolicyError::TooFull { blocks: state.config.volume_blocks, chunk_blocks })
+    Err(PolicyError::TooFull { blocks, chunk_blocks })
 }
 
 /// Where something that counts is lost, and what it was, nothing older may be read for it without the

@@ -86,6 +86,8 @@ fn enter_page(
 ) -> Vec<(Lba, Pba)> {
     let mut unclear = Vec::new();
     let bound = bound_of(block);
+    // It is here now, whatever of it counts.
+    state.index.take_in(page);
     tell(state, page, block, |state, told| {
         let Told { lba, pba, trimmed, .. } = told;
         let meets = told.meets(partition.known(state, lba), bound);

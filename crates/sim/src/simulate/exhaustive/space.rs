@@ -109,6 +109,7 @@ impl Drives {
             latency_us: 1,
             seed: 1,
             spare_zones: 0,
+            page_entries: None,
             beyond: false,
         }
     }

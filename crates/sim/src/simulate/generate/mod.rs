@@ -23,7 +23,7 @@ use layouts::choose_layout;
 use spares::choose_spares;
 use stories::{fill, last_lives};
 use tales::tale;
-use writings::{choose_checkpoints, choose_paging, choose_writings};
+use writings::{choose_checkpoints, choose_offload, choose_paging, choose_writings};
 
 /// What kind of histories to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +84,7 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
     choose_checkpoints(seed, &mut lives);
     choose_spares(seed, &shape, &mut lives);
     choose_paging(seed, &mut lives);
+    choose_offload(seed, &mut shape, &mut lives);
     let story = String::new();
     Scenario { format: FORMAT, seed, story, shape, interrupted_formats, broken_formats, lives }
 }
@@ -124,6 +125,7 @@ fn shape(random: &mut Random) -> Shape {
         latency_us: pick(random, &[20, 100, 100, 1000]),
         seed: random.next() >> 1,
         spare_zones,
+        page_entries: None,
         beyond: random.per_mille(60),
     }
 }

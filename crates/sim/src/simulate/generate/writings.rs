@@ -75,6 +75,20 @@ pub(super) fn choose_paging(seed: u64, lives: &mut [Life]) {
     }
 }
 
+/// Which lives have less memory than the index needs, drawn as ways to write are. The volume has many pages then,
+/// and is smaller by what their blocks take.
+pub(super) fn choose_offload(seed: u64, shape: &mut Shape, lives: &mut [Life]) {
+    let mut random = Random::new(seed ^ 0x0FF1_0AD0_FA6E);
+    if random.per_mille(500) {
+        return;
+    }
+    shape.page_entries = NonZeroU32::new(pick(&mut random, &[4, 8, 8, 16, 16, 32, 64]));
+    for life in lives {
+        life.index_pages =
+            pick(&mut random, &[None, Some(0), Some(0), Some(1), Some(2), Some(4), Some(8)]);
+    }
+}
+
 fn writing(random: &mut Random) -> Writing {
     let small_chunk = pick(random, &[1, 1, 2]);
     let (small, large) = pick(

@@ -91,6 +91,10 @@ pub struct Shape {
     /// Zones by which the volume is smaller than it could be: so many may fail.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spare_zones: u32,
+    /// Entries of a page of the index; as many as a block holds if not given. The volume leaves room for blocks of
+    /// all pages, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_entries: Option<NonZeroU32>,
     /// Whether more may be damaged and lost than the redundancy covers. Then anything may fail, but
     /// nothing may be made up.
     #[serde(default)]
@@ -201,6 +205,9 @@ pub struct Life {
     /// Users are served before all of the index is read: so many pages at a time meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_on_demand: Option<NonZeroU32>,
+    /// Pages of the index that are to be in memory, beside those that somebody works with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_pages: Option<u64>,
     /// Starts with too few drives, tried first: these slots stay away. Each must be refused, and
     /// change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -31,11 +31,11 @@ pub enum Mapped {
 pub struct MappingBlock {
     /// Whose index it is of.
     pub shard: ShardId,
-    /// The first block: a multiple of [`mapping_entries`].
+    /// The first block: a multiple of the entries of a page.
     pub first: Lba,
     /// What it knows.
     pub coverage: Coverage,
-    /// One for each block from the first on, [`mapping_entries`] of them unless the volume ends.
+    /// One for each block from the first on, as many as a page has unless the volume ends.
     pub entries: Vec<Mapped>,
 }
 
@@ -150,7 +150,7 @@ impl MappingBlock {
 
 /// How many entries the page that starts at a block has; `None` if none starts there.
 fn entries_from(space: &AddressSpace, first: u64) -> Option<usize> {
-    let most = u64::from(mapping_entries(space.entry_bytes));
+    let most = u64::from(space.page_entries);
     let left = space.volume_blocks.checked_sub(first).filter(|left| *left > 0)?;
     let count = usize::try_from(left.min(most)).ok()?;
     first.is_multiple_of(most).then_some(count)

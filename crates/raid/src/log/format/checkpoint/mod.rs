@@ -24,6 +24,8 @@ mod root;
 mod tests;
 mod validity;
 
+use std::num::NonZeroU32;
+
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
@@ -67,6 +69,9 @@ pub struct AddressSpace {
     pub volume_blocks: u64,
     /// Bytes of an index entry: 4, 5 or 8.
     pub entry_bytes: u8,
+    /// Entries of a mapping block, unless the volume ends: [`mapping_entries`], or fewer to try pages on
+    /// small volumes.
+    pub page_entries: u32,
     /// Segments that the array can have at a time.
     pub slots: u32,
     /// Columns of a segment.
@@ -81,10 +86,12 @@ impl AddressSpace {
     pub fn of(config: &ArrayConfig) -> Self {
         let space = PbaSpace::new(config.scheme, config.zone_capacity);
         let slots = segment_slots(config);
+        let entry_bytes = config.entry_bytes.max(space.entry_bytes(slots));
         Self {
             array: config.array,
             volume_blocks: config.volume_blocks,
-            entry_bytes: config.entry_bytes.max(space.entry_bytes(slots)),
+            entry_bytes,
+            page_entries: mapping_entries(entry_bytes),
             slots,
             columns: u32::try_from(config.scheme.columns()).expect("at most 32"),
             column_blocks: space.column_blocks(),
@@ -97,10 +104,17 @@ impl AddressSpace {
         u64::from(self.slots) * u64::from(self.columns) * u64::from(self.column_blocks)
     }
 
+    /// The same with fewer entries in a mapping block, if so many are given.
+    #[must_use]
+    pub fn with_page_entries(mut self, entries: Option<NonZeroU32>) -> Self {
+        self.page_entries = entries.map_or(self.page_entries, |e| e.get().min(self.page_entries));
+        self
+    }
+
     /// Mapping blocks that the index of the volume takes.
     #[must_use]
     pub fn mapping_blocks(&self) -> u64 {
-        self.volume_blocks.div_ceil(mapping_entries(self.entry_bytes).into())
+        self.volume_blocks.div_ceil(self.page_entries.into())
     }
 
     /// Directories that list them.

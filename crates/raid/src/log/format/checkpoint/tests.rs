@@ -11,6 +11,7 @@ fn space(entry_bytes: u8) -> AddressSpace {
         array: ArrayUuid([6; 16]),
         volume_blocks: 2_000,
         entry_bytes,
+        page_entries: mapping_entries(entry_bytes),
         slots: 200,
         columns: 3,
         column_blocks: 40_000,
@@ -190,6 +191,17 @@ fn a_page_of_another_array_width_or_size_is_refused() {
     assert_eq!(MappingBlock::decode(&bytes, &smaller), field("first or count"));
     let fewer = AddressSpace { slots: 0, ..space(4) };
     assert_eq!(MappingBlock::decode(&bytes, &fewer), field("address"));
+}
+
+#[test]
+fn pages_may_be_smaller() {
+    let small = space(4).with_page_entries(NonZeroU32::new(16));
+    assert_eq!(small.mapping_blocks(), 125);
+    let page = MappingBlock { first: Lba(32), entries: vec![Mapped::Nowhere; 16], ..page(0) };
+    let bytes = page.encode(&small);
+    assert_eq!(MappingBlock::decode(&bytes, &small), Ok(page));
+    assert_eq!(MappingBlock::decode(&bytes, &space(4)), field("first or count"));
+    assert_eq!(space(5).with_page_entries(NonZeroU32::new(5000)), space(5));
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn space(entry_bytes: u8) -> AddressSpace {
         array: ARRAY,
         volume_blocks: 1_000,
         entry_bytes,
+        page_entries: mapping_entries(entry_bytes),
         slots: 30,
         columns: 3,
         column_blocks: 200,

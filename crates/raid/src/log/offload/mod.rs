@@ -1,0 +1,335 @@
+//! An index that takes less memory than it needs: pages that nobody asks for are on media only.
+//!
+//! A page is *away* when it is not in memory (`index.rs`) and a mapping block tells what is in it. Whoever reads, writes,
+//! trims or moves a block *holds* its page until that is done: a page that is held is in memory and stays
+//! there (`hold.rs`). A task (`evict.rs`) lets go of pages that nobody holds, by CLOCK: one that has not changed since it was
+//! fixed at once, another when it is written, like a page of a checkpoint.
+//!
+//! * What a page that is away tells is what counts, with every entry counted in its segment. Its mapping
+//!   block counts in its segment, too: it is moved as data is, and its segment not freed before. So an array
+//!   needs room for the blocks of all pages beside the volume, and is refused without (`worn_out.rs`).
+//! * Where a page is that has not changed since it was fixed says `State::page_at`: by what was written since the
+//!   newest checkpoint, or by that. A start knows nothing of it but what checkpoints tell: whatever was
+//!   written since then it replays, as always.
+//! * In memory are as many pages as were asked for, a batch, and those that are worked with, which are bounded
+//!   (`limit.rs`). What moves blocks to make room never waits for pages to go: these may wait for that room.
+//! * Moving blocks changes pages, and writing these takes room that moving has to make. So no more pages are written than
+//!   some for each block that users write: where that is too few (an array so full that moving frees
+//!   little, of which everything is overwritten at random), more stay in memory, and nothing goes on for ever.
+//! * A mapping block that cannot be read stops everything that needs it (its entries are in lists only), and
+//!   that no checkpoint counts is made durable, so that the next start reads every list.
+
+mod evict;
+mod hold;
+mod limit;
+pub(super) mod moves;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fixedbitset::FixedBitSet;
+use serde::{Deserialize, Serialize};
+use zoneweave_zoned::Lba;
+
+use crate::log::format::StreamKind;
+use crate::log::format::checkpoint::{Address, AddressSpace, Mapped, MappingBlock};
+use crate::log::index::{Page, Pba, SegmentSlot};
+use crate::log::memory::in_tree;
+use crate::log::recover::checkpoint::Unusable;
+use crate::log::segment::Phase;
+use crate::log::state::{Move, Moved, State};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
+
+pub(super) use evict::run;
+pub(super) use hold::{For, Held, hold, hold_range};
+pub use limit::IndexLimit;
+pub(super) use limit::Limit;
+
+/// Pages that may be written to leave memory for each block that users write.
+const WRITTEN_FOR_A_BLOCK: u64 = 8;
+
+/// Pages of an index, by where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexPages {
+    /// All of them.
+    pub total: u64,
+    /// In memory.
+    pub held: u64,
+    /// The most that were since the start.
+    pub held_most: u64,
+    /// On media only; of the others nothing is mapped.
+    pub away: u64,
+    /// Memory that was asked for.
+    pub limit_bytes: u64,
+}
+
+/// Memory for a page that is held, and for one that is being read.
+const HELD: u64 = in_tree(size_of::<(Page, u32)>());
+const COMING: u64 = in_tree(size_of::<Page>());
+
+/// What is known of pages that are held, and which may go.
+pub(super) struct Offload {
+    /// How many there are to be.
+    limit: Limit,
+    /// Pages that somebody works with, and how many do.
+    held: BTreeMap<Page, u32>,
+    /// Pages asked for since the hand passed them.
+    asked_for: FixedBitSet,
+    hand: u64,
+    /// Pages being read.
+    coming: BTreeSet<Page>,
+    /// Pages that are away.
+    away: u64,
+    /// Pages that may be written until users write more.
+    credit: u64,
+    /// The last ones could not be written: users do not wait for what may never come.
+    stuck: bool,
+    /// One of them was not what it seemed.
+    failed: bool,
+}
+
+impl Offload {
+    /// What keeps the index of a space within some memory, if that needs more; what is moved goes to stripes of so
+    /// many blocks.
+    #[must_use]
+    pub(super) fn within(limit: IndexLimit, space: &AddressSpace, stripe: u64) -> Option<Self> {
+        let (limit, pages) = (Limit::new(limit, space, stripe), space.mapping_blocks());
+        let offload = || Self {
+            limit,
+            held: BTreeMap::new(),
+            asked_for: FixedBitSet::with_capacity(Lba(pages).index()),
+            hand: 0,
+            coming: BTreeSet::new(),
+            away: 0,
+            credit: pages,
+            stuck: false,
+            failed: false,
+        };
+        (limit.pages < pages).then(offload)
+    }
+
+    /// How many pages there are to be.
+    #[must_use]
+    pub(super) fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn pages(&self) -> u64 {
+        self.asked_for.len() as u64
+    }
+
+    /// Memory that it takes for an index of which so many pages are in memory.
+    #[must_use]
+    pub(super) fn bytes_of(space: &AddressSpace, held: u64) -> u64 {
+        held * (HELD + COMING) + space.mapping_blocks().div_ceil(8)
+    }
+
+    /// Memory that it takes.
+    #[must_use]
+    pub(super) fn bytes(&self) -> u64 {
+        let (held, coming) = (self.held.len() as u64, self.coming.len() as u64);
+        held * HELD + coming * COMING + self.pages().div_ceil(8)
+    }
+
+    /// Users wrote something that changes so many pages.
+    pub(super) fn note_written(&mut self, pages: u64) {
+        self.credit = (self.credit + WRITTEN_FOR_A_BLOCK * pages).min(self.pages());
+    }
+}
+
+impl State {
+    /// Pages that are away; each has a block that counts as valid.
+    #[must_use]
+    pub(super) fn pages_away(&self) -> u64 {
+        self.offload.as_ref().map_or(0, |offload| offload.away)
+    }
+
+    /// The pages of an index that are not all in memory.
+    #[must_use]
+    pub(super) fn index_pages(&self) -> Option<IndexPages> {
+        let offload = self.offload.as_ref()?;
+        Some(IndexPages {
+            total: offload.pages(),
+            held: self.index.pages_held(),
+            held_most: self.index.pages_held_most(),
+            away: offload.away,
+            limit_bytes: offload.limit.asked.bytes,
+        })
+    }
+
+    /// Whether a page is on media only.
+    #[must_use]
+    pub(super) fn is_away(&self, page: Page) -> bool {
+        !self.index.holds(page) && self.page_at(page).is_some()
+    }
+
+    /// Pages in memory beyond those that are to be, and how many of them may go.
+    fn pages_beyond(&self, offload: &Offload) -> (u64, u64) {
+        // What was replayed for a page that is still to be read, too, cannot go.
+        let here = self.index.pages_held().saturating_sub(self.pages_replayed());
+        let held = offload.held.keys().filter(|page| self.index.holds(**page)).count() as u64;
+        let beyond = (here + offload.coming.len() as u64).saturating_sub(offload.limit.pages);
+        (beyond, here.saturating_sub(held))
+    }
+
+    /// Whether there are pages that are to go.
+    #[must_use]
+    pub(super) fn has_too_many_pages(&self) -> bool {
+        let beyond = |offload| self.pages_beyond(offload);
+        self.offload.as_ref().map(beyond).is_some_and(|(beyond, may_go)| beyond.min(may_go) > 0)
+    }
+
+    /// Whether a page was not what it seemed, and everything is about to stop.
+    #[must_use]
+    pub(super) fn has_lost_page(&self) -> bool {
+        self.offload.as_ref().is_some_and(|offload| offload.failed)
+    }
+
+    /// Whether pages are being read.
+    #[must_use]
+    pub(super) fn takes_pages_in(&self) -> bool {
+        self.offload.as_ref().is_some_and(|offload| !offload.coming.is_empty())
+    }
+
+    /// Whether users have to wait until pages have gone: there are some that can, and are about to.
+    #[must_use]
+    pub(super) fn awaits_pages_to_go(&self) -> bool {
+        let Some(offload) = &self.offload else { return false };
+        let (beyond, may_go) = self.pages_beyond(offload);
+        let go = self.stopped.is_none() && !offload.stuck && !offload.failed && offload.credit > 0;
+        // Nor where they wait for room, as pages do then.
+        let room = self.has_room(StreamKind::User) || self.room_in(StreamKind::User) > 0;
+        let go = go && self.recovering.is_none() && room;
+        let Limit { pages, batch, .. } = offload.limit;
+        // What moves blocks comes beside.
+        go && beyond > 0 && may_go > 0 && may_go + offload.coming.len() as u64 >= pages + batch
+    }
+
+    /// Takes in what a page tells that is away.
+    ///
+    /// # Errors
+    /// If it leads to what is not there.
+    fn take_in_page(&mut self, page: Page, block: &MappingBlock) -> Result<(), Unusable> {
+        if !self.is_away(page) {
+            return Ok(());
+        }
+        if !block.entries.iter().all(|entry| self.is_there(entry)) {
+            return Err(Unusable);
+        }
+        let at = self.page_at(page).expect("it is away");
+        self.index.take_in(page);
+        for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
+            let pba = match entry {
+                Mapped::Nowhere => continue,
+                Mapped::Block(address) | Mapped::Trimmed(address) => Pba::from(*address),
+            };
+            self.index.enter(lba, Some(pba));
+        }
+        self.count_page(at, false);
+        mark(Mark::PageTakenIn);
+        Ok(())
+    }
+
+    /// Whether what a page tells of a block can be so.
+    fn is_there(&self, entry: &Mapped) -> bool {
+        let leads_somewhere = |address: Address| {
+            let place = self.space.place(address.into());
+            let segment = self.segments.get(place.slot);
+            segment.is_some_and(|segment| {
+                segment.phase != Phase::Dead && place.block.0 < segment.geometry.column_blocks()
+            })
+        };
+        let (address, trimmed) = match *entry {
+            Mapped::Nowhere => return true,
+            Mapped::Block(address) => (address, false),
+            Mapped::Trimmed(address) => (address, true),
+        };
+        leads_somewhere(address) && self.tombstones.contains_key(&address.into()) == trimmed
+    }
+
+    /// Takes a page out of memory that has not changed since it was fixed.
+    fn leave_page_out(&mut self, page: Page) {
+        self.index.leave_out(page);
+        if let Some(at) = self.page_at(page) {
+            self.count_page(at, true);
+        }
+        mark(Mark::PageLeftOut);
+    }
+
+    /// Counts the block of a page that comes to be away, or is away no more.
+    fn count_page(&mut self, at: Pba, away: bool) {
+        if mutant(Mutant::PagesAwayNotCounted) {
+            return;
+        }
+        let slot = self.space.place(at).slot;
+        let offload = self.offload.as_mut().expect("pages go away");
+        let segment = &mut self.segments[slot];
+        assert!(segment.phase != Phase::Dead, "a page in dead segment {}", segment.id);
+        if away {
+            offload.away += 1;
+            segment.valid += 1;
+        } else {
+            offload.away -= 1;
+            segment.valid -= 1;
+        }
+    }
+
+    /// Where pages are that are away.
+    fn places_away(&self) -> impl Iterator<Item = (Page, Pba)> {
+        let pages = self.offload.as_ref().map_or(0, Offload::pages);
+        let away = (0..pages).map(Page);
+        let away = away.filter(|page| !self.index.holds(*page) && !self.is_absent(*page));
+        away.filter_map(|page| Some((page, self.page_at(page)?)))
+    }
+
+    /// How many blocks of pages count in each segment.
+    #[must_use]
+    pub(super) fn pages_away_by_segment(&self) -> BTreeMap<SegmentSlot, u64> {
+        let mut counted = BTreeMap::new();
+        if self.pages_away() > 0 {
+            for (_, at) in self.places_away() {
+                *counted.entry(self.space.place(at).slot).or_default() += 1;
+            }
+        }
+        counted
+    }
+
+    /// Whether a mapping block is that of a page that is away: then it is moved.
+    #[must_use]
+    pub(super) fn is_page_away(&self, first: Lba, at: Pba) -> bool {
+        self.offload.is_some()
+            && first.0 < self.config.volume_blocks
+            && self.is_away(self.index.page_of(first))
+            && self.page_at(self.index.page_of(first)) == Some(at)
+    }
+
+    /// Lets a page that is away be where its block was moved.
+    pub(super) fn move_page(&mut self, first: Lba, from: Pba, to: Pba) {
+        let still = self.is_page_away(first, from);
+        mark_if(Mark::PageMoved, || still);
+        if still {
+            self.moves.push(Move { lba: first, blocks: 1, from, to, what: Moved::Page });
+            self.put_page(first, from, to);
+        }
+    }
+
+    /// Notes that the block of a page that is away is elsewhere.
+    pub(super) fn put_page(&mut self, first: Lba, from: Pba, to: Pba) {
+        let page = self.index.page_of(first);
+        self.count_page(from, false);
+        self.checkpoints.put_apart(page, Some(to));
+        self.count_page(to, true);
+    }
+
+    /// What tells of pages is gone with a segment: none of them is away, so they are in memory.
+    pub(super) fn forget_pages_in(&mut self, slot: SegmentSlot) {
+        if self.offload.is_none() {
+            return;
+        }
+        let space = self.space;
+        for page in self.checkpoints.forget(|pba| space.place(pba).slot == slot) {
+            assert!(self.index.holds(page), "page {} is away in a freed segment", page.0);
+            self.index.mark_changed(page);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Moving blocks out of segments while pages are away that tell what is live, and taking that back.
+//!
+//! What moves blocks holds pages of one batch at a time, however much one block tells of: blocks of data are looked at in the order
+//! of the volume, what is trimmed part by part.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use zoneweave_zoned::Lba;
+
+use super::{For, Held, hold, hold_range};
+use crate::log::core::Core;
+use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
+use crate::log::index::{Page, Pba, SegmentSlot};
+use crate::log::moving::{BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run};
+use crate::log::read::FoundBlock;
+use crate::log::requests::step_of;
+use crate::log::state::{Move, Moved, State};
+use crate::marks::{Mark, mark};
+
+/// Moves taken back at a time.
+const TAKEN_BACK_AT_A_TIME: usize = 32;
+
+/// Listed blocks in the order of the volume, in parts of so many pages; what is no data comes last.
+pub(in crate::log) fn parts_by_page(
+    listed: &mut [ListedBlock],
+    page_entries: u64,
+    most_pages: u64,
+) -> impl Iterator<Item = &[ListedBlock]> {
+    listed.sort_unstable_by_key(|(place, entry)| (page_of(entry, page_entries), *place));
+    let mut rest = &*listed;
+    std::iter::from_fn(move || {
+        let end = end_of_part(rest, page_entries, most_pages);
+        let (part, left) = rest.split_at_checked(end.min(BATCH_BLOCKS))?;
+        rest = left;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// How many blocks at the beginning of a list are of so many pages.
+pub(in crate::log) fn end_of_part(
+    listed: &[ListedBlock],
+    page_entries: u64,
+    most_pages: u64,
+) -> usize {
+    let (mut pages, mut last) = (0, None);
+    for (at, (_, entry)) in listed.iter().enumerate() {
+        let page = Some(page_of(entry, page_entries));
+        pages += u64::from(last != page);
+        last = page;
+        if pages > most_pages {
+            return at;
+        }
+    }
+    listed.len()
+}
+
+fn page_of(entry: &IndexEntry, page_entries: u64) -> Page {
+    match entry.kind {
+        EntryKind::Data | EntryKind::Lost => Page(entry.lba.0 / page_entries),
+        _ => Page(u64::MAX),
+    }
+}
+
+/// Takes back what was moved into a segment that was given up, where pages were away then: so nothing of that
+/// has to be moved once more. `None` if that cannot be found out.
+pub(in crate::log) async fn take_back_rest(core: &Rc<Core>, slot: SegmentSlot) -> Option<()> {
+    loop {
+        let moves = core.state.borrow().moves_into(slot);
+        if moves.is_empty() {
+            return Some(());
+        }
+        mark(Mark::MovesTakenBackLate);
+        let ranges: Vec<_> = moves.iter().map(|moved| range_of(moved.lba, moved.blocks)).collect();
+        let _held = hold(core, For::Moving, &ranges).await.ok()?;
+        let mut state = core.state.borrow_mut();
+        for moved in moves {
+            // Where they came from may be gone meanwhile: then it is known no more.
+            if let Some(at) = state.moves.iter().position(|known| *known == moved) {
+                state.moves.swap_remove(at);
+                state.take_back_move(&moved);
+            }
+        }
+    }
+}
+
+fn range_of(lba: Lba, blocks: u64) -> Range<u64> {
+    lba.0..lba.0 + blocks
+}
+
+impl State {
+    /// Some of what was moved into a segment, where there are pages that may be away.
+    fn moves_into(&self, slot: SegmentSlot) -> Vec<Move> {
+        let into =
+            |moved: &&Move| self.offload.is_some() && self.space.place(moved.to).slot == slot;
+        self.moves.iter().filter(into).take(TAKEN_BACK_AT_A_TIME).copied().collect()
+    }
+
+    /// Whether pages of blocks that were moved are away.
+    pub(in crate::log) fn is_move_away(&self, moved: &Move) -> bool {
+        let Move { lba: Lba(first), blocks, what, .. } = *moved;
+        let pages = || {
+            let last = self.index.page_of(Lba(first + blocks - 1));
+            (self.index.page_of(Lba(first)).0..=last.0).map(Page)
+        };
+        self.offload.is_some() && what != Moved::Page && pages().any(|page| self.is_away(page))
+    }
+
+    /// The blocks of the volume of the page that is away and that a block tells of, of which a list says this.
+    fn blocks_of_page_at(&self, pba: Pba, entry: &IndexEntry) -> Option<Range<u64>> {
+        if self.tombstones.contains_key(&pba) {
+            return None;
+        }
+        let page = match entry.kind {
+            EntryKind::Mapping if self.is_page_away(entry.lba, pba) => {
+                self.index.page_of(entry.lba)
+            }
+            _ => self.places_away().find(|(_, at)| *at == pba)?.0,
+        };
+        Some(self.index.blocks_of(page))
+    }
+
+    /// The blocks in a segment of pages that are away, as lists name what they do not know.
+    pub(in crate::log) fn pages_away_in(&self, slot: SegmentSlot) -> Vec<ListedBlock> {
+        let places = self.places_away().map(|(_, at)| self.space.place(at));
+        let here = places.filter(|place| place.slot == slot);
+        here.map(|place| (place, IndexEntry::EMPTY)).collect()
+    }
+
+    /// Whether a block may tell of more than one block of the volume, or of what is not known.
+    pub(in crate::log) fn is_wide(
+        &self,
+        (place, entry): &ListedBlock,
+        found: &Option<FoundBlock>,
+    ) -> bool {
+        let of_one = |found: &FoundBlock| {
+            matches!(found.identity.kind, ContentKind::Data | ContentKind::Lost)
+                && self.index.get(found.identity.lba) == Some(self.space.pba(*place))
+                || found.identity.kind == ContentKind::Mapping
+                    && self.is_page_away(found.identity.lba, self.space.pba(*place))
+        };
+        let known = matches!(entry.kind, EntryKind::Data | EntryKind::Lost);
+        let tombstone = self.tombstones.contains_key(&self.space.pba(*place));
+        tombstone || !(known || found.as_ref().is_some_and(of_one))
+    }
+}
+
+/// Parts of what a block tells of that are to be moved, with their pages.
+#[derive(Default)]
+struct Parts {
+    extents: Vec<TrimExtent>,
+    held: Vec<Held>,
+}
+
+impl Parts {
+    fn pages(&self) -> u64 {
+        self.held.iter().map(Held::pages).sum()
+    }
+}
+
+impl Mover {
+    /// Moves a block that may tell of more than one block of the volume. `false` if nothing can be moved any more.
+    pub(in crate::log) async fn move_wide(
+        &mut self,
+        (place, entry): ListedBlock,
+        found: Option<FoundBlock>,
+    ) -> bool {
+        let core = self.core().clone();
+        let (pba, page) = {
+            let state = core.state.borrow();
+            let pba = state.space.pba(place);
+            (pba, state.blocks_of_page_at(pba, &entry))
+        };
+        if let Some(blocks) = page {
+            // It is not what it should be: if it cannot be read now, nothing goes on.
+            return hold_range(&core, For::Moving, blocks).await.is_ok();
+        }
+        let (array, blocks, known) = {
+            let state = core.state.borrow();
+            (state.config.array, state.config.volume_blocks, state.tombstones.contains_key(&pba))
+        };
+        let was_tombstone = |found: &FoundBlock| found.identity.kind == ContentKind::Tombstone;
+        let of_no_use = matches!(entry.kind, EntryKind::Tombstone | EntryKind::Mapping);
+        if !known && (of_no_use || found.as_ref().is_some_and(was_tombstone)) {
+            mark(Mark::TombstoneDiedBeforeMove);
+            return true;
+        }
+        let decoded =
+            found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
+        match decoded.filter(|_| known) {
+            Some(tombstone) => {
+                let most = step_of(&core);
+                self.move_parts(pba, tombstone.extents, most, |state, part| {
+                    let oldest = state.oldest_sequence(place.slot);
+                    moved_run(state, part, pba, oldest)
+                })
+                .await
+            }
+            None => {
+                if known {
+                    mark(Mark::TombstoneLost);
+                }
+                let mut sequence = None;
+                let volume = TrimExtent { lba: Lba(0), blocks, sequence: 0 };
+                let most = step_of(&core).min(BATCH_BLOCKS as u64);
+                self.move_parts(pba, vec![volume], most, |state, part| {
+                    let sequence = *sequence.get_or_insert_with(|| state.take_sequence());
+                    mark(Mark::UnknownBlockLost);
+                    let lbas = range_of(part.lba, part.blocks).map(Lba);
+                    let pointing = lbas.filter(|lba| state.index.get(*lba) == Some(pba));
+                    pointing.map(|lba| lost_block(state, pba, lba, sequence)).collect()
+                })
+                .await
+            }
+        }
+    }
+
+    /// Moves what points at a block, of some extents, in parts of so many blocks.
+    async fn move_parts(
+        &mut self,
+        pba: Pba,
+        extents: Vec<TrimExtent>,
+        most: u64,
+        mut make: impl FnMut(&mut State, TrimExtent) -> Vec<Moving>,
+    ) -> bool {
+        let core = self.core().clone();
+        let of_a_trim = {
+            let state = core.state.borrow();
+            state.offload.as_ref().map_or(u64::MAX, |offload| offload.limit.of_a_trim)
+        };
+        let mut parts = Parts::default();
+        for extent in extents {
+            let end = extent.lba.0 + extent.blocks;
+            for start in (extent.lba.0..end).step_by(Lba(most).index()) {
+                let part = TrimExtent { lba: Lba(start), blocks: most.min(end - start), ..extent };
+                let range = range_of(part.lba, part.blocks);
+                let Ok(held) = hold_range(&core, For::Moving, range.clone()).await else {
+                    return false;
+                };
+                let points = |lba| core.state.borrow().index.get(Lba(lba)) == Some(pba);
+                if !range.into_iter().any(points) {
+                    continue;
+                }
+                parts.extents.push(part);
+                parts.held.push(held);
+                let full = parts.pages() >= of_a_trim || parts.extents.len() >= BATCH_BLOCKS;
+                if full && !self.queue_parts(std::mem::take(&mut parts), &mut make).await {
+                    return false;
+                }
+            }
+        }
+        self.queue_parts(parts, &mut make).await
+    }
+
+    async fn queue_parts(
+        &mut self,
+        parts: Parts,
+        make: &mut impl FnMut(&mut State, TrimExtent) -> Vec<Moving>,
+    ) -> bool {
+        let blocks = {
+            let mut state = self.core().state.borrow_mut();
+            let state = &mut *state;
+            parts.extents.into_iter().flat_map(|part| make(state, part)).collect()
+        };
+        self.queue(blocks, parts.held).await
+    }
+}
