@@ -324,6 +324,37 @@ fn users(place: &Place) -> (u64, u64, String) {
     (number("segments"), number("chunk_bytes"), command.to_owned())
 }
 
+/// An index of 69 pages in memory for 16 of them: everything is served, and status tells how many are on the
+/// drives only; the next server knows all of it again, with as much memory as it needs.
+#[test]
+fn an_index_takes_as_much_memory_as_it_may() {
+    let place = Place::new();
+    place.run("emu create d --drives 4 --zones 32 --zone-capacity 4M").exits(0);
+    place.run(&format!("array create vol0 --level raid5 --size 256M {MEMBERS}")).exits(0);
+    let data = |at: u64| pattern(at, 1 << 20);
+    for options in ["--index-memory 64K", ""] {
+        let server = place.serve(&format!("{MEMBERS} {options}"));
+        let mut client = server.client();
+        if !options.is_empty() {
+            (0..256).for_each(|at| client.write(at << 20, &data(at)));
+        }
+        (0..256).for_each(|at| assert!(client.read(at << 20, 1 << 20) == data(at), "MiB {at}"));
+        let status = place.run("--json array status d/drive0").exits(0).document("array-status");
+        let pages = &status["server"]["index_pages"];
+        if options.is_empty() {
+            assert!(pages.is_null(), "{pages}");
+        } else {
+            assert_eq!(
+                (pages["total"].as_u64(), pages["limit_bytes"].as_u64()),
+                (Some(69), Some(64 << 10))
+            );
+            assert!(pages["away"].as_u64() > Some(0), "{pages}");
+            place.run("array status d/drive0").exits(0).says("of 69 pages on the drives only");
+        }
+        server.stop();
+    }
+}
+
 /// Drives without a write buffer take many appends faster than one write: the server knows that of a preset,
 /// or from what was measured.
 #[test]

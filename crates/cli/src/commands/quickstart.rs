@@ -56,6 +56,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         socket: vec![format!("unix:{}", socket.display())],
         export: None,
         force: false,
+        index_memory: None,
         writing: Writing::default(),
     };
     serve(&serving, &hints(&drives, &socket.display().to_string(), &request.name), output)

@@ -58,6 +58,10 @@ pub(crate) struct Nbd {
     /// The most that a rebuild writes in a second, such as 200M; as much as the drive takes otherwise
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     pub rebuild_limit: Option<NonZeroU64>,
+    /// Memory for the index of the volume, such as 256M; as much as it needs otherwise, 1 GiB for each TiB. What of it
+    /// nobody asks for is on the drives then
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub index_memory: Option<u64>,
     #[command(flatten)]
     pub writing: Writing,
 }
@@ -87,6 +91,7 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
     let options = OpenOptions {
         force: request.force,
         writes: with_spares(choice, spares.iter().map(|spare| spare.drive.geometry())),
+        index_memory: request.index_memory,
         hedging: if request.no_hedging { Hedging::OFF } else { Hedging::default() },
         ..OpenOptions::default()
     };

@@ -5,7 +5,7 @@ mod render;
 pub(crate) mod served;
 
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::log::Memory;
+use zoneweave_raid::log::{IndexPages, Memory};
 use zoneweave_zoned::{ZoneInfo, ZoneState};
 
 use crate::error::Exit;
@@ -79,6 +79,9 @@ pub(crate) struct ServerStatus {
     /// What it can come to take.
     #[serde(default)]
     pub memory_at_most: Memory,
+    /// Of an index that is to take less memory than it needs.
+    #[serde(default)]
+    pub index_pages: Option<IndexPages>,
     pub write_amplification: f64,
     pub amplification: Amplification,
     pub rebuild: Option<Job>,
@@ -131,6 +134,11 @@ pub(crate) struct Counters {
     pub parity_blocks: u64,
     pub segments_reclaimed: u64,
     pub segments_abandoned: u64,
+    /// Pages of the index read because somebody asked for them, and written to leave memory.
+    #[serde(default)]
+    pub index_pages_read: u64,
+    #[serde(default)]
+    pub index_pages_written: u64,
     pub degraded_reads: u64,
     /// Reads that were rebuilt because their drive was held up.
     pub reads_around: u64,

@@ -127,6 +127,15 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
         bytes(server.memory.index_bytes),
         bytes(server.memory_at_most.total_bytes),
     ));
+    if let Some(pages) = server.index_pages {
+        output.line(format_args!(
+            "  index     {} of {} pages on the drives only · {} read, {} written",
+            pages.away,
+            pages.total,
+            server.counters.index_pages_read,
+            server.counters.index_pages_written,
+        ));
+    }
     if let Some(uniform) = server.amplification.uniform {
         output.line(format_args!("  moved     {}", moved(&server.amplification, uniform)));
     }
