@@ -136,6 +136,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(zapraid::exp12::suite),
     },
     Experiment {
+        name: "zapraid/exp13",
+        summary: "an index that takes less memory than it needs",
+        version: 1,
+        kind: Kind::Points(zapraid::exp13::suite),
+    },
+    Experiment {
         name: "zapraid/gc",
         summary: "what collecting costs in steady state, beside theory, and how evenly it goes on",
         version: 1,

@@ -1,14 +1,12 @@
 //! Exp#12: collecting, with more or less space in reserve (Fig. 18).
 
-mod overwrites;
-
 use std::rc::Rc;
 
 use zoneweave_emulator::Preset;
 use zoneweave_raid::log::{Lanes, WritePolicy};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount};
 
-use self::overwrites::{Overwrites, Places};
+use super::overwrites::{Overwrites, Places};
 use super::testbed::Testbed;
 use super::writes::{P50, P95, P99, THROUGHPUT, figures_of, three_and_one};
 use super::{METHOD, kib};
@@ -17,7 +15,7 @@ use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape};
 use crate::experiments::{ExperimentError, Report, Values};
 use crate::workload::Host;
 
-const GIB: f64 = 1_073_741_824.0;
+pub(super) const GIB: f64 = 1_073_741_824.0;
 
 /// Data of the volume, and what is written to it in all.
 const VOLUME_BYTES: f64 = 200.0 * GIB;
@@ -27,7 +25,7 @@ const WRITTEN_BYTES: f64 = 1024.0 * GIB;
 const RESERVES: [u32; 5] = [20, 40, 60, 80, 100];
 
 /// Nothing is made smaller than this: zones of 4 MiB.
-const SCALE_LEAST: f64 = 1.0 / 256.0;
+pub(super) const SCALE_LEAST: f64 = 1.0 / 256.0;
 
 /// Blocks written, without parity.
 const AMPLIFICATION: Metric = Metric { name: "blocks written", unit: "for each of users" };
@@ -83,7 +81,7 @@ impl Setting {
 }
 
 /// Workloads of Fig. 18: where, and blocks of a request.
-const WORKLOADS: [(&str, Places, u32); 4] = [
+pub(super) const WORKLOADS: [(&str, Places, u32); 4] = [
     ("random 4 KiB", Places::Random, 1),
     ("random 64 KiB", Places::Random, 16),
     ("skewed 64 KiB", Places::Skewed, 16),
@@ -123,15 +121,7 @@ fn run(
     scale: f64,
     seed: u64,
 ) -> Result<Values, ExperimentError> {
-    let capacity = Preset::by_name("zn540-4tb")?.geometry().zone_capacity;
-    let zone_bytes = f64::from(capacity.0) * f64::from(1 << 12);
-    let zone = blocks_of(zone_bytes, scale);
-    let volume = blocks_of(VOLUME_BYTES, scale);
-    let room = volume * u64::from(100 + reserve) / 100;
-    let zones = u32::try_from(room.div_ceil(zone * 3)).unwrap_or(u32::MAX);
-    let zone = BlockCount(u32::try_from(zone).unwrap_or(u32::MAX));
-    let testbed = Testbed::new("zn540-4tb", three_and_one(), zones, seed)?;
-    let testbed = testbed.with_zones_of(zone)?.with_volume_of(volume);
+    let testbed = shrunk_array(blocks_of(VOLUME_BYTES, scale), reserve, scale, seed)?;
     testbed.run(&setting.policy(), Host::SPDK, async |device, bench| {
         let blocks = blocks_of(WRITTEN_BYTES, scale);
         let figures = load.run(&bench.handle, Rc::new(device.clone()), blocks, seed).await?;
@@ -141,8 +131,26 @@ fn run(
     })
 }
 
+/// An array with a volume of so many blocks, and so much more room in percent, in zones that are smaller, too.
+pub(super) fn shrunk_array(
+    volume: u64,
+    reserve: u32,
+    scale: f64,
+    seed: u64,
+) -> Result<Testbed, ExperimentError> {
+    let capacity = Preset::by_name("zn540-4tb")?.geometry().zone_capacity;
+    let zone_bytes = f64::from(capacity.0) * f64::from(1 << 12);
+    let zone = blocks_of(zone_bytes, scale);
+    let room = volume * u64::from(100 + reserve) / 100;
+    let zones = u32::try_from(room.div_ceil(zone * 3)).unwrap_or(u32::MAX);
+    let zone = BlockCount(u32::try_from(zone).unwrap_or(u32::MAX));
+    let testbed = Testbed::new("zn540-4tb", three_and_one(), zones, seed)?;
+    Ok(testbed.with_zones_of(zone)?.with_volume_of(volume))
+}
+
+/// So many bytes at a scale.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some TiB")]
-fn blocks_of(bytes: f64, scale: f64) -> u64 {
+pub(super) fn blocks_of(bytes: f64, scale: f64) -> u64 {
     (bytes * scale) as u64 / BLOCK_BYTES as u64
 }
 

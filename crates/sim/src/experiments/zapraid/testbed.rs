@@ -140,12 +140,22 @@ impl Testbed {
         host: Host,
         work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
-        let options = OpenOptions {
-            writes,
-            // Those of the paper write none; for all to be alike neither does ours.
-            checkpoint_share: None,
-            ..OpenOptions::default()
-        };
+        self.run_with(Self::without_checkpoints(writes), chunk_blocks, host, work)
+    }
+
+    /// Those of the paper write none; for all to be alike neither does ours.
+    pub(crate) fn without_checkpoints(writes: WriteChoice) -> OpenOptions {
+        OpenOptions { writes, checkpoint_share: None, ..OpenOptions::default() }
+    }
+
+    /// Likewise, started as the options say.
+    pub(crate) fn run_with<T>(
+        &self,
+        options: OpenOptions,
+        chunk_blocks: u32,
+        host: Host,
+        work: impl AsyncFnOnce(Volume, Bench) -> Result<T, ExperimentError>,
+    ) -> Result<T, ExperimentError> {
         self.run_drives(host, async |drives, bench| {
             let drives = offer(drives);
             self.create(&drives, chunk_blocks).await?;
