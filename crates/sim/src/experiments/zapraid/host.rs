@@ -10,9 +10,7 @@ use std::rc::Rc;
 
 use zoneweave_raid::log::format::{BlockIdentity, BlockType, ContentKind, Envelope, Oob, Place};
 use zoneweave_runtime::{Handle, Nanos};
-use zoneweave_zoned::{
-    Command, Completion, Geometry, Outcome, Payload, Reply, ZonedDevice, completion,
-};
+use zoneweave_zoned::{Command, Completion, Geometry, Outcome, Reply, ZonedDevice, completion};
 
 use crate::workload::Host;
 
@@ -72,26 +70,31 @@ impl Looks {
 
     fn at(&self, outcome: &Outcome) -> Nanos {
         let Ok(Reply::Read(payload)) = outcome else { return Nanos::ZERO };
-        let blocks = 0..payload.blocks().0 as usize;
-        blocks.fold(Nanos::ZERO, |time, at| time + self.at_block(payload, at))
-    }
-
-    fn at_block(&self, payload: &Payload, at: usize) -> Nanos {
-        let Some(oob) = Oob::parse(&payload.block_oob(at)) else { return self.other };
-        let mapping = || {
-            let identity = BlockIdentity::decode(&oob.coded);
-            identity.is_some_and(|identity| identity.kind == ContentKind::Mapping)
+        let oobs: Vec<_> =
+            (0..payload.blocks().0 as usize).map(|at| Oob::parse(&payload.block_oob(at))).collect();
+        // Where there is parity between them, blocks are not read to be entered but as they come.
+        let of_index = oobs.iter().all(|oob| oob.as_ref().is_some_and(is_of_index));
+        let looked_at = |(at, oob): (usize, &Option<Oob>)| match oob {
+            None => self.other,
+            Some(oob) => match oob.place {
+                Place::Index => self.list,
+                Place::Chunk if of_index => {
+                    let is_page = Envelope::open(&payload.block(at), BlockType::Mapping).is_ok();
+                    if is_page { self.page } else { self.directory }
+                }
+                Place::Chunk => self.chunk,
+                _ => self.other,
+            },
         };
-        match oob.place {
-            Place::Index => self.list,
-            Place::Chunk if mapping() => {
-                let is_page = Envelope::open(&payload.block(at), BlockType::Mapping).is_ok();
-                if is_page { self.page } else { self.directory }
-            }
-            Place::Chunk => self.chunk,
-            _ => self.other,
-        }
+        oobs.iter().enumerate().map(looked_at).fold(Nanos::ZERO, |all, one| all + one)
     }
+}
+
+/// Whether a chunk's block is of a checkpoint of the index.
+fn is_of_index(oob: &Oob) -> bool {
+    let identity = BlockIdentity::decode(&oob.coded);
+    oob.place == Place::Chunk
+        && identity.is_some_and(|identity| identity.kind == ContentKind::Mapping)
 }
 
 /// A drive whose commands take a thread's time.
