@@ -8,9 +8,10 @@ mod support;
 use std::num::NonZeroU32;
 
 use support::life::{assert_hit, one_life};
+use support::model::Model;
 use support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
-use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
+use zoneweave_raid::log::{Lanes, OpenOptions, WriteChoice, WritePolicy};
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{
@@ -46,60 +47,11 @@ fn limited(pages: u64) -> OpenOptions {
     }
 }
 
-struct Model {
-    versions: Vec<u64>,
-    random: Random,
-}
-
-impl Model {
-    fn new() -> Self {
-        Self { versions: vec![0; usize::try_from(BLOCKS).unwrap()], random: Random::new(17) }
-    }
-
-    fn part(&mut self, lba: u64, length: u64) -> &mut [u64] {
-        let start = usize::try_from(lba).unwrap();
-        &mut self.versions[start..start + usize::try_from(length).unwrap()]
-    }
-
-    async fn check(&mut self, volume: &Volume, lba: u64, length: u64) {
-        let read = volume.read(Lba(lba), u32::try_from(length).unwrap()).await.unwrap();
-        for (at, (found, version)) in (lba..).zip(read.iter().zip(self.part(lba, length))) {
-            assert_eq!(*found, contents(at, *version), "block {at}");
-        }
-    }
-
-    async fn fill(&mut self, volume: &Volume, version: u64) {
-        for lba in (0..BLOCKS).step_by(100) {
-            let data = (lba..lba + 100).map(|lba| contents(lba, version)).collect();
-            volume.write(Lba(lba), data, false).await.unwrap();
-            self.part(lba, 100).fill(version);
-        }
-    }
-
-    /// Reads, writes or trims something, anywhere.
-    async fn step(&mut self, volume: &Volume, version: u64) {
-        let lba = self.random.below(BLOCKS);
-        let length = (1 + self.random.below(12)).min(BLOCKS - lba);
-        match self.random.below(10) {
-            0 => {
-                volume.trim(Lba(lba), length, false).await.unwrap();
-                self.part(lba, length).fill(0);
-            }
-            1..4 => self.check(volume, lba, length).await,
-            _ => {
-                let data = (lba..lba + length).map(|lba| contents(lba, version)).collect();
-                volume.write(Lba(lba), data, false).await.unwrap();
-                self.part(lba, length).fill(version);
-            }
-        }
-    }
-}
-
 #[test]
 fn whatever_is_asked_for_is_there() {
     for pages in [0, 4, 16] {
         let array = large();
-        let mut model = Model::new();
+        let mut model = Model::new(BLOCKS);
         for life in 1..6 {
             let lived = one_life(&array, &[], limited(pages), async |volume, _, _| {
                 if life == 1 {
@@ -130,7 +82,7 @@ fn whatever_is_asked_for_is_there() {
 #[test]
 fn large_trims_are_moved_in_parts() {
     let array = large();
-    let mut model = Model::new();
+    let mut model = Model::new(BLOCKS);
     let lived = one_life(&array, &[], limited(4), async |volume, _, _| {
         model.fill(volume, 1).await;
         volume.trim(Lba(0), BLOCKS - 2000, false).await.unwrap();
@@ -154,7 +106,7 @@ fn large_trims_are_moved_in_parts() {
 #[test]
 fn segments_are_given_up_while_pages_are_away() {
     let array = large();
-    let mut model = Model::new();
+    let mut model = Model::new(BLOCKS);
     let mut random = Random::new(8);
     let lived = one_life(&array, &[], limited(0), async |volume, _, _| {
         model.fill(volume, 1).await;
@@ -179,7 +131,7 @@ fn segments_are_given_up_while_pages_are_away() {
 #[test]
 fn a_page_that_is_gone_is_an_error() {
     let array = large();
-    let mut model = Model::new();
+    let mut model = Model::new(BLOCKS);
     let lived = one_life(&array, &[], limited(0), async |volume, _, _| {
         model.fill(volume, 1).await;
         volume.flush().await.unwrap();

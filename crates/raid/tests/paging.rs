@@ -8,10 +8,11 @@ mod support;
 use std::num::NonZeroU32;
 
 use support::life::{assert_hit, one_life};
+use support::model::Model;
 use support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::RamDrive;
 use zoneweave_raid::log::format::{BlockIdentity, ContentKind, Oob, Place};
-use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
+use zoneweave_raid::log::{Lanes, OpenOptions, WriteChoice, WritePolicy};
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{
@@ -44,47 +45,6 @@ fn on_demand() -> OpenOptions {
 
 fn by_lists() -> OpenOptions {
     OpenOptions { ignore_checkpoint: true, ..on_demand() }
-}
-
-/// What blocks of the volume hold, by version.
-struct Model {
-    versions: Vec<u64>,
-    random: Random,
-}
-
-impl Model {
-    fn new(blocks: u64) -> Self {
-        Self { versions: vec![0; usize::try_from(blocks).unwrap()], random: Random::new(17) }
-    }
-
-    fn part(&mut self, lba: u64, length: u64) -> &mut [u64] {
-        let start = usize::try_from(lba).unwrap();
-        &mut self.versions[start..start + usize::try_from(length).unwrap()]
-    }
-
-    /// Reads, writes or trims something, anywhere.
-    async fn step(&mut self, volume: &Volume, version: u64) {
-        let blocks = self.versions.len() as u64;
-        let lba = self.random.below(blocks);
-        let length = (1 + self.random.below(12)).min(blocks - lba);
-        match self.random.below(10) {
-            0 => {
-                volume.trim(Lba(lba), length, false).await.unwrap();
-                self.part(lba, length).fill(0);
-            }
-            1..4 => {
-                let read = volume.read(Lba(lba), u32::try_from(length).unwrap()).await.unwrap();
-                for (at, (found, version)) in (lba..).zip(read.iter().zip(self.part(lba, length))) {
-                    assert_eq!(*found, contents(at, *version), "block {at}");
-                }
-            }
-            _ => {
-                let data = (lba..lba + length).map(|lba| contents(lba, version)).collect();
-                volume.write(Lba(lba), data, false).await.unwrap();
-                self.part(lba, length).fill(version);
-            }
-        }
-    }
 }
 
 /// Nothing is read before it is asked for, and users' requests meet pages in any state.

@@ -12,6 +12,7 @@
 )]
 
 pub mod life;
+pub mod model;
 mod report_marks;
 
 use std::cell::RefCell;
