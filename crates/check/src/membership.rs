@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::blocks::{BlockType, open_envelope};
 use crate::drive::{Drive, ReadBlock};
 use crate::fields::{Array, uuid_text};
-use crate::record::{Config, Epoch, MemberState, Payload, Record, Seal};
+use crate::record::{Config, Epoch, MemberEntry, MemberState, Payload, Record, Seal};
 use crate::report::{Findings, Location, Problem};
 
 /// Zones at the start of a drive among which its superblock zones are.
@@ -160,8 +160,10 @@ fn belongs(candidate: &Candidate, array: Array, findings: &mut Findings) -> bool
 fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
     let mut epochs: BTreeSet<Epoch> =
         candidates.iter().flat_map(|at| at.records.iter().map(|at| at.record.epoch)).collect();
-    // A forced start makes an epoch above all it has seen: what is of other lineages is left behind.
-    let lineage = epochs.last()?.lineage;
+    // A forced start makes an epoch above all it has seen: what is of other lineages is left behind, and so is
+    // what it has not seen, if that never counted.
+    let may_lead = |epoch: &&Epoch| !is_passed_over(candidates, **epoch);
+    let lineage = epochs.iter().rev().find(may_lead).or(epochs.last())?.lineage;
     epochs.retain(|epoch| epoch.lineage == lineage);
     let columns = candidates.first()?.newest(None)?.config.shape.columns() as usize;
     let carried = |epoch: &&Epoch| {
@@ -204,6 +206,20 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
     epochs.last().map(|epoch| (*epoch, false))
 }
 
+/// Whether an epoch was not known to a drive that its table has in service when that drive was started by
+/// force, without one that carries it: such a start makes an epoch above all that its drives know, and this one
+/// is not below.
+fn is_passed_over(candidates: &[Candidate], epoch: Epoch) -> bool {
+    let Some(table) = newest_of_all(candidates, epoch) else { return false };
+    let newest = candidates.iter().filter_map(|at| at.newest(None));
+    let mut apart =
+        newest.filter(|own| own.epoch.lineage != epoch.lineage && own.epoch.number <= epoch.number);
+    apart.any(|own| {
+        table.entry_of(own).is_some_and(|entry| entry.state != MemberState::Failed)
+            && own.entry_of(table).is_some_and(|entry| entry.state == MemberState::Failed)
+    })
+}
+
 fn newest_of_all(candidates: &[Candidate], epoch: Epoch) -> Option<&Record> {
     candidates.iter().filter_map(|at| at.newest(Some(epoch))).max_by_key(|record| record.sequence)
 }
@@ -220,11 +236,17 @@ impl Candidate {
 impl Record {
     /// The state this record's table gives to the drive whose newest record is `own`.
     fn state_of(&self, own: &Self) -> Option<MemberState> {
-        let entry = self.members.get(usize::from(own.slot))?;
-        // A crash may have kept a new lineage from some of those that it lists.
-        let same_history =
-            own.epoch.lineage == self.epoch.lineage || own.epoch.number < self.epoch.number;
-        (entry.uuid == own.member && same_history).then_some(entry.state)
+        // A crash may have kept a new lineage from some of those that it lists. One that was started by
+        // force without the drive that carries it calls that one failed.
+        let in_service = |entry: &MemberEntry| entry.state != MemberState::Failed;
+        let same_history = own.epoch.lineage == self.epoch.lineage
+            || own.epoch.number < self.epoch.number && own.entry_of(self).is_some_and(in_service);
+        self.entry_of(own).filter(|_| same_history).map(|entry| entry.state)
+    }
+
+    /// What this record's table says of the drive whose record is `own`.
+    fn entry_of(&self, own: &Self) -> Option<&MemberEntry> {
+        self.members.get(usize::from(own.slot)).filter(|entry| entry.uuid == own.member)
     }
 }
 

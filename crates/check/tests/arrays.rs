@@ -187,6 +187,29 @@ fn dead_segments_count_for_nothing() {
     assert_eq!((before.trimmed_blocks, report.counts.trimmed_blocks), (3, 0));
 }
 
+/// A crash kept the record that one failed from two others, which were started by force then.
+#[test]
+fn a_record_that_a_forced_start_left_behind_counts_for_nothing() {
+    let mut image = sound((2, 2), 1, false);
+    let held = contents(&image, &image.check(&[]));
+    image.epoch = 2;
+    image.members[0].state = MemberState::Failed;
+    image.record_on(Column(3), RecordBody::State);
+    image.members[3].state = MemberState::Failed;
+    image.lineage = 6;
+    image.record_on(Column(1), RecordBody::State);
+    image.record_on(Column(2), RecordBody::State);
+    let checked = image.check(&[]);
+    let findings = &checked.report.findings;
+    let strangers = findings.iter().filter(|at| at.problem == Problem::NotAMember);
+    let strangers: Vec<_> = strangers.map(|at| at.location.drive).collect();
+    assert_eq!(strangers, [Some(0), Some(3)], "{findings:#?}");
+    assert!(findings.iter().all(|at| at.severity < Severity::Loss), "{findings:#?}");
+    // The torn stripe has all that it needs on those that are left, so it may count.
+    let now = contents(&image, &checked);
+    assert!(held.iter().all(|block| now.contains(block)), "{now:?}");
+}
+
 #[test]
 fn a_failed_member_counts_for_nothing_even_if_it_returns() {
     let mut image = sound((2, 1), 1, false);

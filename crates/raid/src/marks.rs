@@ -112,6 +112,8 @@ marks! {
     OtherLineageLeftOut = "assemble.other_lineage_left_out",
     /// Start: a forced start was cut short before one of its members was told of the new history; it counts.
     LineageNotReached = "assemble.lineage_not_reached",
+    /// Start: drives carry a version of the membership that a forced start left behind before it counted.
+    VersionLeftBehind = "assemble.version_left_behind",
     /// Start: two histories reached the same epoch; refused.
     TwoHistoriesRefused = "assemble.two_histories_refused",
     /// Start: no version of the membership is carried by a majority; the newest whose members are here in one is taken.

@@ -69,6 +69,8 @@ mutants! {
     PagesAwayNotCounted = "pages-away-not-counted",
     /// A checkpoint that begins while a page is being written leaves out what that tells.
     LeavingPageLeftOut = "leaving-page-left-out",
+    /// A record that a forced start left behind before it counted makes a history of its own.
+    LeftBehindCounts = "left-behind-counts",
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.
     AckBeforeParity = "ack-before-parity",
     /// A write that gathers chunks is durable only if the first of them has to be.

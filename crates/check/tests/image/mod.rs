@@ -52,6 +52,7 @@ pub(crate) struct Image {
     pub(crate) drives: Vec<RamDrive>,
     pub(crate) config: ArrayConfig,
     pub(crate) members: Vec<MemberEntry>,
+    pub(crate) lineage: u64,
     pub(crate) epoch: u64,
     pub(crate) sequence_ceiling: u64,
     pub(crate) executor: Executor,
@@ -103,6 +104,7 @@ impl Image {
                 writethrough: None,
             },
             members: scheme.iter().map(member).collect(),
+            lineage: 7,
             epoch: 1,
             sequence_ceiling: 1000,
             executor: Executor::new(Rc::new(VirtualTime::new())),
@@ -130,7 +132,7 @@ impl Image {
         self.record_sequence += 1;
         let record = SuperblockRecord {
             config: self.config.clone(),
-            lineage: 7,
+            lineage: self.lineage,
             epoch: self.epoch,
             epoch_tag: self.epoch * 31,
             record_sequence: self.record_sequence,

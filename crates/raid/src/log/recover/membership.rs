@@ -6,14 +6,18 @@
 //! one that may have counted. Records of other arrays and other lineages count for nothing, but
 //! for a lineage that a crash kept from some of those that it lists.
 //!
+//! Of several lineages the one counts that has come furthest. A version that a forced start left
+//! behind before it counted takes none any further.
+//!
 //! A drive whose newest record may be in a block that cannot be read may carry any newer version:
 //! an older one that a majority seems to carry does not count where a newer one may have.
 
 use std::collections::BTreeMap;
 
-use crate::log::format::{MemberEntry, MemberState, SuperblockRecord};
+use crate::log::format::{MemberEntry, MemberState, MemberUuid, SuperblockRecord};
 use crate::log::recover::{OpenError, OpenOptions};
 use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Identifies a version of the membership.
 type Version = (u64, u64, u64);
@@ -24,11 +28,32 @@ fn version(record: &SuperblockRecord) -> Version {
 
 /// Whether a drive, of which `own` is the newest record, is one of those among whom `table` tells
 /// who is in service. A forced start makes strangers of the drives it is made without, and its table
-/// calls them failed. One that it lists and that is behind it is one that a crash kept it from: had
-/// that drive gone on by itself, it would have come as far.
+/// calls them failed. One that it lists and that is behind it is one that a crash kept it from, if it
+/// still has the other one in service: a start by force without that one would have called it failed.
 pub(super) fn follows(own: &SuperblockRecord, table: &SuperblockRecord) -> bool {
-    own.config.array == table.config.array
-        && (own.lineage == table.lineage || own.epoch < table.epoch)
+    let kept_from = || own.epoch < table.epoch && has_in_service(own, table.member);
+    own.config.array == table.config.array && (own.lineage == table.lineage || kept_from())
+}
+
+fn state_of(table: &SuperblockRecord, member: MemberUuid) -> Option<MemberState> {
+    table.members.iter().find(|entry| entry.uuid == member).map(|entry| entry.state)
+}
+
+fn has_in_service(table: &SuperblockRecord, member: MemberUuid) -> bool {
+    state_of(table, member).is_some_and(|state| state != MemberState::Failed)
+}
+
+/// Whether a forced start went on without this version, which never counted: a drive that it lists
+/// in service was started by force without the one that carries it, and never had it, since a forced
+/// start makes an epoch above all that its drives have seen.
+fn was_left_behind(version: &SuperblockRecord, ours: &[&SuperblockRecord]) -> bool {
+    ours.iter().any(|own| {
+        own.lineage != version.lineage
+            && own.epoch <= version.epoch
+            && has_in_service(version, own.member)
+            && state_of(own, version.member) == Some(MemberState::Failed)
+            && !mutant(Mutant::LeftBehindCounts)
+    })
 }
 
 /// The newest record that a drive has, as far as it can be read.
@@ -120,8 +145,14 @@ pub(super) fn choose<'a>(
 /// The history that went on: the one with an epoch above all epochs of the others, which a forced
 /// start makes. Two that both went on cannot be told apart here.
 fn choose_lineage(records: &[&SuperblockRecord]) -> Result<u64, OpenError> {
+    let counts = |record: &&&SuperblockRecord| !was_left_behind(record, records);
+    let mut counting: Vec<_> = records.iter().filter(counts).collect();
+    mark_if(Mark::VersionLeftBehind, || counting.len() < records.len());
+    if counting.is_empty() {
+        counting = records.iter().collect();
+    }
     let mut epochs: BTreeMap<u64, u64> = BTreeMap::new();
-    for record in records {
+    for record in counting {
         let epoch = epochs.entry(record.lineage).or_default();
         *epoch = (*epoch).max(record.epoch);
     }
@@ -154,4 +185,98 @@ fn most_common<T: Ord + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: BTreeMap<T, usize> = BTreeMap::new();
     items.for_each(|item| *counts.entry(item).or_default() += 1);
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(item, _)| item)
+}
+
+#[cfg(test)]
+mod tests {
+    use zoneweave_zoned::BlockCount;
+
+    use super::*;
+    use crate::layout::{Column, Scheme};
+    use crate::log::format::{ArrayConfig, ArrayUuid, RecordBody};
+
+    const DRIVES: u8 = 6;
+
+    /// The newest record of a drive of an array of three and three, the members outside `failed` in service.
+    fn record(slot: u8, lineage: u64, epoch: u64, failed: &[u8]) -> SuperblockRecord {
+        let state = |slot| match failed.contains(&slot) {
+            true => MemberState::Failed,
+            false => MemberState::Online,
+        };
+        let member = |slot: u8| MemberUuid([slot + 1; 16]);
+        let entry = |slot| MemberEntry { uuid: member(slot), state: state(slot), since_epoch: 1 };
+        SuperblockRecord {
+            config: ArrayConfig {
+                array: ArrayUuid([9; 16]),
+                name: "vol".to_owned(),
+                scheme: Scheme::new(3, 3).unwrap(),
+                chunk_blocks: 1,
+                group_rows: 8,
+                tabled: true,
+                zone_capacity: BlockCount(64),
+                zones: 16,
+                volume_blocks: 100,
+                entry_bytes: 4,
+                writethrough: None,
+            },
+            lineage,
+            epoch,
+            epoch_tag: 7,
+            record_sequence: epoch * 10 + lineage,
+            slot: Column(slot),
+            member: member(slot),
+            members: (0..DRIVES).map(entry).collect(),
+            sequence_ceiling: 100,
+            segment_ceiling: 10,
+            body: RecordBody::State,
+        }
+    }
+
+    fn chosen(records: &[SuperblockRecord], force: bool) -> Result<(u64, u64), OpenError> {
+        let newest = |record| Some(Newest { record, may_hide_newer: false });
+        let newest: Vec<_> = records.iter().map(newest).collect();
+        let options = OpenOptions { force, ..OpenOptions::default() };
+        choose(&newest, &options).map(|(record, _)| (record.lineage, record.epoch))
+    }
+
+    /// A drive failed, and a crash kept the record of that from half of the others. These were started by force, and
+    /// came to the same epoch: theirs counts, for the other one never did.
+    #[test]
+    fn a_record_that_never_counted_makes_no_second_history() {
+        let before = |slot| record(slot, 1, 5, &[]);
+        let unfinished = |slot| record(slot, 1, 6, &[0]);
+        let forced = |slot| record(slot, 2, 6, &[0, 1, 2]);
+        let records =
+            [before(0), unfinished(1), unfinished(2), forced(3), forced(4), forced(5)].to_vec();
+        assert_eq!(chosen(&records, true).unwrap(), (2, 6));
+        assert!(matches!(chosen(&records, false), Err(OpenError::NoQuorum { present: 3, .. })));
+        // Another drive failed while that was recorded, and one of those started by force later was to stay: they
+        // never were told, so their history is no part of the other one.
+        let further = |slot| record(slot, 1, 7, &[0, 4]);
+        let records = [before(0), further(1), further(2), forced(3), forced(4), forced(5)].to_vec();
+        assert_eq!(chosen(&records, true).unwrap(), (2, 6));
+        assert!(!follows(&forced(3), &further(1)));
+    }
+
+    /// Both halves were started by force: neither of them lists a drive of the other one.
+    #[test]
+    fn two_histories_that_both_count_are_refused() {
+        let ours = |slot| record(slot, 2, 6, &[3, 4, 5]);
+        let theirs = |slot| record(slot, 3, 6, &[0, 1, 2]);
+        let records = [ours(0), ours(1), ours(2), theirs(3), theirs(4), theirs(5)].to_vec();
+        for force in [false, true] {
+            let refused = chosen(&records, force);
+            assert!(matches!(refused, Err(OpenError::TwoHistories { .. })), "{refused:?}");
+        }
+    }
+
+    /// A forced start was cut short: whom it lists goes with it, unless that one was started by force itself.
+    #[test]
+    fn whom_a_crash_kept_a_lineage_from_follows_it() {
+        let forced = record(3, 2, 6, &[0, 1, 2]);
+        assert!(follows(&record(4, 1, 5, &[]), &forced));
+        assert!(!follows(&record(4, 1, 6, &[]), &forced));
+        assert!(!follows(&record(4, 3, 5, &[0, 1, 2, 3]), &forced));
+        assert!(follows(&record(4, 2, 5, &[3]), &forced), "one lineage");
+    }
 }
