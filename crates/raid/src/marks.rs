@@ -342,8 +342,12 @@ marks! {
     PageAdopted = "offload.page_adopted",
     /// Users wait until pages have left memory.
     FramesAwaited = "offload.frames_awaited",
+    /// So do those who ask for pages that a start has not read.
+    FramesAwaitedByAbsent = "offload.frames_awaited_by_absent",
     /// What was moved into a segment that was given up is taken back when its pages are there.
     MovesTakenBackLate = "offload.moves_taken_back",
+    /// There is no room but what taking back makes that waits for pages.
+    RoomByTakingBack = "offload.room_by_taking_back",
     /// A volume that leaves too little room for blocks of pages is not started with less memory.
     OffloadRefused = "offload.refused",
     /// A page that is away cannot be read: no checkpoint counts any more.

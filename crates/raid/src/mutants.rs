@@ -69,6 +69,8 @@ mutants! {
     PagesAwayNotCounted = "pages-away-not-counted",
     /// A checkpoint that begins while a page is being written leaves out what that tells.
     LeavingPageLeftOut = "leaving-page-left-out",
+    /// A segment is worth moving only if it could hold more itself, whatever the one does that is filled.
+    GainByOwnSize = "gain-by-own-size",
     /// A record that a forced start left behind before it counted makes a history of its own.
     LeftBehindCounts = "left-behind-counts",
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.

@@ -6,25 +6,13 @@
 mod support;
 
 use support::life::{live, one_life};
-use support::{Array, Shape, contents, read_all};
+use support::{Array, contents, large, read_all};
 use zoneweave_raid::log::{Lanes, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId, ZoneState};
 
 /// Blocks of a request.
 const REQUEST: usize = 8;
-
-fn large() -> Array {
-    let shape = Shape {
-        zones: 60,
-        zone_blocks: 256,
-        group_rows: 64,
-        tabled: false,
-        volume_blocks: Some(30_000),
-        ..Shape::small()
-    };
-    Array::create(shape, &mut Random::new(4))
-}
 
 /// Writes the whole volume, one request after the other.
 async fn fill(volume: &Volume, blocks: u64, version: u64) {

@@ -7,11 +7,13 @@ mod support;
 
 use std::num::NonZeroU32;
 
+use futures_util::future::join_all;
 use support::life::{assert_hit, one_life};
 use support::model::Model;
-use support::{Array, Shape, contents, read_all};
+use support::{Array, Shape, contents, is_of, large, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
-use zoneweave_raid::log::{Lanes, OpenOptions, WriteChoice, WritePolicy};
+use zoneweave_raid::log::format::ContentKind;
+use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{
@@ -23,17 +25,17 @@ const BLOCKS: u64 = 30_000;
 /// Memory of a page.
 const PAGE_BYTES: u64 = 960 * 4 + 16;
 
-/// Of 32 pages.
-fn large() -> Array {
+/// Filled to the last block that there is room for beside 58 pages.
+fn full(seed: u64) -> Array {
     let shape = Shape {
-        zones: 60,
-        zone_blocks: 256,
-        group_rows: 64,
+        zones: 16,
+        zone_blocks: 64,
+        group_rows: 8,
         tabled: false,
-        volume_blocks: Some(BLOCKS),
+        volume_blocks: Some(1856),
         ..Shape::small()
     };
-    Array::create(shape, &mut Random::new(4))
+    Array::create(shape, &mut Random::new(seed))
 }
 
 /// Memory for some pages.
@@ -111,9 +113,12 @@ fn segments_are_given_up_while_pages_are_away() {
     let lived = one_life(&array, &[], limited(0), async |volume, _, _| {
         model.fill(volume, 1).await;
         for round in 0..80 {
-            let drive = &array.drives[usize::try_from(round % 4).unwrap()];
-            let next = Selector::next(CommandKind::Write).after(random.below(100));
-            drive.inject(next, FaultAction::Fail(Status::InternalError));
+            for drive in &array.drives {
+                let zone = ZoneId(2 + u32::try_from(random.below(58)).unwrap());
+                let row = 8 + u32::try_from(random.below(200)).unwrap();
+                let next = Selector::next(CommandKind::Write).in_zone(zone).touching(row..row + 1);
+                drive.inject(next, FaultAction::Fail(Status::InternalError));
+            }
             for _ in 0..60 {
                 model.step(volume, 2 + round).await;
             }
@@ -124,6 +129,42 @@ fn segments_are_given_up_while_pages_are_away() {
     let status = lived.unwrap();
     assert!(status.counters.segments_abandoned > 20, "{:?}", status.counters);
     assert_hit(&[Mark::PageMoved, Mark::PageChangedWhileLeaving]);
+}
+
+/// Segments that blocks are moved to are given up one after the other on a full array, while pages of what was moved are
+/// away: what was moved is taken back, and there is room again.
+#[test]
+fn a_full_array_survives_failures_in_a_row() {
+    for seed in [3, 24] {
+        let array = full(seed);
+        let mut model = Model::new(array.blocks);
+        let mut random = Random::new(seed);
+        let options = || OpenOptions {
+            index_page_entries: NonZeroU32::new(32),
+            writes: WriteChoice::AsMade,
+            ..limited(0)
+        };
+        let lived = one_life(&array, &[], options(), async |volume, _, _| {
+            model.fill(volume, 1).await;
+            for round in 2..60 {
+                for _ in 0..if round % 6 == 0 { 6 } else { 0 } {
+                    let drive = &array.drives[usize::try_from(random.below(4)).unwrap()];
+                    let zone = ZoneId(2 + u32::try_from(random.below(14)).unwrap());
+                    let row = 8 + u32::try_from(random.below(50)).unwrap();
+                    let next =
+                        Selector::next(CommandKind::Write).in_zone(zone).touching(row..row + 1);
+                    drive.inject(next, FaultAction::Fail(Status::InternalError));
+                }
+                for _ in 0..40 {
+                    model.step(volume, round).await;
+                }
+            }
+            assert_eq!(read_all(volume, array.blocks).await.unwrap(), model.versions);
+            volume.status().counters.segments_abandoned
+        });
+        assert!(lived.unwrap() > 20);
+    }
+    assert_hit(&[Mark::MovesTakenBackLate, Mark::RoomByTakingBack]);
 }
 
 /// A page that cannot be read any more is an error for whoever needs it, and ends writes; the next start does without
@@ -150,6 +191,100 @@ fn a_page_that_is_gone_is_an_error() {
     let forced = OpenOptions { force: true, lineage: 3, ..limited(0) };
     let found = one_life(&array, &[], forced, async |_, report, _| report.checkpoint);
     assert_eq!(found.unwrap(), None);
+}
+
+/// Loses the blocks of pages that a drive holds, in segments that are complete.
+fn lose_pages(array: &Array, drive: usize) {
+    let drive = &array.drives[drive];
+    let zones = (2..array.shape.zones).map(ZoneId);
+    for zone in zones.filter(|zone| drive.zone(*zone).state == ZoneState::Full) {
+        for at in (1..array.shape.zone_blocks).map(|row| ZoneAddress::new(zone, row)) {
+            if is_of(ContentKind::Mapping, &drive.peek(at, BlockCount(1))) {
+                drive.set_unreadable(at, BlockCount(1));
+            }
+        }
+    }
+}
+
+/// How many blocks are lost; the others have to be what they are.
+async fn lost_blocks(volume: &Volume, model: &mut Model) -> u64 {
+    let mut lost = 0;
+    for lba in 0..BLOCKS {
+        match volume.read(Lba(lba), 1).await {
+            Ok(data) => assert_eq!(data[0], contents(lba, model.part(lba, 1)[0]), "block {lba}"),
+            Err(BlockError::Unrecoverable { .. }) => lost += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    lost
+}
+
+/// Without redundancy a page may be lost with a block of it: that is the end of writes, and an error for whoever asks for a block
+/// that it tells of. What other pages tell is read on, and all of it when the next start has read the lists.
+#[test]
+fn pages_without_redundancy_are_lost_one_by_one() {
+    let shape = Shape { parity: 0, ..large().shape };
+    let array = Array::create(shape, &mut Random::new(4));
+    let mut model = Model::new(BLOCKS);
+    let lived = one_life(&array, &[], limited(4), async |volume, _, _| {
+        model.fill(volume, 1).await;
+        for _ in 0..3000 {
+            model.step(volume, 2).await;
+        }
+        // What was written of pages so far comes to be in complete segments.
+        for version in 3..6 {
+            for lba in (BLOCKS - 900..BLOCKS).step_by(4) {
+                let data = (lba..lba + 4).map(|lba| contents(lba, version)).collect();
+                volume.write(Lba(lba), data, false).await.unwrap();
+            }
+            model.part(BLOCKS - 900, 900).fill(version);
+        }
+        volume.flush().await.unwrap();
+        lose_pages(&array, 0);
+        let lost = lost_blocks(volume, &mut model).await;
+        assert!((960..=BLOCKS / 2).contains(&lost), "{lost} lost");
+        let written = volume.write(Lba(5000), vec![contents(5000, 6)], true).await;
+        assert!(matches!(written, Err(BlockError::ReadOnly { .. })), "{written:?}");
+    });
+    lived.unwrap();
+    let started = one_life(&array, &[], limited(4), async |volume, report, _| {
+        assert_eq!(report.checkpoint, None);
+        assert_eq!(read_all(volume, BLOCKS).await.unwrap(), model.versions);
+        volume.write(Lba(5000), vec![contents(5000, 6)], true).await.unwrap();
+    });
+    started.unwrap();
+    assert_hit(&[Mark::PageAwayUnreadable]);
+}
+
+/// However many ask for pages that a start has left on media, no more are in memory than there are to be.
+#[test]
+fn requests_for_absent_pages_wait_for_frames() {
+    let array = large();
+    let mut model = Model::new(BLOCKS);
+    let options = || OpenOptions {
+        index_page_entries: NonZeroU32::new(16),
+        index_memory: Some(8 * (16 * 4 + 16)),
+        index_on_demand: NonZeroU32::new(1),
+        ..limited(0)
+    };
+    let filled = one_life(&array, &[], options(), async |volume, _, _| {
+        for version in 1..4 {
+            model.fill(volume, version).await;
+        }
+        volume.flush().await.unwrap();
+    });
+    filled.unwrap();
+    let started = one_life(&array, &[], options(), async |volume, report, _| {
+        assert!(report.absent_pages > 1000, "{report:?}");
+        let reads = (0..BLOCKS).step_by(16).map(|lba| volume.read(Lba(lba), 1));
+        for (lba, read) in (0..BLOCKS).step_by(16).zip(join_all(reads).await) {
+            assert_eq!(read.unwrap()[0], contents(lba, 3));
+        }
+        volume.status().index_pages.unwrap()
+    });
+    let pages = started.unwrap();
+    assert!(pages.held_most < 400, "{pages:?}");
+    assert_hit(&[Mark::FramesAwaitedByAbsent]);
 }
 
 #[test]

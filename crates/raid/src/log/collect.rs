@@ -15,6 +15,7 @@ use crate::log::core::Core;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::moving::evacuate;
+use crate::log::offload::moves::take_back_left;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -27,6 +28,14 @@ pub(super) const MOVED_AT_A_TIME: usize = 3;
 /// empty then is freed by the sweeper.
 pub(super) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
+        let left = core.state.borrow().has_moves_left();
+        if left {
+            // That takes no room, and moving anything out may need what it frees.
+            if take_back_left(&core).await.is_none() && !core.closing.get() {
+                core.changed.wait().await;
+            }
+            continue;
+        }
         let victim = {
             let mut state = core.state.borrow_mut();
             let victim = state.next_victim();

@@ -406,6 +406,14 @@ async fn reset_and_look(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), St
     Err(Status::InternalError)
 }
 
+/// Whether a block was never written: it reads as zeros, with nothing beside it, or the drive says so.
+pub(super) fn is_blank(read: &Result<Payload, Status>) -> bool {
+    match read {
+        Ok(block) => block.block(0).iter().chain(&block.block_oob(0)).all(|byte| *byte == 0),
+        Err(status) => *status == Status::Deallocated,
+    }
+}
+
 /// Reads in pieces that the drive takes.
 ///
 /// # Errors

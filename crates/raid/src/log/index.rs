@@ -8,13 +8,18 @@
 //! Where less memory is to be taken than all of it needs, each page has memory of its own, or none: it is on media
 //! only then, or nothing of it is mapped (`offload/`).
 
+mod table;
+
 use std::ops::Range;
 
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::layout::{Column, Scheme};
 use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
+use crate::log::frames::{For, Frames};
 use crate::log::geometry::ChunkBlock;
+pub(super) use crate::log::index::table::Entry;
+use crate::log::index::table::{ALLOCATED, Table, in_memory};
 
 /// A place in the segment table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +70,7 @@ impl Divisor {
     }
 
     /// Quotient and remainder.
+    #[inline]
     fn divide(self, number: u64) -> (u64, u64) {
         let small = number >> 32 == 0 && self.by >> 32 == 0 && self.by > 1;
         let quotient = if small {
@@ -97,17 +103,32 @@ impl PbaSpace {
         Pba(column * self.column_blocks.by + u64::from(place.block.0))
     }
 
+    /// The number of an address's column among those of all slots, and the block in it.
+    #[must_use]
+    #[inline]
+    pub(super) fn column(&self, pba: Pba) -> (u64, u64) {
+        self.column_blocks.divide(pba.0)
+    }
+
     /// The place of an address.
     #[must_use]
+    #[inline]
     pub(super) fn place(&self, pba: Pba) -> BlockPlace {
         let narrow = |value: u64| u32::try_from(value).expect("derived from 32-bit parts");
-        let (column, block) = self.column_blocks.divide(pba.0);
+        let (column, block) = self.column(pba);
         let (slot, column) = self.columns.divide(column);
         BlockPlace {
             slot: SegmentSlot(narrow(slot)),
             column: Column(u8::try_from(column).expect("at most 32 columns")),
             block: ChunkBlock(narrow(block)),
         }
+    }
+
+    /// The numbers of a slot's columns among those of all slots.
+    #[must_use]
+    pub(super) fn columns_of(&self, slot: SegmentSlot) -> Range<usize> {
+        let first = slot.index() * Lba(self.columns.by).index();
+        first..first + Lba(self.columns.by).index()
     }
 
     /// Blocks of a column that may be chunk blocks.
@@ -147,135 +168,6 @@ impl From<Address> for Pba {
     }
 }
 
-/// Entries of the index, of a width.
-enum Entries<T> {
-    /// All of them, one after the other.
-    Whole(Vec<T>),
-    /// Those of pages that are in memory.
-    Paged(Vec<Option<Box<[T]>>>),
-}
-
-impl<T: Copy + Default> Entries<T> {
-    fn get(&self, lba: Lba, pages: Divisor) -> T {
-        match self {
-            Self::Whole(entries) => entries[lba.index()],
-            Self::Paged(entries) => {
-                let (page, within) = pages.divide(lba.0);
-                let entries = &entries[Lba(page).index()];
-                entries.as_ref().map_or(T::default(), |entries| entries[Lba(within).index()])
-            }
-        }
-    }
-
-    /// Where the entry of a block is, whose page is in memory.
-    fn place(&mut self, lba: Lba, pages: Divisor) -> &mut T {
-        match self {
-            Self::Whole(entries) => &mut entries[lba.index()],
-            Self::Paged(entries) => {
-                let (page, within) = pages.divide(lba.0);
-                let entries = entries[Lba(page).index()].as_mut();
-                &mut entries.expect("it was taken in")[Lba(within).index()]
-            }
-        }
-    }
-
-    fn holds(&self, page: Page) -> bool {
-        match self {
-            Self::Whole(_) => true,
-            Self::Paged(entries) => entries[Lba(page.0).index()].is_some(),
-        }
-    }
-
-    /// Puts a page into memory, with nothing mapped, or takes it out; whether it was there.
-    fn put(&mut self, page: Page, there: bool, entries_of_page: u64) -> bool {
-        let Self::Paged(entries) = self else { return true };
-        let empty = || vec![T::default(); Lba(entries_of_page).index()].into_boxed_slice();
-        let entries = &mut entries[Lba(page.0).index()];
-        std::mem::replace(entries, there.then(empty)).is_some()
-    }
-
-    fn bytes(&self, pages: u64, entries_of_page: u64) -> u64 {
-        match self {
-            Self::Whole(entries) => (entries.capacity() * size_of::<T>()) as u64,
-            Self::Paged(entries) => {
-                let pointers = entries.capacity() * size_of::<Option<Box<[T]>>>();
-                pointers as u64 + pages * (entries_of_page * size_of::<T>() as u64 + ALLOCATED)
-            }
-        }
-    }
-}
-
-/// What the allocator takes beside each page that is in memory.
-const ALLOCATED: u64 = 16;
-
-enum Table {
-    Narrow(Entries<u32>),
-    /// Entries of five bytes are kept in eight while in memory.
-    Wide(Entries<u64>),
-}
-
-impl Table {
-    fn whole(blocks: u64, entry_bytes: u8) -> Self {
-        let length = Lba(blocks).index();
-        match entry_bytes {
-            4 => Self::Narrow(Entries::Whole(vec![0; length])),
-            _ => Self::Wide(Entries::Whole(vec![0; length])),
-        }
-    }
-
-    fn paged(pages: u64, entry_bytes: u8) -> Self {
-        let length = Lba(pages).index();
-        match entry_bytes {
-            4 => Self::Narrow(Entries::Paged((0..length).map(|_| None).collect())),
-            _ => Self::Wide(Entries::Paged((0..length).map(|_| None).collect())),
-        }
-    }
-
-    fn get(&self, lba: Lba, pages: Divisor) -> u64 {
-        match self {
-            Self::Narrow(entries) => entries.get(lba, pages).into(),
-            Self::Wide(entries) => entries.get(lba, pages),
-        }
-    }
-
-    /// Replaces an entry; returns the one before.
-    fn replace(&mut self, lba: Lba, pages: Divisor, entry: u64) -> u64 {
-        match self {
-            Self::Narrow(entries) => {
-                let entry = u32::try_from(entry).expect("the entry width was chosen so");
-                std::mem::replace(entries.place(lba, pages), entry).into()
-            }
-            Self::Wide(entries) => std::mem::replace(entries.place(lba, pages), entry),
-        }
-    }
-
-    fn holds(&self, page: Page) -> bool {
-        match self {
-            Self::Narrow(entries) => entries.holds(page),
-            Self::Wide(entries) => entries.holds(page),
-        }
-    }
-
-    fn put(&mut self, page: Page, there: bool, entries_of_page: u64) -> bool {
-        match self {
-            Self::Narrow(entries) => entries.put(page, there, entries_of_page),
-            Self::Wide(entries) => entries.put(page, there, entries_of_page),
-        }
-    }
-
-    fn bytes(&self, pages: u64, entries_of_page: u64) -> u64 {
-        match self {
-            Self::Narrow(entries) => entries.bytes(pages, entries_of_page),
-            Self::Wide(entries) => entries.bytes(pages, entries_of_page),
-        }
-    }
-}
-
-/// Bytes of an entry in memory.
-const fn in_memory(entry_bytes: u8) -> u64 {
-    if entry_bytes == 4 { size_of::<u32>() as u64 } else { size_of::<u64>() as u64 }
-}
-
 /// A page of the index: as many entries as a mapping block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Page(pub u64);
@@ -284,9 +176,8 @@ pub(super) struct Page(pub u64);
 pub(super) struct Index {
     table: Table,
     is_paged: bool,
-    /// Pages in memory, where not all of them have to be, and the most there were.
-    pages_held: u64,
-    pages_held_most: u64,
+    /// Pages in memory, where not all of them have to be.
+    frames: Frames,
     blocks: u64,
     page_entries: Divisor,
     /// Pages with entries that changed since they were last fixed, a bit each.
@@ -313,8 +204,7 @@ impl Index {
         Self {
             table,
             is_paged,
-            pages_held: 0,
-            pages_held_most: 0,
+            frames: Frames::default(),
             blocks: space.volume_blocks,
             page_entries,
             changed: vec![0; words],
@@ -348,7 +238,7 @@ impl Index {
     #[must_use]
     pub(super) fn bytes(&self) -> u64 {
         let changed = (self.changed.len() * size_of::<u64>()) as u64;
-        self.table.bytes(self.pages_held, self.page_entries.by) + changed
+        self.table.bytes(self.frames.here(), self.page_entries.by) + changed
     }
 
     /// The page that a block is in.
@@ -378,42 +268,65 @@ impl Index {
         self.table.replace(lba, self.page_entries, entry).checked_sub(1).map(Pba)
     }
 
+    /// Maps blocks of a page as it says on media, from the first one on, and leaves the others as they are.
+    ///
+    /// # Panics
+    /// If one of them is mapped.
+    pub(super) fn fill(&mut self, page: Page, entries: &[Entry]) {
+        if self.is_paged {
+            self.take_in(page);
+        }
+        self.table.fill(page, self.page_entries.by, entries);
+    }
+
+    /// Tells where those blocks of a page are that are mapped, if it is in memory.
+    pub(super) fn tell(&self, page: Page, mut to: impl FnMut(Pba)) {
+        self.table.tell(page, self.page_entries.by, |entry| {
+            entry.address().into_iter().for_each(&mut to);
+        });
+    }
+
     /// Whether a page is in memory.
     #[must_use]
     pub(super) fn holds(&self, page: Page) -> bool {
         self.table.holds(page)
     }
 
-    /// How many pages are in memory; none where all have to be.
+    /// The pages in memory; none where all have to be.
     #[must_use]
-    pub(super) fn pages_held(&self) -> u64 {
-        self.pages_held
+    pub(super) fn frames(&self) -> &Frames {
+        &self.frames
     }
 
-    /// The most that were.
-    #[must_use]
-    pub(super) fn pages_held_most(&self) -> u64 {
-        self.pages_held_most
+    /// Keeps a page in memory as soon as it is there.
+    pub(super) fn pin(&mut self, page: Page, whom: For) {
+        let here = self.holds(page);
+        self.frames.pin(page, whom, here);
+    }
+
+    /// Keeps it there no more.
+    pub(super) fn unpin(&mut self, page: Page, whom: For) {
+        let here = self.holds(page);
+        self.frames.unpin(page, whom, here);
     }
 
     /// Puts a page into memory in which nothing is mapped, unless it is there.
     pub(super) fn take_in(&mut self, page: Page) {
         if !self.holds(page) {
             self.table.put(page, true, self.page_entries.by);
-            self.pages_held += 1;
-            self.pages_held_most = self.pages_held_most.max(self.pages_held);
+            self.frames.come(page);
         }
     }
 
     /// Takes a page out of memory.
     ///
     /// # Panics
-    /// If it is not there, or has changed since it was fixed.
+    /// If it is not there, somebody works with it, or it has changed since it was fixed.
     pub(super) fn leave_out(&mut self, page: Page) {
         assert!(!self.has_changed(page), "page {} is on no media", page.0);
         let held = self.table.put(page, false, self.page_entries.by);
         assert!(held, "page {} is not in memory", page.0);
-        self.pages_held -= 1;
+        self.frames.go(page);
     }
 
     /// Whether a page has changed since it was fixed.
@@ -550,16 +463,35 @@ mod tests {
     #[test]
     fn pages_come_and_go() {
         let mut index = Index::paged(&space(4000, 4));
-        assert_eq!((index.get(Lba(3)), index.pages_held()), (None, 0));
+        assert_eq!((index.get(Lba(3)), index.frames().here()), (None, 0));
         index.set(Lba(3), Some(Pba(7)));
         index.enter(Lba(3999), Some(Pba(8)));
         assert_eq!((index.get(Lba(3)), index.get(Lba(3999))), (Some(Pba(7)), Some(Pba(8))));
         assert!(index.holds(Page(0)) && !index.holds(Page(1)) && index.holds(Page(4)));
         index.leave_out(Page(4));
-        assert_eq!((index.get(Lba(3999)), index.pages_held()), (None, 1));
+        assert_eq!((index.get(Lba(3999)), index.frames().here()), (None, 1));
         index.take_in(Page(2));
         assert!((1920..2880).all(|lba| index.get(Lba(lba)).is_none()));
-        assert_eq!((index.pages_held(), index.get(Lba(3))), (2, Some(Pba(7))));
+        assert_eq!((index.frames().here(), index.get(Lba(3))), (2, Some(Pba(7))));
+    }
+
+    #[test]
+    fn a_page_is_filled_at_once() {
+        for entry_bytes in [4, 5] {
+            let space = space(2000, entry_bytes);
+            for mut index in [Index::new(&space), Index::paged(&space)] {
+                let last = Page(2000 / u64::from(space.page_entries));
+                let first = index.blocks_of(last).start;
+                let none = Entry::default();
+                index.fill(last, &[Pba(5).into(), none, none, Pba(0).into()]);
+                let entries: Vec<_> = (first..first + 4).map(|lba| index.get(Lba(lba))).collect();
+                assert_eq!(entries, [Some(Pba(5)), None, None, Some(Pba(0))]);
+                assert_eq!((index.get(Lba(first - 1)), index.changed_pages()), (None, 0));
+                let mut told = Vec::new();
+                (0..=last.0).for_each(|page| index.tell(Page(page), |pba| told.push(pba)));
+                assert_eq!(told, [Pba(5), Pba(0)]);
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //!
 //! * The volume is smaller than the segments that remain beside one open for users and
 //!   [`RESERVE_SEGMENTS`], by some stripes each: some segment then always frees more than
-//!   moving it costs.
+//!   moving it costs. That is measured by the segments that are filled now, whatever shape it has itself:
+//!   one that an earlier policy made may hold less, and be full.
 //! * User writes take a new segment only if, with an open relocation segment counted in,
 //!   [`RESERVE_SEGMENTS`] stay free. A crash may cost one of them, to hold what recovery writes
 //!   again of stripes that were under way: one, however often recovery is cut short, because what it

@@ -155,7 +155,9 @@ fn index_bytes(
 pub(super) fn memory(core: &Core) -> Memory {
     let state = core.state.borrow();
     let State { config, segments, index, checkpoints, tombstones, moves, offload, .. } = &*state;
-    let offload = offload.as_ref().map_or(0, |offload| offload.bytes() + checkpoints.bytes_apart());
+    let moves_left = offload.as_ref().map_or(0, Offload::moves_left_bytes);
+    let beside = |offload: &Offload| offload.bytes() + index.frames().bytes();
+    let offload = offload.as_ref().map_or(0, |offload| beside(offload) + checkpoints.bytes_apart());
     let columns = config.scheme.columns();
     let queued = QUEUED_BLOCKS - core.admission.available() + state.relocation.queued() as u64;
     let free: usize = state.members.iter().map(|member| member.pool.len()).sum();
@@ -168,7 +170,7 @@ pub(super) fn memory(core: &Core) -> Memory {
             + free_zone_bytes(free as u64),
         list_bytes: lists.sum(),
         stripe_table_bytes: tables.map(StripeTable::bytes_in_all).sum(),
-        moved_bytes: moves.capacity() as u64 * size_of::<Move>() as u64,
+        moved_bytes: moves.capacity() as u64 * size_of::<Move>() as u64 + moves_left,
         trim_bytes: tombstones.len() as u64 * TRIM_ENTRY,
         queued_bytes: queued * QUEUED_BLOCK
             + state.user.queue_bytes()

@@ -26,6 +26,7 @@ mod checkpoint;
 mod chunk_write;
 mod collect;
 mod core;
+mod frames;
 mod freeing;
 mod index;
 mod index_run;

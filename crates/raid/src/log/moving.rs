@@ -1,31 +1,31 @@
 //! Moving what is live out of a segment.
 
+mod pending;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
-use bytes::Bytes;
-use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
+use futures_util::FutureExt;
+use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
 use crate::log::collect::MOVED_AT_A_TIME;
 use crate::log::core::Core;
-use crate::log::format::{
-    BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
-    data_checksum,
-};
+use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::geometry::ChunkBlock;
-use crate::log::index::{BlockPlace, Pba, SegmentSlot};
-use crate::log::offload::moves::{self, end_of_part, parts_by_page};
+use crate::log::index::{BlockPlace, SegmentSlot};
+pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run};
+use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
+use crate::log::offload::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::offload::{For, Held, Offload, hold, hold_range};
-use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
+use crate::log::queue::TicketReceiver;
 use crate::log::read::{FoundBlock, Pin, read_places};
 use crate::log::requests::step_of;
 use crate::log::scan::load_span;
 use crate::log::state::State;
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
-use crate::mutants::{Mutant, mutant};
 
 /// Blocks moved at a time.
 pub(super) const BATCH_BLOCKS: usize = 512;
@@ -37,7 +37,8 @@ pub(super) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64
 /// Moves every live block out of a segment that the caller holds; `false` if writes stopped.
 pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
-    if moves::take_back_rest(core, slot).await.is_none() {
+    // Of that nothing has to be moved.
+    if take_back_left(core).await.is_none() {
         return false;
     }
     let mut mover = Mover::new(core, slot);
@@ -48,8 +49,8 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     }
     let left = || core.state.borrow().segments[slot].valid > 0;
     // Pages of the index may have come to be away meanwhile.
-    if left() && core.state.borrow().pages_away() > 0 {
-        let pages = core.state.borrow().pages_away_in(slot);
+    if core.state.borrow().segments[slot].pages_away > 0 {
+        let pages = pages_away_in(core, slot).await;
         if !move_all(core, slot, pages).await {
             return false;
         }
@@ -290,11 +291,33 @@ impl Mover {
         self.under_way.extend(moved.map(|moved| Batch { moved, blocks: data, held }));
         let mut going_on = true;
         while going_on && self.has_many_under_way() {
-            self.queues(false);
-            going_on = self.wait_first().await;
+            going_on = match self.wait_filled().await {
+                Some(moved) => moved,
+                None => {
+                    self.queues(false);
+                    self.wait_first().await
+                }
+            };
         }
         self.queues(true);
         going_on
+    }
+
+    /// Waits for the first batch as long as those behind it fill its stripes. Where they end for pages they may be
+    /// small: to close a stripe for each would take more than moving frees, and that for ever.
+    async fn wait_filled(&mut self) -> Option<bool> {
+        self.pages?;
+        loop {
+            let first = self.under_way.front_mut()?;
+            if let Some(moved) = (&mut first.moved).now_or_never() {
+                self.under_way.pop_front();
+                return Some(matches!(moved, Some(Ok(()))));
+            }
+            if !self.core.state.borrow().fills_moved_stripes(self.lifetime, self.stripe) {
+                return None;
+            }
+            self.core.changed.wait().await;
+        }
     }
 
     /// Whether it is time to wait for the first batch. One may be smaller than a stripe where it ends for the pages
@@ -320,6 +343,15 @@ impl Mover {
             }
         }
         true
+    }
+}
+
+impl State {
+    /// Whether a stripe of moved blocks is being written, or so many of a class are queued that one is about to be.
+    fn fills_moved_stripes(&self, lifetime: Lifetime, stripe: usize) -> bool {
+        let class = self.relocation.class_of(1, lifetime);
+        let busy = |slot: SegmentSlot| self.segments[slot].in_flight > 0;
+        self.relocation.queue(class).len() >= stripe || self.relocation.open_segments().any(busy)
     }
 }
 
@@ -379,7 +411,7 @@ async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<Blo
     let mut found = BTreeSet::new();
     let mut start = 0;
     while start < blocks {
-        let part = start..blocks.min(start + step_of(core));
+        let part = start..blocks.min(start + step_of(core, For::Moving));
         start = part.end;
         let _held = hold_range(core, For::Moving, part.clone()).await.ok()?;
         let state = core.state.borrow();
@@ -400,200 +432,4 @@ fn ranges_of(state: &State, read: &[(ListedBlock, Option<FoundBlock>)]) -> Vec<R
     });
     let lbas: BTreeSet<_> = lbas.flatten().filter(|lba| lba.0 < blocks).collect();
     lbas.into_iter().map(|lba| lba.0..lba.0 + 1).collect()
-}
-
-/// Queues blocks to be written elsewhere.
-fn queue_blocks(
-    core: &Rc<Core>,
-    lifetime: Lifetime,
-    mut blocks: Vec<Moving>,
-) -> Option<TicketReceiver> {
-    // Once the volume closes nobody writes them any more: whoever waited would wait for ever.
-    if blocks.is_empty() || core.closing.get() {
-        return None;
-    }
-    if blocks.len() > 1 && mutant(Mutant::MovedBlocksShareSequence) {
-        share_sequence(core.state.borrow().seed, &mut blocks);
-    }
-    let (ticket, moved) = Ticket::new(blocks.len() as u64);
-    let mut state = core.state.borrow_mut();
-    for block in blocks {
-        match block {
-            Moving::Data(mut data) => {
-                data.ticket = ticket.clone();
-                state.relocation.push(lifetime, PendingBlock::Data(data));
-            }
-            Moving::Trim(extent, from) => {
-                let (origin, ticket) = (Origin::Relocation { from }, ticket.clone());
-                state.relocation.push_trim(lifetime, PendingTrim { extent, origin, ticket });
-            }
-        }
-    }
-    drop(state);
-    core.changed.open();
-    Some(moved)
-}
-
-/// For [`Mutant::MovedBlocksShareSequence`].
-fn share_sequence(seed: Seed, blocks: &mut [Moving]) {
-    let mut first = None;
-    for block in blocks {
-        if let Moving::Data(data) = block {
-            data.sequence = *first.get_or_insert(data.sequence);
-            data.data_checksum = data_checksum(seed, data.lba, data.sequence, &data.data);
-        }
-    }
-}
-
-/// What is to be written elsewhere.
-pub(super) enum Moving {
-    Data(PendingData),
-    Trim(TrimExtent, Pba),
-}
-
-/// What has to be written elsewhere for what was read of a listed block.
-fn pending_or_lost(
-    core: &Core,
-    (place, entry): &ListedBlock,
-    found: Option<FoundBlock>,
-) -> Vec<Moving> {
-    let pba = core.state.borrow().space.pba(*place);
-    let pending = pending_of(core, pba, entry, found);
-    // What no list names is looked for where the index points: it is not what is there, then.
-    if pending.is_empty() && entry.kind == EntryKind::Empty {
-        return lost_blocks(&mut core.state.borrow_mut(), pba);
-    }
-    pending
-}
-
-/// What has to be written elsewhere for a live block at `pba`.
-fn pending_of(
-    core: &Core,
-    pba: Pba,
-    listed: &IndexEntry,
-    found: Option<FoundBlock>,
-) -> Vec<Moving> {
-    let mut state = core.state.borrow_mut();
-    if state.tombstones.contains_key(&pba) {
-        return moved_tombstone(&mut state, pba, found);
-    }
-    let was_tombstone = |found: &FoundBlock| found.identity.kind == ContentKind::Tombstone;
-    if listed.kind == EntryKind::Tombstone || found.as_ref().is_some_and(was_tombstone) {
-        mark(Mark::TombstoneDiedBeforeMove);
-        return Vec::new();
-    }
-    match found {
-        Some(FoundBlock { data, identity }) if identity.kind == ContentKind::Mapping => {
-            let away = state.is_page_away(identity.lba, pba);
-            away.then(|| Moving::Data(pending(identity, data, pba))).into_iter().collect()
-        }
-        Some(FoundBlock { data, identity })
-            if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
-        {
-            if identity.lba.0 >= state.config.volume_blocks
-                || state.index.get(identity.lba) != Some(pba)
-            {
-                mark(Mark::DiedBeforeMove);
-                return Vec::new();
-            }
-            let identity = if mutant(Mutant::MovedBlockGetsNewSequence) {
-                let sequence = state.take_sequence();
-                BlockIdentity::new(state.seed, identity.kind, identity.lba, sequence, &data)
-            } else {
-                identity
-            };
-            vec![Moving::Data(pending(identity, data, pba))]
-        }
-        // Beyond repair: what moves is the knowledge that it is lost.
-        _ if matches!(listed.kind, EntryKind::Data | EntryKind::Lost) => {
-            mark(Mark::LostBlockMoved);
-            vec![lost_block(&state, pba, listed.lba, listed.sequence)]
-        }
-        _ => lost_blocks(&mut state, pba),
-    }
-}
-
-fn pending(identity: BlockIdentity, data: Bytes, from: Pba) -> PendingData {
-    let (ticket, _nobody) = Ticket::new(1);
-    PendingData {
-        lba: identity.lba,
-        sequence: identity.sequence,
-        kind: identity.kind,
-        data,
-        data_checksum: identity.data_checksum,
-        origin: Origin::Relocation { from },
-        ticket,
-    }
-}
-
-/// The mark that a block is lost. It has the sequence of what was lost, so that it hides older
-/// versions and newer ones hide it.
-pub(super) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
-    let data = zero_blocks(BlockCount(1));
-    let identity = BlockIdentity::new(state.seed, ContentKind::Lost, lba, sequence, &data);
-    Moving::Data(pending(identity, data, from))
-}
-
-/// Marks the blocks of the volume that point at an unreadable block of which nothing is known.
-/// They get a new sequence: then an error is certain, an older version impossible.
-fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
-    let lbas = (0..state.config.volume_blocks).map(Lba);
-    let pointing: Vec<_> = lbas.filter(|lba| state.index.get(*lba) == Some(pba)).collect();
-    if pointing.is_empty() {
-        return Vec::new();
-    }
-    mark(Mark::UnknownBlockLost);
-    let sequence = state.take_sequence();
-    pointing.into_iter().map(|lba| lost_block(state, pba, lba, sequence)).collect()
-}
-
-/// The extents of a tombstone block that are still needed, cut to what points at it. Extents
-/// older than every other segment are not: there is nothing left that they could hide.
-fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Vec<Moving> {
-    let array = state.config.array;
-    let blocks = state.config.volume_blocks;
-    let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
-    let slot = state.space.place(pba).slot;
-    let oldest = state.oldest_sequence(slot);
-    let Some(tombstone) = decoded else {
-        mark(Mark::TombstoneLost);
-        return lost_blocks(state, pba);
-    };
-    tombstone.extents.into_iter().flat_map(|run| moved_run(state, run, pba, oldest)).collect()
-}
-
-/// What is still needed of an extent, cut to what points at it, with the oldest sequence of all other segments.
-pub(super) fn moved_run(
-    state: &mut State,
-    extent: TrimExtent,
-    pba: Pba,
-    oldest: u64,
-) -> Vec<Moving> {
-    let mut moving = Vec::new();
-    for run in runs_pointing_at(state, extent, pba) {
-        if run.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {
-            mark(Mark::TombstoneDropped);
-            for lba in run.lba.0..run.lba.0 + run.blocks {
-                state.remap(Lba(lba), None);
-            }
-        } else {
-            mark(Mark::TombstoneMoved);
-            moving.push(Moving::Trim(run, pba));
-        }
-    }
-    moving
-}
-
-fn runs_pointing_at(state: &State, extent: TrimExtent, pba: Pba) -> Vec<TrimExtent> {
-    let mut runs: Vec<TrimExtent> = Vec::new();
-    for lba in extent.lba.0..extent.lba.0 + extent.blocks {
-        if state.index.get(Lba(lba)) != Some(pba) {
-            continue;
-        }
-        match runs.last_mut() {
-            Some(run) if run.lba.0 + run.blocks == lba => run.blocks += 1,
-            _ => runs.push(TrimExtent { lba: Lba(lba), blocks: 1, ..extent }),
-        }
-    }
-    runs
 }

@@ -18,27 +18,27 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::rc::Rc;
 
+use futures_util::future::join;
 use zoneweave_zoned::{BlockError, Lba};
 
-use crate::log::checkpoint;
+use crate::log::checkpoint::{self, UNREADABLE};
 use crate::log::core::Core;
 use crate::log::format::checkpoint::MappingBlock;
-use crate::log::index::{Page, Pba};
-use crate::log::recover::checkpoint::{Unusable, read_pages};
+use crate::log::index::{Page, Pba, SegmentSlot};
+use crate::log::read::FoundBlock;
+use crate::log::recover::checkpoint::{Unusable, page_in, read_page_blocks};
 use crate::log::recover::deferred::{Deferred, Entry, Group};
 use crate::log::recover::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
+use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::rank;
 use crate::log::recover::sequences::{Sequences, sequence_in};
+use crate::log::segment::Segment;
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Pages of those that somebody asks for that are read at a time.
 const ASKED_AT_A_TIME: usize = 64;
-
-/// Why nothing is served any more that needs a page which is not what it seemed.
-const UNREADABLE: &str =
-    "a page of the index cannot be read: start the array again, it will do without";
 
 /// What is known of pages that are not in memory.
 pub(super) struct Absent {
@@ -48,6 +48,8 @@ pub(super) struct Absent {
     deferred: Deferred,
     /// Blocks that tell of trims among those that it leads to.
     trims: BTreeSet<Pba>,
+    /// Segments in which pages told of tombstones.
+    hiding: BTreeSet<SegmentSlot>,
     /// The sequences of what was replayed for blocks of them and entered, in order.
     replayed: BTreeMap<Page, Vec<(Lba, u64)>>,
     /// What is newer than any of them.
@@ -96,11 +98,14 @@ impl State {
         if !mutant(Mutant::AbsentPagesForgotten) {
             self.segments.iter_mut().for_each(|(_, segment)| segment.kept = true);
         }
+        let slot_of = |pba: &Pba| self.space.place(*pba).slot;
+        let hiding = self.tombstones.keys().map(slot_of).collect();
         let at_a_time = self.checkpoints.pages_on_demand().map_or(1, NonZeroU32::get) as usize;
         self.absent = Some(Absent {
             pages,
             deferred,
             trims,
+            hiding,
             replayed,
             newest: self.checkpoints.recorded().coverage.sequence,
             at_a_time,
@@ -131,11 +136,14 @@ impl State {
         let Some(absent) = &mut self.absent else { return };
         let entries = absent.deferred.take(group);
         mark(Mark::DeferredEntered);
-        let mut replayed: BTreeMap<Page, Vec<(Lba, u64)>> = BTreeMap::new();
+        let mut replayed: Vec<(Page, Vec<(Lba, u64)>)> = Vec::new();
         for same in entries.chunk_by(|one, other| one.lba == other.lba) {
             let (lba, sequence) = (same[0].lba, same[0].sequence);
             let preferred = |entry: &&Entry| rank(self, entry.pba);
-            let pba = same.iter().rev().max_by_key(preferred).expect("a chunk is not empty").pba;
+            let pba = match same {
+                [only] => only.pba,
+                _ => same.iter().rev().max_by_key(preferred).expect("a chunk is not empty").pba,
+            };
             mark_if(Mark::EqualCopyPreferred, || sequence > 0 && same[0].pba != pba);
             let trimmed = self.absent.as_ref().is_some_and(|absent| absent.trims.contains(&pba));
             if trimmed && !self.tombstones.contains_key(&pba) {
@@ -147,11 +155,15 @@ impl State {
                 "block {lba} is in the index before what was replayed for it"
             );
             self.count_in(pba);
-            replayed.entry(self.index.page_of(lba)).or_default().push((lba, sequence));
+            let page = self.index.page_of(lba);
+            match replayed.last_mut() {
+                Some((last, of_page)) if *last == page => of_page.push((lba, sequence)),
+                _ => replayed.push((page, vec![(lba, sequence)])),
+            }
         }
         let Some(absent) = &mut self.absent else { return };
-        replayed.retain(|page, _| absent.pages.contains_key(page));
-        absent.replayed.append(&mut replayed);
+        let Absent { pages, replayed: known, .. } = absent;
+        known.extend(replayed.into_iter().filter(|(page, _)| pages.contains_key(page)));
     }
 
     /// Pages that are absent.
@@ -178,40 +190,81 @@ impl State {
         self.absent.as_ref().is_some_and(|absent| !absent.under_way.is_empty())
     }
 
+    /// Whether something of a page is still to be entered.
+    #[must_use]
+    pub(super) fn is_to_be_entered(&self, page: Page) -> bool {
+        let Some(absent) = &self.absent else { return false };
+        let deferred = absent.deferred.near(page..Page(page.0 + 1));
+        absent.pages.contains_key(&page) || deferred.is_some() && !mutant(Mutant::DeferredLeftAside)
+    }
+
+    /// Notes that a page is not what it seemed; whether that is news.
+    fn note_absent_unreadable(&mut self) -> bool {
+        self.absent.as_mut().is_some_and(|absent| !std::mem::replace(&mut absent.failed, true))
+    }
+
     /// The pages that a range of blocks is in.
     fn pages_of(&self, lba: Lba, blocks: u64) -> Range<Page> {
         let entries = self.index.page_entries();
         Page(lba.0 / entries)..Page((lba.0 + blocks).div_ceil(entries))
     }
 
-    /// Enters what a page tells; returns what may be older or newer than what was replayed.
+    /// Enters what pages tell; returns what may be older or newer than what was replayed.
     ///
     /// # Errors
-    /// If something that the page tells of is missing.
-    fn enter_absent(&mut self, page: Page, block: &MappingBlock) -> Result<Vec<Told>, Unusable> {
+    /// If one is not what it seemed, or something that it tells of is missing.
+    fn enter_absent(
+        &mut self,
+        pages: &[(Page, FoundBlock)],
+    ) -> Result<Vec<(Page, Told)>, Unusable> {
+        let mut unclear = Vec::new();
+        let Some(absent) = &self.absent else { return Err(Unusable) };
         // What says which segments are settled may be gone, then.
-        if self.absent.as_ref().is_none_or(|absent| absent.failed) {
+        if absent.failed {
             return Err(Unusable);
         }
-        let bound = bound_of(block);
-        let (mut unclear, mut missing) = (Vec::new(), false);
+        let newest = absent.newest;
+        // To know the segments takes a look at each of them: for few entries that is more than it spares.
+        let columns = self.segments.slots() * self.scheme().columns() as u64;
+        let worth_it = pages.len() as u64 * self.index.page_entries() >= columns;
+        let plain = |(slot, segment): &(SegmentSlot, &Segment)| {
+            segment.settled && !absent.hiding.contains(slot)
+        };
+        let segments = worth_it.then(|| self.segments.iter()).into_iter().flatten();
+        let mut plain = Plain::of(self.space, segments.filter(plain));
+        let entered = pages.iter().try_for_each(|(page, found)| {
+            let block = page_in(self, *page, found, newest)?;
+            self.enter_absent_page(*page, &block, &mut plain, &mut unclear)
+        });
+        plain.end(&mut self.segments);
+        entered.map(|()| unclear)
+    }
+
+    fn enter_absent_page(
+        &mut self,
+        page: Page,
+        block: &MappingBlock,
+        plain: &mut Plain,
+        unclear: &mut Vec<(Page, Told)>,
+    ) -> Result<(), Unusable> {
+        let (bound, mut missing) = (bound_of(block), false);
         while self.enter_deferred_near(page..Page(page.0 + 1)) {}
         let known = self.absent.as_mut().and_then(|absent| absent.replayed.remove(&page));
         let known = known.unwrap_or_default();
-        tell(self, page, block, |state, told| {
-            let replayed = if known.is_empty() { None } else { replayed_in(&known, told.lba) };
-            match told.meets(replayed, bound) {
+        let others = plain.enter(&mut self.index, page, block, &known);
+        tell(self, page, block, others, |state, told| {
+            match told.meets(replayed_in(&known, told.lba), bound) {
                 // What weak stripes tell of was read before.
                 Meets::Missing => missing = true,
                 Meets::LeftOut | Meets::Newer => {}
-                Meets::Unclear => unclear.push(told),
+                Meets::Unclear => unclear.push((page, told)),
                 Meets::Nothing => state.map_absent(told.lba, told.pba, told.trimmed),
             }
         });
         if let Some(absent) = self.absent.as_mut().filter(|_| !known.is_empty()) {
             absent.replayed.insert(page, known);
         }
-        if missing { Err(Unusable) } else { Ok(unclear) }
+        if missing { Err(Unusable) } else { Ok(()) }
     }
 
     /// The sequence of what was replayed for a block of an absent page.
@@ -239,6 +292,8 @@ impl State {
     fn map_absent(&mut self, lba: Lba, pba: Pba, trimmed: bool) {
         if trimmed && !self.tombstones.contains_key(&pba) {
             self.add_tombstone(pba);
+            let slot = self.space.place(pba).slot;
+            self.absent.iter_mut().for_each(|absent| _ = absent.hiding.insert(slot));
         }
         let before = self.index.enter(lba, Some(pba));
         self.count_in(pba);
@@ -306,6 +361,11 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
 
 /// Reads all pages that are absent, and enters what else was replayed, until the volume closes.
 pub(super) async fn run(core: Rc<Core>) {
+    // While some are entered the drives read others.
+    join(read_on(&core), read_on(&core)).await;
+}
+
+async fn read_on(core: &Rc<Core>) {
     let mut entered = Group::default();
     while !core.closing.get() {
         let waits = core.state.borrow().awaits_pages_to_go();
@@ -321,7 +381,7 @@ pub(super) async fn run(core: Rc<Core>) {
             _ => return,
         };
         if let Some(pages) = to_be_read {
-            read_in(&core, pages).await;
+            read_in(core, pages).await;
             continue;
         }
         let more = core.state.borrow_mut().enter_deferred_without_page(entered);
@@ -363,7 +423,8 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
         if read.is_ok() {
             inner.state.borrow_mut().note_present(&pages);
         } else {
-            give_up(&inner).await;
+            mark(Mark::PageUnreadable);
+            checkpoint::give_up(&inner, State::note_absent_unreadable).await;
         }
         if let Some(absent) = &mut inner.state.borrow_mut().absent {
             absent.under_way.retain(|page| !pages.contains(page));
@@ -373,44 +434,21 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     core.handle.spawn("pages of the index", reading).await;
 }
 
-/// Lets the next start do without the checkpoint, and stops.
-async fn give_up(core: &Rc<Core>) {
-    mark(Mark::PageUnreadable);
-    let known = match &mut core.state.borrow_mut().absent {
-        Some(absent) => std::mem::replace(&mut absent.failed, true),
-        None => true,
-    };
-    if known || core.closing.get() {
-        return;
-    }
-    core.changed.open();
-    // Where that cannot be recorded too few drives are left, and the state says so.
-    let _recorded = checkpoint::end(core).await;
-    let mut state = core.state.borrow_mut();
-    if state.recovering.is_some() {
-        state.stop_recovery();
-    } else {
-        state.stopped.get_or_insert(UNREADABLE);
-    }
-}
-
 async fn enter_all(core: &Rc<Core>, pages: &[Page]) -> Result<(), Unusable> {
-    let (listed, newest) = {
+    let listed: Vec<_> = {
         let state = core.state.borrow();
         let Some(absent) = &state.absent else { return Ok(()) };
-        let listed = pages.iter().filter_map(|page| Some((*page, *absent.pages.get(page)?)));
-        (listed.collect::<Vec<_>>(), absent.newest)
+        pages.iter().filter_map(|page| Some((*page, *absent.pages.get(page)?))).collect()
     };
-    for (page, block) in read_pages(core, &listed, newest).await? {
-        let unclear = core.state.borrow_mut().enter_absent(page, &block)?;
-        for some in unclear.chunks(LOOKED_UP) {
-            let entries: Vec<_> = some.iter().map(|told| (told.lba, told.pba)).collect();
-            let known = look_up(core, &entries).await?;
-            let mut state = core.state.borrow_mut();
-            some.iter()
-                .zip(&known)
-                .for_each(|(told, known)| state.decide_absent(page, told, known));
-        }
+    let read = read_page_blocks(core, &listed).await?;
+    let unclear = core.state.borrow_mut().enter_absent(&read)?;
+    for some in unclear.chunks(LOOKED_UP) {
+        let entries: Vec<_> = some.iter().map(|(_, told)| (told.lba, told.pba)).collect();
+        let known = look_up(core, &entries).await?;
+        let mut state = core.state.borrow_mut();
+        some.iter()
+            .zip(&known)
+            .for_each(|((page, told), known)| state.decide_absent(*page, told, known));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
 
 use crate::log::core::Core;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
-use crate::log::offload::{For, hold_range};
+use crate::log::offload::{For, Offload, hold_range};
 use crate::log::open;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::stream::Lifetime;
@@ -24,11 +24,14 @@ const SEQUENCE_MARGIN: u64 = 1 << 18;
 /// Blocks that are looked at without letting others run: a part of the pages that are to be in memory at the
 /// most, where they may be away.
 #[must_use]
-pub(super) fn step_of(core: &Core) -> u64 {
+pub(super) fn step_of(core: &Core, whom: For) -> u64 {
     let state = core.state.borrow();
-    state.offload.as_ref().map_or(TRIM_STEP, |offload| {
-        TRIM_STEP.min(offload.limit().of_a_request() * state.index.page_entries())
-    })
+    let Some(limit) = state.offload.as_ref().map(Offload::limit) else { return TRIM_STEP };
+    let pages = match whom {
+        For::Users => limit.of_a_request(),
+        For::Moving => limit.of_a_part(),
+    };
+    TRIM_STEP.min(pages * state.index.page_entries())
 }
 
 /// Checks that a range lies within the volume.
@@ -133,7 +136,7 @@ pub(super) async fn trim(
     let end = lba.0 + blocks;
     let mut start = lba.0;
     while start < end {
-        let length = step_of(core).min(end - start);
+        let length = step_of(core, For::Users).min(end - start);
         let _held = hold_range(core, For::Users, start..start + length).await?;
         let _admitted = core.admission.acquire().await;
         check_writable(core).await?;

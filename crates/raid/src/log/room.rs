@@ -90,11 +90,15 @@ impl State {
         };
         let open = !users && self.relocation.is_open();
         let may_move = users && self.can_move() && self.victim(Need::Segments).is_some();
+        // Taken back, what is left in segments that were given up frees these.
+        let taken_back = self.has_moves_left();
         let room_comes = self.has_room(kind)
             || self.absent.is_some()
+            || taken_back
             || open
             || may_move
             || self.segments.iter().any(|(_, s)| comes_free(s));
+        mark_if(Mark::RoomByTakingBack, || taken_back);
         mark_if(Mark::NoRoomLeft, || !room_comes);
         (!room_comes).then_some("too many zones are lost: no segment can be freed")
     }

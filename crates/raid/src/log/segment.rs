@@ -66,6 +66,8 @@ pub(super) struct Segment {
     pub phase: Phase,
     /// Blocks of it that the index maps, and tombstone blocks still needed.
     pub valid: u64,
+    /// Those of them that tell of pages of the index which are not in memory.
+    pub pages_away: u64,
     /// The oldest sequence of any block in it; `u64::MAX` while it holds none.
     pub min_sequence: u64,
     /// Reads under way: its zones are not reset before they end.
@@ -139,6 +141,7 @@ impl Segment {
             listed: header.zones.clone(),
             phase,
             valid: 0,
+            pages_away: 0,
             min_sequence: u64::MAX,
             readers: 0,
             reached: 0,
@@ -317,6 +320,12 @@ impl SegmentTable {
     #[must_use]
     pub(super) fn vacant(&self) -> Option<SegmentSlot> {
         self.vacant.first().copied()
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub(super) fn slots(&self) -> u64 {
+        self.slots.len() as u64
     }
 
     /// How many slots are empty.

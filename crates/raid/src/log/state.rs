@@ -370,10 +370,7 @@ impl State {
         self.moves = kept;
         mark_if(Mark::MovesTakenBack, || !back.is_empty());
         for moved in back {
-            if self.is_move_away(&moved) {
-                // It is taken back before the segment is moved out (`offload/moves.rs`).
-                self.moves.push(moved);
-            } else {
+            if !self.leave_move(&moved) {
                 self.take_back_move(&moved);
             }
         }
@@ -413,9 +410,11 @@ impl State {
     pub(super) fn forget_moves(&mut self, from: SegmentSlot) {
         let space = self.space;
         // Nor may anything be taken back from the segment that has its slot next.
-        self.moves.retain(|moved| {
+        let kept = |moved: &Move| {
             space.place(moved.from).slot != from && space.place(moved.to).slot != from
-        });
+        };
+        self.moves.retain(kept);
+        self.forget_moves_left(kept);
     }
 
     /// Takes a member out of service. Returns whether it was in service before.
@@ -549,6 +548,10 @@ impl State {
         let away = self.pages_away() > 0;
         let pages = self.pages_away_by_segment();
         assert!(pages.values().sum::<u64>() == self.pages_away(), "pages are counted wrong");
+        for (slot, segment) in self.segments.iter() {
+            let counted = pages.get(&slot).copied().unwrap_or(0);
+            assert!(segment.pages_away == counted, "pages in segment {}", segment.id);
+        }
         valid.extend(pages);
         for lba in 0..self.config.volume_blocks {
             let Some(pba) = self.index.get(Lba(lba)) else { continue };

@@ -12,6 +12,7 @@ use crate::log::room::Need;
 use crate::log::segment::Segment;
 use crate::log::state::State;
 use crate::marks::{Mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 impl State {
     /// The segment to be moved out next, if there is one.
@@ -40,17 +41,20 @@ impl State {
         best.map(first)
     }
 
-    /// Whether moving a segment frees more than it takes.
+    /// Whether moving a segment frees more than it takes: one that is to be filled holds what is in it, and more.
+    /// How much it holds itself is no matter: another policy may have made it, of chunks so large that it never
+    /// held more.
     fn gains(&self, segment: &Segment) -> bool {
         let target = self.relocation_shape();
-        let (stripe, room) = (target.stripe_blocks() as u64, target.data_blocks());
-        segment.valid + stripe <= segment.geometry.data_blocks().min(room)
+        let needed = segment.valid + target.stripe_blocks() as u64;
+        let is_full = needed > segment.geometry.data_blocks();
+        needed <= target.data_blocks() && !(is_full && mutant(Mutant::GainByOwnSize))
     }
 
     /// What is freed for each block moved, times for how long nothing else would have freed it.
     fn benefit(&self, segment: &Segment) -> u128 {
         let age = u128::from(self.next_sequence - segment.generation);
-        let freed = u128::from(segment.geometry.data_blocks() - segment.valid);
+        let freed = u128::from(segment.geometry.data_blocks().saturating_sub(segment.valid));
         // In parts of 65,536; an age has at most 64 bits, blocks of a segment at most 37.
         ((age * freed) << 16) / u128::from(segment.valid)
     }

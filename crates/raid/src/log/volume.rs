@@ -310,7 +310,7 @@ impl BlockDevice for Volume {
             let mut extents = Vec::new();
             let (mut start, end) = (lba.0, lba.0 + blocks);
             while start < end {
-                let part = start..end.min(start + requests::step_of(&core));
+                let part = start..end.min(start + requests::step_of(&core, For::Users));
                 start = part.end;
                 let _held = hold_range(&core, For::Users, part.clone()).await?;
                 if !extend(&core, &mut extents, part, limit) {

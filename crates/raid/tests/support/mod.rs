@@ -22,7 +22,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::layout::{Arrangement, Scheme};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, BlockIdentity, ContentKind, MemberUuid, Oob, Place};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenError, OpenOptions, OpenReport, Volume, create, open_array,
 };
@@ -30,7 +30,7 @@ use zoneweave_raid::marks;
 use zoneweave_raid::mutants::{self, Mutant};
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{
-    AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, BlockError, Geometry, Lba,
+    AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, BlockError, Geometry, Lba, Payload,
 };
 
 /// What to simulate.
@@ -90,6 +90,26 @@ impl Shape {
     pub fn columns(&self) -> usize {
         self.data + self.parity
     }
+}
+
+/// An array of some 32 pages of the index.
+pub fn large() -> Array {
+    let shape = Shape {
+        zones: 60,
+        zone_blocks: 256,
+        group_rows: 64,
+        tabled: false,
+        volume_blocks: Some(30_000),
+        ..Shape::small()
+    };
+    Array::create(shape, &mut Random::new(4))
+}
+
+/// Whether what a drive holds there is a block of that kind.
+pub fn is_of(kind: ContentKind, payload: &Payload) -> bool {
+    let oob = Oob::parse(&payload.block_oob(0)).filter(|oob| oob.place == Place::Chunk);
+    let identity = oob.and_then(|oob| BlockIdentity::decode(&oob.coded));
+    identity.is_some_and(|identity| identity.kind == kind)
 }
 
 /// The drives of an array.

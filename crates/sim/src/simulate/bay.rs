@@ -37,6 +37,8 @@ pub(super) struct Drive {
     damaged: u64,
     /// It may be taken out of service in this life.
     suspect: bool,
+    /// More was done to it at some time than to slow it down: a write that failed may have left something.
+    struck: bool,
     /// It may lose a zone in this life.
     wearing: bool,
     /// Zones that hold something nobody accounts for, since it was damaged.
@@ -57,6 +59,7 @@ impl Drive {
     /// It may be taken out of service for what is about to happen.
     pub(super) fn suspect(&mut self) {
         self.suspect = true;
+        self.struck = true;
     }
 
     /// It loses a zone, or is going to.
@@ -145,6 +148,7 @@ impl Bay {
             damage: Damage::None,
             damaged: 0,
             suspect: false,
+            struck: false,
             wearing: false,
             orphans: 0,
             forgetting: false,
@@ -240,6 +244,14 @@ impl Bay {
         let left_alone = |drive: &Drive| drive.orphans > 0 || drive.lost_zones().next().is_some();
         let stuck = |drive: &Drive| drive.damaged > 0 && left_alone(drive);
         !self.drives.iter().any(stuck)
+    }
+
+    /// Whether nothing was ever done to drives in slots but to slow them down, and none of them lost a zone.
+    pub(super) fn is_pristine(&self) -> bool {
+        let pristine = |drive: &Drive| {
+            drive.damaged == 0 && !drive.struck && drive.lost_zones().next().is_none()
+        };
+        self.drives.iter().all(pristine)
     }
 
     /// Zones that the drive in a slot has lost.

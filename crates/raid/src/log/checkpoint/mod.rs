@@ -32,7 +32,7 @@ use crate::log::geometry::ChunkBlock;
 use crate::log::index::{Page, Pba};
 use crate::log::memory::in_tree;
 
-pub(super) use take::{end, run, write};
+pub(super) use take::{UNREADABLE, end, give_up, run, write};
 pub(super) use upkeep::Piece;
 
 /// What a checkpoint consists of, by place.

@@ -14,6 +14,10 @@ use crate::log::requests::check_writable;
 use crate::log::state::State;
 use crate::log::stream::Lifetime;
 
+/// Why nothing is served any more that needs a page which is not what it seemed.
+pub(in crate::log) const UNREADABLE: &str =
+    "a page of the index cannot be read: start the array again, it will do without";
+
 /// Blocks of a checkpoint that are under way at a time.
 const BATCH_BLOCKS: usize = 64;
 
@@ -155,4 +159,20 @@ pub(in crate::log) async fn end(core: &Rc<Core>) -> Result<(), &'static str> {
     core.superblock.commit(core, RecordBody::Checkpoint(pointer)).await?;
     core.state.borrow_mut().end_void();
     Ok(())
+}
+
+/// Lets the next start do without checkpoints, and stops, if it is news that a page is not what it seemed.
+pub(in crate::log) async fn give_up(core: &Rc<Core>, is_news: impl FnOnce(&mut State) -> bool) {
+    if !is_news(&mut core.state.borrow_mut()) || core.closing.get() {
+        return;
+    }
+    core.changed.open();
+    // Where that cannot be recorded too few drives are left, and the state says so.
+    let _recorded = end(core).await;
+    let mut state = core.state.borrow_mut();
+    if state.recovering.is_some() {
+        state.stop_recovery();
+    } else {
+        state.stopped.get_or_insert(UNREADABLE);
+    }
 }

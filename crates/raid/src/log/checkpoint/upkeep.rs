@@ -270,13 +270,10 @@ impl State {
     pub(super) fn chain(&mut self) -> Vec<RootBlock> {
         let sequence = self.take_sequence();
         // Blocks of pages that are on media only are live here, and of no use to a start.
-        let pages = self.pages_away_by_segment();
-        let live_in =
-            |slot, segment: &Segment| segment.valid - pages.get(&slot).copied().unwrap_or(0);
         let segments = self.segments.iter().map(|(slot, segment)| SegmentEntry {
             segment: segment.id,
             generation: segment.generation,
-            live_blocks: live_in(slot, segment),
+            live_blocks: segment.valid - segment.pages_away,
             min_sequence: segment.min_sequence.min(sequence),
             slot: slot.0,
             replay: !segment.settling,

@@ -4,33 +4,52 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
-use super::Offload;
 use crate::log::checkpoint;
 use crate::log::core::Core;
 use crate::log::index::{Page, Pba};
 use crate::log::state::State;
 use crate::marks::{Mark, mark_if};
 
+use super::LOOKED_AT;
 /// Pages looked at for one that has not changed, where others cannot go.
-const LOOKED_AT: u64 = 1024;
+const LOOKED_AT_FOR_FIXED: u64 = 1024;
 
 /// Lets go of pages whenever there are more in memory than there are to be, until the volume closes.
 pub(in crate::log) async fn run(core: Rc<Core>) {
+    let mut looked_at = 0;
     while !core.closing.get() {
-        let (left_out, to_write) = core.state.borrow_mut().evict(!core.refusing.get());
-        if left_out > 0 {
+        let evicted = core.state.borrow_mut().evict(!core.refusing.get(), looked_at);
+        if evicted.left_out > 0 {
             core.changed.open();
         }
-        if to_write.is_empty() {
+        if let Some(so_far) = evicted.goes_on {
+            looked_at = so_far;
+            core.handle.yield_now().await;
+            continue;
+        }
+        looked_at = 0;
+        if evicted.to_write.is_empty() {
             core.changed.wait().await;
             continue;
         }
-        if !write(&core, to_write).await && !core.closing.get() {
+        let written = write(&core, evicted.to_write).await;
+        core.changed.open();
+        if !written && !core.closing.get() {
             // What kept them from being written has to change first.
             core.changed.wait().await;
         }
-        core.changed.open();
     }
+}
+
+/// What became of pages that may go.
+#[derive(Default)]
+struct Evicted {
+    /// How many are out of memory.
+    left_out: u64,
+    /// Those that are to be written.
+    to_write: Vec<Page>,
+    /// None was found among so many: there may be some among the others.
+    goes_on: Option<u64>,
 }
 
 /// Writes pages; those that did not change meanwhile may go. Whether that went well.
@@ -52,52 +71,63 @@ async fn write(core: &Rc<Core>, pages: Vec<Page>) -> bool {
 }
 
 impl State {
-    /// Pages that may go: those that can at once are left out, others are returned, to be written if they can be.
-    fn evict(&mut self, writable: bool) -> (u64, Vec<Page>) {
-        let Some(mut offload) = self.offload.take() else { return (0, Vec::new()) };
-        let (beyond, may_go) = self.pages_beyond(&offload);
+    /// Lets go of pages: those that can at once are left out, others are returned, to be written if they can be. So many were
+    /// looked at before.
+    fn evict(&mut self, writable: bool, looked_at: u64) -> Evicted {
+        let mut evicted = Evicted::default();
+        let Some(offload) = &self.offload else { return evicted };
+        let (beyond, may_go) = self.pages_beyond(offload);
         let excess = beyond.min(may_go);
         let writable = writable && self.stopped.is_none() && !offload.failed;
         let most = if writable { offload.limit.batch.min(offload.credit) } else { 0 };
-        let (mut left_out, mut to_write) = (0, Vec::new());
         // Twice round: the first time everything may have been asked for.
         let round = 2 * offload.pages();
         // Where nothing can be written nobody waits, and it may go on like that.
-        for _ in 0..if most > 0 { round } else { round.min(LOOKED_AT) } {
-            let written = to_write.len() as u64;
-            if left_out + written >= excess || most > 0 && written >= most {
-                break;
+        let round = if most > 0 { round } else { round.min(LOOKED_AT_FOR_FIXED) };
+        let end = round.min(looked_at + LOOKED_AT);
+        for _ in looked_at..end {
+            let to_write = evicted.to_write.len() as u64;
+            if evicted.left_out + to_write >= excess || most > 0 && to_write >= most {
+                return evicted;
             }
-            let page = Page(offload.hand);
-            offload.hand = (offload.hand + 1) % offload.pages();
-            if !self.may_go(&offload, page) || to_write.contains(&page) {
+            let Some(page) = self.next_to_go().filter(|page| !evicted.to_write.contains(page))
+            else {
                 continue;
-            }
-            if offload.asked_for.contains(Lba(page.0).index()) {
-                offload.asked_for.remove(Lba(page.0).index());
-                continue;
-            }
+            };
             let leads_to = self.page_at(page).map(|at| self.space.place(at).slot);
             if most > 0 && leads_to.is_some_and(|slot| self.is_leaving(slot)) {
                 // What is being moved out or freed would have to be moved for it.
                 self.index.mark_changed(page);
             }
             if !self.index.has_changed(page) {
-                self.offload = Some(offload);
                 self.leave_page_out(page);
-                offload = self.offload.take().expect("it was put back");
-                left_out += 1;
+                evicted.left_out += 1;
             } else if most > 0 {
-                to_write.push(page);
+                evicted.to_write.push(page);
             }
         }
-        self.offload = Some(offload);
-        (left_out, to_write)
+        evicted.goes_on = (evicted.to_write.is_empty() && end < round).then_some(end);
+        evicted
     }
 
-    fn may_go(&self, offload: &Offload, page: Page) -> bool {
+    /// The page that the hand is at, if it may go and nobody has asked for it since the hand passed.
+    fn next_to_go(&mut self) -> Option<Page> {
+        let offload = self.offload.as_mut()?;
+        let page = Page(offload.hand);
+        offload.hand = (offload.hand + 1) % offload.pages();
+        if !self.may_go(page) {
+            return None;
+        }
+        let asked_for = &mut self.offload.as_mut()?.asked_for;
+        let at = Lba(page.0).index();
+        let asked = asked_for.contains(at);
+        asked_for.set(at, false);
+        (!asked).then_some(page)
+    }
+
+    fn may_go(&self, page: Page) -> bool {
         self.index.holds(page)
-            && !offload.held.contains_key(&page)
+            && !self.index.frames().is_pinned(page)
             && self.page_is_placed(page)
             && !self.is_absent(page)
     }
@@ -105,8 +135,7 @@ impl State {
     /// Fixes a page that is to leave memory: what it says from now on is what is known now. `None` if it is not to
     /// any more, or nothing of it is mapped: then it is gone.
     fn fix_to_leave(&mut self, page: Page) -> Option<checkpoint::Piece> {
-        let offload = self.offload.as_ref()?;
-        if !self.may_go(offload, page) || !self.index.has_changed(page) {
+        if !self.may_go(page) || !self.index.has_changed(page) {
             return None;
         }
         let Some(piece) = self.encode_page(page) else {
@@ -155,8 +184,7 @@ impl State {
                 continue;
             }
             self.checkpoints.put_apart(page, Some(*place));
-            let held = self.offload.as_ref().is_some_and(|o| o.held.contains_key(&page));
-            if !held {
+            if !self.index.frames().is_pinned(page) {
                 self.leave_page_out(page);
             }
         }

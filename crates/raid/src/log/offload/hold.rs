@@ -6,46 +6,41 @@ use std::rc::Rc;
 use zoneweave_runtime::Permit;
 use zoneweave_zoned::{BlockError, Lba};
 
+use super::For;
 use crate::log::checkpoint;
 use crate::log::core::Core;
-use crate::log::index::Page;
+use crate::log::format::checkpoint::MappingBlock;
+use crate::log::index::{Page, Pba};
 use crate::log::paging;
-use crate::log::recover::checkpoint::read_pages;
+use crate::log::read::pin_all;
+use crate::log::recover::checkpoint::{Unusable, read_pages};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 
 /// Pages read at a time.
 const READ_AT_A_TIME: usize = 64;
 
-/// Why nothing is served any more that needs a page which is not what it seemed.
-const UNREADABLE: &str =
-    "a page of the index cannot be read: start the array again, it will do without";
-
-/// For whom pages are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) enum For {
-    /// Users wait until others have gone.
-    Users,
-    /// What makes room for everything does not.
-    Moving,
-}
-
 /// Pages that are in memory until this is dropped.
 pub(in crate::log) struct Held {
     core: Rc<Core>,
+    whom: For,
     pages: Vec<Page>,
     _turn: Option<Permit>,
 }
 
 impl Held {
-    fn new(core: &Rc<Core>, pages: Vec<Page>, turn: Option<Permit>) -> Self {
-        if let Some(offload) = &mut core.state.borrow_mut().offload {
-            for page in &pages {
-                *offload.held.entry(*page).or_default() += 1;
+    /// Pages that stay as soon as they are there. Those that blocks are moved for may go before those that users
+    /// asked for.
+    fn new(core: &Rc<Core>, whom: For, pages: Vec<Page>, turn: Option<Permit>) -> Self {
+        let mut state = core.state.borrow_mut();
+        let State { index, offload, .. } = &mut *state;
+        for page in &pages {
+            index.pin(*page, whom);
+            if let Some(offload) = offload.as_mut().filter(|_| whom == For::Users) {
                 offload.asked_for.insert(Lba(page.0).index());
             }
         }
-        Self { core: core.clone(), pages, _turn: turn }
+        Self { core: core.clone(), whom, pages, _turn: turn }
     }
 
     /// How many they are.
@@ -61,14 +56,8 @@ impl Drop for Held {
             return;
         }
         let mut state = self.core.state.borrow_mut();
-        if let Some(offload) = &mut state.offload {
-            for page in &self.pages {
-                let count = offload.held.get_mut(page).expect("it is held");
-                *count -= 1;
-                if *count == 0 {
-                    offload.held.remove(page);
-                }
-            }
+        for page in &self.pages {
+            state.index.unpin(*page, self.whom);
         }
         let too_many = state.has_too_many_pages();
         drop(state);
@@ -82,24 +71,44 @@ impl Drop for Held {
 enum Step {
     Ready,
     Wait,
+    /// Something of the pages of these blocks is to be entered that a start has left.
+    Enter(Range<u64>),
     Read(Vec<Page>),
 }
 
 impl State {
     fn step_to(&self, pages: &[Page], whom: For, lba: Lba) -> Result<Step, BlockError> {
         let Some(offload) = &self.offload else { return Ok(Step::Ready) };
+        let waits = || {
+            let waits = whom == For::Users && self.awaits_pages_to_go();
+            mark_if(Mark::FramesAwaited, || waits);
+            waits
+        };
+        if let Some(blocks) = self.blocks_to_enter(pages) {
+            let waits = waits();
+            mark_if(Mark::FramesAwaitedByAbsent, || waits);
+            return Ok(if waits { Step::Wait } else { Step::Enter(blocks) });
+        }
         let away: Vec<_> = pages.iter().copied().filter(|page| self.is_away(*page)).collect();
         if away.is_empty() {
             return Ok(Step::Ready);
         }
-        if offload.failed {
+        if away.iter().any(|page| offload.lost.contains(page)) {
             return Err(BlockError::Unrecoverable { lba });
         }
         let missing = away.into_iter().filter(|page| !offload.coming.contains(page));
         let missing: Vec<_> = missing.take(READ_AT_A_TIME).collect();
-        let waits = whom == For::Users && self.awaits_pages_to_go();
-        mark_if(Mark::FramesAwaited, || waits);
-        Ok(if missing.is_empty() || waits { Step::Wait } else { Step::Read(missing) })
+        Ok(if missing.is_empty() || waits() { Step::Wait } else { Step::Read(missing) })
+    }
+
+    /// The blocks of the first pages, one after the other, of which something is to be entered.
+    fn blocks_to_enter(&self, pages: &[Page]) -> Option<Range<u64>> {
+        let enters = |page: &&Page| self.is_to_be_entered(**page);
+        let first = pages.iter().position(|page| enters(&page))?;
+        let run = pages[first..].iter().take(READ_AT_A_TIME).take_while(enters);
+        let run = run.zip(pages[first].0..).take_while(|(page, next)| page.0 == *next);
+        let (last, _) = run.last()?;
+        Some(self.index.blocks_of(pages[first]).start..self.index.blocks_of(*last).end)
     }
 }
 
@@ -123,11 +132,11 @@ pub(in crate::log) async fn hold(
     whom: For,
     ranges: &[Range<u64>],
 ) -> Result<Held, BlockError> {
-    for range in ranges {
-        paging::present(core, Lba(range.start), range.end - range.start).await?;
-    }
     if core.state.borrow().offload.is_none() {
-        return Ok(Held { core: core.clone(), pages: Vec::new(), _turn: None });
+        for range in ranges {
+            paging::present(core, Lba(range.start), range.end - range.start).await?;
+        }
+        return Ok(Held { core: core.clone(), whom, pages: Vec::new(), _turn: None });
     }
     let pages = pages_in(core, ranges.iter().cloned());
     // What makes room for users does not wait for them.
@@ -135,7 +144,7 @@ pub(in crate::log) async fn hold(
         For::Users => Some(core.holding.acquire_many(pages.len() as u64).await),
         For::Moving => None,
     };
-    let held = Held::new(core, pages, turn);
+    let held = Held::new(core, whom, pages, turn);
     let lba = Lba(ranges.first().map_or(0, |range| range.start));
     loop {
         let step = core.state.borrow().step_to(&held.pages, whom, lba)?;
@@ -143,6 +152,9 @@ pub(in crate::log) async fn hold(
             Step::Ready => return Ok(held),
             _ if core.closing.get() => return Err(BlockError::ShuttingDown),
             Step::Wait => core.changed.wait().await,
+            Step::Enter(blocks) => {
+                paging::present(core, Lba(blocks.start), blocks.end - blocks.start).await?;
+            }
             Step::Read(pages) => read_in(core, pages).await,
         }
     }
@@ -174,15 +186,19 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
             let listed = away.filter_map(|page| Some((*page, state.page_at(*page)?)));
             (listed.collect::<Vec<_>>(), state.next_sequence)
         };
-        let read = read_pages(&inner, &listed, newest).await;
-        let taken_in = {
+        // Moved out meanwhile, they are still where they were.
+        let places = listed.iter().map(|(_, pba)| inner.state.borrow().space.place(*pba));
+        let _pins = pin_all(&inner, &places.collect::<Vec<_>>());
+        let read = read_each(&inner, &listed, newest).await;
+        let lost = {
             let mut state = inner.state.borrow_mut();
             state.counters.index_pages_read += listed.len() as u64;
-            let mut take_in = |(page, block): (Page, _)| state.take_in_page(page, &block);
-            read.and_then(|read| read.into_iter().try_for_each(&mut take_in))
+            state.take_in_pages(read)
         };
-        if taken_in.is_err() {
-            give_up(&inner).await;
+        if lost {
+            mark(Mark::PageAwayUnreadable);
+            let failed = |state: &mut State| state.note_page_lost();
+            checkpoint::give_up(&inner, failed).await;
         }
         if let Some(offload) = &mut inner.state.borrow_mut().offload {
             offload.coming.retain(|page| !pages.contains(page));
@@ -192,18 +208,41 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     core.handle.spawn("pages of the index", reading).await;
 }
 
-/// Lets the next start do without checkpoints, and stops.
-async fn give_up(core: &Rc<Core>) {
-    mark(Mark::PageAwayUnreadable);
-    let known = match &mut core.state.borrow_mut().offload {
-        Some(offload) => std::mem::replace(&mut offload.failed, true),
-        None => true,
-    };
-    if known || core.closing.get() {
-        return;
+/// Reads pages, each by itself where one of them is not what it seemed: `None` for that one.
+async fn read_each(
+    core: &Rc<Core>,
+    listed: &[(Page, Pba)],
+    newest: u64,
+) -> Vec<(Page, Option<MappingBlock>)> {
+    if let Ok(read) = read_pages(core, listed, newest).await {
+        return read.into_iter().map(|(page, block)| (page, Some(block))).collect();
     }
-    core.changed.open();
-    // Where that cannot be recorded too few drives are left, and the state says so.
-    let _recorded = checkpoint::end(core).await;
-    core.state.borrow_mut().stopped.get_or_insert(UNREADABLE);
+    let mut each = Vec::with_capacity(listed.len());
+    for listed in listed {
+        let read = read_pages(core, std::slice::from_ref(listed), newest).await;
+        let block = read.ok().and_then(|mut read| read.pop());
+        each.push((listed.0, block.map(|(_, block)| block)));
+    }
+    each
+}
+
+impl State {
+    /// Notes that a page is lost; whether that is the first.
+    fn note_page_lost(&mut self) -> bool {
+        self.offload.as_mut().is_some_and(|offload| !std::mem::replace(&mut offload.failed, true))
+    }
+
+    /// Takes in what pages tell that are away; whether one is lost: of what it tells nothing is known, of the others
+    /// everything is.
+    fn take_in_pages(&mut self, read: Vec<(Page, Option<MappingBlock>)>) -> bool {
+        let mut lost = false;
+        for (page, block) in read {
+            let taken_in = block.ok_or(Unusable).and_then(|block| self.take_in_page(page, &block));
+            if let (Err(Unusable), Some(offload)) = (taken_in, &mut self.offload) {
+                offload.lost.insert(page);
+                lost = true;
+            }
+        }
+        lost
+    }
 }

@@ -1,7 +1,7 @@
 //! How many pages of an index are in memory where not all of them are.
 //!
 //! Beside those that were asked for there is a batch, for which users do not wait while it is written, and those that
-//! somebody works with: users, who wait for each other; what moves blocks, in batches of some pages;
+//! somebody works with: users, who wait for each other; what moves blocks, and takes that back, in batches of some pages;
 //! checkpoints. All of these are bounded, so that memory is.
 
 use std::num::NonZeroU32;
@@ -82,18 +82,26 @@ impl Limit {
         self.pages
     }
 
-    /// Pages that one part of a request may need at the most.
+    /// Pages that are looked at together where blocks are moved.
+    #[must_use]
+    pub(in crate::log) fn of_a_part(&self) -> u64 {
+        self.batch.div_ceil(4)
+    }
+
+    /// Pages of a part of a request, as of what is trimmed: each part takes a block and waits for the one before. Four users
+    /// do not wait for each other.
     #[must_use]
     pub(in crate::log) fn of_a_request(&self) -> u64 {
-        self.batch.div_ceil(4)
+        self.of_users / 4
     }
 
     /// Pages in memory at the most.
     #[must_use]
     pub(in crate::log) fn most(&self) -> u64 {
-        // What is trimmed is looked at in parts of a request.
+        // What is trimmed is looked at in parts.
         let segments = MOVED_AT_A_TIME as u64;
-        let moved = segments * (self.of_a_segment + BATCHES_OF_A_MOVE * self.of_a_request());
-        self.pages + self.batch + self.of_users + moved + OF_A_CHECKPOINT
+        let moved = segments * (self.of_a_segment + BATCHES_OF_A_MOVE * self.of_a_part());
+        let taken_back = self.of_a_move.max(self.of_a_part() + 1);
+        self.pages + self.batch + self.of_users + moved + taken_back + OF_A_CHECKPOINT
     }
 }

@@ -16,8 +16,9 @@
 //! * Moving blocks changes pages, and writing these takes room that moving has to make. So no more pages are written than
 //!   some for each block that users write: where that is too few (an array so full that moving frees
 //!   little, of which everything is overwritten at random), more stay in memory, and nothing goes on for ever.
-//! * A mapping block that cannot be read stops everything that needs it (its entries are in lists only), and
-//!   that no checkpoint counts is made durable, so that the next start reads every list.
+//! * A mapping block that cannot be read is an error for whoever needs it (its entries are in lists only) and ends writes;
+//!   that no checkpoint counts is made durable, so that the next start reads every list. Other pages are read on. Pages
+//!   go whatever redundancy is left: they are as safe as data is, and never the only copy.
 
 mod evict;
 mod hold;
@@ -25,6 +26,7 @@ mod limit;
 pub(super) mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,7 @@ use zoneweave_zoned::Lba;
 
 use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{Address, AddressSpace, Mapped, MappingBlock};
+use crate::log::frames::Frames;
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::memory::in_tree;
 use crate::log::recover::checkpoint::Unusable;
@@ -40,10 +43,14 @@ use crate::log::state::{Move, Moved, State};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
+pub(super) use crate::log::frames::For;
 pub(super) use evict::run;
-pub(super) use hold::{For, Held, hold, hold_range};
+pub(super) use hold::{Held, hold, hold_range};
 pub use limit::IndexLimit;
 pub(super) use limit::Limit;
+
+/// Pages looked at without letting others run.
+const LOOKED_AT: u64 = 1 << 14;
 
 /// Pages that may be written to leave memory for each block that users write.
 const WRITTEN_FOR_A_BLOCK: u64 = 8;
@@ -63,17 +70,14 @@ pub struct IndexPages {
     pub limit_bytes: u64,
 }
 
-/// Memory for a page that is held, and for one that is being read.
-const HELD: u64 = in_tree(size_of::<(Page, u32)>());
+/// Memory for a page that is being read.
 const COMING: u64 = in_tree(size_of::<Page>());
 
-/// What is known of pages that are held, and which may go.
+/// What is known of pages that may go.
 pub(super) struct Offload {
     /// How many there are to be.
     limit: Limit,
-    /// Pages that somebody works with, and how many do.
-    held: BTreeMap<Page, u32>,
-    /// Pages asked for since the hand passed them.
+    /// Pages that users asked for since the hand passed them.
     asked_for: FixedBitSet,
     hand: u64,
     /// Pages being read.
@@ -84,8 +88,12 @@ pub(super) struct Offload {
     credit: u64,
     /// The last ones could not be written: users do not wait for what may never come.
     stuck: bool,
-    /// One of them was not what it seemed.
+    /// One of them was not what it seemed: nothing is changed any more.
     failed: bool,
+    /// Those that were not: of what they tell nothing is known.
+    lost: BTreeSet<Page>,
+    /// What was moved into segments that were given up, and is to be taken back as soon as its pages are here.
+    moves_left: Vec<Move>,
 }
 
 impl Offload {
@@ -96,7 +104,6 @@ impl Offload {
         let (limit, pages) = (Limit::new(limit, space, stripe), space.mapping_blocks());
         let offload = || Self {
             limit,
-            held: BTreeMap::new(),
             asked_for: FixedBitSet::with_capacity(Lba(pages).index()),
             hand: 0,
             coming: BTreeSet::new(),
@@ -104,6 +111,8 @@ impl Offload {
             credit: pages,
             stuck: false,
             failed: false,
+            lost: BTreeSet::new(),
+            moves_left: Vec::new(),
         };
         (limit.pages < pages).then(offload)
     }
@@ -121,14 +130,19 @@ impl Offload {
     /// Memory that it takes for an index of which so many pages are in memory.
     #[must_use]
     pub(super) fn bytes_of(space: &AddressSpace, held: u64) -> u64 {
-        held * (HELD + COMING) + space.mapping_blocks().div_ceil(8)
+        held * (Frames::PIN + COMING) + space.mapping_blocks().div_ceil(8)
     }
 
     /// Memory that it takes.
     #[must_use]
     pub(super) fn bytes(&self) -> u64 {
-        let (held, coming) = (self.held.len() as u64, self.coming.len() as u64);
-        held * HELD + coming * COMING + self.pages().div_ceil(8)
+        self.coming.len() as u64 * COMING + self.pages().div_ceil(8)
+    }
+
+    /// Memory of what is to be taken back.
+    #[must_use]
+    pub(super) fn moves_left_bytes(&self) -> u64 {
+        (self.moves_left.capacity() * size_of::<Move>()) as u64
     }
 
     /// Users wrote something that changes so many pages.
@@ -150,8 +164,8 @@ impl State {
         let offload = self.offload.as_ref()?;
         Some(IndexPages {
             total: offload.pages(),
-            held: self.index.pages_held(),
-            held_most: self.index.pages_held_most(),
+            held: self.index.frames().here(),
+            held_most: self.index.frames().most(),
             away: offload.away,
             limit_bytes: offload.limit.asked.bytes,
         })
@@ -163,13 +177,11 @@ impl State {
         !self.index.holds(page) && self.page_at(page).is_some()
     }
 
-    /// Pages in memory beyond those that are to be, and how many of them may go.
+    /// Pages in memory beyond those that are to be, and how many of them may go. Those that only what moves blocks
+    /// works with come beside: none of users' has to go for them.
     fn pages_beyond(&self, offload: &Offload) -> (u64, u64) {
         // What was replayed for a page that is still to be read, too, cannot go.
-        let here = self.index.pages_held().saturating_sub(self.pages_replayed());
-        let held = offload.held.keys().filter(|page| self.index.holds(**page)).count() as u64;
-        let beyond = (here + offload.coming.len() as u64).saturating_sub(offload.limit.pages);
-        (beyond, here.saturating_sub(held))
+        self.index.frames().beyond(offload.limit.pages, self.pages_replayed())
     }
 
     /// Whether there are pages that are to go.
@@ -267,27 +279,27 @@ impl State {
         assert!(segment.phase != Phase::Dead, "a page in dead segment {}", segment.id);
         if away {
             offload.away += 1;
-            segment.valid += 1;
+            (segment.valid, segment.pages_away) = (segment.valid + 1, segment.pages_away + 1);
         } else {
             offload.away -= 1;
-            segment.valid -= 1;
+            (segment.valid, segment.pages_away) = (segment.valid - 1, segment.pages_away - 1);
         }
     }
 
-    /// Where pages are that are away.
-    fn places_away(&self) -> impl Iterator<Item = (Page, Pba)> {
-        let pages = self.offload.as_ref().map_or(0, Offload::pages);
-        let away = (0..pages).map(Page);
+    /// Where pages are that are away, of some.
+    fn places_away(&self, pages: Range<u64>) -> impl Iterator<Item = (Page, Pba)> {
+        let all = self.offload.as_ref().map_or(0, Offload::pages);
+        let away = (pages.start..pages.end.min(all)).map(Page);
         let away = away.filter(|page| !self.index.holds(*page) && !self.is_absent(*page));
         away.filter_map(|page| Some((page, self.page_at(page)?)))
     }
 
-    /// How many blocks of pages count in each segment.
+    /// How many blocks of pages count in each segment; for tests, as it looks at all of them.
     #[must_use]
     pub(super) fn pages_away_by_segment(&self) -> BTreeMap<SegmentSlot, u64> {
         let mut counted = BTreeMap::new();
         if self.pages_away() > 0 {
-            for (_, at) in self.places_away() {
+            for (_, at) in self.places_away(0..u64::MAX) {
                 *counted.entry(self.space.place(at).slot).or_default() += 1;
             }
         }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
-use super::{For, Held, hold, hold_range};
+use super::{For, Held, LOOKED_AT, Offload, hold, hold_range};
 use crate::log::core::Core;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::{Page, Pba, SegmentSlot};
@@ -62,25 +62,46 @@ fn page_of(entry: &IndexEntry, page_entries: u64) -> Page {
     }
 }
 
-/// Takes back what was moved into a segment that was given up, where pages were away then: so nothing of that
-/// has to be moved once more. `None` if that cannot be found out.
-pub(in crate::log) async fn take_back_rest(core: &Rc<Core>, slot: SegmentSlot) -> Option<()> {
+/// Takes back what was moved into segments that were given up, where pages were away then: so nothing of that has to be
+/// moved once more, which takes room, and those segments are free again. `None` if that cannot be done.
+pub(in crate::log) async fn take_back_left(core: &Rc<Core>) -> Option<()> {
     loop {
-        let moves = core.state.borrow().moves_into(slot);
+        let moves = core.state.borrow().some_moves_left();
         if moves.is_empty() {
             return Some(());
         }
         mark(Mark::MovesTakenBackLate);
         let ranges: Vec<_> = moves.iter().map(|moved| range_of(moved.lba, moved.blocks)).collect();
         let _held = hold(core, For::Moving, &ranges).await.ok()?;
-        let mut state = core.state.borrow_mut();
-        for moved in moves {
-            // Where they came from may be gone meanwhile: then it is known no more.
-            if let Some(at) = state.moves.iter().position(|known| *known == moved) {
-                state.moves.swap_remove(at);
-                state.take_back_move(&moved);
+        core.state.borrow_mut().take_back_some(&moves);
+        core.changed.open();
+    }
+}
+
+/// The blocks in a segment of pages that are away, as a list would tell of them.
+pub(in crate::log) async fn pages_away_in(core: &Rc<Core>, slot: SegmentSlot) -> Vec<ListedBlock> {
+    let mut listed = Vec::new();
+    let mut start = 0;
+    loop {
+        {
+            let state = core.state.borrow();
+            let pages = state.offload.as_ref().map_or(0, Offload::pages);
+            if start >= pages || listed.len() as u64 >= state.segments[slot].pages_away {
+                return listed;
+            }
+            for (page, at) in state.places_away(start..start + LOOKED_AT) {
+                let place = state.space.place(at);
+                if place.slot == slot {
+                    let lba = Lba(state.index.blocks_of(page).start);
+                    listed.push((
+                        place,
+                        IndexEntry { kind: EntryKind::Mapping, lba, ..IndexEntry::EMPTY },
+                    ));
+                }
             }
         }
+        start += LOOKED_AT;
+        core.handle.yield_now().await;
     }
 }
 
@@ -89,21 +110,64 @@ fn range_of(lba: Lba, blocks: u64) -> Range<u64> {
 }
 
 impl State {
-    /// Some of what was moved into a segment, where there are pages that may be away.
-    fn moves_into(&self, slot: SegmentSlot) -> Vec<Move> {
-        let into =
-            |moved: &&Move| self.offload.is_some() && self.space.place(moved.to).slot == slot;
-        self.moves.iter().filter(into).take(TAKEN_BACK_AT_A_TIME).copied().collect()
+    /// Keeps a move that is to be taken back until its pages are here, if one of them is away.
+    pub(in crate::log) fn leave_move(&mut self, moved: &Move) -> bool {
+        let Move { lba: Lba(first), blocks, what, .. } = *moved;
+        let mut pages = self.pages_of_move(first, blocks);
+        let away = what != Moved::Page && pages.any(|page| self.is_away(page));
+        match &mut self.offload {
+            Some(offload) if away => offload.moves_left.push(*moved),
+            _ => return false,
+        }
+        true
     }
 
-    /// Whether pages of blocks that were moved are away.
-    pub(in crate::log) fn is_move_away(&self, moved: &Move) -> bool {
-        let Move { lba: Lba(first), blocks, what, .. } = *moved;
-        let pages = || {
-            let last = self.index.page_of(Lba(first + blocks - 1));
-            (self.index.page_of(Lba(first)).0..=last.0).map(Page)
+    fn pages_of_move(&self, first: u64, blocks: u64) -> impl Iterator<Item = Page> + use<> {
+        let last = self.index.page_of(Lba(first + blocks - 1));
+        (self.index.page_of(Lba(first)).0..=last.0).map(Page)
+    }
+
+    /// Whether moves are to be taken back still: what that frees may be all the room that there is.
+    #[must_use]
+    pub(in crate::log) fn has_moves_left(&self) -> bool {
+        let left = |offload: &Offload| !offload.moves_left.is_empty() && !offload.failed;
+        self.stopped.is_none() && self.offload.as_ref().is_some_and(left)
+    }
+
+    /// Some of the moves that are to be taken back still, of as many pages as a batch.
+    fn some_moves_left(&self) -> Vec<Move> {
+        let Some(offload) = &self.offload else { return Vec::new() };
+        let mut pages = 0;
+        let fits = |moved: &&Move| {
+            let first = pages == 0;
+            pages += self.pages_of_move(moved.lba.0, moved.blocks).count() as u64;
+            first || pages <= offload.limit.of_a_move
         };
-        self.offload.is_some() && what != Moved::Page && pages().any(|page| self.is_away(page))
+        let left = offload.moves_left.iter().take(TAKEN_BACK_AT_A_TIME);
+        left.take_while(fits).copied().collect()
+    }
+
+    /// Takes back moves whose pages are here, unless where they came from is gone meanwhile: then they are known no
+    /// more.
+    fn take_back_some(&mut self, moves: &[Move]) {
+        for moved in moves {
+            let Some(offload) = &mut self.offload else { return };
+            let left = &mut offload.moves_left;
+            if let Some(at) = left.iter().position(|known| known == moved) {
+                left.swap_remove(at);
+                if left.is_empty() {
+                    *left = Vec::new();
+                }
+                self.take_back_move(moved);
+            }
+        }
+    }
+
+    /// Forgets moves that are to be taken back no more.
+    pub(in crate::log) fn forget_moves_left(&mut self, kept: impl Fn(&Move) -> bool) {
+        if let Some(offload) = &mut self.offload {
+            offload.moves_left.retain(kept);
+        }
     }
 
     /// The blocks of the volume of the page that is away and that a block tells of, of which a list says this.
@@ -115,16 +179,10 @@ impl State {
             EntryKind::Mapping if self.is_page_away(entry.lba, pba) => {
                 self.index.page_of(entry.lba)
             }
-            _ => self.places_away().find(|(_, at)| *at == pba)?.0,
+            _ if self.segments[self.space.place(pba).slot].pages_away == 0 => return None,
+            _ => self.places_away(0..u64::MAX).find(|(_, at)| *at == pba)?.0,
         };
         Some(self.index.blocks_of(page))
-    }
-
-    /// The blocks in a segment of pages that are away, as lists name what they do not know.
-    pub(in crate::log) fn pages_away_in(&self, slot: SegmentSlot) -> Vec<ListedBlock> {
-        let places = self.places_away().map(|(_, at)| self.space.place(at));
-        let here = places.filter(|place| place.slot == slot);
-        here.map(|place| (place, IndexEntry::EMPTY)).collect()
     }
 
     /// Whether a block may tell of more than one block of the volume, or of what is not known.
@@ -189,7 +247,7 @@ impl Mover {
             found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
         match decoded.filter(|_| known) {
             Some(tombstone) => {
-                let most = step_of(&core);
+                let most = step_of(&core, For::Moving);
                 self.move_parts(pba, tombstone.extents, most, |state, part| {
                     let oldest = state.oldest_sequence(place.slot);
                     moved_run(state, part, pba, oldest)
@@ -202,7 +260,7 @@ impl Mover {
                 }
                 let mut sequence = None;
                 let volume = TrimExtent { lba: Lba(0), blocks, sequence: 0 };
-                let most = step_of(&core).min(BATCH_BLOCKS as u64);
+                let most = step_of(&core, For::Moving).min(BATCH_BLOCKS as u64);
                 self.move_parts(pba, vec![volume], most, |state, part| {
                     let sequence = *sequence.get_or_insert_with(|| state.take_sequence());
                     mark(Mark::UnknownBlockLost);

@@ -27,6 +27,7 @@ use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::segments::FoundSegment;
 use crate::log::scan::load_span;
 use crate::log::segment::{Phase, Segment};
+use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -67,6 +68,7 @@ pub(super) async fn load(
     weak.iter_mut().for_each(|block| block.place.slot = moved[&block.place.slot]);
     settle(core, &entries, pointer.replay_from);
     let parts = read_directories(core, &entries, roots, directories, &pointer).await?;
+    check_page_size(core, &parts, pointer.coverage.sequence).await?;
     let mut state = core.state.borrow_mut();
     // Whatever ceilings say, no number is given out again: those of settled segments are not seen.
     state.next_sequence = state.next_sequence.max(pointer.coverage.sequence + 1);
@@ -209,6 +211,14 @@ async fn read_directories(
     Ok(Parts { pages, directories, roots })
 }
 
+/// Pages of another size tell of other blocks than where they are listed says. Any one of them shows that; not before users
+/// are served, if all are left for later.
+async fn check_page_size(core: &Rc<Core>, parts: &Parts, newest: u64) -> Result<(), Unusable> {
+    let mut pages = (0..).map(Page).zip(&parts.pages);
+    let first = pages.find_map(|(page, at)| Some((page, (*at)?)));
+    read_pages(core, first.as_slice(), newest).await.map(|_| ())
+}
+
 /// The segments that a checkpoint lists and that are still there.
 struct Known {
     space: PbaSpace,
@@ -256,24 +266,38 @@ pub(in crate::log) async fn read_pages(
     listed: &[(Page, Pba)],
     newest: u64,
 ) -> Result<Vec<(Page, MappingBlock)>, Unusable> {
-    let (space, places) = {
+    let found = read_page_blocks(core, listed).await?;
+    let state = core.state.borrow();
+    let decode = |(page, found)| Ok((page, page_in(&state, page, &found, newest)?));
+    found.into_iter().map(decode).collect()
+}
+
+/// Reads the blocks of pages. What they tell takes four times as much memory.
+pub(in crate::log) async fn read_page_blocks(
+    core: &Rc<Core>,
+    listed: &[(Page, Pba)],
+) -> Result<Vec<(Page, FoundBlock)>, Unusable> {
+    let places: Vec<_> = {
         let state = core.state.borrow();
-        let places: Vec<_> = listed.iter().map(|(_, pba)| state.space.place(*pba)).collect();
-        (state.checkpoints.space, places)
+        listed.iter().map(|(_, pba)| state.space.place(*pba)).collect()
     };
     let found = read_all(core, &places).await?;
-    let mut pages = Vec::with_capacity(found.len());
-    for ((page, _), found) in listed.iter().copied().zip(found) {
-        let block = MappingBlock::decode(&found.data, &space).map_err(|_| Unusable)?;
-        let start = core.state.borrow().index.blocks_of(page).start;
-        let own = block.coverage.sequence == found.identity.sequence;
-        let older = block.coverage.sequence <= newest;
-        if block.first != Lba(start) || !own || !older {
-            return Err(Unusable);
-        }
-        pages.push((page, block));
-    }
-    Ok(pages)
+    Ok(listed.iter().map(|(page, _)| *page).zip(found).collect())
+}
+
+/// The page in a block, not newer than the checkpoint.
+pub(in crate::log) fn page_in(
+    state: &State,
+    page: Page,
+    found: &FoundBlock,
+    newest: u64,
+) -> Result<MappingBlock, Unusable> {
+    let block =
+        MappingBlock::decode(&found.data, &state.checkpoints.space).map_err(|_| Unusable)?;
+    let start = state.index.blocks_of(page).start;
+    let own = block.coverage.sequence == found.identity.sequence;
+    let older = block.coverage.sequence <= newest;
+    if block.first == Lba(start) && own && older { Ok(block) } else { Err(Unusable) }
 }
 
 /// Pages read at a time.

@@ -118,16 +118,23 @@ impl Deferred {
 
 /// Sorts entries by block, and keeps the newest of each: several if they are equally new.
 fn leave_out_older(entries: &mut Vec<Entry>) {
-    // In order otherwise: of two copies that are alike in everything the first is as good.
-    entries.sort_by_key(|entry| (entry.lba, std::cmp::Reverse(entry.sequence)));
-    let mut newest = None;
-    entries.retain(|entry| match newest {
-        Some((lba, sequence)) if lba == entry.lba => sequence == entry.sequence,
-        _ => {
-            newest = Some((entry.lba, entry.sequence));
-            true
+    // In order otherwise: of two copies that are alike in everything the first is as good. Sorted by one number, for
+    // most blocks are told of once.
+    entries.sort_by_key(|entry| entry.lba);
+    let (mut first, mut kept) = (0, 0);
+    while let Some(Entry { lba, .. }) = entries.get(first).copied() {
+        let alike = entries[first..].iter().take_while(|entry| entry.lba == lba).count();
+        let of_block = first..first + alike;
+        let newest = entries[of_block.clone()].iter().map(|entry| entry.sequence).max();
+        for at in of_block {
+            if Some(entries[at].sequence) == newest {
+                entries[kept] = entries[at];
+                kept += 1;
+            }
         }
-    });
+        first += alike;
+    }
+    entries.truncate(kept);
 }
 
 #[cfg(test)]

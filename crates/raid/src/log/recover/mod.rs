@@ -22,6 +22,7 @@ mod error;
 mod leftover;
 mod membership;
 pub(in crate::log) mod pages;
+pub(super) mod plain;
 mod publish;
 pub mod records;
 pub(in crate::log) mod replay;

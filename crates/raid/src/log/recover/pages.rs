@@ -26,7 +26,7 @@ use crate::mutants::{Mutant, mutant};
 pub(in crate::log) const LOOKED_UP: usize = 512;
 
 /// Blocks of a part of the index that are looked up at the most, likewise.
-const LOOKED_UP_MOST: usize = 1 << 18;
+const LOOKED_UP_MOST: usize = 1 << 19;
 
 /// Blocks looked up for what a crash left undecided: where it is more, reading every list costs less.
 const LOOKED_UP_FOR_WEAK: usize = 1 << 16;
@@ -88,7 +88,7 @@ fn enter_page(
     let bound = bound_of(block);
     // It is here now, whatever of it counts.
     state.index.take_in(page);
-    tell(state, page, block, |state, told| {
+    tell(state, page, block, 0..block.entries.len(), |state, told| {
         let Told { lba, pba, trimmed, .. } = told;
         let meets = told.meets(partition.known(state, lba), bound);
         match meets {
@@ -156,19 +156,21 @@ impl Told {
     }
 }
 
-/// Tells what a page does, block by block.
+/// Tells what entries of a page do, one by one, by their places in it.
 pub(in crate::log) fn tell(
     state: &mut State,
     page: Page,
     block: &MappingBlock,
+    entries: impl IntoIterator<Item = usize>,
     mut to: impl FnMut(&mut State, Told),
 ) {
-    for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
-        let (pba, trimmed) = match entry {
+    for at in entries {
+        let (pba, trimmed) = match block.entries[at] {
             Mapped::Nowhere => continue,
-            Mapped::Block(address) => (Pba::from(*address), false),
-            Mapped::Trimmed(address) => (Pba::from(*address), true),
+            Mapped::Block(address) => (Pba::from(address), false),
+            Mapped::Trimmed(address) => (Pba::from(address), true),
         };
+        let lba = block.first.plus(at as u64);
         let place = state.space.place(pba);
         let segment = state.segments.get(place.slot);
         let settled = segment.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));

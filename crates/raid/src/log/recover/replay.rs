@@ -22,7 +22,8 @@ use crate::log::recover::checkpoint::Unusable;
 use crate::log::recover::deferred::{Deferred, Entry};
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::pages::{enter_pages, look_up_for_weak};
-use crate::log::recover::sequences::Sequences;
+use crate::log::recover::plain::Plain;
+use crate::log::recover::sequences::{NARROW, Sequences};
 use crate::log::recover::twins::Twins;
 use crate::log::room::Need;
 use crate::log::segment::Phase;
@@ -30,12 +31,14 @@ use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
-/// Blocks of the volume whose sequences are held at a time: 256 MiB of them, of large volumes more.
+/// Blocks of the volume whose sequences are held at a time: 160 MiB of them, of large volumes more.
 const PARTITION_BLOCKS: u64 = 32 << 20;
 
-/// Partitions that a volume is worked through in at the most, as every list is read for each of them:
-/// sequences take as much memory as the index then.
-const PARTITIONS: u64 = 2;
+/// Partitions that a volume is worked through in, as every list is read for each of them: one, where sequences
+/// take five bytes, a quarter more than most indexes; of those that take eight as much as the index.
+const fn partitions(sequences_below: u64) -> u64 {
+    if sequences_below <= NARROW { 1 } else { 2 }
+}
 
 /// What part of a volume may be told by lists where pages are read on demand.
 const REPLAYED_PART: u64 = 8;
@@ -90,12 +93,13 @@ pub(super) async fn build_index(
     }
     // Of whole pages.
     let page = core.state.borrow().index.page_entries();
-    let step = PARTITION_BLOCKS.max(blocks.div_ceil(PARTITIONS)).div_ceil(page) * page;
+    let below = core.state.borrow().next_sequence;
+    let step = PARTITION_BLOCKS.max(blocks.div_ceil(partitions(below))).div_ceil(page) * page;
     let mut twins = Twins::default();
     let mut start = 0;
     while start < blocks {
         let end = blocks.min(start + step);
-        let sequences = Sequences::dense(start, end);
+        let sequences = Sequences::dense(start, end, below);
         let mut partition = Partition::new(start, end, sequences, twins.is_full());
         replay_segments(core, &slots, &mut partition).await;
         let pages: Vec<_> = (start / page..end.div_ceil(page)).map(Page).collect();
@@ -123,7 +127,7 @@ fn replayed_blocks(state: &State, slots: &[SegmentSlot]) -> u64 {
 }
 
 /// Blocks that only weak stripes may tell of, at the most: else all lists are read.
-const PROMISED_MOST: usize = 1 << 20;
+const PROMISED_MOST: usize = 1 << 21;
 
 /// Pages that recovery needs before users are served, at the most: else all are read.
 const PAGES_BEFORE: usize = 256;
@@ -429,18 +433,21 @@ impl Partition {
         if let Some(deferred) = &mut self.deferred {
             return deferred.push(Entry { lba, sequence, pba });
         }
-        let known = self.sequences.get_mut(lba);
-        if sequence < *known {
+        let known = self.sequences.get(lba);
+        if sequence < known {
             return;
         }
-        let same = sequence == std::mem::replace(known, sequence);
-        if let Some(other) = state.index.get(lba).filter(|_| same) {
-            let preferred = rank(state, pba) > rank(state, other);
-            mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);
-            self.note_twin(lba, sequence, if preferred { other } else { pba });
-            if !preferred {
-                return;
+        match state.index.get(lba).filter(|_| sequence == known) {
+            Some(other) => {
+                let preferred = rank(state, pba) > rank(state, other);
+                mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);
+                self.note_twin(lba, sequence, if preferred { other } else { pba });
+                if !preferred {
+                    return;
+                }
             }
+            // That it is known is noted even of a sequence of zero, which nobody gave out.
+            None => self.sequences.set(lba, sequence),
         }
         state.index.set(lba, Some(pba));
     }
@@ -523,11 +530,20 @@ impl Partition {
 
 /// Counts what is valid in each segment, and drops tombstones that hide nothing.
 fn count_valid(state: &mut State) {
-    for lba in 0..state.config.volume_blocks {
-        if let Some(pba) = state.index.get(Lba(lba)) {
-            state.count_in(pba);
-        }
+    let place = |pba: &Pba| state.space.place(*pba).slot;
+    let hiding: BTreeSet<_> = state.tombstones.keys().map(place).collect();
+    let plain = state.segments.iter().filter(|(slot, _)| !hiding.contains(slot));
+    let mut plain = Plain::of(state.space, plain);
+    for page in 0..state.config.volume_blocks.div_ceil(state.index.page_entries()) {
+        let mut others = Vec::new();
+        state.index.tell(Page(page), |pba| {
+            if !plain.count(pba) {
+                others.push(pba);
+            }
+        });
+        others.into_iter().for_each(|pba| state.count_in(pba));
     }
+    plain.end(&mut state.segments);
     state.settle_tombstones();
 }
 

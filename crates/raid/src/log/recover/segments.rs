@@ -15,7 +15,7 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, ColumnSet};
-use crate::log::core::Core;
+use crate::log::core::{Core, is_blank};
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
@@ -321,16 +321,14 @@ async fn look_at_zone(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Looked
     Looked { info, header, witnesses }
 }
 
-/// A read-only zone with how far it is written, which drives do not tell: blocks never written read
-/// as zeros, with nothing beside them.
+/// A read-only zone with how far it is written, which drives do not tell.
 async fn probed(core: &Rc<Core>, column: Column, info: ZoneInfo) -> ZoneInfo {
     mark(Mark::ReadOnlyZoneProbed);
     let (mut written, mut end) = (0, info.capacity.0);
     while written < end {
         let middle = written + (end - written) / 2;
         let read = core.read_zone(column, ZoneAddress::new(info.zone, middle), BlockCount(1)).await;
-        let blank = read.is_ok_and(|block| block.block_oob(0).iter().all(|byte| *byte == 0));
-        if blank {
+        if is_blank(&read) {
             end = middle;
         } else {
             written = middle + 1;

@@ -11,7 +11,7 @@ pub(in crate::log) enum Sequences {
         /// The first block.
         start: u64,
         /// By block.
-        sequences: Vec<u64>,
+        sequences: Dense,
     },
     /// Of few; those of a page in order.
     Sparse {
@@ -22,10 +22,53 @@ pub(in crate::log) enum Sequences {
     },
 }
 
+/// Sequences are below, unless a volume was written to for very long: 4 PiB.
+pub(super) const NARROW: u64 = 1 << 40;
+
+/// Sequences one behind the other, in as little memory as they fit in.
+pub(in crate::log) enum Dense {
+    /// Of five bytes: all are below [`NARROW`].
+    Narrow(Vec<[u8; 5]>),
+    /// Of eight.
+    Wide(Vec<u64>),
+}
+
+impl Dense {
+    fn get(&self, at: usize) -> u64 {
+        match self {
+            Self::Narrow(sequences) => {
+                let [a, b, c, d, e] = sequences[at];
+                u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+            }
+            Self::Wide(sequences) => sequences[at],
+        }
+    }
+
+    fn set(&mut self, at: usize, sequence: u64) {
+        match self {
+            Self::Narrow(sequences) if sequence < NARROW => {
+                let [a, b, c, d, e, ..] = sequence.to_le_bytes();
+                sequences[at] = [a, b, c, d, e];
+            }
+            Self::Narrow(sequences) => {
+                let all = 0..sequences.len();
+                *self = Self::Wide(all.map(|at| self.get(at)).collect());
+                self.set(at, sequence);
+            }
+            Self::Wide(sequences) => sequences[at] = sequence,
+        }
+    }
+}
+
 impl Sequences {
-    /// Nothing is known of `start..end`, and it will be of most of it.
-    pub(in crate::log) fn dense(start: u64, end: u64) -> Self {
-        Self::Dense { start, sequences: vec![0; Lba(end - start).index()] }
+    /// Nothing is known of `start..end`, and it will be of most of it; all sequences are below one.
+    pub(in crate::log) fn dense(start: u64, end: u64, below: u64) -> Self {
+        let blocks = Lba(end - start).index();
+        let sequences = match below <= NARROW {
+            true => Dense::Narrow(vec![[0; 5]; blocks]),
+            false => Dense::Wide(vec![0; blocks]),
+        };
+        Self::Dense { start, sequences }
     }
 
     /// Nothing is known of so many pages, and it will be of few blocks.
@@ -35,7 +78,7 @@ impl Sequences {
 
     pub(in crate::log) fn get(&self, lba: Lba) -> u64 {
         match self {
-            Self::Dense { start, sequences } => sequences[Lba(lba.0 - start).index()],
+            Self::Dense { start, sequences } => sequences.get(Lba(lba.0 - start).index()),
             Self::Sparse { page_entries, pages } => {
                 let of_page = &pages[Lba(lba.0 / page_entries).index()];
                 sequence_in(of_page, lba).unwrap_or(0)
@@ -43,24 +86,20 @@ impl Sequences {
         }
     }
 
-    /// The sequence of a block, to be changed: something is known of it from now on.
-    pub(in crate::log) fn get_mut(&mut self, lba: Lba) -> &mut u64 {
+    /// Something is known of a block from now on.
+    pub(in crate::log) fn set(&mut self, lba: Lba, sequence: u64) {
         match self {
-            Self::Dense { start, sequences } => &mut sequences[Lba(lba.0 - *start).index()],
+            Self::Dense { start, sequences } => {
+                sequences.set(Lba(lba.0 - *start).index(), sequence);
+            }
             Self::Sparse { page_entries, pages } => {
                 let of_page = &mut pages[Lba(lba.0 / *page_entries).index()];
-                let at = of_page.binary_search_by_key(&lba, |(known, _)| *known);
-                let at = at.unwrap_or_else(|at| {
-                    of_page.insert(at, (lba, 0));
-                    at
-                });
-                &mut of_page[at].1
+                match of_page.binary_search_by_key(&lba, |(known, _)| *known) {
+                    Ok(at) => of_page[at].1 = sequence,
+                    Err(at) => of_page.insert(at, (lba, sequence)),
+                }
             }
         }
-    }
-
-    pub(in crate::log) fn set(&mut self, lba: Lba, sequence: u64) {
-        *self.get_mut(lba) = sequence;
     }
 
     /// What is known of few blocks, by page; in order in each.
@@ -84,12 +123,13 @@ mod tests {
 
     #[test]
     fn both_know_the_same() {
-        let (mut dense, mut sparse) = (Sequences::dense(0, 100), Sequences::sparse(8, 13));
-        for (lba, sequence) in [(3, 5), (99, 7), (2, 1), (3, 6), (7, 4), (8, 2)] {
+        let (mut dense, mut sparse) = (Sequences::dense(0, 100, NARROW), Sequences::sparse(8, 13));
+        let known = [(3, 5), (99, 7), (2, 1), (3, 6), (7, NARROW - 1), (8, 2), (9, NARROW), (3, 8)];
+        for (lba, sequence) in known {
             dense.set(Lba(lba), sequence);
             sparse.set(Lba(lba), sequence);
+            assert!((0..100).map(Lba).all(|lba| dense.get(lba) == sparse.get(lba)));
         }
-        assert!((0..100).map(Lba).all(|lba| dense.get(lba) == sparse.get(lba)));
-        assert_eq!((sparse.get(Lba(3)), sparse.get(Lba(4))), (6, 0));
+        assert_eq!((sparse.get(Lba(3)), sparse.get(Lba(4))), (8, 0));
     }
 }

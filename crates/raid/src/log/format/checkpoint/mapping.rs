@@ -164,15 +164,27 @@ fn decode_entries<const WIDTH: usize>(
     stored: impl Fn([u8; WIDTH]) -> u64,
 ) -> Result<Vec<Mapped>, FormatError> {
     let (addresses, (packed, _)) = (space.addresses(), bytes.as_chunks::<WIDTH>());
-    let mut entries = Vec::with_capacity(packed.len());
-    for (at, bytes) in packed.iter().enumerate() {
-        entries.push(match (stored(*bytes).checked_sub(1), trims.get(at)) {
-            (Some(address), _) if address >= addresses => return field("address"),
-            (None, false) => Mapped::Nowhere,
-            (None, true) => return field("trim"),
-            (Some(address), false) => Mapped::Block(Address(address)),
-            (Some(address), true) => Mapped::Trimmed(Address(address)),
-        });
+    // Found wrong in the end, so that nothing but this is asked of each.
+    let (mut beyond, mut idle) = (false, false);
+    let entry = |(at, bytes): (usize, &[u8; WIDTH])| match (stored(*bytes), trims.get(at)) {
+        (0, trimmed) => {
+            idle |= trimmed;
+            Mapped::Nowhere
+        }
+        (stored, trimmed) => {
+            let address = stored - 1;
+            beyond |= address >= addresses;
+            if trimmed {
+                Mapped::Trimmed(Address(address))
+            } else {
+                Mapped::Block(Address(address))
+            }
+        }
+    };
+    let entries = packed.iter().enumerate().map(entry).collect();
+    match (beyond, idle) {
+        (true, _) => field("address"),
+        (_, true) => field("trim"),
+        _ => Ok(entries),
     }
-    Ok(entries)
 }

@@ -1,0 +1,193 @@
+//! Pages of the index in memory, where not all of them have to be: how many there are, and who works with which.
+//!
+//! Whoever works with a page pins it; it stays in memory then. Pages are pinned before they come to be there, and
+//! counted when they do: nobody who asks whether some have to go looks at each.
+
+use std::collections::BTreeMap;
+
+use crate::log::index::Page;
+use crate::log::memory::in_tree;
+
+/// For whom pages are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::log) enum For {
+    /// Users wait until others have gone.
+    Users,
+    /// What makes room for everything does not.
+    Moving,
+}
+
+/// How many work with a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pins {
+    users: u32,
+    moving: u32,
+}
+
+impl Pins {
+    fn of(&mut self, whom: For) -> &mut u32 {
+        match whom {
+            For::Users => &mut self.users,
+            For::Moving => &mut self.moving,
+        }
+    }
+
+    fn any(self) -> bool {
+        self.users + self.moving > 0
+    }
+
+    fn only_moving(self) -> bool {
+        self.users == 0 && self.moving > 0
+    }
+}
+
+/// What is known of pages in memory.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// Pages in memory, and the most there were.
+    here: u64,
+    most: u64,
+    pins: BTreeMap<Page, Pins>,
+    /// Those in memory that are pinned, and that only what moves blocks has pinned.
+    pinned: u64,
+    moving: u64,
+}
+
+impl Frames {
+    /// Memory for a page that is pinned.
+    pub(super) const PIN: u64 = in_tree(size_of::<(Page, Pins)>());
+
+    /// A page comes into memory.
+    pub(super) fn come(&mut self, page: Page) {
+        self.here += 1;
+        self.most = self.most.max(self.here);
+        if let Some(pins) = self.pins.get(&page) {
+            self.recount(Pins::default(), *pins);
+        }
+    }
+
+    /// A page leaves memory.
+    ///
+    /// # Panics
+    /// If somebody works with it.
+    pub(super) fn go(&mut self, page: Page) {
+        assert!(!self.is_pinned(page), "page {} is worked with", page.0);
+        self.here -= 1;
+    }
+
+    /// Somebody works with a page, whether it is here or not.
+    pub(super) fn pin(&mut self, page: Page, whom: For, here: bool) {
+        let pins = self.pins.entry(page).or_default();
+        let before = *pins;
+        *pins.of(whom) += 1;
+        let after = *pins;
+        if here {
+            self.recount(before, after);
+        }
+    }
+
+    /// Somebody works with it no more.
+    ///
+    /// # Panics
+    /// If nobody did.
+    pub(super) fn unpin(&mut self, page: Page, whom: For, here: bool) {
+        let pins = self.pins.get_mut(&page).expect("it is pinned");
+        let before = *pins;
+        *pins.of(whom) -= 1;
+        let after = *pins;
+        if !after.any() {
+            self.pins.remove(&page);
+        }
+        if here {
+            self.recount(before, after);
+        }
+    }
+
+    fn recount(&mut self, before: Pins, after: Pins) {
+        self.pinned = self.pinned + u64::from(after.any()) - u64::from(before.any());
+        self.moving =
+            self.moving + u64::from(after.only_moving()) - u64::from(before.only_moving());
+    }
+
+    /// Whether somebody works with a page.
+    #[must_use]
+    pub(super) fn is_pinned(&self, page: Page) -> bool {
+        self.pins.contains_key(&page)
+    }
+
+    /// Pages in memory.
+    #[must_use]
+    pub(super) fn here(&self) -> u64 {
+        self.here
+    }
+
+    /// The most there were.
+    #[must_use]
+    pub(super) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Pages in memory beyond so many, but for those that only what moves blocks works with; and how many may go. Some count
+    /// for neither: so many.
+    #[must_use]
+    pub(super) fn beyond(&self, pages: u64, kept: u64) -> (u64, u64) {
+        let here = self.here.saturating_sub(kept);
+        (here.saturating_sub(self.moving + pages), here.saturating_sub(self.pinned))
+    }
+
+    /// Memory that this takes.
+    #[must_use]
+    pub(super) fn bytes(&self) -> u64 {
+        self.pins.len() as u64 * Self::PIN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pinned_pages_are_counted_while_they_are_here() {
+        let mut frames = Frames::default();
+        let counts = |frames: &Frames| (frames.here, frames.pinned, frames.moving);
+        frames.pin(Page(1), For::Moving, false);
+        assert_eq!(counts(&frames), (0, 0, 0));
+        frames.come(Page(1));
+        frames.come(Page(2));
+        assert_eq!(counts(&frames), (2, 1, 1));
+        frames.pin(Page(1), For::Users, true);
+        assert_eq!(counts(&frames), (2, 1, 0));
+        frames.unpin(Page(1), For::Moving, true);
+        assert_eq!(counts(&frames), (2, 1, 0));
+        frames.unpin(Page(1), For::Users, true);
+        assert_eq!((counts(&frames), frames.bytes()), ((2, 0, 0), 0));
+        frames.go(Page(1));
+        assert_eq!((frames.here(), frames.most()), (1, 2));
+    }
+
+    #[test]
+    fn pages_of_what_is_moved_come_beside_those_of_users() {
+        let mut frames = Frames::default();
+        (0..10).for_each(|page| frames.come(Page(page)));
+        assert_eq!(frames.beyond(10, 0), (0, 10));
+        for page in 10..30 {
+            frames.pin(Page(page), For::Moving, false);
+            frames.come(Page(page));
+        }
+        assert_eq!(frames.beyond(10, 0), (0, 10), "none of users' has to go for them");
+        frames.pin(Page(10), For::Users, true);
+        assert_eq!(frames.beyond(10, 0), (1, 10));
+        (11..30).for_each(|page| frames.unpin(Page(page), For::Moving, true));
+        assert_eq!(frames.beyond(10, 0), (20, 29));
+        assert_eq!(frames.beyond(10, 5), (15, 24));
+    }
+
+    #[test]
+    #[should_panic(expected = "page 3 is worked with")]
+    fn a_page_that_is_worked_with_does_not_go() {
+        let mut frames = Frames::default();
+        frames.come(Page(3));
+        frames.pin(Page(3), For::Users, true);
+        frames.go(Page(3));
+    }
+}

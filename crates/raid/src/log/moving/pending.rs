@@ -1,0 +1,220 @@
+//! What is queued for a block that is moved: its data as it is, the knowledge that it was lost, or what points at it of
+//! what a tombstone hides.
+//!
+//! Nothing here waits. Blocks keep the sequences that they have, so that a copy supersedes nothing that is newer than
+//! what was moved.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
+
+use crate::log::core::Core;
+use crate::log::format::{
+    BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
+    data_checksum,
+};
+use crate::log::index::Pba;
+use crate::log::moving::ListedBlock;
+use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
+use crate::log::read::FoundBlock;
+use crate::log::state::State;
+use crate::log::stream::Lifetime;
+use crate::marks::{Mark, mark};
+use crate::mutants::{Mutant, mutant};
+
+/// Queues blocks to be written elsewhere.
+pub(super) fn queue_blocks(
+    core: &Rc<Core>,
+    lifetime: Lifetime,
+    mut blocks: Vec<Moving>,
+) -> Option<TicketReceiver> {
+    // Once the volume closes nobody writes them any more: whoever waited would wait for ever.
+    if blocks.is_empty() || core.closing.get() {
+        return None;
+    }
+    if blocks.len() > 1 && mutant(Mutant::MovedBlocksShareSequence) {
+        share_sequence(core.state.borrow().seed, &mut blocks);
+    }
+    let (ticket, moved) = Ticket::new(blocks.len() as u64);
+    let mut state = core.state.borrow_mut();
+    for block in blocks {
+        match block {
+            Moving::Data(mut data) => {
+                data.ticket = ticket.clone();
+                state.relocation.push(lifetime, PendingBlock::Data(data));
+            }
+            Moving::Trim(extent, from) => {
+                let (origin, ticket) = (Origin::Relocation { from }, ticket.clone());
+                state.relocation.push_trim(lifetime, PendingTrim { extent, origin, ticket });
+            }
+        }
+    }
+    drop(state);
+    core.changed.open();
+    Some(moved)
+}
+
+/// For [`Mutant::MovedBlocksShareSequence`].
+fn share_sequence(seed: Seed, blocks: &mut [Moving]) {
+    let mut first = None;
+    for block in blocks {
+        if let Moving::Data(data) = block {
+            data.sequence = *first.get_or_insert(data.sequence);
+            data.data_checksum = data_checksum(seed, data.lba, data.sequence, &data.data);
+        }
+    }
+}
+
+/// What is to be written elsewhere.
+pub(in crate::log) enum Moving {
+    Data(PendingData),
+    Trim(TrimExtent, Pba),
+}
+
+/// What has to be written elsewhere for what was read of a listed block.
+pub(super) fn pending_or_lost(
+    core: &Core,
+    (place, entry): &ListedBlock,
+    found: Option<FoundBlock>,
+) -> Vec<Moving> {
+    let pba = core.state.borrow().space.pba(*place);
+    let pending = pending_of(core, pba, entry, found);
+    // What no list names is looked for where the index points: it is not what is there, then.
+    if pending.is_empty() && entry.kind == EntryKind::Empty {
+        return lost_blocks(&mut core.state.borrow_mut(), pba);
+    }
+    pending
+}
+
+/// What has to be written elsewhere for a live block at `pba`.
+pub(super) fn pending_of(
+    core: &Core,
+    pba: Pba,
+    listed: &IndexEntry,
+    found: Option<FoundBlock>,
+) -> Vec<Moving> {
+    let mut state = core.state.borrow_mut();
+    if state.tombstones.contains_key(&pba) {
+        return moved_tombstone(&mut state, pba, found);
+    }
+    let was_tombstone = |found: &FoundBlock| found.identity.kind == ContentKind::Tombstone;
+    if listed.kind == EntryKind::Tombstone || found.as_ref().is_some_and(was_tombstone) {
+        mark(Mark::TombstoneDiedBeforeMove);
+        return Vec::new();
+    }
+    match found {
+        Some(FoundBlock { data, identity }) if identity.kind == ContentKind::Mapping => {
+            let away = state.is_page_away(identity.lba, pba);
+            away.then(|| Moving::Data(pending(identity, data, pba))).into_iter().collect()
+        }
+        Some(FoundBlock { data, identity })
+            if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
+        {
+            if identity.lba.0 >= state.config.volume_blocks
+                || state.index.get(identity.lba) != Some(pba)
+            {
+                mark(Mark::DiedBeforeMove);
+                return Vec::new();
+            }
+            let identity = if mutant(Mutant::MovedBlockGetsNewSequence) {
+                let sequence = state.take_sequence();
+                BlockIdentity::new(state.seed, identity.kind, identity.lba, sequence, &data)
+            } else {
+                identity
+            };
+            vec![Moving::Data(pending(identity, data, pba))]
+        }
+        // Beyond repair: what moves is the knowledge that it is lost.
+        _ if matches!(listed.kind, EntryKind::Data | EntryKind::Lost) => {
+            mark(Mark::LostBlockMoved);
+            vec![lost_block(&state, pba, listed.lba, listed.sequence)]
+        }
+        _ => lost_blocks(&mut state, pba),
+    }
+}
+
+fn pending(identity: BlockIdentity, data: Bytes, from: Pba) -> PendingData {
+    let (ticket, _nobody) = Ticket::new(1);
+    PendingData {
+        lba: identity.lba,
+        sequence: identity.sequence,
+        kind: identity.kind,
+        data,
+        data_checksum: identity.data_checksum,
+        origin: Origin::Relocation { from },
+        ticket,
+    }
+}
+
+/// The mark that a block is lost. It has the sequence of what was lost, so that it hides older
+/// versions and newer ones hide it.
+pub(in crate::log) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
+    let data = zero_blocks(BlockCount(1));
+    let identity = BlockIdentity::new(state.seed, ContentKind::Lost, lba, sequence, &data);
+    Moving::Data(pending(identity, data, from))
+}
+
+/// Marks the blocks of the volume that point at an unreadable block of which nothing is known.
+/// They get a new sequence: then an error is certain, an older version impossible.
+fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
+    let lbas = (0..state.config.volume_blocks).map(Lba);
+    let pointing: Vec<_> = lbas.filter(|lba| state.index.get(*lba) == Some(pba)).collect();
+    if pointing.is_empty() {
+        return Vec::new();
+    }
+    mark(Mark::UnknownBlockLost);
+    let sequence = state.take_sequence();
+    pointing.into_iter().map(|lba| lost_block(state, pba, lba, sequence)).collect()
+}
+
+/// The extents of a tombstone block that are still needed, cut to what points at it. Extents
+/// older than every other segment are not: there is nothing left that they could hide.
+fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Vec<Moving> {
+    let array = state.config.array;
+    let blocks = state.config.volume_blocks;
+    let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
+    let slot = state.space.place(pba).slot;
+    let oldest = state.oldest_sequence(slot);
+    let Some(tombstone) = decoded else {
+        mark(Mark::TombstoneLost);
+        return lost_blocks(state, pba);
+    };
+    tombstone.extents.into_iter().flat_map(|run| moved_run(state, run, pba, oldest)).collect()
+}
+
+/// What is still needed of an extent, cut to what points at it, with the oldest sequence of all other segments.
+pub(in crate::log) fn moved_run(
+    state: &mut State,
+    extent: TrimExtent,
+    pba: Pba,
+    oldest: u64,
+) -> Vec<Moving> {
+    let mut moving = Vec::new();
+    for run in runs_pointing_at(state, extent, pba) {
+        if run.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {
+            mark(Mark::TombstoneDropped);
+            for lba in run.lba.0..run.lba.0 + run.blocks {
+                state.remap(Lba(lba), None);
+            }
+        } else {
+            mark(Mark::TombstoneMoved);
+            moving.push(Moving::Trim(run, pba));
+        }
+    }
+    moving
+}
+
+fn runs_pointing_at(state: &State, extent: TrimExtent, pba: Pba) -> Vec<TrimExtent> {
+    let mut runs: Vec<TrimExtent> = Vec::new();
+    for lba in extent.lba.0..extent.lba.0 + extent.blocks {
+        if state.index.get(Lba(lba)) != Some(pba) {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(run) if run.lba.0 + run.blocks == lba => run.blocks += 1,
+            _ => runs.push(TrimExtent { lba: Lba(lba), blocks: 1, ..extent }),
+        }
+    }
+    runs
+}
