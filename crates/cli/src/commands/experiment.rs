@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_sim::experiments::{
-    self, EXPERIMENTS, Experiment as Known, Finding, Report as Found, Settings, named,
+    self, EXPERIMENTS, Experiment as Known, Finding, Report as Found, Row, Settings, named,
 };
 
 use self::points::{Ledger, impossible};
@@ -53,6 +53,9 @@ struct Run {
     /// Measure everything anew, also what a run of the same engine has measured
     #[arg(long)]
     fresh: bool,
+    /// Measure those points only whose names contain this; nothing is made of them
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Threads; as many as there are processors if not given
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -78,6 +81,9 @@ struct Done {
 #[derive(Serialize)]
 struct Report {
     name: &'static str,
+    /// Where not all were wanted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    points: Vec<Row>,
     findings: Vec<Judged>,
 }
 
@@ -117,6 +123,16 @@ fn carry_out(request: &Run, output: &Output) -> Result<(), CliError> {
         return Err(CliError::Usage { option: "name", problem });
     }
     let mut files = Vec::new();
+    if request.only.is_some() {
+        let mut experiments = Vec::new();
+        for known in &wanted {
+            let points = measure(known, request, output, &mut files)?;
+            experiments.push(Report { name: known.name, points, findings: Vec::new() });
+        }
+        let done = Done { experiments, files };
+        output.result("experiment", &done, |output| tell(&done, output));
+        return Ok(());
+    }
     let mut found = Vec::new();
     for known in &wanted {
         let report = one(known, request, output, &mut files)?;
@@ -129,6 +145,7 @@ fn carry_out(request: &Run, output: &Output) -> Result<(), CliError> {
     }
     let report = |(name, report): &(&'static str, Found)| Report {
         name,
+        points: Vec::new(),
         findings: report.findings.iter().map(Judged::from).collect(),
     };
     let done = Done { experiments: found.iter().map(report).collect(), files };
@@ -143,10 +160,30 @@ fn one(
     output: &Output,
     files: &mut Vec<PathBuf>,
 ) -> Result<Found, CliError> {
+    let rows = measure(known, request, output, files)?;
+    let out = request.out.join(known.name);
+    let report = known.report(&rows).map_err(impossible)?;
+    let markdown = report.markdown();
+    let texts = report.files.iter().map(|file| (file.name.as_str(), file.text.as_str()));
+    for (name, text) in texts.chain([("README.md", markdown.as_str())]) {
+        keep(out.join(name), text, files)?;
+    }
+    Ok(report)
+}
+
+/// Measures its points, or reads what was measured.
+fn measure(
+    known: &Known,
+    request: &Run,
+    output: &Output,
+    files: &mut Vec<PathBuf>,
+) -> Result<Vec<Row>, CliError> {
     let out = request.out.join(known.name);
     fs::create_dir_all(&out).map_err(|error| failed(&out, "make the directory", error))?;
     output.note(format_args!("running {}", known.name));
-    let points = known.points(&Settings { scale: request.scale, runs: request.runs });
+    let mut points = known.points(&Settings { scale: request.scale, runs: request.runs });
+    let only = request.only.as_deref().unwrap_or_default();
+    points.retain(|point| point.key().point.contains(only));
     let mut rows = Vec::new();
     if !points.is_empty() {
         let path = out.join(POINTS);
@@ -169,13 +206,7 @@ fn one(
         progress.finish();
         files.push(path);
     }
-    let report = known.report(&rows).map_err(impossible)?;
-    let markdown = report.markdown();
-    let texts = report.files.iter().map(|file| (file.name.as_str(), file.text.as_str()));
-    for (name, text) in texts.chain([("README.md", markdown.as_str())]) {
-        keep(out.join(name), text, files)?;
-    }
-    Ok(report)
+    Ok(rows)
 }
 
 /// One page about the experiments of a group, if all of them were carried out.
@@ -224,6 +255,16 @@ fn tell(done: &Done, output: &Output) {
     };
     for report in &done.experiments {
         output.line(output.paint(Tone::Strong, report.name));
+        let measured = |point: &Row| {
+            let values = point.values.iter();
+            let values: Vec<_> = values.map(|(name, value)| format!("{name} {value}")).collect();
+            vec![point.key.point.clone(), point.key.seed.to_string(), values.join(", ")]
+        };
+        let points: Vec<_> = report.points.iter().map(measured).collect();
+        if !points.is_empty() {
+            table(&["POINT", "SEED", "MEASURED"], &points, output);
+            continue;
+        }
         let rows: Vec<_> = report.findings.iter().map(row).collect();
         table(&["WHAT", "PUBLISHED", "HERE", "HOLDS IF", "HOLDS"], &rows, output);
         output.line("");

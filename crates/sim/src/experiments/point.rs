@@ -61,6 +61,11 @@ impl Values {
         self.0.insert(name.to_owned(), (value * 1000.0).round() / 1000.0);
     }
 
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
     /// A value.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {

@@ -69,7 +69,7 @@ Beyond the paper: for every workload and choice of segments `adaptive` should be
 paper's three, and its 99th percentile no more than 10 % above the lowest of theirs. Where the second does not hold the lowest \
 percentile is mostly that of a slower way to write, which leaves room in the drives' write buffers: Zone Append, or Zone \
 Write with 3,100 MiB/s where adaptive has 3,980. Two cases are different and not explained yet: requests of 4 KiB to four \
-segments of 16 KiB, and of 16 KiB to two, where adaptive is 5 and 3 % slower and has a higher percentile as well.";
+segments of 16 KiB, and of 16 KiB to two, where adaptive is 4 and 8 % slower and has a higher percentile as well.";
 
 /// Throughput of a drive in Fig. 2: Zone Write of 8 KiB and 16 KiB to many zones, Zone Append of 8 KiB.
 const FIG_2: [(u32, Open, Mode, f64); 3] = [
