@@ -37,16 +37,40 @@ pub(crate) struct Drive {
 impl Drive {
     pub(crate) async fn open(device: Rc<dyn ZonedDevice>, number: usize) -> Result<Self, Status> {
         let zones = device.report().await?;
-        Ok(Self { device, number, zones })
+        let mut drive = Self { device, number, zones };
+        for at in 0..drive.zones.len() {
+            if drive.zones[at].state == ZoneState::ReadOnly {
+                drive.zones[at].write_pointer = drive.written_of(drive.zones[at]).await;
+            }
+        }
+        Ok(drive)
+    }
+
+    /// How far a read-only zone is written, which drives do not tell (NVMe ZNS, zone state machine): up to the first
+    /// blank block.
+    async fn written_of(&self, zone: ZoneInfo) -> ZoneOffset {
+        let (mut written, mut end) = (0, self.most(&zone));
+        while written < end {
+            let middle = written + (end - written) / 2;
+            match is_blank(&self.read_one(zone.zone.0, middle).await) {
+                true => end = middle,
+                false => written = middle + 1,
+            }
+        }
+        ZoneOffset(written)
+    }
+
+    /// Blocks that a zone has at most: what a drive says of it may be nonsense.
+    fn most(&self, zone: &ZoneInfo) -> u32 {
+        zone.capacity.min(self.device.geometry().zone_capacity).0
     }
 
     /// Zones that can be read, with their write pointers.
     pub(crate) fn readable_zones(&self) -> impl Iterator<Item = ZoneInfo> + '_ {
         let readable = self.zones.iter().filter(|zone| zone.state != ZoneState::Offline);
-        readable.map(|zone| {
-            // What a drive says may be nonsense; there is never more to read than its zones hold.
-            let most = zone.capacity.min(self.device.geometry().zone_capacity).0;
-            ZoneInfo { write_pointer: ZoneOffset(zone.write_pointer.0.min(most)), ..*zone }
+        readable.map(|zone| ZoneInfo {
+            write_pointer: zone.write_pointer.min(ZoneOffset(self.most(zone))),
+            ..*zone
         })
     }
 
