@@ -33,6 +33,10 @@ use arguments::Arguments;
 use error::Exit;
 use output::Output;
 
+/// A write makes many small allocations, which take much less time than those of the C library.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -16,9 +16,18 @@ fn the_demonstration_finds_no_difference_and_repeats_itself() {
 #[test]
 fn a_benchmark_reports_configuration_memory_and_results() {
     let place = Place::new();
-    let bench = place.run("bench --seconds 0.002 --runs 1 --region 16MiB --json -q").exits(0);
+    let quick = "bench --seconds 0.002 --runs 1 --region 16MiB --drive 128MiB --json -q";
+    let bench = place.run(&format!("{quick} --only read")).exits(0);
     let bench = bench.document("bench");
-    assert_eq!(bench["results"].as_array().unwrap().len(), 18);
+    let results = bench["results"].as_array().unwrap();
+    assert_eq!(results.len(), 12, "reads of three sizes at three depths, and without a drive");
+    assert!(results.iter().all(|line| line["bytes_per_second"].as_f64().unwrap() > 0.0));
+    let bench = place.run(&format!("{quick} --only raid6")).exits(0);
+    let amplified = bench.document("bench")["results"][0]["write_amplification"].as_f64().unwrap();
+    assert!((1.0..3.0).contains(&amplified), "{amplified}");
+    place.run("bench --only nothing").exits(2).complains("raid5 3+1");
+    let bench = place.run(&format!("{quick} --only degraded")).exits(0);
+    let bench = bench.document("bench");
     assert!(bench["memory"]["cold_memcpy_bytes_per_second"].as_f64().unwrap() > 0.0);
     assert!(bench["machine"]["kernel"].as_str().unwrap().contains('.'));
     place.run("bench --seconds never").exits(2).complains("no number");

@@ -19,6 +19,7 @@ mod fault;
 pub mod flash;
 mod media;
 pub mod media_format;
+mod memory_drive;
 mod pace;
 mod picos;
 pub mod preset;
@@ -38,6 +39,7 @@ pub use fault::{
     BlockPart, Damage, Fault, FaultAction, FaultClass, FaultPlan, FaultProfile, Return,
     SeededFaults, Selector,
 };
+pub use memory_drive::MemoryDrive;
 pub use pace::{Due, Pace};
 pub use picos::{Picos, Spread};
 pub use preset::{Preset, PresetError};

@@ -4,14 +4,24 @@
 //! the wait is not missed: `loop { if check() { break } gate.wait().await }` is the whole idiom,
 //! sound because nothing else runs between the check and the first poll of the wait.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
-
-use crate::{Sender, oneshot};
+use std::task::{Context, Poll, Waker};
 
 /// Wakes everybody who waits, each time it is opened.
 #[derive(Clone, Default)]
-pub struct Gate(Rc<RefCell<Vec<Sender<()>>>>);
+pub struct Gate(Rc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    openings: Cell<u64>,
+    /// Those who wait for the next opening, in order; `None` for those who gave up.
+    waiters: RefCell<Vec<Option<Waker>>>,
+    /// Their memory, while those of the last opening are woken.
+    spare: Cell<Vec<Option<Waker>>>,
+}
 
 impl Gate {
     /// A gate that nobody waits at.
@@ -22,17 +32,96 @@ impl Gate {
 
     /// Wakes all who wait now; later waiters wait for the next opening.
     pub fn open(&self) {
-        let waiters = self.0.take();
-        for waiter in waiters {
-            waiter.send(());
-        }
+        let Shared { openings, waiters, spare } = &*self.0;
+        openings.set(openings.get() + 1);
+        let mut woken = waiters.replace(spare.take());
+        woken.drain(..).flatten().for_each(Waker::wake);
+        spare.set(woken);
     }
 
-    /// Waits for the next opening.
-    pub async fn wait(&self) {
-        let (sender, receiver) = oneshot();
-        self.0.borrow_mut().push(sender);
-        // `None` means that the gate itself is gone: the caller's check decides what that means.
-        receiver.await;
+    /// Waits for the next opening after the first poll.
+    pub fn wait(&self) -> impl Future<Output = ()> {
+        Passage { gate: &self.0, place: None }
+    }
+}
+
+/// A wait for an opening.
+struct Passage<'a> {
+    gate: &'a Shared,
+    /// The last opening before it, and its place among those who wait for the next, once it has one.
+    place: Option<(u64, usize)>,
+}
+
+impl Future for Passage<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let gate = self.gate;
+        let openings = gate.openings.get();
+        let mut waiters = gate.waiters.borrow_mut();
+        match self.place {
+            None => {
+                self.place = Some((openings, waiters.len()));
+                waiters.push(Some(context.waker().clone()));
+            }
+            Some((last, _)) if last < openings => return Poll::Ready(()),
+            Some((_, place)) => match &mut waiters[place] {
+                Some(known) => known.clone_from(context.waker()),
+                given_up @ None => *given_up = Some(context.waker().clone()),
+            },
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Passage<'_> {
+    fn drop(&mut self) {
+        // Nobody is woken who does not wait any more.
+        if let Some((last, place)) = self.place
+            && last == self.gate.openings.get()
+        {
+            self.gate.waiters.borrow_mut()[place] = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::{Executor, VirtualTime};
+
+    #[test]
+    fn all_who_wait_are_woken_in_order_and_later_ones_by_the_next_opening() {
+        let executor = Executor::new(Rc::new(VirtualTime::new()));
+        let (handle, gate) = (executor.handle(), Gate::new());
+        let woken: Rc<RefCell<Vec<u32>>> = Rc::default();
+        for name in 0..3 {
+            let (gate, woken) = (gate.clone(), woken.clone());
+            handle.spawn("waits twice", async move {
+                gate.wait().await;
+                woken.borrow_mut().push(name);
+                gate.wait().await;
+                woken.borrow_mut().push(10 + name);
+            });
+        }
+        executor.run(async {
+            handle.yield_now().await;
+            // One that gives up leaves the others where they are.
+            let mut gives_up = Box::pin(gate.wait());
+            let polled = std::future::poll_fn(|context| {
+                Poll::Ready(gives_up.as_mut().poll(context).is_pending())
+            });
+            assert!(polled.await);
+            drop(gives_up);
+            for expected in [3, 6] {
+                gate.open();
+                handle.yield_now().await;
+                handle.yield_now().await;
+                assert_eq!(woken.borrow().len(), expected);
+            }
+        });
+        assert_eq!(woken.take(), [0, 1, 2, 10, 11, 12]);
     }
 }

@@ -1,12 +1,13 @@
 //! `zoneweave bench`: the engine on drives in memory, beside what memory itself does.
 //!
 //! The drives complete at once and are copied to and from, so that the figures are the engine's
-//! own cost. What they are to be compared with is measured in the same run: copying cold memory,
-//! XOR and CRC-32C. With `--emulator` it is an emulated drive that is measured ([`emulator`]).
+//! own cost and that of moving the data. What they are to be compared with is measured in the same run: copying
+//! cold memory, XOR and CRC-32C. With `--emulator` it is an emulated drive that is measured ([`emulator`]).
 
 mod emulator;
 mod memory;
 mod volume;
+mod workload;
 
 use std::fs;
 
@@ -17,7 +18,8 @@ use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::{Output, Tone};
 use memory::{MemoryRates, measure_memory};
-use volume::{Bench as VolumeBench, Measure};
+use volume::{Bench as Drives, Measure, Requests, ZONE_BLOCKS};
+use workload::{WORKLOADS, Workload};
 
 /// Request sizes, in blocks.
 const SIZES: [u32; 3] = [1, 4, 16];
@@ -25,9 +27,12 @@ const SIZES: [u32; 3] = [1, 4, 16];
 /// Requests in flight.
 const DEPTHS: [u32; 3] = [1, 32, 64];
 
+/// Those of the measurements that are made at one depth only.
+const DEPTH: u32 = 64;
+
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// How long each measurement takes; there are 18, repeated --runs times
+    /// How long each measurement takes, unless there is no room left to write to; repeated --runs times
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = parse_seconds)]
     seconds: f64,
     /// How often everything is measured; the median is reported (default: 3, of the emulator 5)
@@ -43,6 +48,13 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 2_000_000, requires = "emulator",
           value_parser = clap::value_parser!(u32).range(4800..))]
     commands: u32,
+    /// Measure those workloads only whose names contain this
+    #[arg(long, value_name = "TEXT", conflicts_with = "emulator")]
+    only: Option<String>,
+    /// The size of each of up to six drives in memory
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = format::parse_blocks,
+          conflicts_with = "emulator")]
+    drive: u64,
     /// The memory that cold copies run over
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = format::parse_blocks)]
     region: u64,
@@ -60,7 +72,8 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 struct Report {
     program: String,
     machine: Machine,
-    configuration: volume::Configuration,
+    drive_bytes: u64,
+    zone_bytes: u64,
     seconds_per_measurement: f64,
     runs: u32,
     memory: MemoryRates,
@@ -77,13 +90,16 @@ struct Machine {
 /// The median of the runs.
 #[derive(Serialize)]
 struct Line {
-    operation: &'static str,
+    array: String,
+    workload: &'static str,
     request_bytes: u64,
     depth: u32,
     bytes_per_second: f64,
     requests_per_second: f64,
     latency_p50_ns: u64,
     latency_p99_ns: u64,
+    /// Data blocks written for each that users write.
+    write_amplification: f64,
     /// Throughput against copying cold memory.
     of_cold_memcpy: f64,
 }
@@ -95,27 +111,31 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let runs = request.runs.unwrap_or(3);
     output.note("measuring memory");
     let memory = measure_memory(request.region, runs);
-    let bench = VolumeBench::new()?;
-    output.note("filling the volume");
-    bench.fill()?;
+    let chosen = |workload: &&Workload| {
+        request.only.as_ref().is_none_or(|only| workload.label().contains(only.as_str()))
+    };
+    let workloads: Vec<_> = WORKLOADS.iter().filter(chosen).collect();
+    let most = workloads.iter().map(|workload| workload.scheme().columns()).max();
+    let Some(drives) = most else {
+        let labels: Vec<_> = WORKLOADS.iter().map(Workload::label).collect();
+        let problem = format!("none of the workloads is called so: {}", labels.join(", "));
+        return Err(CliError::Usage { option: "only", problem });
+    };
+    output.note("making drives");
+    let zones = u32::try_from(request.drive / u64::from(ZONE_BLOCKS)).unwrap_or(u32::MAX);
+    let drives = Drives::new(drives, zones)?;
     let mut results = Vec::new();
-    for write in [true, false] {
-        for blocks in SIZES {
-            for depth in DEPTHS {
-                let mut measures = Vec::new();
-                for _ in 0..runs {
-                    measures.push(bench.measure(write, blocks, depth, request.seconds)?);
-                }
-                let line = line(write, blocks, depth, median(measures), &memory);
-                output.detail(format_args!("{} {} x {depth}", line.operation, line.request_bytes));
-                results.push(line);
-            }
+    for workload in workloads {
+        output.note(workload.label());
+        for (requests, measure) in workload.measure(&drives, request.seconds, runs)? {
+            results.push(line(workload, requests, measure, &memory));
         }
     }
     let report = Report {
         program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),
         machine: machine(),
-        configuration: bench.configuration(),
+        drive_bytes: request.drive * 4096,
+        zone_bytes: u64::from(ZONE_BLOCKS) * 4096,
         seconds_per_measurement: request.seconds,
         runs,
         memory,
@@ -125,21 +145,18 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn median(mut runs: Vec<Measure>) -> Measure {
-    runs.sort_by(|a, b| a.blocks_per_second.total_cmp(&b.blocks_per_second));
-    runs.swap_remove(runs.len() / 2)
-}
-
-fn line(write: bool, blocks: u32, depth: u32, measure: Measure, memory: &MemoryRates) -> Line {
+fn line(workload: &Workload, requests: Requests, measure: Measure, memory: &MemoryRates) -> Line {
     let bytes_per_second = measure.blocks_per_second * 4096.0;
     Line {
-        operation: if write { "write" } else { "read" },
-        request_bytes: u64::from(blocks) * 4096,
-        depth,
+        array: workload.scheme().to_string(),
+        workload: workload.name,
+        request_bytes: u64::from(requests.blocks) * 4096,
+        depth: requests.depth,
         bytes_per_second,
-        requests_per_second: measure.blocks_per_second / f64::from(blocks),
+        requests_per_second: measure.blocks_per_second / f64::from(requests.blocks),
         latency_p50_ns: measure.latency_p50_ns,
         latency_p99_ns: measure.latency_p99_ns,
+        write_amplification: measure.amplification,
         of_cold_memcpy: bytes_per_second / memory.cold_memcpy_bytes_per_second,
     }
 }
@@ -161,9 +178,13 @@ fn tell(report: &Report, output: &Output) {
         "{} on {} ({} cores), Linux {}",
         report.program, machine.processor, machine.cores, machine.kernel
     ));
-    output.line(&report.configuration);
     output.line(format_args!(
-        "median of {} runs of {} s, one thread",
+        "drives of {} in memory, which is copied to and from, zones of {}; written as servers do (`--write-mode auto`)",
+        format::bytes(report.drive_bytes),
+        format::bytes(report.zone_bytes)
+    ));
+    output.line(format_args!(
+        "median of {} runs of {} s at most, random requests, one thread",
         report.runs, report.seconds_per_measurement
     ));
     output.line(format_args!(
@@ -176,18 +197,34 @@ fn tell(report: &Report, output: &Output) {
     output.line("");
     let rows = report.results.iter().map(|line| {
         vec![
-            line.operation.to_owned(),
+            line.array.clone(),
+            line.workload.to_owned(),
             format::bytes(line.request_bytes),
             line.depth.to_string(),
             rate(line.bytes_per_second),
             format!("{:.0}", line.requests_per_second),
             microseconds(line.latency_p50_ns),
             microseconds(line.latency_p99_ns),
+            if line.workload.contains("write") {
+                format!("{:.2}", line.write_amplification)
+            } else {
+                String::new()
+            },
             format!("{:.0} %", line.of_cold_memcpy * 100.0),
         ]
     });
-    let headings =
-        ["RANDOM", ">SIZE", ">DEPTH", ">RATE", ">REQUESTS/S", ">P50 us", ">P99 us", ">OF MEMCPY"];
+    let headings = [
+        "ARRAY",
+        "WORKLOAD",
+        ">SIZE",
+        ">DEPTH",
+        ">RATE",
+        ">REQUESTS/S",
+        ">P50 us",
+        ">P99 us",
+        ">AMPLIFICATION",
+        ">OF MEMCPY",
+    ];
     for (number, text) in format::table(&headings, &rows.collect::<Vec<_>>()).iter().enumerate() {
         let text = if number == 0 { output.paint(Tone::Faint, text) } else { text.clone() };
         output.line(text);

@@ -131,7 +131,7 @@ impl State {
     /// that comes early while users may be about to fill it, if there is another.
     fn next_stripe(&self, kind: StreamKind) -> Option<Ready> {
         let stream = self.stream(kind);
-        let mut ready = stream.waiting().into_iter().filter_map(|class| self.ready(kind, class));
+        let mut ready = stream.waiting().filter_map(|class| self.ready(kind, class));
         if stream.is_patient() { ready.min_by_key(|ready| ready.early) } else { ready.next() }
     }
 
@@ -229,9 +229,8 @@ impl State {
         let slot = self.stream(kind).lane(lane).open.expect("a lane with a segment");
         let full = self.segments[slot].geometry.stripe_blocks();
         let always = self.fua_always;
+        let ahead = self.stream(kind).waiting().next() != Some(class);
         let waiting = self.stream(kind).waiting();
-        let ahead = waiting.first() != Some(&class);
-        let waiting = waiting.into_iter();
         let behind: Vec<_> =
             waiting.filter(|other| *other != class && self.serves(kind, lane, *other)).collect();
         let stream = self.stream_mut(kind);

@@ -218,13 +218,11 @@ impl Stream {
     }
 
     /// Classes in which something waits, the one that has waited longest first.
-    #[must_use]
-    pub(super) fn waiting(&self) -> Vec<Class> {
-        let head = |class: &Class| self.queue(*class).front().map(PendingBlock::oldest_sequence);
-        let mut waiting: Vec<_> =
-            Class::ALL.into_iter().filter(|class| head(class).is_some()).collect();
-        waiting.sort_by_key(head);
-        waiting
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Class> + use<> {
+        let head = |class| self.queue(class).front().map(PendingBlock::oldest_sequence);
+        let mut heads = Class::ALL.map(|class| (head(class), class));
+        heads.sort_by_key(|(head, _)| head.unwrap_or(u64::MAX));
+        heads.into_iter().filter_map(|(head, class)| head.map(|_| class))
     }
 
     /// Whether something is done to a lane.

@@ -112,7 +112,8 @@ fn encode(
     per_chunk: usize,
 ) -> (Vec<Bytes>, Vec<Vec<u8>>) {
     let blocks = BlockCount(u32::try_from(per_chunk).expect("at most 1024"));
-    let mut parity: Vec<_> = (0..scheme.parity()).map(|_| AlignedBuffer::zeroed(blocks)).collect();
+    let mut parity: Vec<_> =
+        (0..scheme.parity()).map(|_| AlignedBuffer::unfilled(blocks)).collect();
     let mut coded = vec![vec![0; per_chunk * CODED_BYTES]; scheme.parity()];
     for at in 0..per_chunk {
         let sources: Vec<&[u8]> = data.iter().map(|chunk| &chunk[at].data[..]).collect();

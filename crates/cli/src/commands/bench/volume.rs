@@ -1,162 +1,165 @@
-//! A volume on drives in memory, and load on it.
+//! Arrays of drives in memory, and load on them.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use serde::Serialize;
-use zoneweave_emulator::{Immediate, RamDrive};
+use futures_util::{StreamExt, stream};
+use hdrhistogram::Histogram;
+use zoneweave_emulator::MemoryDrive;
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
-use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume, create, open_array};
-use zoneweave_runtime::{Nanos, Random};
-use zoneweave_zoned::{AlignedBuffer, BlockCount, BlockDevice, BlockError, Geometry, Lba};
+use zoneweave_raid::log::{
+    Auto, Counters, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, create,
+    open_array,
+};
+use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::{
+    AlignedBuffer, BlockCount, BlockDevice, BlockError, Geometry, Lba, ZoneAction, ZonedDeviceExt,
+};
 
 use crate::commands::array::create::GROUP_ROWS;
 use crate::error::CliError;
-use crate::format;
 use crate::session::{Session, random_number, random_uuid};
 
-const DRIVES: usize = 4;
-const ZONES: u32 = 40;
-/// 8 MiB: 1.25 GiB of media in all.
-const ZONE_BLOCKS: u32 = 2048;
-/// A chunk of one block: no write is padded to more than a stripe of 12 KiB.
-const CHUNK_BLOCKS: u32 = 1;
-/// The part of the largest volume that is used, in percent: the rest keeps reclaiming cheap.
-const USED_PERCENT: u64 = 75;
+/// Blocks of a zone: 8 MiB.
+pub(super) const ZONE_BLOCKS: u32 = 2048;
 /// Data of requests, in turn.
 const BUFFERS: usize = 64;
 /// The largest request, in blocks.
 const REQUEST_BLOCKS: u32 = 16;
+/// Latencies above it count as this: a minute.
+const LATENCY_MOST_NS: u64 = 60_000_000_000;
+/// Requests of a fill under way.
+const FILL_DEPTH: usize = 8;
 
-/// What is measured.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Configuration {
-    drives: &'static str,
-    scheme: String,
-    chunk_bytes: u64,
-    group_rows: u32,
-    mode: &'static str,
-    zone_bytes: u64,
-    zones: u32,
-    volume_bytes: u64,
-    /// Data capacity against the size of the volume.
-    physical_to_logical: f64,
-}
-
-impl fmt::Display for Configuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} of {} zones of {}; {} {} chunks, {} groups of {} rows; volume {}, \
-             physical/logical {:.2}",
-            self.drives,
-            self.zones,
-            format::bytes(self.zone_bytes),
-            self.scheme,
-            format::bytes(self.chunk_bytes),
-            self.mode,
-            self.group_rows,
-            format::bytes(self.volume_bytes),
-            self.physical_to_logical
-        )
-    }
-}
-
-/// One measurement.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Measure {
-    pub blocks_per_second: f64,
-    pub latency_p50_ns: u64,
-    pub latency_p99_ns: u64,
-}
-
-/// A running volume.
+/// Drives in memory, that arrays are made on one after the other.
 pub(super) struct Bench {
-    volume: Volume,
-    scheme: Scheme,
-    blocks: u64,
+    drives: Vec<Rc<MemoryDrive>>,
+    zones: u32,
     buffers: Rc<Vec<Bytes>>,
     seeds: Cell<u64>,
     session: Session,
 }
 
+/// An array that is running.
+pub(super) struct Array<'a> {
+    bench: &'a Bench,
+    volume: Volume,
+    pub(super) blocks: u64,
+}
+
+/// What is asked of a volume.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Requests {
+    pub(super) write: bool,
+    pub(super) blocks: u32,
+    pub(super) depth: u32,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measure {
+    pub(super) blocks_per_second: f64,
+    pub(super) latency_p50_ns: u64,
+    pub(super) latency_p99_ns: u64,
+    /// Data blocks that were written, moved ones and padding included, for each block of users.
+    pub(super) amplification: f64,
+}
+
 impl Bench {
-    pub(super) fn new() -> Result<Self, CliError> {
-        let session = Session::new()?;
-        let geometry = Geometry::new(ZONES, BlockCount(ZONE_BLOCKS));
-        let mut offered = Vec::new();
-        for number in 0..DRIVES {
-            let drive = RamDrive::new(geometry.clone(), Immediate).expect("a possible drive");
-            let label = format!("memory {number}");
-            offered.push(OfferedDrive { device: drive.attach(&session.handle), label });
-        }
-        let scheme = Scheme::new(DRIVES - 1, 1).expect("a possible scheme");
+    /// So many drives, each of so many zones.
+    pub(super) fn new(drives: usize, zones: u32) -> Result<Self, CliError> {
+        let geometry = Geometry::new(zones, BlockCount(ZONE_BLOCKS));
+        let drive = |_| Rc::new(MemoryDrive::new(geometry.clone()).expect("a possible drive"));
+        Ok(Self {
+            drives: (0..drives).map(drive).collect(),
+            zones,
+            buffers: Rc::new((0..BUFFERS).map(buffer).collect()),
+            seeds: Cell::new(1),
+            session: Session::new()?,
+        })
+    }
+
+    /// Blocks of data that all zones of an array hold.
+    pub(super) fn physical_blocks(&self, scheme: Scheme) -> u64 {
+        u64::from(self.zones) * u64::from(ZONE_BLOCKS) * scheme.data() as u64
+    }
+
+    /// Makes an array of the first drives with a volume of that part of all zones if it may be so large, and starts it as a server would.
+    pub(super) fn array(&self, scheme: Scheme, percent: u64) -> Result<Array<'_>, CliError> {
+        let drives = &self.drives[..scheme.columns()];
+        let offer = |(number, drive): (u32, &Rc<MemoryDrive>)| OfferedDrive {
+            device: drive.clone(),
+            label: format!("memory {number}"),
+        };
+        let offered: Vec<_> = (0..).zip(drives).map(offer).collect();
         let mut options = CreateOptions {
             name: "bench".to_owned(),
             scheme,
             volume_blocks: None,
-            chunk_blocks: CHUNK_BLOCKS,
+            chunk_blocks: 1,
             group_rows: GROUP_ROWS,
             tabled: true,
             writethrough: None,
             array: ArrayUuid(random_uuid()?),
             members: Vec::new(),
             lineage: random_number()?,
-            wipe: false,
+            wipe: true,
         };
-        for _ in 0..DRIVES {
+        for _ in drives {
             options.members.push(MemberUuid(random_uuid()?));
         }
+        let Session { executor, handle, .. } = &self.session;
+        executor.run(wipe(drives));
         let largest = zoneweave_raid::log::create::plan(&offered, &options)?.volume_blocks;
-        let blocks = largest * USED_PERCENT / 100;
+        let blocks = largest.min(self.physical_blocks(scheme) * percent / 100);
         options.volume_blocks = Some(blocks);
-        session.executor.run(create(&offered, &options))?;
-        let opening = open_array(&session.handle, offered, OpenOptions::default());
-        let (volume, _) = session.executor.run(opening)?;
-        let buffers = Rc::new((0..BUFFERS).map(buffer).collect());
-        Ok(Self { volume, scheme, blocks, buffers, seeds: Cell::new(1), session })
+        executor.run(create(&offered, &options))?;
+        let writes = WriteChoice::Auto(Auto::default());
+        let opening = open_array(handle, offered, OpenOptions { writes, ..OpenOptions::default() });
+        let (volume, _) = executor.run(opening)?;
+        Ok(Array { bench: self, volume, blocks })
     }
+}
 
-    pub(super) fn configuration(&self) -> Configuration {
-        let physical = u64::from(ZONES) * u64::from(ZONE_BLOCKS) * self.scheme.data() as u64;
-        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-        let physical_to_logical = physical as f64 / self.blocks as f64;
-        Configuration {
-            drives: "4 drives in memory (instant)",
-            scheme: self.scheme.to_string(),
-            chunk_bytes: u64::from(CHUNK_BLOCKS) * 4096,
-            group_rows: GROUP_ROWS,
-            mode: "zone-append",
-            zone_bytes: u64::from(ZONE_BLOCKS) * 4096,
-            zones: ZONES,
-            volume_bytes: self.blocks * 4096,
-            physical_to_logical,
-        }
+/// Resets every zone: a new array begins on drives that hold nothing.
+async fn wipe(drives: &[Rc<MemoryDrive>]) {
+    for drive in drives {
+        drive.manage_all(ZoneAction::Reset).await.expect("drives in memory do not fail");
     }
+}
 
+impl Array<'_> {
     /// Writes every block once.
     pub(super) fn fill(&self) -> Result<(), CliError> {
         let step = u64::from(REQUEST_BLOCKS);
-        self.session.executor.run(async {
-            for first in (0..self.blocks / step * step).step_by(REQUEST_BLOCKS as usize) {
-                self.volume.write(Lba(first), vec![self.buffers[0].clone()], false).await?;
+        let starts = (0..self.blocks / step).map(|request| Lba(request * step));
+        let buffer = &self.bench.buffers[0];
+        let writes = starts.map(|lba| self.volume.write(lba, vec![buffer.clone()], false));
+        let mut writes = stream::iter(writes).buffer_unordered(FILL_DEPTH);
+        self.bench.session.executor.run(async {
+            while let Some(written) = writes.next().await {
+                written?;
             }
             Ok::<_, CliError>(())
         })
     }
 
-    /// Random requests of a size at a depth, for some time.
+    /// Takes a drive out of service.
+    pub(super) fn lose_drive(&self) -> Result<(), CliError> {
+        Ok(self.volume.drive_lost(0, "taken out to be missed")?)
+    }
+
+    /// Random requests, for some time or until so many blocks are done, whichever is first.
     pub(super) fn measure(
         &self,
-        write: bool,
-        blocks: u32,
-        depth: u32,
+        requests: Requests,
         seconds: f64,
+        most_blocks: u64,
     ) -> Result<Measure, CliError> {
-        let handle = &self.session.handle;
+        let Session { executor, handle, .. } = &self.bench.session;
+        let before = self.volume.status().counters;
         let started = handle.now();
         #[expect(
             clippy::cast_possible_truncation,
@@ -167,71 +170,88 @@ impl Bench {
         let load = Rc::new(Load {
             volume: self.volume.clone(),
             handle: handle.clone(),
-            write,
-            blocks,
-            places: self.blocks / u64::from(blocks),
-            buffers: self.buffers.clone(),
+            requests,
+            places: self.blocks / u64::from(requests.blocks),
+            buffers: self.bench.buffers.clone(),
             end,
-            latencies_ns: RefCell::default(),
+            left: Cell::new(most_blocks / u64::from(requests.blocks)),
+            latencies_ns: RefCell::new(
+                Histogram::new_with_max(LATENCY_MOST_NS, 3).expect("three digits"),
+            ),
         });
-        let workers: Vec<_> = (0..depth)
-            .map(|_| {
-                let seed = self.seeds.replace(self.seeds.get() + 1);
-                handle.spawn("bench worker", load.clone().work(seed))
-            })
-            .collect();
-        self.session.executor.run(async {
+        let worker = |_| {
+            let seed = self.bench.seeds.replace(self.bench.seeds.get() + 1);
+            handle.spawn("bench worker", load.clone().work(seed))
+        };
+        let workers: Vec<_> = (0..requests.depth).map(worker).collect();
+        executor.run(async {
             for worker in workers {
                 worker.await?;
             }
             Ok::<_, BlockError>(())
         })?;
-        let elapsed = handle.now().since(started).as_secs_f64();
-        let mut latencies = load.latencies_ns.take();
-        latencies.sort_unstable();
-        let at = |percent: usize| {
-            latencies
-                .get((latencies.len() * percent / 100).min(latencies.len().saturating_sub(1)))
-                .copied()
-        };
-        #[expect(clippy::cast_precision_loss, reason = "a rate")]
-        let requests = latencies.len() as f64;
+        let seconds = handle.now().since(started).as_secs_f64();
+        let latencies = load.latencies_ns.borrow();
+        let blocks = latencies.len() * u64::from(requests.blocks);
         Ok(Measure {
-            blocks_per_second: requests * f64::from(blocks) / elapsed,
-            latency_p50_ns: at(50).unwrap_or(0),
-            latency_p99_ns: at(99).unwrap_or(0),
+            blocks_per_second: ratio(blocks, 1) / seconds,
+            latency_p50_ns: latencies.value_at_quantile(0.5),
+            latency_p99_ns: latencies.value_at_quantile(0.99),
+            amplification: amplification(&before, &self.volume.status().counters),
         })
     }
+
+    /// Shuts the volume down.
+    pub(super) fn close(self) -> Result<(), CliError> {
+        Ok(self.bench.session.executor.run(self.volume.close())?)
+    }
+}
+
+/// Data blocks written for each block of users.
+fn amplification(before: &Counters, after: &Counters) -> f64 {
+    let written = |counters: &Counters| {
+        counters.user_blocks_written + counters.relocated_blocks + counters.padding_blocks
+    };
+    let users = after.user_blocks_written - before.user_blocks_written;
+    ratio(written(after) - written(before), users.max(1))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub(super) fn ratio(one: u64, other: u64) -> f64 {
+    one as f64 / other as f64
 }
 
 struct Load {
     volume: Volume,
-    handle: zoneweave_runtime::Handle,
-    write: bool,
-    blocks: u32,
+    handle: Handle,
+    requests: Requests,
     places: u64,
     buffers: Rc<Vec<Bytes>>,
     end: Nanos,
-    latencies_ns: RefCell<Vec<u64>>,
+    /// Requests that may still begin.
+    left: Cell<u64>,
+    latencies_ns: RefCell<Histogram<u64>>,
 }
 
 impl Load {
     async fn work(self: Rc<Self>, seed: u64) -> Result<(), BlockError> {
         let mut random = Random::new(seed);
-        let length = BlockCount(self.blocks).data_bytes();
+        let Requests { write, blocks, .. } = self.requests;
+        let length = BlockCount(blocks).data_bytes();
         let mut turn = usize::try_from(seed).unwrap_or(0);
         let mut now = self.handle.now();
-        while now < self.end {
-            let lba = Lba(random.below(self.places) * u64::from(self.blocks));
-            if self.write {
+        while now < self.end && self.left.get() > 0 {
+            self.left.set(self.left.get() - 1);
+            let lba = Lba(random.below(self.places) * u64::from(blocks));
+            if write {
                 turn += 1;
                 let data = self.buffers[turn % BUFFERS].slice(..length);
                 self.volume.write(lba, vec![data], false).await?;
             } else {
-                self.volume.read(lba, self.blocks).await?;
+                self.volume.read(lba, blocks).await?;
             }
             let done = self.handle.now();
-            self.latencies_ns.borrow_mut().push(done.since(now).0);
+            self.latencies_ns.borrow_mut().saturating_record(done.since(now).0);
             now = done;
             // Ready at once, or not: others get their turn.
             self.handle.yield_now().await;

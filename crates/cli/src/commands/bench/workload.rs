@@ -1,0 +1,130 @@
+//! What is measured of arrays in memory.
+
+use zoneweave_raid::layout::Scheme;
+
+use super::volume::{Bench as Drives, Measure, Requests};
+use super::{DEPTH, DEPTHS, SIZES};
+use crate::error::CliError;
+
+/// The part of all zones that a volume has, in percent.
+const USED_PERCENT: u64 = 60;
+
+/// The part of all zones that may be written before anything has to be moved, in percent.
+const FRESH_PERCENT: u64 = 45;
+
+/// The same where blocks are written again and again.
+const FULL_PERCENT: u64 = 77;
+
+/// A load on a kind of array.
+pub(super) struct Workload {
+    pub(super) name: &'static str,
+    scheme: (usize, usize),
+    kind: Kind,
+    sizes: &'static [u32],
+    depths: &'static [u32],
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Writes to an array with so much room that nothing has to be moved.
+    Fresh,
+    /// Reads.
+    Read,
+    /// Reads of an array without one of its drives.
+    Degraded,
+    /// Writes to a full volume, of which every block was written at random before.
+    Overwrite,
+}
+
+/// All of them, in order.
+pub(super) const WORKLOADS: [Workload; 6] = [
+    Workload { name: "write", scheme: (3, 1), kind: Kind::Fresh, sizes: &SIZES, depths: &DEPTHS },
+    Workload { name: "write", scheme: (4, 1), kind: Kind::Fresh, sizes: &[1], depths: &[DEPTH] },
+    Workload { name: "write", scheme: (4, 2), kind: Kind::Fresh, sizes: &[1], depths: &[DEPTH] },
+    Workload { name: "read", scheme: (3, 1), kind: Kind::Read, sizes: &SIZES, depths: &DEPTHS },
+    Workload {
+        name: "degraded read",
+        scheme: (3, 1),
+        kind: Kind::Degraded,
+        sizes: &SIZES,
+        depths: &[DEPTH],
+    },
+    Workload {
+        name: "overwrite",
+        scheme: (3, 1),
+        kind: Kind::Overwrite,
+        sizes: &[1],
+        depths: &[DEPTH],
+    },
+];
+
+impl Workload {
+    /// What people call it.
+    pub(super) fn label(&self) -> String {
+        format!("{} {}", self.name, self.scheme())
+    }
+
+    pub(super) fn scheme(&self) -> Scheme {
+        Scheme::new(self.scheme.0, self.scheme.1).expect("a possible scheme")
+    }
+
+    /// The median of some runs for each size and depth.
+    pub(super) fn measure(
+        &self,
+        drives: &Drives,
+        seconds: f64,
+        runs: u32,
+    ) -> Result<Vec<(Requests, Measure)>, CliError> {
+        let write = matches!(self.kind, Kind::Fresh | Kind::Overwrite);
+        let mut measures = Vec::new();
+        for blocks in self.sizes.iter().copied() {
+            for depth in self.depths.iter().copied() {
+                let requests = Requests { write, blocks, depth };
+                measures.push((requests, Vec::new()));
+            }
+        }
+        for _ in 0..runs {
+            self.measure_once(drives, seconds, &mut measures)?;
+        }
+        Ok(measures.into_iter().map(|(requests, runs)| (requests, median(runs))).collect())
+    }
+
+    fn measure_once(
+        &self,
+        drives: &Drives,
+        seconds: f64,
+        measures: &mut [(Requests, Vec<Measure>)],
+    ) -> Result<(), CliError> {
+        let physical = drives.physical_blocks(self.scheme());
+        if let Kind::Fresh = self.kind {
+            let most = physical * FRESH_PERCENT / 100;
+            for (requests, measured) in measures {
+                let array = drives.array(self.scheme(), USED_PERCENT)?;
+                measured.push(array.measure(*requests, seconds, most)?);
+                array.close()?;
+            }
+            return Ok(());
+        }
+        let overwrites = matches!(self.kind, Kind::Overwrite);
+        let array =
+            drives.array(self.scheme(), if overwrites { FULL_PERCENT } else { USED_PERCENT })?;
+        array.fill()?;
+        if let Kind::Degraded = self.kind {
+            array.lose_drive()?;
+        }
+        if overwrites {
+            // Until segments hold as much that counts as they will.
+            let requests = Requests { write: true, blocks: 1, depth: DEPTH };
+            array.measure(requests, f64::from(u16::MAX), array.blocks)?;
+        }
+        for (requests, measured) in measures {
+            measured.push(array.measure(*requests, seconds, u64::MAX)?);
+        }
+        array.close()
+    }
+}
+
+fn median(mut runs: Vec<Measure>) -> Measure {
+    runs.sort_by(|a, b| a.blocks_per_second.total_cmp(&b.blocks_per_second));
+    runs.swap_remove(runs.len() / 2)
+}

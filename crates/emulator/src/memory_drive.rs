@@ -1,0 +1,194 @@
+//! A drive as fast as memory: for measuring what uses it, not for simulating.
+//!
+//! Every block is copied into the drive's memory and out of it, as a device does by itself, and a command is
+//! complete when it is submitted. There is no cache, no timing, no fault and no crash: [`RamDrive`] has these.
+//! All memory is taken, and touched, when the drive is made, so that no measurement is one of the kernel's
+//! page faults.
+//!
+//! [`RamDrive`]: crate::RamDrive
+
+use std::cell::RefCell;
+
+use zoneweave_zoned::{
+    AlignedBuffer, BLOCK_BYTES, BlockCount, Command, Completion, Geometry, GeometryError,
+    OOB_BYTES, Outcome, Payload, Reply, Status, ZoneAddress, ZoneSet, ZonedDevice,
+};
+
+/// A drive in memory.
+pub struct MemoryDrive {
+    geometry: Geometry,
+    core: RefCell<Core>,
+}
+
+struct Core {
+    zones: ZoneSet,
+    /// Zone by zone, blocks that were never written included.
+    data: AlignedBuffer,
+    oob: Vec<u8>,
+}
+
+impl MemoryDrive {
+    /// A blank drive. Features of the geometry beyond the core of the command set are left out: reads end with
+    /// their zone, and there are no random write areas.
+    ///
+    /// # Errors
+    /// If the geometry is impossible.
+    ///
+    /// # Panics
+    /// If its blocks are 2^32 or more.
+    pub fn new(geometry: Geometry) -> Result<Self, GeometryError> {
+        let geometry = Geometry { reads_across_zones: false, zrwa: None, ..geometry };
+        let zones = ZoneSet::new(geometry.clone())?;
+        let blocks = geometry.zones.checked_mul(geometry.zone_capacity.0).map(BlockCount);
+        let blocks = blocks.expect("a drive that fits into memory");
+        let mut data = AlignedBuffer::zeroed(blocks);
+        // Zeroed memory is all one page of zeros until it is written to.
+        data.as_mut().chunks_mut(BLOCK_BYTES).for_each(|block| block[0] = 1);
+        let oob = vec![1; blocks.oob_bytes()];
+        Ok(Self { geometry, core: RefCell::new(Core { zones, data, oob }) })
+    }
+}
+
+impl ZonedDevice for MemoryDrive {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        Completion::ready(self.core.borrow_mut().execute(command))
+    }
+}
+
+impl Core {
+    fn execute(&mut self, command: Command) -> Outcome {
+        match command {
+            Command::Read { at, blocks } => self.read(at, blocks).map(Reply::Read),
+            Command::Write { at, payload, .. } => {
+                self.zones.write(at, payload.blocks())?;
+                self.store(at, &payload);
+                Ok(Reply::Written(at))
+            }
+            Command::Append { zone, payload, .. } => {
+                let offset = self.zones.append(zone, payload.blocks())?;
+                let at = ZoneAddress { zone, offset };
+                self.store(at, &payload);
+                Ok(Reply::Written(at))
+            }
+            Command::Manage { zone, action } => {
+                self.zones.manage(zone, action)?;
+                Ok(Reply::Done)
+            }
+            Command::ManageAll { action } => {
+                self.zones.manage_all(action)?;
+                Ok(Reply::Done)
+            }
+            Command::SetExtension { zone, extension } => {
+                self.zones.extend(zone, extension.len())?;
+                self.zones.store_extension(zone, extension);
+                Ok(Reply::Done)
+            }
+            Command::Report { first, count, options } => {
+                Ok(Reply::Zones(self.zones.report(first, count, options)?))
+            }
+            Command::ChangedZones => Ok(Reply::Changed(self.zones.take_changed())),
+            Command::Flush => Ok(Reply::Done),
+        }
+    }
+
+    /// The place of a block among all of the drive.
+    fn index(&self, at: ZoneAddress) -> usize {
+        at.zone.index() * self.zones.geometry().zone_capacity.index() + at.offset.index()
+    }
+
+    fn store(&mut self, at: ZoneAddress, payload: &Payload) {
+        payload.assert_whole();
+        let first = self.index(at);
+        let mut to = first * BLOCK_BYTES;
+        for piece in &payload.data {
+            self.data.as_mut()[to..to + piece.len()].copy_from_slice(piece);
+            to += piece.len();
+        }
+        let oob = first * OOB_BYTES..(first + payload.blocks().index()) * OOB_BYTES;
+        match payload.oob.is_empty() {
+            true => self.oob[oob].fill(0),
+            false => self.oob[oob].copy_from_slice(&payload.oob),
+        }
+    }
+
+    fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Result<Payload, Status> {
+        self.zones.read(at, blocks)?;
+        let (first, written) = (self.index(at), self.zones.written_of(at, blocks));
+        let mut data = AlignedBuffer::unfilled(blocks);
+        let (known, rest) = data.as_mut().split_at_mut(written.data_bytes());
+        known.copy_from_slice(&self.data.as_ref()[first * BLOCK_BYTES..][..known.len()]);
+        rest.fill(0);
+        let mut oob = self.oob[first * OOB_BYTES..][..written.oob_bytes()].to_vec();
+        oob.resize(blocks.oob_bytes(), 0);
+        Ok(Payload::new(data.freeze(), oob.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use zoneweave_runtime::{Executor, Random, VirtualTime};
+    use zoneweave_zoned::{ZoneAction, ZoneId, ZoneOffset, ZonedDeviceExt};
+
+    use super::*;
+    use crate::{Immediate, RamDrive};
+
+    /// The same random commands have the same outcomes as on a drive for simulations.
+    #[test]
+    fn it_does_what_a_drive_in_ram_does() {
+        let executor = Executor::new(Rc::new(VirtualTime::new()));
+        let geometry = Geometry::new(6, BlockCount(40));
+        let ours = MemoryDrive::new(geometry.clone()).expect("a possible drive");
+        let ram = RamDrive::new(geometry, Immediate).expect("a possible drive");
+        let theirs = ram.attach(&executor.handle());
+        executor.run(async {
+            let mut random = Random::new(1);
+            for step in 0..20_000_u32 {
+                let command = draw(&mut random, step);
+                let [ours, theirs] = [ours.submit(command.clone()), theirs.submit(command.clone())];
+                assert!(whole(ours.await) == whole(theirs.await), "{step}: {command:?}");
+            }
+            assert_eq!(ours.report().await, theirs.report().await);
+        });
+    }
+
+    /// Blocks that are read may come in any pieces.
+    fn whole(outcome: Outcome) -> Outcome {
+        outcome.map(|reply| match reply {
+            Reply::Read(Payload { data, oob }) => {
+                Reply::Read(Payload::new(data.concat().into(), oob))
+            }
+            other => other,
+        })
+    }
+
+    fn draw(random: &mut Random, step: u32) -> Command {
+        let below =
+            |random: &mut Random, end: u64| u32::try_from(random.below(end)).expect("small");
+        let zone = ZoneId(below(random, 7));
+        let at = ZoneAddress { zone, offset: ZoneOffset(below(random, 41)) };
+        let blocks = BlockCount(below(random, 12));
+        let payload = || {
+            let mut data = AlignedBuffer::zeroed(blocks);
+            data.as_mut()
+                .chunks_mut(7)
+                .for_each(|part| part[0] = step.to_le_bytes()[part.len() % 4]);
+            Payload::new(data.freeze(), vec![step.to_le_bytes()[0]; blocks.oob_bytes()].into())
+        };
+        match random.below(10) {
+            0..4 => Command::Read { at, blocks },
+            4..8 => Command::Append { zone, payload: payload(), fua: false },
+            8 => Command::Write { at, payload: payload(), fua: true },
+            _ => {
+                let actions =
+                    [ZoneAction::Reset, ZoneAction::Finish, ZoneAction::Open, ZoneAction::Close];
+                Command::Manage { zone, action: actions[random.below(4) as usize] }
+            }
+        }
+    }
+}
