@@ -511,22 +511,13 @@ mod tests {
     use zoneweave_zoned::BlockCount;
 
     use super::*;
-    use crate::layout::Scheme;
-    use crate::log::format::ArrayUuid;
 
     fn config() -> ArrayConfig {
         ArrayConfig {
-            array: ArrayUuid([1; 16]),
-            name: "vol".to_owned(),
-            scheme: Scheme::new(3, 1).unwrap(),
-            chunk_blocks: 1,
-            group_rows: 256,
-            tabled: true,
             zone_capacity: BlockCount(1024),
             zones: 40,
             volume_blocks: 20_000,
-            entry_bytes: 4,
-            writethrough: None,
+            ..ArrayConfig::sample()
         }
     }
 

@@ -3,25 +3,11 @@
 use zoneweave_zoned::BlockCount;
 
 use super::*;
-use crate::layout::Scheme;
-use crate::log::format::ArrayUuid;
 use crate::log::limits::{LimitError, largest_volume};
 use crate::log::policy::{LaneMode, LaneOptions};
 
 fn config() -> ArrayConfig {
-    ArrayConfig {
-        array: ArrayUuid([1; 16]),
-        name: "vol".to_owned(),
-        scheme: Scheme::new(3, 1).unwrap(),
-        chunk_blocks: 4,
-        group_rows: 256,
-        tabled: true,
-        zone_capacity: BlockCount(4096),
-        zones: 64,
-        volume_blocks: 400_000,
-        entry_bytes: 4,
-        writethrough: None,
-    }
+    ArrayConfig { chunk_blocks: 4, volume_blocks: 400_000, ..ArrayConfig::sample() }
 }
 
 fn drive(max_active: Option<u32>) -> Geometry {

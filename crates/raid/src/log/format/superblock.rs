@@ -434,6 +434,26 @@ fn decode_member(raw: &RawMember) -> Result<MemberEntry, FormatError> {
 }
 
 #[cfg(test)]
+impl ArrayConfig {
+    /// An array for unit tests, to be varied.
+    pub(crate) fn sample() -> Self {
+        Self {
+            array: ArrayUuid([0xA7; 16]),
+            name: "vol0".to_owned(),
+            scheme: Scheme::new(3, 1).unwrap(),
+            chunk_blocks: 1,
+            group_rows: 256,
+            tabled: true,
+            zone_capacity: BlockCount(4096),
+            zones: 64,
+            volume_blocks: 300_000,
+            entry_bytes: 4,
+            writethrough: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -445,17 +465,9 @@ mod tests {
         };
         SuperblockRecord {
             config: ArrayConfig {
-                array: ArrayUuid([0xA7; 16]),
-                name: "vol0".to_owned(),
                 scheme: Scheme::new(2, 1).unwrap(),
-                chunk_blocks: 1,
-                group_rows: 256,
-                tabled: true,
-                zone_capacity: BlockCount(4096),
-                zones: 64,
-                volume_blocks: 300_000,
-                entry_bytes: 4,
                 writethrough: Some(false),
+                ..ArrayConfig::sample()
             },
             lineage: 1,
             epoch: 2,

@@ -189,11 +189,9 @@ fn most_common<T: Ord + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use zoneweave_zoned::BlockCount;
-
     use super::*;
     use crate::layout::{Column, Scheme};
-    use crate::log::format::{ArrayConfig, ArrayUuid, RecordBody};
+    use crate::log::format::{ArrayConfig, RecordBody};
 
     const DRIVES: u8 = 6;
 
@@ -206,19 +204,7 @@ mod tests {
         let member = |slot: u8| MemberUuid([slot + 1; 16]);
         let entry = |slot| MemberEntry { uuid: member(slot), state: state(slot), since_epoch: 1 };
         SuperblockRecord {
-            config: ArrayConfig {
-                array: ArrayUuid([9; 16]),
-                name: "vol".to_owned(),
-                scheme: Scheme::new(3, 3).unwrap(),
-                chunk_blocks: 1,
-                group_rows: 8,
-                tabled: true,
-                zone_capacity: BlockCount(64),
-                zones: 16,
-                volume_blocks: 100,
-                entry_bytes: 4,
-                writethrough: None,
-            },
+            config: ArrayConfig { scheme: Scheme::new(3, 3).unwrap(), ..ArrayConfig::sample() },
             lineage,
             epoch,
             epoch_tag: 7,
