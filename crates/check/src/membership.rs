@@ -161,9 +161,12 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
     let mut epochs: BTreeSet<Epoch> =
         candidates.iter().flat_map(|at| at.records.iter().map(|at| at.record.epoch)).collect();
     // A forced start makes an epoch above all it has seen: what is of other lineages is left behind, and so is
-    // what it has not seen, if that never counted.
-    let may_lead = |epoch: &&Epoch| !is_passed_over(candidates, **epoch);
-    let lineage = epochs.iter().rev().find(may_lead).or(epochs.last())?.lineage;
+    // what it has not seen, if that never counted. Nothing is sure where two have come as far, or where it takes
+    // drives that may hide a newer record to tell them apart: nobody should start the array then.
+    let leading = |in_doubt| leading_lineages(candidates, &epochs, in_doubt);
+    let lineages = leading(true);
+    let lineage = *lineages.last()?;
+    let sure = lineages.len() == 1 && leading(false) == lineages;
     epochs.retain(|epoch| epoch.lineage == lineage);
     let columns = candidates.first()?.newest(None)?.config.shape.columns() as usize;
     let carried = |epoch: &&Epoch| {
@@ -173,7 +176,7 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
     let with_majority_present = |epoch: &&Epoch| {
         let Some(table) = newest_of_all(candidates, **epoch) else { return false };
         let in_service = candidates.iter().filter(|at| {
-            let own = at.newest(None).and_then(|own| table.state_of(own));
+            let own = at.newest(None).and_then(|own| state_of(candidates, table, own));
             own.is_some_and(|state| state != MemberState::Failed)
         });
         in_service.count() * 2 > columns
@@ -183,7 +186,8 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
         let Some(table) = newest_of_all(candidates, *epoch) else { return false };
         let newest = candidates.iter().filter_map(|at| Some((at, at.newest(None)?)));
         let mut in_service = newest.filter(|(_, own)| {
-            table.state_of(own).is_some_and(|state| state != MemberState::Failed)
+            let state = state_of(candidates, table, own);
+            state.is_some_and(|state| state != MemberState::Failed)
         });
         in_service.all(|(at, own)| {
             own.epoch == *epoch || own.epoch.number > epoch.number || at.may_hide_newer
@@ -192,12 +196,12 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
     if let Some(epoch) = epochs.iter().rev().find(carried) {
         let mut newer = epochs.iter().rev().take_while(|newer| *newer > epoch);
         if !newer.any(may_have_counted) {
-            return Some((*epoch, true));
+            return Some((*epoch, sure));
         }
     }
     for epoch in epochs.iter().rev() {
         if with_majority_present(&epoch) {
-            return Some((*epoch, true));
+            return Some((*epoch, sure));
         }
         if may_have_counted(epoch) {
             break;
@@ -206,18 +210,57 @@ fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
     epochs.last().map(|epoch| (*epoch, false))
 }
 
+/// The lineages with the highest epoch of those that were not passed over.
+fn leading_lineages(
+    candidates: &[Candidate],
+    epochs: &BTreeSet<Epoch>,
+    in_doubt: bool,
+) -> BTreeSet<u64> {
+    let may_lead = |epoch: &&Epoch| !is_passed_over(candidates, **epoch, in_doubt);
+    let highest = epochs.iter().rev().find(may_lead).or(epochs.last()).map(|epoch| epoch.number);
+    let of_highest = |epoch: &&Epoch| Some(epoch.number) == highest;
+    let mut leading: Vec<_> = epochs.iter().filter(of_highest).collect();
+    if leading.iter().any(may_lead) {
+        leading.retain(may_lead);
+    }
+    leading.into_iter().map(|epoch| epoch.lineage).collect()
+}
+
 /// Whether an epoch was not known to a drive that its table has in service when that drive was started by
-/// force, without one that carries it: such a start makes an epoch above all that its drives know, and this one
-/// is not below.
-fn is_passed_over(candidates: &[Candidate], epoch: Epoch) -> bool {
+/// force, without those that carry it: such a start makes an epoch above all that its drives know, and this one
+/// is not below. A newer record that such a drive may hide could be of this epoch, and one that a carrier may hide
+/// could be of one after it that counted: with a drive in doubt the answer is no, unless `in_doubt` believes it.
+fn is_passed_over(candidates: &[Candidate], epoch: Epoch, in_doubt: bool) -> bool {
     let Some(table) = newest_of_all(candidates, epoch) else { return false };
-    let newest = candidates.iter().filter_map(|at| at.newest(None));
+    let is_believed = |at: &&Candidate| in_doubt || !at.may_hide_newer;
+    if !carriers(candidates, epoch).all(|carrier| is_believed(&carrier)) {
+        return false;
+    }
+    let newest = candidates.iter().filter(is_believed).filter_map(|at| at.newest(None));
     let mut apart =
         newest.filter(|own| own.epoch.lineage != epoch.lineage && own.epoch.number <= epoch.number);
-    apart.any(|own| {
-        table.entry_of(own).is_some_and(|entry| entry.state != MemberState::Failed)
-            && own.entry_of(table).is_some_and(|entry| entry.state == MemberState::Failed)
-    })
+    apart.any(|own| table.has_in_service(own) && !knows_any(own, candidates, epoch))
+}
+
+/// The drives that carry an epoch.
+fn carriers(candidates: &[Candidate], epoch: Epoch) -> impl Iterator<Item = &Candidate> {
+    candidates.iter().filter(move |at| at.newest(Some(epoch)).is_some())
+}
+
+/// Whether a record has a drive in service that carries an epoch. A drive that was started by force without all
+/// that carry an epoch it is listed in has none: they are failed to it, or were replaced since.
+fn knows_any(own: &Record, candidates: &[Candidate], epoch: Epoch) -> bool {
+    let mut newest = carriers(candidates, epoch).filter_map(|at| at.newest(None));
+    newest.any(|carrier| own.has_in_service(carrier))
+}
+
+/// The state that a table gives to the drive whose newest record is `own`.
+fn state_of(candidates: &[Candidate], table: &Record, own: &Record) -> Option<MemberState> {
+    // A crash may have kept a new lineage from some of those that it lists. One that was started by force apart
+    // has none of those in service that carry it.
+    let same_history = own.epoch.lineage == table.epoch.lineage
+        || own.epoch.number < table.epoch.number && knows_any(own, candidates, table.epoch);
+    table.entry_of(own).filter(|_| same_history).map(|entry| entry.state)
 }
 
 fn newest_of_all(candidates: &[Candidate], epoch: Epoch) -> Option<&Record> {
@@ -234,14 +277,9 @@ impl Candidate {
 }
 
 impl Record {
-    /// The state this record's table gives to the drive whose newest record is `own`.
-    fn state_of(&self, own: &Self) -> Option<MemberState> {
-        // A crash may have kept a new lineage from some of those that it lists. One that was started by
-        // force without the drive that carries it calls that one failed.
-        let in_service = |entry: &MemberEntry| entry.state != MemberState::Failed;
-        let same_history = own.epoch.lineage == self.epoch.lineage
-            || own.epoch.number < self.epoch.number && own.entry_of(self).is_some_and(in_service);
-        self.entry_of(own).filter(|_| same_history).map(|entry| entry.state)
+    /// Whether this record's table calls the drive in service whose record is `own`.
+    fn has_in_service(&self, own: &Self) -> bool {
+        self.entry_of(own).is_some_and(|entry| entry.state != MemberState::Failed)
     }
 
     /// What this record's table says of the drive whose record is `own`.
@@ -263,14 +301,16 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
         sequence_ceiling: table.sequence_ceiling,
         segment_ceiling: table.segment_ceiling,
     };
-    for candidate in candidates {
+    let newest = candidates.iter().filter_map(|candidate| candidate.newest(None));
+    let states: Vec<_> = newest.map(|own| state_of(&candidates, &table, own)).collect();
+    for (candidate, state) in candidates.into_iter().zip(states) {
         let location = Location::drive(candidate.drive.number);
         let own = candidate.newest(None).expect("only drives with records are candidates").clone();
         let same = |at: &Placed| (at.record.slot, at.record.member) == (own.slot, own.member);
         if !candidate.records.iter().all(same) {
             findings.add(location, Problem::IdentityChanged);
         }
-        let state = match table.state_of(&own) {
+        let state = match state {
             Some(state) if state != MemberState::Failed => state,
             _ => {
                 findings.add(location, Problem::NotAMember);

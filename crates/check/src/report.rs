@@ -45,8 +45,11 @@ pub enum Problem {
     /// Two drives claim one slot with one identity.
     #[error("another drive is the same member: one of them is a copy; remove it")]
     DuplicateMember,
-    /// No membership has a majority.
-    #[error("no epoch is carried by a majority of the members: the newest is taken")]
+    /// No membership has a majority, or it is not known which of several histories counts.
+    #[error(
+        "no epoch is carried by a majority of the members, or two histories have come as far: \
+         the newest is taken"
+    )]
     NoMajority,
     /// The member is not part of the array any more, or not yet.
     #[error("the drive counts for nothing: the array calls it failed or does not list it")]

@@ -13,11 +13,13 @@ use zoneweave_raid::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
 use zoneweave_raid::log::format::{
-    IndexEntry, MemberState, Place, RecordBody, SealRecord, SegmentHeader,
+    IndexEntry, MemberState, MemberUuid, Place, RecordBody, SealRecord, SegmentHeader,
 };
 use zoneweave_raid::log::geometry::ChunkBlock;
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
-use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Payload, ZoneAddress, ZoneId};
+use zoneweave_zoned::{
+    BLOCK_BYTES, BlockCount, BlockDevice, Lba, OOB_BYTES, Payload, ZoneAddress, ZoneId,
+};
 
 /// Stripes of data at consecutive blocks of the volume, with sequences from `sequence` on.
 fn stripes(image: &Image, count: u32, lba: u64, sequence: u64) -> Vec<Vec<Content>> {
@@ -208,6 +210,78 @@ fn a_record_that_a_forced_start_left_behind_counts_for_nothing() {
     // The torn stripe has all that it needs on those that are left, so it may count.
     let now = contents(&image, &checked);
     assert!(held.iter().all(|block| now.contains(block)), "{now:?}");
+}
+
+/// A record of epoch `unfinished` on the drive in slot 3 that the others were never told of: these were started by
+/// force in epoch 2, and have put other drives into slots 0 and 3, of which that in slot 0 is here.
+fn left_behind(unfinished: u64) -> Image {
+    let mut image = sound((2, 2), 1, false);
+    image.members[0].state = MemberState::Failed;
+    image.epoch = unfinished;
+    image.record_on(Column(3), RecordBody::State);
+    image.lineage = 6;
+    image.epoch = 3;
+    for slot in [0, 3] {
+        image.members[slot].uuid = MemberUuid([0x70 + u8::try_from(slot).unwrap(); 16]);
+        image.members[slot].state = MemberState::Rebuilding;
+    }
+    image.reset(Column(0), ZoneId(0));
+    (0..3).for_each(|slot| image.record_on(Column(slot), RecordBody::State));
+    image
+}
+
+/// The drives that count for nothing, and whether it is sure which epoch counts.
+fn strangers(image: &Image) -> (Vec<usize>, bool) {
+    let findings = image.check(&[]).report.findings;
+    let strangers = findings.iter().filter(|at| at.problem == Problem::NotAMember);
+    let unsure = findings.iter().any(|at| at.problem == Problem::NoMajority);
+    (strangers.filter_map(|at| at.location.drive).collect(), !unsure)
+}
+
+/// Spoils the last record of a drive, so that it may hide a newer one.
+fn hide_newest(image: &Image, column: Column) {
+    let zeros = vec![0; BLOCK_BYTES];
+    image.append(column, 0, Payload::new(zeros.into(), vec![0; OOB_BYTES].into()));
+}
+
+#[test]
+fn a_record_left_behind_counts_for_nothing_once_its_drive_was_replaced() {
+    for unfinished in [3, 4] {
+        assert_eq!(strangers(&left_behind(unfinished)), (vec![3], true));
+    }
+}
+
+/// A crash kept the drive in slot 1 from a forced start, and another had kept the record that the drive in slot 3
+/// failed from all but that one.
+#[test]
+fn a_drive_that_knows_one_of_those_that_carry_an_epoch_is_one_of_them() {
+    for last in [Column(2), Column(3)] {
+        let mut image = sound((2, 2), 1, false);
+        image.epoch = 2;
+        image.members[3].state = MemberState::Failed;
+        image.record_on(Column(1), RecordBody::State);
+        image.members[3].state = MemberState::Online;
+        image.members[0].state = MemberState::Failed;
+        (image.lineage, image.epoch) = (6, 4);
+        image.record_on(Column(5 - last.0), RecordBody::State);
+        image.record_on(last, RecordBody::State);
+        assert_eq!(strangers(&image), (vec![0], true));
+    }
+}
+
+#[test]
+fn a_record_in_doubt_is_not_left_behind_for_sure() {
+    for unfinished in [3, 4] {
+        let image = left_behind(unfinished);
+        // One that is sure of it is enough.
+        hide_newest(&image, Column(1));
+        assert_eq!(strangers(&image), (vec![3], true));
+        hide_newest(&image, Column(2));
+        assert!(!strangers(&image).1);
+        let image = left_behind(unfinished);
+        hide_newest(&image, Column(3));
+        assert!(!strangers(&image).1);
+    }
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub(super) async fn assemble(
     if evicted && mutant(Mutant::StaleMemberReadmitted) {
         readmit(&mut chosen, &newest);
     }
-    let members = place_members(&chosen, &drives, &mut verdicts)?;
+    let members = place_members(&chosen, &drives, &newest, &mut verdicts)?;
     let forced = forced.then_some(options.lineage);
     let start = Start { forced, options, failed };
     finish(chosen, &drives, members, verdicts, start)
@@ -140,7 +140,7 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
         return Survey { drives: verdicts, membership: None, refusal };
     };
     let chosen = chosen.clone();
-    let placed = place_members(&chosen, &drives, &mut verdicts);
+    let placed = place_members(&chosen, &drives, &newest, &mut verdicts);
     let refusal = refusal.or_else(|| match placed {
         Err(error) => Some(error),
         Ok(slots) => {
@@ -210,8 +210,10 @@ fn newest_record(records: &DriveRecords) -> Option<Newest<'_>> {
 fn place_members(
     chosen: &SuperblockRecord,
     drives: &[Option<Drive>],
+    newest: &[Option<Newest<'_>>],
     verdicts: &mut [DriveVerdict],
 ) -> Result<Vec<Option<usize>>, OpenError> {
+    let present: Vec<_> = newest.iter().flatten().copied().collect();
     let mut slots: Vec<Option<usize>> = vec![None; chosen.members.len()];
     for (at, drive) in drives.iter().enumerate() {
         let Some(drive) = drive else { continue };
@@ -219,7 +221,7 @@ fn place_members(
             mark(Mark::DriveWithoutRecordsLeftOut);
             continue;
         };
-        if !follows(own, chosen) {
+        if !follows(own, chosen, &present) {
             continue;
         }
         let slot = chosen.members.iter().position(|member| member.uuid == own.member);

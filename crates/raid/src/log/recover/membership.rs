@@ -7,12 +7,12 @@
 //! for a lineage that a crash kept from some of those that it lists.
 //!
 //! Of several lineages the one counts that has come furthest. A version that a forced start left
-//! behind before it counted takes none any further.
+//! behind before it counted takes none any further; where it cannot be known whether one was, none counts.
 //!
 //! A drive whose newest record may be in a block that cannot be read may carry any newer version:
 //! an older one that a majority seems to carry does not count where a newer one may have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::format::{MemberEntry, MemberState, MemberUuid, SuperblockRecord};
 use crate::log::recover::{OpenError, OpenOptions};
@@ -26,36 +26,6 @@ fn version(record: &SuperblockRecord) -> Version {
     (record.epoch, record.epoch_tag, record.lineage)
 }
 
-/// Whether a drive, of which `own` is the newest record, is one of those among whom `table` tells
-/// who is in service. A forced start makes strangers of the drives it is made without, and its table
-/// calls them failed. One that it lists and that is behind it is one that a crash kept it from, if it
-/// still has the other one in service: a start by force without that one would have called it failed.
-pub(super) fn follows(own: &SuperblockRecord, table: &SuperblockRecord) -> bool {
-    let kept_from = || own.epoch < table.epoch && has_in_service(own, table.member);
-    own.config.array == table.config.array && (own.lineage == table.lineage || kept_from())
-}
-
-fn state_of(table: &SuperblockRecord, member: MemberUuid) -> Option<MemberState> {
-    table.members.iter().find(|entry| entry.uuid == member).map(|entry| entry.state)
-}
-
-fn has_in_service(table: &SuperblockRecord, member: MemberUuid) -> bool {
-    state_of(table, member).is_some_and(|state| state != MemberState::Failed)
-}
-
-/// Whether a forced start went on without this version, which never counted: a drive that it lists
-/// in service was started by force without the one that carries it, and never had it, since a forced
-/// start makes an epoch above all that its drives have seen.
-fn was_left_behind(version: &SuperblockRecord, ours: &[&SuperblockRecord]) -> bool {
-    ours.iter().any(|own| {
-        own.lineage != version.lineage
-            && own.epoch <= version.epoch
-            && has_in_service(version, own.member)
-            && state_of(own, version.member) == Some(MemberState::Failed)
-            && !mutant(Mutant::LeftBehindCounts)
-    })
-}
-
 /// The newest record that a drive has, as far as it can be read.
 #[derive(Clone, Copy)]
 pub(super) struct Newest<'a> {
@@ -65,45 +35,109 @@ pub(super) struct Newest<'a> {
     pub(super) may_hide_newer: bool,
 }
 
+/// Whether a drive, of which `own` is the newest record, is one of those among whom `table` tells
+/// who is in service. A forced start makes strangers of the drives it is made without, and its table
+/// calls them failed. One that it lists and that is behind it is one that a crash kept it from, if it
+/// still has one of those present in service that carry it: a start by force without these would
+/// have called them failed.
+pub(super) fn follows(
+    own: &SuperblockRecord,
+    table: &SuperblockRecord,
+    present: &[Newest<'_>],
+) -> bool {
+    let kept_from = || own.epoch < table.epoch && knows_a_carrier(own, table, present);
+    own.config.array == table.config.array && (own.lineage == table.lineage || kept_from())
+}
+
+/// Whether one of the drives present that carry this version is in service for a drive, of which `own`
+/// is the newest record.
+///
+/// A drive that was started by force apart has none: had one of them been with it, its epoch would be above the
+/// version's, so all were missing, and since then they are failed to it, or replaced and listed no more. None of
+/// them can have come by the version later: drives are told of one by the starts that it makes a member of, and to
+/// tell further ones without the drive that was apart, a start would first have put that out of service, in a
+/// version of its own. Hence only those count that carry this very version, not others of its lineage.
+///
+/// One that a crash kept from the version has those in service who were members as far as it was told; some of them
+/// may have failed, or others come in, in records that only it or only others have. One that knows none is left
+/// out: that is a drive less, while two histories taken for one would mix what they wrote.
+fn knows_a_carrier(
+    own: &SuperblockRecord,
+    table: &SuperblockRecord,
+    present: &[Newest<'_>],
+) -> bool {
+    carriers(table, present).any(|carrier| has_in_service(own, carrier.record.member))
+}
+
+fn carriers<'a>(
+    table: &SuperblockRecord,
+    present: &'a [Newest<'a>],
+) -> impl Iterator<Item = &'a Newest<'a>> {
+    let (array, wanted) = (table.config.array, version(table));
+    present.iter().filter(move |at| at.record.config.array == array && version(at.record) == wanted)
+}
+
+fn has_in_service(table: &SuperblockRecord, member: MemberUuid) -> bool {
+    let entry = table.members.iter().find(|entry| entry.uuid == member);
+    entry.is_some_and(|entry| entry.state != MemberState::Failed)
+}
+
+/// Whether a forced start went on without this version, which never counted: a drive that it lists
+/// in service was started by force without those that carry it, and never had it, since a forced
+/// start makes an epoch above all that its drives have seen.
+///
+/// A drive that may hide a newer record may have had the version after all, which counted then; and one that
+/// carries the version may hide one after it that counted. Such drives are believed only if `in_doubt`.
+fn was_left_behind(version: &SuperblockRecord, present: &[Newest<'_>], in_doubt: bool) -> bool {
+    let believed = |at: &&Newest<'_>| in_doubt || !at.may_hide_newer;
+    let never_had_it = |own: &SuperblockRecord| {
+        own.lineage != version.lineage
+            && own.epoch <= version.epoch
+            && has_in_service(version, own.member)
+            && !knows_a_carrier(own, version, present)
+    };
+    carriers(version, present).all(|carrier| believed(&carrier))
+        && present.iter().filter(believed).any(|at| never_had_it(at.record))
+        && !mutant(Mutant::LeftBehindCounts)
+}
+
 /// The newest record of the membership's valid version, and whether choosing it took force.
 pub(super) fn choose<'a>(
     newest: &[Option<Newest<'a>>],
     options: &OpenOptions,
 ) -> Result<(&'a SuperblockRecord, bool), OpenError> {
-    let records: Vec<_> = newest.iter().flatten().map(|newest| newest.record).collect();
-    let array = most_common(records.iter().map(|record| record.config.array));
+    let all = || newest.iter().flatten();
+    let array = most_common(all().map(|at| at.record.config.array));
     let array = array.ok_or(OpenError::NoArray)?;
-    mark_if(Mark::OtherArrayLeftOut, || records.iter().any(|r| r.config.array != array));
-    let ours: Vec<_> = records.into_iter().filter(|r| r.config.array == array).collect();
-    let hides_newer = |own: &SuperblockRecord| {
-        newest.iter().flatten().any(|at| at.record.member == own.member && at.may_hide_newer)
-    };
+    mark_if(Mark::OtherArrayLeftOut, || all().any(|at| at.record.config.array != array));
+    let ours: Vec<_> = all().filter(|at| at.record.config.array == array).copied().collect();
     let lineage = choose_lineage(&ours)?;
     let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
-    for record in ours.iter().filter(|record| record.lineage == lineage) {
+    for record in ours.iter().map(|at| at.record).filter(|record| record.lineage == lineage) {
         versions.entry(version(record)).or_default().push(record);
     }
-    let total = ours[0].config.scheme.columns();
+    let total = ours[0].record.config.scheme.columns();
     let latest = |carriers: &[&'a SuperblockRecord]| {
         carriers.iter().copied().max_by_key(|record| record.record_sequence).expect("not empty")
     };
     let present = |record: &SuperblockRecord| {
         let listed = record.members.iter().filter(|member| member.state != MemberState::Failed);
         let is_here = |member: &&MemberEntry| {
-            ours.iter().any(|own| own.member == member.uuid && follows(own, record))
+            let is_it = |own: &SuperblockRecord| own.member == member.uuid;
+            ours.iter().any(|at| is_it(at.record) && follows(at.record, record, &ours))
         };
         listed.filter(is_here).count()
     };
     // A commit counts once every member that its table calls in service has it: a version that
     // some of those here do not carry never counted, and older ones may be gone back to.
     let may_have_counted = |record: &SuperblockRecord| {
-        let in_service = |own: &&&SuperblockRecord| {
-            let mut listed = record.members.iter().filter(|m| m.state != MemberState::Failed);
-            listed.any(|m| m.uuid == own.member) && follows(own, record)
+        let in_service = |at: &&Newest<'_>| {
+            has_in_service(record, at.record.member) && follows(at.record, record, &ours)
         };
         // Two versions of one epoch come from starts of which neither knew of the other's.
-        let has_it = |own: &&SuperblockRecord| {
-            own.epoch > record.epoch || version(own) == version(record) || hides_newer(own)
+        let has_it = |at: &Newest<'_>| {
+            let own = at.record;
+            own.epoch > record.epoch || version(own) == version(record) || at.may_hide_newer
         };
         ours.iter().filter(in_service).all(has_it)
     };
@@ -143,28 +177,32 @@ pub(super) fn choose<'a>(
 }
 
 /// The history that went on: the one with an epoch above all epochs of the others, which a forced
-/// start makes. Two that both went on cannot be told apart here.
-fn choose_lineage(records: &[&SuperblockRecord]) -> Result<u64, OpenError> {
-    let counts = |record: &&&SuperblockRecord| !was_left_behind(record, records);
-    let mut counting: Vec<_> = records.iter().filter(counts).collect();
-    mark_if(Mark::VersionLeftBehind, || counting.len() < records.len());
-    if counting.is_empty() {
-        counting = records.iter().collect();
-    }
-    let mut epochs: BTreeMap<u64, u64> = BTreeMap::new();
-    for record in counting {
-        let epoch = epochs.entry(record.lineage).or_default();
-        *epoch = (*epoch).max(record.epoch);
-    }
-    let last = epochs.values().max().copied().unwrap_or(0);
-    let mut latest = epochs.iter().filter(|(_, epoch)| **epoch == last);
-    match (latest.next(), latest.next()) {
-        (Some((lineage, _)), None) => Ok(*lineage),
+/// start makes. Two that both went on cannot be told apart here. Nor can they where it takes a drive that
+/// may hide a newer record to say so: refusing is the safe side, as the drive in doubt can be left out,
+/// and what a stale history overwrites is gone.
+fn choose_lineage(present: &[Newest<'_>]) -> Result<u64, OpenError> {
+    let sure = furthest(present, false);
+    match (sure.first(), sure.len()) {
+        (Some(lineage), 1) if furthest(present, true) == sure => Ok(*lineage),
         _ => {
             mark(Mark::TwoHistoriesRefused);
-            Err(OpenError::TwoHistories { name: records[0].config.name.clone() })
+            Err(OpenError::TwoHistories { name: present[0].record.config.name.clone() })
         }
     }
+}
+
+/// The lineages with the highest epoch of all versions that were not left behind.
+fn furthest(present: &[Newest<'_>], in_doubt: bool) -> BTreeSet<u64> {
+    let records = || present.iter().map(|at| at.record);
+    let counts = |record: &&SuperblockRecord| !was_left_behind(record, present, in_doubt);
+    let mut counting: Vec<_> = records().filter(counts).collect();
+    mark_if(Mark::VersionLeftBehind, || counting.len() < present.len());
+    if counting.is_empty() {
+        counting = records().collect();
+    }
+    let last = counting.iter().map(|record| record.epoch).max();
+    let furthest = counting.iter().filter(|record| Some(record.epoch) == last);
+    furthest.map(|record| record.lineage).collect()
 }
 
 pub(super) fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
@@ -219,10 +257,38 @@ mod tests {
     }
 
     fn chosen(records: &[SuperblockRecord], force: bool) -> Result<(u64, u64), OpenError> {
-        let newest = |record| Some(Newest { record, may_hide_newer: false });
+        chosen_in_doubt(records, &[], force)
+    }
+
+    /// The same where the newest records of the drives of slots `hiding` may be hidden.
+    fn chosen_in_doubt(
+        records: &[SuperblockRecord],
+        hiding: &[u8],
+        force: bool,
+    ) -> Result<(u64, u64), OpenError> {
+        let hides = |record: &SuperblockRecord| hiding.contains(&record.slot.0);
+        let newest = |record| Some(Newest { record, may_hide_newer: hides(record) });
         let newest: Vec<_> = records.iter().map(newest).collect();
         let options = OpenOptions { force, ..OpenOptions::default() };
         choose(&newest, &options).map(|(record, _)| (record.lineage, record.epoch))
+    }
+
+    /// A record of an array whose drives in `slots` were replaced.
+    fn replaced(mut record: SuperblockRecord, slots: &[u8]) -> SuperblockRecord {
+        for slot in slots {
+            let entry = &mut record.members[usize::from(*slot)];
+            *entry = MemberEntry { uuid: MemberUuid([0x70 + slot; 16]), ..*entry };
+            entry.state = MemberState::Rebuilding;
+        }
+        record
+    }
+
+    fn newest_of(records: &[SuperblockRecord]) -> Vec<Newest<'_>> {
+        records.iter().map(|record| Newest { record, may_hide_newer: false }).collect()
+    }
+
+    fn assert_refused(result: Result<(u64, u64), OpenError>) {
+        assert!(matches!(result, Err(OpenError::TwoHistories { .. })), "{result:?}");
     }
 
     /// A drive failed, and a crash kept the record of that from half of the others. These were started by force, and
@@ -241,7 +307,7 @@ mod tests {
         let further = |slot| record(slot, 1, 7, &[0, 4]);
         let records = [before(0), further(1), further(2), forced(3), forced(4), forced(5)].to_vec();
         assert_eq!(chosen(&records, true).unwrap(), (2, 6));
-        assert!(!follows(&forced(3), &further(1)));
+        assert!(!follows(&forced(3), &further(1), &newest_of(&records)));
     }
 
     /// Both halves were started by force: neither of them lists a drive of the other one.
@@ -251,18 +317,77 @@ mod tests {
         let theirs = |slot| record(slot, 3, 6, &[0, 1, 2]);
         let records = [ours(0), ours(1), ours(2), theirs(3), theirs(4), theirs(5)].to_vec();
         for force in [false, true] {
-            let refused = chosen(&records, force);
-            assert!(matches!(refused, Err(OpenError::TwoHistories { .. })), "{refused:?}");
+            assert_refused(chosen(&records, force));
         }
+    }
+
+    /// Those that went on by force have replaced since whom they left behind: their table lists these drives no more.
+    #[test]
+    fn a_version_left_behind_does_not_count_once_its_carriers_were_replaced() {
+        for epoch in [7, 8] {
+            let unfinished = |slot| record(slot, 1, epoch, &[0]);
+            let forced = |slot| replaced(record(slot, 2, 7, &[0]), &[1, 2]);
+            let records = [unfinished(1), unfinished(2), forced(3), forced(4), forced(5)];
+            assert_eq!(chosen(&records, true).unwrap(), (2, 7));
+        }
+    }
+
+    /// A crash kept a drive from a forced start, and another crash had kept the record that one of the others failed
+    /// from all but that drive. Whichever of those that carry the new version is asked, it is one of them.
+    #[test]
+    fn a_drive_that_knows_one_of_those_that_carry_a_version_follows_it() {
+        let (kept_from, forced) = (record(2, 1, 5, &[0]), |slot| record(slot, 2, 7, &[3, 4, 5]));
+        for [first, second] in [[0, 1], [1, 0]] {
+            let records = [forced(first), forced(second), kept_from.clone()];
+            assert_eq!(chosen(&records, true).unwrap(), (2, 7));
+            let refused = chosen(&records, false);
+            assert!(matches!(refused, Err(OpenError::NoQuorum { present: 3, .. })), "{refused:?}");
+        }
+        // One that was started by force apart has none of them in service.
+        let apart = record(2, 3, 6, &[0, 1]);
+        for [first, second] in [[0, 1], [1, 0]] {
+            let refused = chosen(&[forced(first), forced(second), apart.clone()], false);
+            assert!(!matches!(refused, Err(OpenError::NoQuorum { present: 3, .. })), "{refused:?}");
+        }
+        let left_out = replaced(record(2, 3, 6, &[0]), &[1]);
+        assert!(!follows(&left_out, &forced(0), &newest_of(&[forced(0), forced(1)])));
+    }
+
+    /// A drive whose newest record cannot be read may have had the version, and it may carry one that comes after it.
+    #[test]
+    fn a_version_in_doubt_is_not_left_behind() {
+        for epoch in [6, 7] {
+            let unfinished = |slot| record(slot, 1, epoch, &[0]);
+            let forced = |slot| record(slot, 2, 6, &[0, 1, 2]);
+            let records = [
+                record(0, 1, 5, &[]),
+                unfinished(1),
+                unfinished(2),
+                forced(3),
+                forced(4),
+                forced(5),
+            ];
+            for force in [false, true] {
+                assert_refused(chosen_in_doubt(&records, &[3, 4, 5], force));
+                assert_refused(chosen_in_doubt(&records, &[2], force));
+            }
+            // One that is sure of it is enough, and drives that neither carry it nor prove anything do not matter.
+            assert_eq!(chosen_in_doubt(&records, &[0, 3, 4], true).unwrap(), (2, 6));
+        }
+        // Nothing was left behind: a higher epoch tells which history went on.
+        let records = [record(1, 1, 5, &[]), record(3, 2, 6, &[1]), record(4, 2, 6, &[1])];
+        assert_eq!(chosen_in_doubt(&records, &[1, 3, 4], true).unwrap(), (2, 6));
     }
 
     /// A forced start was cut short: whom it lists goes with it, unless that one was started by force itself.
     #[test]
     fn whom_a_crash_kept_a_lineage_from_follows_it() {
         let forced = record(3, 2, 6, &[0, 1, 2]);
-        assert!(follows(&record(4, 1, 5, &[]), &forced));
-        assert!(!follows(&record(4, 1, 6, &[]), &forced));
-        assert!(!follows(&record(4, 3, 5, &[0, 1, 2, 3]), &forced));
-        assert!(follows(&record(4, 2, 5, &[3]), &forced), "one lineage");
+        let present = newest_of(std::slice::from_ref(&forced));
+        let follows = |own: &SuperblockRecord| follows(own, &forced, &present);
+        assert!(follows(&record(4, 1, 5, &[])));
+        assert!(!follows(&record(4, 1, 6, &[])));
+        assert!(!follows(&record(4, 3, 5, &[0, 1, 2, 3])));
+        assert!(follows(&record(4, 2, 5, &[3])), "one lineage");
     }
 }
