@@ -334,6 +334,8 @@ marks! {
     PageTakenIn = "offload.page_taken_in",
     /// A page leaves memory.
     PageLeftOut = "offload.page_left_out",
+    /// Pages that have not changed were left out while others were being written.
+    PageLeftOutBeside = "offload.page_left_out_beside",
     /// The block of a page that is away is moved.
     PageMoved = "offload.page_moved",
     /// A page changes while it is written to leave memory: it stays.

@@ -15,7 +15,7 @@ use zoneweave_emulator::{CommandKind, FaultAction, Selector};
 use zoneweave_raid::log::format::ContentKind;
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_raid::marks::Mark;
-use zoneweave_runtime::Random;
+use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{
     BlockCount, BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId, ZoneState,
 };
@@ -228,17 +228,15 @@ fn pages_without_redundancy_are_lost_one_by_one() {
     let mut model = Model::new(BLOCKS);
     let lived = one_life(&array, &[], limited(4), async |volume, _, _| {
         model.fill(volume, 1).await;
-        for _ in 0..3000 {
+        for _ in 0..2000 {
             model.step(volume, 2).await;
         }
-        // What was written of pages so far comes to be in complete segments.
-        for version in 3..6 {
-            for lba in (BLOCKS - 900..BLOCKS).step_by(4) {
-                let data = (lba..lba + 4).map(|lba| contents(lba, version)).collect();
-                volume.write(Lba(lba), data, false).await.unwrap();
-            }
-            model.part(BLOCKS - 900, 900).fill(version);
+        // What was written of pages so far comes to be in complete segments, before it is moved to one that is not.
+        for lba in (BLOCKS - 900..BLOCKS).step_by(4) {
+            let data = (lba..lba + 4).map(|lba| contents(lba, 3)).collect();
+            volume.write(Lba(lba), data, false).await.unwrap();
         }
+        model.part(BLOCKS - 900, 900).fill(3);
         volume.flush().await.unwrap();
         lose_pages(&array, 0);
         let lost = lost_blocks(volume, &mut model).await;
@@ -285,6 +283,35 @@ fn requests_for_absent_pages_wait_for_frames() {
     let pages = started.unwrap();
     assert!(pages.held_most < 400, "{pages:?}");
     assert_hit(&[Mark::FramesAwaitedByAbsent]);
+}
+
+/// While changed pages are being written others go: who asks for one does not wait for the writes.
+#[test]
+fn pages_go_while_others_are_being_written() {
+    let array = large();
+    let mut model = Model::new(BLOCKS);
+    let lived = one_life(&array, &[], limited(8), async |volume, _, handle| {
+        model.fill(volume, 1).await;
+        for page in 0..4 {
+            volume.write(Lba(page * 960), vec![contents(page * 960, 2)], false).await.unwrap();
+            model.part(page * 960, 1).fill(2);
+        }
+        for drive in &array.drives {
+            let writes = Selector::next(CommandKind::Write).always();
+            drive.inject(writes, FaultAction::Slow(Nanos::from_millis(1000)));
+        }
+        let (began, written) = (handle.now(), volume.status().counters.index_pages_written);
+        for page in (4..31).cycle().take(200) {
+            model.check(volume, page * 960, 1).await;
+        }
+        let status = volume.status();
+        assert!(handle.now() - began < Nanos::from_millis(1000), "reads waited for writes");
+        assert_eq!(status.counters.index_pages_written, written);
+        status.index_pages.unwrap()
+    });
+    let pages = lived.unwrap();
+    assert!(pages.held < 12, "{pages:?}");
+    assert_hit(&[Mark::PageLeftOutBeside]);
 }
 
 #[test]

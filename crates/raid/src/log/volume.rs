@@ -76,6 +76,7 @@ impl Volume {
         }
         if core.state.borrow().offload.is_some() {
             core.handle.spawn("evictor", offload::run(core.clone()));
+            core.handle.spawn("evictor beside", offload::run_beside(core.clone()));
         }
         Self { core }
     }

@@ -1,5 +1,9 @@
 //! Letting go of pages.
+//!
+//! One task leaves out what has not changed and writes what has. Writing may have to wait for room that others make, and users
+//! for pages to go: until it is done another task leaves out what has not changed. Both move the same hand.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
@@ -8,7 +12,7 @@ use crate::log::checkpoint;
 use crate::log::core::Core;
 use crate::log::index::{Page, Pba};
 use crate::log::state::State;
-use crate::marks::{Mark, mark_if};
+use crate::marks::{Mark, mark, mark_if};
 
 use super::LOOKED_AT;
 /// Pages looked at for one that has not changed, where others cannot go.
@@ -32,12 +36,34 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
             core.changed.wait().await;
             continue;
         }
+        note_writing(&core, true);
         let written = write(&core, evicted.to_write).await;
+        note_writing(&core, false);
         core.changed.open();
         if !written && !core.closing.get() {
             // What kept them from being written has to change first.
             core.changed.wait().await;
         }
+    }
+}
+
+/// Leaves out pages that have not changed while others are being written, until the volume closes.
+pub(in crate::log) async fn run_beside(core: Rc<Core>) {
+    while !core.closing.get() {
+        let left_out = core.state.borrow_mut().leave_out_beside();
+        if left_out == 0 {
+            core.changed.wait().await;
+            continue;
+        }
+        mark(Mark::PageLeftOutBeside);
+        core.changed.open();
+        core.handle.yield_now().await;
+    }
+}
+
+fn note_writing(core: &Core, writing: bool) {
+    if let Some(offload) = &mut core.state.borrow_mut().offload {
+        offload.writing = writing;
     }
 }
 
@@ -48,6 +74,8 @@ struct Evicted {
     left_out: u64,
     /// Those that are to be written.
     to_write: Vec<Page>,
+    /// There may be more.
+    looked_at_all: bool,
     /// None was found among so many: there may be some among the others.
     goes_on: Option<u64>,
 }
@@ -74,10 +102,8 @@ impl State {
     /// Lets go of pages: those that can at once are left out, others are returned, to be written if they can be. So many were
     /// looked at before.
     fn evict(&mut self, writable: bool, looked_at: u64) -> Evicted {
-        let mut evicted = Evicted::default();
-        let Some(offload) = &self.offload else { return evicted };
+        let Some(offload) = &self.offload else { return Evicted::default() };
         let (beyond, may_go) = self.pages_beyond(offload);
-        let excess = beyond.min(may_go);
         let writable = writable && self.stopped.is_none() && !offload.failed;
         let most = if writable { offload.limit.batch.min(offload.credit) } else { 0 };
         // Twice round: the first time everything may have been asked for.
@@ -85,7 +111,35 @@ impl State {
         // Where nothing can be written nobody waits, and it may go on like that.
         let round = if most > 0 { round } else { round.min(LOOKED_AT_FOR_FIXED) };
         let end = round.min(looked_at + LOOKED_AT);
-        for _ in looked_at..end {
+        let mut evicted = self.go_round(looked_at..end, beyond.min(may_go), most);
+        let found_none = evicted.looked_at_all && evicted.to_write.is_empty();
+        evicted.goes_on = (found_none && end < round).then_some(end);
+        evicted
+    }
+
+    /// Leaves out pages that have not changed, if others are being written and there are soon so many that users
+    /// wait; or there are more: nobody waits while there is no room. How many.
+    fn leave_out_beside(&mut self) -> u64 {
+        let Some(offload) = self.offload.as_ref().filter(|offload| offload.writing) else {
+            return 0;
+        };
+        let (beyond, may_go) = self.pages_beyond(offload);
+        // Before, those that are being written are enough, and the hand rests.
+        let enough = offload.limit.pages + offload.limit.batch / 2;
+        let soon = (may_go + offload.coming.len() as u64).saturating_sub(enough);
+        let end = LOOKED_AT_FOR_FIXED.min(2 * offload.pages());
+        self.go_round(0..end, beyond.min(may_go).min(soon), 0).left_out
+    }
+
+    /// Lets go of so many pages, of those that the hand passes: as many as these numbers. At the most `most` are to be
+    /// written.
+    fn go_round(&mut self, places: Range<u64>, excess: u64, most: u64) -> Evicted {
+        let mut evicted = Evicted::default();
+        let no_others = self.index.frames().here() <= self.index.changed_pages();
+        if most == 0 && no_others {
+            return evicted;
+        }
+        for _ in places {
             let to_write = evicted.to_write.len() as u64;
             if evicted.left_out + to_write >= excess || most > 0 && to_write >= most {
                 return evicted;
@@ -95,8 +149,11 @@ impl State {
                 continue;
             };
             let leads_to = self.page_at(page).map(|at| self.space.place(at).slot);
-            if most > 0 && leads_to.is_some_and(|slot| self.is_leaving(slot)) {
+            if leads_to.is_some_and(|slot| self.is_leaving(slot)) {
                 // What is being moved out or freed would have to be moved for it.
+                if most == 0 {
+                    continue;
+                }
                 self.index.mark_changed(page);
             }
             if !self.index.has_changed(page) {
@@ -106,7 +163,7 @@ impl State {
                 evicted.to_write.push(page);
             }
         }
-        evicted.goes_on = (evicted.to_write.is_empty() && end < round).then_some(end);
+        evicted.looked_at_all = true;
         evicted
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A page is *away* when it is not in memory (`index.rs`) and a mapping block tells what is in it. Whoever reads, writes,
 //! trims or moves a block *holds* its page until that is done: a page that is held is in memory and stays
-//! there (`hold.rs`). A task (`evict.rs`) lets go of pages that nobody holds, by CLOCK: one that has not changed since it was
+//! there (`hold.rs`). Tasks (`evict.rs`) let go of pages that nobody holds, by CLOCK: one that has not changed since it was
 //! fixed at once, another when it is written, like a page of a checkpoint.
 //!
 //! * What a page that is away tells is what counts, with every entry counted in its segment. Its mapping
@@ -44,7 +44,7 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 pub(super) use crate::log::frames::For;
-pub(super) use evict::run;
+pub(super) use evict::{run, run_beside};
 pub(super) use hold::{Held, hold, hold_range};
 pub use limit::IndexLimit;
 pub(super) use limit::Limit;
@@ -86,6 +86,8 @@ pub(super) struct Offload {
     away: u64,
     /// Pages that may be written until users write more.
     credit: u64,
+    /// Some are being written, or about to be.
+    writing: bool,
     /// The last ones could not be written: users do not wait for what may never come.
     stuck: bool,
     /// One of them was not what it seemed: nothing is changed any more.
@@ -109,6 +111,7 @@ impl Offload {
             coming: BTreeSet::new(),
             away: 0,
             credit: pages,
+            writing: false,
             stuck: false,
             failed: false,
             lost: BTreeSet::new(),
@@ -263,6 +266,8 @@ impl State {
     fn leave_page_out(&mut self, page: Page) {
         self.index.leave_out(page);
         if let Some(at) = self.page_at(page) {
+            let slot = self.space.place(at).slot;
+            assert!(!self.is_leaving(slot), "page {} is left to what is freed next", page.0);
             self.count_page(at, true);
         }
         mark(Mark::PageLeftOut);
