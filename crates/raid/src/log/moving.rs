@@ -47,7 +47,6 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     if !(moved && mover.wait_all().await) {
         return false;
     }
-    let left = || core.state.borrow().segments[slot].valid > 0;
     // Pages of the index may have come to be away meanwhile.
     if core.state.borrow().segments[slot].pages_away > 0 {
         let pages = pages_away_in(core, slot).await;
@@ -55,7 +54,13 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
             return false;
         }
     }
-    !left() || move_unlisted(core, slot).await
+    // Pages that are taken back are known; what else is left no list names.
+    let unlisted = {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        segment.valid > segment.pages_away
+    };
+    !unlisted || move_unlisted(core, slot).await
 }
 
 /// Moves blocks out of a segment.
