@@ -34,6 +34,17 @@ fn a_benchmark_reports_configuration_memory_and_results() {
 }
 
 #[test]
+fn the_doctor_finds_what_the_tests_themselves_need() {
+    let place = Place::new();
+    let doctor = place.run("doctor --json").exits(0);
+    let doctor = doctor.document("doctor");
+    assert_eq!(doctor["can_serve"], true);
+    assert_eq!(doctor["abilities"][0]["name"], "io_uring");
+    assert_eq!(doctor["abilities"][0]["state"], "ready");
+    place.run("doctor").exits(0).says("io_uring").says("quickstart");
+}
+
+#[test]
 fn help_pages_and_completions_name_every_verb() {
     let place = Place::new();
     let help = place.run("--help").exits(0);
@@ -45,6 +56,7 @@ fn help_pages_and_completions_name_every_verb() {
         "inspect",
         "bench",
         "characterize",
+        "doctor",
         "replay",
         "demo",
         "quickstart",

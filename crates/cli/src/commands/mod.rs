@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod characterize;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod emu;
 pub(crate) mod experiment;
 pub(crate) mod inspect;
@@ -33,6 +34,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Experiment(experiment) => experiment::run(&experiment, output),
         Verb::Replay(replay) => replay::run(&replay, output),
         Verb::Simulate(simulate) => simulate::run(&simulate, output),
+        Verb::Doctor(doctor) => doctor::run(&doctor, output),
         Verb::Demo(demo) => demo::run(&demo, output),
         Verb::Quickstart(quickstart) => quickstart::run(quickstart, output),
         Verb::Completions(completions) => completions::run(&completions, output),

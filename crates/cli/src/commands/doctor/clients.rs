@@ -1,0 +1,64 @@
+//! Ways to reach a volume from this machine.
+
+use super::Ability;
+use super::machine::{Machine, Module};
+
+/// All of them, the usual one first.
+pub(super) fn abilities(machine: &Machine) -> Vec<Ability> {
+    vec![kernel_nbd(machine), nbdfuse(machine), loop_device(machine), qemu(machine), fio(machine)]
+}
+
+fn kernel_nbd(machine: &Machine) -> Ability {
+    let mut fixes = Vec::new();
+    match machine.module("nbd") {
+        Module::Loaded => {}
+        Module::Loadable => fixes.push("load the module: `modprobe nbd`".to_owned()),
+        Module::Absent => fixes.push(
+            "this kernel has no module nbd: install one with it (Debian: `apt-get install linux-image-amd64`), or use nbdfuse"
+                .to_owned(),
+        ),
+    }
+    fixes.extend(program(machine, "nbd-client", "nbd-client"));
+    Ability::new("nbd-client", "a volume as /dev/nbd0 of this machine's kernel", fixes)
+}
+
+fn nbdfuse(machine: &Machine) -> Ability {
+    let mut fixes = Vec::new();
+    if !machine.has("/dev/fuse") {
+        fixes.push(match machine.module("fuse") {
+            Module::Absent => "this kernel has no FUSE: use nbd-client or QEMU".to_owned(),
+            _ => "make /dev/fuse: `modprobe fuse`; in a container, start it with `--device /dev/fuse`".to_owned(),
+        });
+    }
+    fixes.extend(program(machine, "nbdfuse", "libnbd-bin"));
+    fixes.extend(program(machine, "fusermount3", "fuse3"));
+    Ability::new("nbdfuse", "a volume as a file, without a module for network block devices", fixes)
+}
+
+fn loop_device(machine: &Machine) -> Ability {
+    let mut fixes = Vec::new();
+    if !machine.has("/dev/loop-control") {
+        fixes.push(match machine.module("loop") {
+            Module::Absent => "this kernel has no loop devices: use nbd-client or QEMU".to_owned(),
+            _ => "make /dev/loop-control: `modprobe loop`".to_owned(),
+        });
+    }
+    fixes.extend(program(machine, "losetup", "mount"));
+    Ability::new("losetup", "a file system of this machine on the file of nbdfuse", fixes)
+}
+
+fn qemu(machine: &Machine) -> Ability {
+    let fixes = program(machine, "qemu-system-x86_64", "qemu-system-x86");
+    Ability::new("qemu", "a volume as the disk of a virtual machine", fixes.into_iter().collect())
+}
+
+fn fio(machine: &Machine) -> Ability {
+    let fixes = program(machine, "fio", "fio").into_iter().collect();
+    Ability::new("fio", "measuring and verifying a volume", fixes)
+}
+
+/// What to do if a program is not there.
+fn program(machine: &Machine, name: &str, package: &str) -> Option<String> {
+    let missing = !machine.has_program(name);
+    missing.then(|| format!("install {name} (Debian: `apt-get install {package}`)"))
+}
