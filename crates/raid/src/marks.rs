@@ -114,7 +114,7 @@ marks! {
     LineageNotReached = "assemble.lineage_not_reached",
     /// Start: drives carry a version of the membership that a forced start left behind before it counted.
     VersionLeftBehind = "assemble.version_left_behind",
-    /// Start: two histories reached the same epoch; refused.
+    /// Start: two histories reached the same epoch, or it is in doubt which has come further; refused.
     TwoHistoriesRefused = "assemble.two_histories_refused",
     /// Start: no version of the membership is carried by a majority; the newest whose members are here in one is taken.
     VersionOfPresentMajority = "assemble.version_of_present_majority",

@@ -123,7 +123,10 @@ fn compare(kept: &[RamDrive], left: &[RamDrive]) {
     let (ours_are, theirs_are) = both.drives.split_at(kept.len());
     let (winner, others) = match ours.1.cmp(&theirs.1) {
         Ordering::Equal => {
-            let refused = matches!(both.refusal, Some(OpenError::TwoHistories { .. }));
+            let refused = matches!(
+                both.refusal,
+                Some(OpenError::TwoHistories { .. } | OpenError::HistoryInDoubt { .. })
+            );
             assert!(refused, "two histories start together: {:?}", both.refusal);
             return;
         }

@@ -87,7 +87,8 @@ pub(super) fn be_refused_without_force(world: &World, away: &BTreeSet<usize>) {
         opened,
         Err(OpenError::NoQuorum { .. }
             | OpenError::TooFewMembers { .. }
-            | OpenError::TwoHistories { .. })
+            | OpenError::TwoHistories { .. }
+            | OpenError::HistoryInDoubt { .. })
     );
     assert!(refused, "without the drives in slots {away:?} the array starts without force");
     world.count(|tally| tally.refusals += 1);

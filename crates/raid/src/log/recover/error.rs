@@ -60,6 +60,18 @@ pub enum OpenError {
         /// The array's name.
         name: String,
     },
+    /// Which of two histories counts hangs on drives whose newest record may be unreadable.
+    #[error(
+        "whether one history of array {name} or another one counts cannot be told: the newest record of slots {slots} \
+         may be unreadable. `zoneweave inspect` shows what each drive has; offer only those whose history is to \
+         go on. To leave these slots out may be to choose the other history"
+    )]
+    HistoryInDoubt {
+        /// The array's name.
+        name: String,
+        /// The slots of these drives, as people write them.
+        slots: String,
+    },
     /// Two drives say they are the same member.
     #[error("{first} and {second} say they are the same member: one is a copy; leave one out")]
     Duplicate {

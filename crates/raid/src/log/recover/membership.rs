@@ -181,12 +181,20 @@ pub(super) fn choose<'a>(
 /// may hide a newer record to say so: refusing is the safe side, as the drive in doubt can be left out,
 /// and what a stale history overwrites is gone.
 fn choose_lineage(present: &[Newest<'_>]) -> Result<u64, OpenError> {
-    let sure = furthest(present, false);
+    let (sure, in_doubt) = (furthest(present, false), furthest(present, true));
+    let name = present[0].record.config.name.clone();
+    if sure != in_doubt {
+        mark(Mark::TwoHistoriesRefused);
+        let hiding = present.iter().filter(|at| at.may_hide_newer);
+        let slots: BTreeSet<_> = hiding.map(|at| at.record.slot.0).collect();
+        let slots: Vec<_> = slots.iter().map(ToString::to_string).collect();
+        return Err(OpenError::HistoryInDoubt { name, slots: slots.join(", ") });
+    }
     match (sure.first(), sure.len()) {
-        (Some(lineage), 1) if furthest(present, true) == sure => Ok(*lineage),
+        (Some(lineage), 1) => Ok(*lineage),
         _ => {
             mark(Mark::TwoHistoriesRefused);
-            Err(OpenError::TwoHistories { name: present[0].record.config.name.clone() })
+            Err(OpenError::TwoHistories { name })
         }
     }
 }
@@ -291,6 +299,11 @@ mod tests {
         assert!(matches!(result, Err(OpenError::TwoHistories { .. })), "{result:?}");
     }
 
+    fn assert_in_doubt(result: Result<(u64, u64), OpenError>, of: &str) {
+        let named = matches!(&result, Err(OpenError::HistoryInDoubt { slots, .. }) if slots == of);
+        assert!(named, "{result:?}");
+    }
+
     /// A drive failed, and a crash kept the record of that from half of the others. These were started by force, and
     /// came to the same epoch: theirs counts, for the other one never did.
     #[test]
@@ -368,8 +381,8 @@ mod tests {
                 forced(5),
             ];
             for force in [false, true] {
-                assert_refused(chosen_in_doubt(&records, &[3, 4, 5], force));
-                assert_refused(chosen_in_doubt(&records, &[2], force));
+                assert_in_doubt(chosen_in_doubt(&records, &[3, 4, 5], force), "3, 4, 5");
+                assert_in_doubt(chosen_in_doubt(&records, &[2], force), "2");
             }
             // One that is sure of it is enough, and drives that neither carry it nor prove anything do not matter.
             assert_eq!(chosen_in_doubt(&records, &[0, 3, 4], true).unwrap(), (2, 6));
