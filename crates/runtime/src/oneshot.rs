@@ -17,13 +17,22 @@ enum State<T> {
 pub struct Sender<T>(Option<Rc<RefCell<State<T>>>>);
 
 /// The waiting end: a future of the value, or `None` if the sender was dropped.
-pub struct Receiver<T>(Rc<RefCell<State<T>>>);
+pub struct Receiver<T>(Source<T>);
+
+enum Source<T> {
+    /// There already, or taken.
+    Ready(Option<T>),
+    Shared(Rc<RefCell<State<T>>>),
+}
+
+// Nothing in it is ever pinned.
+impl<T> Unpin for Receiver<T> {}
 
 /// A connected pair.
 #[must_use]
 pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
     let state = Rc::new(RefCell::new(State::Empty(None)));
-    (Sender(Some(state.clone())), Receiver(state))
+    (Sender(Some(state.clone())), Receiver(Source::Shared(state)))
 }
 
 impl<T> Sender<T> {
@@ -54,15 +63,19 @@ impl<T> Receiver<T> {
     /// A receiver whose value is already there.
     #[must_use]
     pub fn ready(value: T) -> Self {
-        Self(Rc::new(RefCell::new(State::Full(value))))
+        Self(Source::Ready(Some(value)))
     }
 }
 
 impl<T> Future for Receiver<T> {
     type Output = Option<T>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
-        let mut state = self.0.borrow_mut();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let state = match &mut self.0 {
+            Source::Ready(value) => return Poll::Ready(value.take()),
+            Source::Shared(state) => state,
+        };
+        let mut state = state.borrow_mut();
         match &mut *state {
             State::Empty(waker) => {
                 match waker {

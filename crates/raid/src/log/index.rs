@@ -281,9 +281,12 @@ impl Index {
 
     /// Tells where those blocks of a page are that are mapped, if it is in memory.
     pub(super) fn tell(&self, page: Page, mut to: impl FnMut(Pba)) {
-        self.table.tell(page, self.page_entries.by, |entry| {
-            entry.address().into_iter().for_each(&mut to);
-        });
+        self.tell_all(page, |pba| pba.into_iter().for_each(&mut to));
+    }
+
+    /// Tells where each block of a page is, if it is in memory.
+    pub(super) fn tell_all(&self, page: Page, mut to: impl FnMut(Option<Pba>)) {
+        self.table.tell(page, self.page_entries.by, |entry| to(entry.address()));
     }
 
     /// Whether a page is in memory.

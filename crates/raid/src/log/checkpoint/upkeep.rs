@@ -160,12 +160,15 @@ impl State {
     /// What a page says; from now on it has not changed. `None` if it says nothing.
     pub(in crate::log) fn encode_page(&mut self, page: Page) -> Option<Piece> {
         let blocks = self.index.blocks_of(page);
-        let mapped = |lba: u64| match self.index.get(Lba(lba)) {
+        let mapped = |pba: Option<Pba>| match pba {
             None => Mapped::Nowhere,
             Some(pba) if self.tombstones.contains_key(&pba) => Mapped::Trimmed(pba.into()),
             Some(pba) => Mapped::Block(pba.into()),
         };
-        let entries: Vec<_> = blocks.clone().map(mapped).collect();
+        let count = Lba(blocks.end - blocks.start).index();
+        let mut entries = Vec::with_capacity(count);
+        self.index.tell_all(page, |pba| entries.push(mapped(pba)));
+        entries.resize(count, Mapped::Nowhere);
         if !mutant(Mutant::PageFixedLate) {
             self.index.mark_fixed(page);
         }

@@ -96,18 +96,28 @@ impl MappingBlock {
             reserved_last: [0; 8],
         };
         let trims = packed(self.entries.iter().map(|entry| matches!(entry, Mapped::Trimmed(_))));
-        let mut entries = Vec::with_capacity(BODY_BYTES);
-        for entry in &self.entries {
+        let entries = match space.entry_bytes {
+            4 => self.stored::<4>(space),
+            5 => self.stored::<5>(space),
+            _ => self.stored::<8>(space),
+        };
+        sealed(BlockType::Mapping, space.array, &[raw.as_bytes(), &trims, &entries])
+    }
+
+    /// The entries as they are stored, each in so many bytes.
+    fn stored<const ENTRY_BYTES: usize>(&self, space: &AddressSpace) -> Vec<u8> {
+        let mut stored = vec![0; self.entries.len() * ENTRY_BYTES];
+        for (entry, to) in self.entries.iter().zip(stored.as_chunks_mut::<ENTRY_BYTES>().0) {
             let address = match entry {
                 Mapped::Nowhere => None,
                 Mapped::Block(address) | Mapped::Trimmed(address) => Some(*address),
             };
             let bytes = space.stored(address).to_le_bytes();
-            let (kept, dropped) = bytes.split_at(space.entry_bytes.into());
+            let (kept, dropped) = bytes.split_first_chunk().expect("at most eight bytes");
             assert!(dropped.iter().all(|byte| *byte == 0), "the entry width was chosen so");
-            entries.extend_from_slice(kept);
+            *to = *kept;
         }
-        sealed(BlockType::Mapping, space.array, &[raw.as_bytes(), &trims, &entries])
+        stored
     }
 
     /// The page in a block.
