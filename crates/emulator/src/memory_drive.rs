@@ -35,17 +35,23 @@ impl MemoryDrive {
     /// If the geometry is impossible.
     ///
     /// # Panics
-    /// If its blocks are 2^32 or more.
+    /// If its zones can hold 2^32 blocks or more: [`MemoryDrive::fits`].
     pub fn new(geometry: Geometry) -> Result<Self, GeometryError> {
         let geometry = Geometry { reads_across_zones: false, zrwa: None, ..geometry };
         let zones = ZoneSet::new(geometry.clone())?;
-        let blocks = geometry.zones.checked_mul(geometry.zone_capacity.0).map(BlockCount);
-        let blocks = blocks.expect("a drive that fits into memory");
+        assert!(Self::fits(&geometry), "a drive that can be in memory");
+        let blocks = BlockCount(geometry.zones * geometry.zone_capacity.0);
         let mut data = AlignedBuffer::zeroed(blocks);
         // Zeroed memory is all one page of zeros until it is written to.
         data.as_mut().chunks_mut(BLOCK_BYTES).for_each(|block| block[0] = 1);
         let oob = vec![1; blocks.oob_bytes()];
         Ok(Self { geometry, core: RefCell::new(Core { zones, data, oob }) })
+    }
+
+    /// Whether such a drive can be in memory at all: below 16 TiB.
+    #[must_use]
+    pub fn fits(geometry: &Geometry) -> bool {
+        geometry.zones.checked_mul(geometry.zone_capacity.0).is_some()
     }
 }
 
@@ -185,9 +191,13 @@ mod tests {
             4..8 => Command::Append { zone, payload: payload(), fua: false },
             8 => Command::Write { at, payload: payload(), fua: true },
             _ => {
-                let actions =
-                    [ZoneAction::Reset, ZoneAction::Finish, ZoneAction::Open, ZoneAction::Close];
-                Command::Manage { zone, action: actions[random.below(4) as usize] }
+                let action = match random.below(4) {
+                    0 => ZoneAction::Reset,
+                    1 => ZoneAction::Finish,
+                    2 => ZoneAction::Open,
+                    _ => ZoneAction::Close,
+                };
+                Command::Manage { zone, action }
             }
         }
     }

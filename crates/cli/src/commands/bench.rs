@@ -52,7 +52,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "TEXT", conflicts_with = "emulator")]
     only: Option<String>,
     /// The size of each of up to six drives in memory
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = format::parse_blocks,
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = format::parse_blocks,
           conflicts_with = "emulator")]
     drive: u64,
     /// The memory that cold copies run over
@@ -98,8 +98,9 @@ struct Line {
     requests_per_second: f64,
     latency_p50_ns: u64,
     latency_p99_ns: u64,
-    /// Data blocks written for each that users write.
-    write_amplification: f64,
+    volume_bytes: u64,
+    /// Of writes: data blocks written for each that users write.
+    write_amplification: Option<f64>,
     /// Throughput against copying cold memory.
     of_cold_memcpy: f64,
 }
@@ -134,7 +135,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let report = Report {
         program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),
         machine: machine(),
-        drive_bytes: request.drive * 4096,
+        drive_bytes: u64::from(zones) * u64::from(ZONE_BLOCKS) * 4096,
         zone_bytes: u64::from(ZONE_BLOCKS) * 4096,
         seconds_per_measurement: request.seconds,
         runs,
@@ -156,6 +157,7 @@ fn line(workload: &Workload, requests: Requests, measure: Measure, memory: &Memo
         requests_per_second: measure.blocks_per_second / f64::from(requests.blocks),
         latency_p50_ns: measure.latency_p50_ns,
         latency_p99_ns: measure.latency_p99_ns,
+        volume_bytes: measure.volume_blocks * 4096,
         write_amplification: measure.amplification,
         of_cold_memcpy: bytes_per_second / memory.cold_memcpy_bytes_per_second,
     }
@@ -205,11 +207,7 @@ fn tell(report: &Report, output: &Output) {
             format!("{:.0}", line.requests_per_second),
             microseconds(line.latency_p50_ns),
             microseconds(line.latency_p99_ns),
-            if line.workload.contains("write") {
-                format!("{:.2}", line.write_amplification)
-            } else {
-                String::new()
-            },
+            line.write_amplification.map(|times| format!("{times:.2}")).unwrap_or_default(),
             format!("{:.0} %", line.of_cold_memcpy * 100.0),
         ]
     });

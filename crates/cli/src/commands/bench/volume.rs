@@ -20,10 +20,13 @@ use zoneweave_zoned::{
 
 use crate::commands::array::create::GROUP_ROWS;
 use crate::error::CliError;
+use crate::format;
 use crate::session::{Session, random_number, random_uuid};
 
-/// Blocks of a zone: 8 MiB.
-pub(super) const ZONE_BLOCKS: u32 = 2048;
+/// Blocks of a zone: 2 MiB, so that there are hundreds of segments and what collecting keeps free hardly counts.
+pub(super) const ZONE_BLOCKS: u32 = 512;
+/// Zones that an array needs to write as servers do, and to collect.
+const ZONES_LEAST: u32 = 32;
 /// Data of requests, in turn.
 const BUFFERS: usize = 64;
 /// The largest request, in blocks.
@@ -63,14 +66,25 @@ pub(super) struct Measure {
     pub(super) blocks_per_second: f64,
     pub(super) latency_p50_ns: u64,
     pub(super) latency_p99_ns: u64,
-    /// Data blocks that were written, moved ones and padding included, for each block of users.
-    pub(super) amplification: f64,
+    /// Of writes: data blocks that were written, with padding, moved ones and the index, for each block of users.
+    pub(super) amplification: Option<f64>,
+    pub(super) volume_blocks: u64,
 }
 
 impl Bench {
     /// So many drives, each of so many zones.
+    ///
+    /// # Errors
+    /// If there can be no such drives.
     pub(super) fn new(drives: usize, zones: u32) -> Result<Self, CliError> {
         let geometry = Geometry::new(zones, BlockCount(ZONE_BLOCKS));
+        if zones < ZONES_LEAST || !MemoryDrive::fits(&geometry) {
+            let (option, zone) = ("drive", format::bytes(u64::from(ZONE_BLOCKS) * 4096));
+            let problem = format!(
+                "drives of {zones} zones of {zone}: give them {ZONES_LEAST} or more, and less than 16 TiB"
+            );
+            return Err(CliError::Usage { option, problem });
+        }
         let drive = |_| Rc::new(MemoryDrive::new(geometry.clone()).expect("a possible drive"));
         Ok(Self {
             drives: (0..drives).map(drive).collect(),
@@ -151,7 +165,7 @@ impl Array<'_> {
         Ok(self.volume.drive_lost(0, "taken out to be missed")?)
     }
 
-    /// Random requests, for some time or until so many blocks are done, whichever is first.
+    /// Random requests, for some time or until so many blocks were asked for, whichever is first.
     pub(super) fn measure(
         &self,
         requests: Requests,
@@ -197,7 +211,10 @@ impl Array<'_> {
             blocks_per_second: ratio(blocks, 1) / seconds,
             latency_p50_ns: latencies.value_at_quantile(0.5),
             latency_p99_ns: latencies.value_at_quantile(0.99),
-            amplification: amplification(&before, &self.volume.status().counters),
+            amplification: requests
+                .write
+                .then(|| amplification(&before, &self.volume.status().counters)),
+            volume_blocks: self.blocks,
         })
     }
 
@@ -207,11 +224,14 @@ impl Array<'_> {
     }
 }
 
+/// Data blocks written, of whatever kind.
+fn written(counters: &Counters) -> u64 {
+    let users = counters.user_blocks_written + counters.padding_blocks;
+    users + counters.relocated_blocks + counters.checkpoint_blocks
+}
+
 /// Data blocks written for each block of users.
 fn amplification(before: &Counters, after: &Counters) -> f64 {
-    let written = |counters: &Counters| {
-        counters.user_blocks_written + counters.relocated_blocks + counters.padding_blocks
-    };
     let users = after.user_blocks_written - before.user_blocks_written;
     ratio(written(after) - written(before), users.max(1))
 }
@@ -240,7 +260,8 @@ impl Load {
         let length = BlockCount(blocks).data_bytes();
         let mut turn = usize::try_from(seed).unwrap_or(0);
         let mut now = self.handle.now();
-        while now < self.end && self.left.get() > 0 {
+        // One each at the least, however late it is.
+        while self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
             let lba = Lba(random.below(self.places) * u64::from(blocks));
             if write {
@@ -253,6 +274,9 @@ impl Load {
             let done = self.handle.now();
             self.latencies_ns.borrow_mut().saturating_record(done.since(now).0);
             now = done;
+            if now >= self.end {
+                break;
+            }
             // Ready at once, or not: others get their turn.
             self.handle.yield_now().await;
         }

@@ -12,7 +12,10 @@ const USED_PERCENT: u64 = 60;
 /// The part of all zones that may be written before anything has to be moved, in percent.
 const FRESH_PERCENT: u64 = 45;
 
-/// The same where blocks are written again and again.
+/// Blocks of a chunk, as servers choose them: what is left empty of a stripe is padding.
+const CHUNK_BLOCKS: u64 = 2;
+
+/// The part of all zones that a volume has whose blocks are written again and again.
 const FULL_PERCENT: u64 = 77;
 
 /// A load on a kind of array.
@@ -97,8 +100,10 @@ impl Workload {
     ) -> Result<(), CliError> {
         let physical = drives.physical_blocks(self.scheme());
         if let Kind::Fresh = self.kind {
-            let most = physical * FRESH_PERCENT / 100;
+            let stripe = CHUNK_BLOCKS * self.scheme().data() as u64;
             for (requests, measured) in measures {
+                let together = u64::from(requests.blocks) * u64::from(requests.depth);
+                let most = physical * FRESH_PERCENT / 100 / stripe.div_ceil(together);
                 let array = drives.array(self.scheme(), USED_PERCENT)?;
                 measured.push(array.measure(*requests, seconds, most)?);
                 array.close()?;
