@@ -1,3 +1,5 @@
+//! A machine is made up of files, and asked what it can do.
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
