@@ -14,9 +14,7 @@ use zoneweave_raid::log::{
     open_array,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{
-    AlignedBuffer, BlockCount, BlockDevice, BlockError, Geometry, Lba, ZoneAction, ZonedDeviceExt,
-};
+use zoneweave_zoned::{AlignedBuffer, BlockCount, BlockDevice, BlockError, Geometry, Lba};
 
 use crate::commands::array::create::GROUP_ROWS;
 use crate::error::CliError;
@@ -119,13 +117,13 @@ impl Bench {
             array: ArrayUuid(random_uuid()?),
             members: Vec::new(),
             lineage: random_number()?,
+            // The array before.
             wipe: true,
         };
         for _ in drives {
             options.members.push(MemberUuid(random_uuid()?));
         }
         let Session { executor, handle, .. } = &self.session;
-        executor.run(wipe(drives));
         let largest = zoneweave_raid::log::create::plan(&offered, &options)?.volume_blocks;
         let blocks = largest.min(self.physical_blocks(scheme) * percent / 100);
         options.volume_blocks = Some(blocks);
@@ -134,13 +132,6 @@ impl Bench {
         let opening = open_array(handle, offered, OpenOptions { writes, ..OpenOptions::default() });
         let (volume, _) = executor.run(opening)?;
         Ok(Array { bench: self, volume, blocks })
-    }
-}
-
-/// Resets every zone: a new array begins on drives that hold nothing.
-async fn wipe(drives: &[Rc<MemoryDrive>]) {
-    for drive in drives {
-        drive.manage_all(ZoneAction::Reset).await.expect("drives in memory do not fail");
     }
 }
 
