@@ -49,6 +49,15 @@ impl fmt::Display for Column {
 pub struct Role(pub u8);
 
 impl Role {
+    /// Role number `role`.
+    ///
+    /// # Panics
+    /// If no stripe has as many chunks.
+    #[must_use]
+    pub fn of(role: usize) -> Self {
+        Self(u8::try_from(role).expect("at most 32 chunks"))
+    }
+
     /// The role as an index into the chunks of a stripe.
     #[must_use]
     pub const fn index(self) -> usize {
@@ -109,6 +118,16 @@ impl ColumnSet {
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Its columns, in order.
+    pub fn iter(self) -> impl Iterator<Item = Column> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let next = (left != 0).then(|| Column::of(left.trailing_zeros() as usize));
+            left &= left.wrapping_sub(1);
+            next
+        })
     }
 
     /// How many columns it has.

@@ -80,7 +80,12 @@ impl Drop for Passage<'_> {
         if let Some((last, place)) = self.place
             && last == self.gate.openings.get()
         {
-            self.gate.waiters.borrow_mut()[place] = None;
+            let mut waiters = self.gate.waiters.borrow_mut();
+            waiters[place] = None;
+            // Who waits here and there again and again leaves nothing behind.
+            while waiters.last().is_some_and(Option::is_none) {
+                waiters.pop();
+            }
         }
     }
 }

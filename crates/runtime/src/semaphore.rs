@@ -52,12 +52,19 @@ impl Semaphore {
     /// Takes one permit if there is one and nobody waits.
     #[must_use]
     pub fn try_acquire(&self) -> Option<Permit> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes `amount` permits, or all for more than there are, if nobody has any of them or waits.
+    #[must_use]
+    pub fn try_acquire_many(&self, amount: u64) -> Option<Permit> {
         let mut inner = self.0.borrow_mut();
-        if inner.available == 0 || !inner.waiters.is_empty() {
+        let amount = amount.min(inner.total);
+        if inner.available < amount || !inner.waiters.is_empty() {
             return None;
         }
-        inner.available -= 1;
-        Some(Permit { semaphore: self.clone(), amount: 1 })
+        inner.available -= amount;
+        Some(Permit { semaphore: self.clone(), amount })
     }
 
     /// Permits that nobody holds.

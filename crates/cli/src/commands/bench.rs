@@ -51,6 +51,12 @@ pub(crate) struct Bench {
     /// Measure those workloads only whose names contain this
     #[arg(long, value_name = "TEXT", conflicts_with = "emulator")]
     only: Option<String>,
+    /// Requests of this size only
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks, conflicts_with = "emulator")]
+    size: Option<u32>,
+    /// So many requests at a time only
+    #[arg(long, value_name = "N", conflicts_with = "emulator")]
+    depth: Option<u32>,
     /// The size of each of up to six drives in memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = format::parse_blocks,
           conflicts_with = "emulator")]
@@ -115,6 +121,10 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let chosen = |workload: &&Workload| {
         request.only.as_ref().is_none_or(|only| workload.label().contains(only.as_str()))
     };
+    let requests = |requests: &Requests| {
+        request.size.is_none_or(|size| size == requests.blocks)
+            && request.depth.is_none_or(|depth| depth == requests.depth)
+    };
     let workloads: Vec<_> = WORKLOADS.iter().filter(chosen).collect();
     let most = workloads.iter().map(|workload| workload.scheme().columns()).max();
     let Some(drives) = most else {
@@ -128,7 +138,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let mut results = Vec::new();
     for workload in workloads {
         output.note(workload.label());
-        for (requests, measure) in workload.measure(&drives, request.seconds, runs)? {
+        for (requests, measure) in workload.measure(&drives, request.seconds, runs, requests)? {
             results.push(line(workload, requests, measure, &memory));
         }
     }

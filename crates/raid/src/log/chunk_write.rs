@@ -5,20 +5,15 @@
 
 use std::rc::Rc;
 
-use zoneweave_runtime::Receiver;
 use zoneweave_zoned::{
-    Command, Completion, Reply, Status, ZoneAddress, ZoneId, ZoneOffset, ZonedDevice,
+    Command, Completion, Payload, Reply, Status, ZoneAddress, ZoneId, ZonedDevice,
 };
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::EntryKind;
-use crate::log::geometry::Row;
 use crate::log::index::SegmentSlot;
-use crate::log::step::StripePlan;
-use crate::log::stripe::Chunk;
-use crate::log::write::Hold;
-use crate::log::zone_queue::{Written, ZoneWrite};
+use crate::log::underway::{ChunkUnderWay, Placed};
+use crate::log::zone_queue::{Chunk, Queued, ZoneWrite};
 use crate::marks::INSTRUMENTED;
 use crate::mutants::{Mutant, mutant};
 
@@ -26,78 +21,58 @@ use crate::mutants::{Mutant, mutant};
 /// it waits the longer.
 const GATHERED_BLOCKS: u32 = 64;
 
-/// Where a chunk went.
-pub(super) type Placed = Result<ZoneAddress, Status>;
-
-/// A chunk on its way.
-enum Underway {
-    Append(Rc<dyn ZonedDevice>, Completion),
-    InPlace(Receiver<Written>),
-    Nowhere,
+/// A zone of an open segment, and the drive that it is on: a member that comes in its place meanwhile
+/// must not get what was meant for it.
+pub(super) struct OpenZone {
+    /// The segment.
+    pub slot: SegmentSlot,
+    /// The column that the zone is of.
+    pub column: Column,
+    /// The zone.
+    pub zone: ZoneId,
+    /// Its drive.
+    pub device: Rc<dyn ZonedDevice>,
 }
 
-/// Submits a chunk, or queues it behind those that were submitted before; the future tells where it is
-/// when it is written.
-pub(super) fn submit(
-    core: &Rc<Core>,
-    chunk: &Chunk,
-    zone: ZoneId,
-    plan: &StripePlan,
-) -> impl Future<Output = Placed> + use<> {
-    let (column, slot) = (chunk.column, plan.slot);
-    let is_parity = chunk.entries.iter().all(|entry| entry.kind == EntryKind::Parity);
-    let fua = plan.fua && !(is_parity && mutant(Mutant::FuaSkipsParity));
-    let (appends, offset) = {
-        let segment = &core.state.borrow().segments[slot];
-        (segment.table.is_some(), segment.geometry.offset_of_row(Row(plan.stripe)))
-    };
-    let at = ZoneAddress { zone, offset };
-    let device = core.device(column);
-    let append = Command::Append { zone, payload: chunk.payload.clone(), fua };
-    let again = (appends && INSTRUMENTED).then(|| (device.clone(), append.clone()));
-    let underway = match device {
-        None => Underway::Nowhere,
-        Some(device) if appends => appended(device, append),
-        Some(device) => {
-            let open = OpenZone { slot, column, zone, device };
-            Underway::InPlace(queue(core, open, chunk, offset, fua))
-        }
-    };
-    let core = core.clone();
-    async move {
-        if is_parity && mutant(Mutant::AckBeforeParity) {
-            let held = Hold::new(&core, slot);
-            core.handle.clone().spawn("parity", async move {
-                let _placed = placed(&core, column, at, underway).await;
-                drop(held);
-            });
-            return Ok(at);
-        }
-        match (placed(&core, column, at, underway).await, again) {
-            (Err(_), Some((Some(device), append))) if mutant(Mutant::AppendRetriedBlindly) => {
-                placed(&core, column, at, appended(device, append)).await
-            }
-            (placed, _) => placed,
-        }
-    }
+/// A chunk that was handed to a drive which tells where it put it.
+pub(super) struct Append {
+    column: Column,
+    device: Rc<dyn ZonedDevice>,
+    completion: Completion,
+    done: ChunkUnderWay,
+    /// For [`Mutant::AppendRetriedBlindly`].
+    again: Option<Command>,
 }
 
-fn appended(device: Rc<dyn ZonedDevice>, append: Command) -> Underway {
-    let completion = device.submit(append);
-    Underway::Append(device, completion)
+/// Appends a chunk to a zone.
+pub(super) fn append(open: OpenZone, payload: Payload, fua: bool, done: ChunkUnderWay) -> Append {
+    let OpenZone { column, zone, device, .. } = open;
+    let command = Command::Append { zone, payload, fua };
+    let again = INSTRUMENTED.then(|| command.clone());
+    let completion = device.submit(command);
+    Append { column, device, completion, done, again }
 }
 
-async fn placed(core: &Rc<Core>, column: Column, at: ZoneAddress, underway: Underway) -> Placed {
-    match underway {
-        // Whoever empties the queue notes how the write went.
-        Underway::InPlace(written) => written.await.unwrap_or(Err(Status::Aborted)).map(|()| at),
-        Underway::Append(device, completion) => {
-            let placed = place_of(completion.await);
+/// Waits for chunks that were appended.
+pub(super) async fn appended(core: Rc<Core>, appends: Vec<Append>) {
+    let appends = appends.into_iter().map(|append| {
+        let core = &core;
+        async move {
+            let Append { column, device, completion, done, again } = append;
+            let mut placed = place_of(completion.await);
             core.note_chunk(column, &device, placed.map(|_| ()));
-            placed
+            if let (Err(_), Some(again)) = (placed, again)
+                && mutant(Mutant::AppendRetriedBlindly)
+            {
+                placed = place_of(device.submit(again).await);
+                core.note_chunk(column, &device, placed.map(|_| ()));
+            }
+            if done.written(core, placed) {
+                core.changed.open();
+            }
         }
-        Underway::Nowhere => Err(Status::DeviceGone),
-    }
+    });
+    futures_util::future::join_all(appends).await;
 }
 
 fn place_of(reply: Result<Reply, Status>) -> Placed {
@@ -107,49 +82,56 @@ fn place_of(reply: Result<Reply, Status>) -> Placed {
     }
 }
 
-/// A zone of an open segment, and the drive that it is on: a member that comes in its place meanwhile
-/// must not get what was meant for it.
-struct OpenZone {
-    slot: SegmentSlot,
-    column: Column,
-    zone: ZoneId,
-    device: Rc<dyn ZonedDevice>,
-}
-
-/// Queues a chunk, and has somebody empty the queue.
-fn queue(
+/// Queues a chunk for its zone behind those that were queued before, and has somebody empty the queue. It comes
+/// back if nothing is written to that zone any more.
+pub(super) fn queue(
     core: &Rc<Core>,
     open: OpenZone,
-    chunk: &Chunk,
-    at: ZoneOffset,
-    fua: bool,
-) -> Receiver<Written> {
-    let mut state = core.state.borrow_mut();
-    let segment = &mut state.segments[open.slot];
-    let most = if segment.gathers { GATHERED_BLOCKS } else { 1 };
-    let queue = &mut segment.queues[open.column.index()];
-    let (written, start) = queue.push(at, chunk.payload.clone(), fua);
-    drop(state);
-    if start {
+    chunk: Chunk<ChunkUnderWay>,
+) -> Option<ChunkUnderWay> {
+    let queued = {
+        let mut state = core.state.borrow_mut();
+        let segment = &mut state.segments[open.slot];
+        let most = if segment.gathers { GATHERED_BLOCKS } else { 1 };
         let most = most.min(open.device.geometry().max_transfer.0);
-        core.handle.spawn("zone", empty_queue(core.clone(), open, most));
+        segment.queues[open.column.index()].push(chunk, most)
+    };
+    match queued {
+        Queued::Behind => None,
+        Queued::Refused(done) => Some(done),
+        Queued::Start => {
+            core.handle.spawn("zone", empty_queue(core.clone(), open));
+            None
+        }
     }
-    written
 }
 
 /// Writes what waits for a zone, one write after the other, until nothing does: if the member is taken
 /// out of service nothing does any more. The stripes that wait for it keep the segment where it is.
-async fn empty_queue(core: Rc<Core>, open: OpenZone, most_blocks: u32) {
+async fn empty_queue(core: Rc<Core>, open: OpenZone) {
     let OpenZone { slot, column, zone, device } = open;
     loop {
-        let next = core.state.borrow_mut().queue_mut(slot, column).next(most_blocks);
-        let Some(ZoneWrite { at, payload, fua, done }) = next else { return };
+        let next = core.state.borrow_mut().queue_mut(slot, column).next();
+        let Some(ZoneWrite { at, payload, fua, mut done, .. }) = next else { return };
         let at = ZoneAddress { zone, offset: at };
         let placed = place_of(device.submit(Command::Write { at, payload, fua }).await);
         let elsewhere =
             |told: ZoneAddress| if told == at { Ok(()) } else { Err(Status::InternalError) };
         let written = placed.and_then(elsewhere);
         core.note_chunk(column, &device, written);
-        core.state.borrow_mut().queue_mut(slot, column).written(done, written);
+        let behind = match written {
+            Ok(()) => Vec::new(),
+            Err(_) => core.state.borrow_mut().queue_mut(slot, column).break_off(),
+        };
+        let mut ended = false;
+        for done in done.drain(..) {
+            ended |= done.written_in_place(&core, written);
+        }
+        for done in behind {
+            ended |= done.written_in_place(&core, Err(Status::Aborted));
+        }
+        if ended {
+            core.changed.open();
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! What every part of the running engine shares.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use zoneweave_erasure::Code;
@@ -19,6 +22,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::spares::Spares;
 use crate::log::state::State;
 use crate::log::status::Progress;
+use crate::log::stripe::Padding;
 use crate::log::superblock::SuperblockLog;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -43,10 +47,14 @@ pub(super) struct Core {
     pub state: RefCell<State>,
     /// The erasure code.
     pub code: Code,
+    /// What fills stripes.
+    pub padding: Padding,
     /// Superblock records.
     pub superblock: SuperblockLog,
     /// Opened whenever something changed that a waiting task may act upon.
     pub changed: Gate,
+    /// Opened when users have queued something, while there is room for it: that is for their writer alone.
+    pub queued: Gate,
     /// Bounds what users have queued.
     pub admission: Semaphore,
     /// One membership change, rebuild or scrub at a time.
@@ -88,13 +96,15 @@ impl Core {
     pub(super) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
         let scheme = state.scheme();
         let pages_held = state.offload.as_ref().map_or(0, |offload| offload.limit().of_users);
-        let code = code_of(scheme);
+        let (code, padding) = (code_of(scheme), Padding::new(state.seed));
         Rc::new(Self {
             handle,
             state: RefCell::new(state),
             code,
+            padding,
             superblock,
             changed: Gate::new(),
+            queued: Gate::new(),
             admission: Semaphore::new(QUEUED_BLOCKS),
             admin: Semaphore::new(1),
             fixing: Semaphore::new(1),
@@ -150,11 +160,19 @@ impl Core {
         blocks: BlockCount,
     ) -> Result<Payload, Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
-        let under_way = ReadUnderWay::begin(self, column, blocks);
-        let result = read_split(&*device, at, blocks).await;
-        if let (Some(read), Ok(_)) = (under_way, &result) {
-            read.answered();
-        }
+        let mut read = pin!(read_split(&*device, at, blocks));
+        // What is there at once is not worth any estimate of how long it takes.
+        let result = match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+            Poll::Ready(result) => result,
+            Poll::Pending => {
+                let under_way = ReadUnderWay::begin(self, column, blocks);
+                let result = read.await;
+                if let (Some(read), Ok(_)) = (under_way, &result) {
+                    read.answered();
+                }
+                result
+            }
+        };
         match &result {
             Ok(_) => self.state.borrow_mut().members[column.index()].seen = self.handle.now(),
             Err(status) => self.note_read_failure(column, &device, *status),

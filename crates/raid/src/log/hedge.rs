@@ -303,18 +303,18 @@ impl State {
             };
             scheme.sources_of(column).filter(ready).count() >= scheme.sources_needed()
         };
-        let mut columns = columns_of(places).into_iter();
+        let mut columns = columns_of(places);
         columns.all(|(column, size)| !held_up.contains(column) || enough(column, size))
     }
 }
 
-/// The columns of places, and how large a read of each is.
-fn columns_of(places: &[BlockPlace]) -> Vec<(Column, usize)> {
-    let mut blocks: BTreeMap<Column, u32> = BTreeMap::new();
-    for place in places {
-        *blocks.entry(place.column).or_default() += 1;
-    }
-    blocks.into_iter().map(|(column, blocks)| (column, size_of(blocks))).collect()
+/// The columns of places, in order, and how large a read of each is.
+fn columns_of(places: &[BlockPlace]) -> impl Iterator<Item = (Column, usize)> {
+    let all = places.iter().fold(ColumnSet::default(), |all, place| all.with(place.column));
+    all.iter().map(|column| {
+        let blocks = places.iter().filter(|place| place.column == column).count();
+        (column, size_of(u32::try_from(blocks).unwrap_or(u32::MAX)))
+    })
 }
 
 /// A read under way.

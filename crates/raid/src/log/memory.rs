@@ -25,6 +25,7 @@ use crate::log::segment::{ColumnZone, Segment};
 use crate::log::state::{Move, State};
 use crate::log::step::STRIPES_IN_FLIGHT;
 use crate::log::stripe_table::StripeTable;
+use crate::log::underway::ChunkUnderWay;
 use crate::log::zone_queue::ZoneQueue;
 
 /// Bytes of memory, by what they are for.
@@ -184,7 +185,7 @@ pub(super) fn memory(core: &Core) -> Memory {
 fn segment_bytes(columns: usize) -> u64 {
     let of_column = size_of::<Option<ColumnZone>>()
         + size_of::<Option<zoneweave_zoned::ZoneId>>()
-        + size_of::<ZoneQueue>()
+        + size_of::<ZoneQueue<ChunkUnderWay>>()
         + size_of::<Vec<IndexEntry>>();
     (size_of::<Option<Segment>>() + columns * of_column) as u64
 }

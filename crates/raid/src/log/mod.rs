@@ -58,6 +58,7 @@ mod stream;
 mod stripe;
 mod stripe_table;
 mod superblock;
+mod underway;
 mod victim;
 mod volume;
 mod worn_out;

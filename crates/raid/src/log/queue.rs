@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_runtime::{Receiver, Sender, oneshot};
+use zoneweave_runtime::{Permit, Receiver, Sender, oneshot};
 use zoneweave_zoned::{BlockError, Lba};
 
 use crate::log::format::{ContentKind, TrimExtent};
@@ -18,6 +18,15 @@ struct TicketState {
     remaining: u64,
     error: Option<BlockError>,
     sender: Option<Sender<Result<(), BlockError>>>,
+    request: Option<Request>,
+}
+
+/// A request of users that waits for blocks.
+pub(super) struct Request {
+    /// What it is admitted by, until it has its answer.
+    pub admitted: Option<Permit>,
+    /// Whether the blocks have to be durable.
+    pub fua: bool,
 }
 
 /// The waiting end of a [`Ticket`].
@@ -27,29 +36,44 @@ impl Ticket {
     /// A ticket for `parts` parts.
     #[must_use]
     pub(super) fn new(parts: u64) -> (Self, TicketReceiver) {
+        Self::with(parts, None)
+    }
+
+    /// A ticket for `parts` parts of a request.
+    #[must_use]
+    pub(super) fn of(request: Request, parts: u64) -> (Self, TicketReceiver) {
+        Self::with(parts, Some(request))
+    }
+
+    fn with(parts: u64, request: Option<Request>) -> (Self, TicketReceiver) {
         assert!(parts > 0, "a ticket for nothing");
         let (sender, receiver) = oneshot();
-        let state = TicketState { remaining: parts, error: None, sender: Some(sender) };
+        let sender = Some(sender);
+        let state = TicketState { remaining: parts, error: None, sender, request };
         (Self(Rc::new(RefCell::new(state))), receiver)
     }
 
-    /// One part is done.
-    pub(super) fn done(&self, result: Result<(), BlockError>) {
-        let finished = {
+    /// One part is done. Returns whether a request that waited for durable blocks has its answer by that.
+    #[must_use]
+    pub(super) fn done(&self, result: Result<(), BlockError>) -> bool {
+        let (sender, outcome, request) = {
             let mut state = self.0.borrow_mut();
             state.remaining -= 1;
             if let Err(error) = result {
                 state.error.get_or_insert(error);
             }
             if state.remaining > 0 {
-                return;
+                return false;
             }
             let outcome = state.error.take().map_or(Ok(()), Err);
-            state.sender.take().map(|sender| (sender, outcome))
+            (state.sender.take(), outcome, state.request.take())
         };
-        if let Some((sender, outcome)) = finished {
+        if let Some(sender) = sender {
             sender.send(outcome);
         }
+        let Some(Request { admitted, fua }) = request else { return false };
+        drop(admitted);
+        fua
     }
 }
 

@@ -24,6 +24,7 @@ use crate::log::offload::{For, hold_range};
 use crate::log::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
+use crate::log::segment::Phase;
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -49,13 +50,14 @@ impl Drop for Pin {
         if std::thread::panicking() {
             return;
         }
-        let idle = {
+        let awaited = {
             let mut state = self.core.state.borrow_mut();
-            let readers = &mut state.segments[self.slot].readers;
-            *readers -= 1;
-            *readers == 0
+            let segment = &mut state.segments[self.slot];
+            segment.readers -= 1;
+            // Who frees a segment waits for its last reader, and nobody else does.
+            segment.readers == 0 && segment.phase == Phase::Dead
         };
-        if idle {
+        if awaited {
             self.core.changed.open();
         }
     }
@@ -82,6 +84,9 @@ pub(super) async fn read_range(
     lba: Lba,
     blocks: u32,
 ) -> Result<Vec<Bytes>, BlockError> {
+    if blocks == 1 {
+        return Ok(vec![read_one(core, lba).await?]);
+    }
     let places: Vec<_> = {
         let _held = hold_range(core, For::Users, lba.0..lba.0 + u64::from(blocks)).await?;
         let state = core.state.borrow();
@@ -93,25 +98,47 @@ pub(super) async fn read_range(
     core.state.borrow_mut().counters.user_blocks_read += u64::from(blocks);
     let mut data = Vec::with_capacity(places.len());
     for (at, place) in (0..).zip(places) {
-        let lba = lba.plus(at);
         let Some(_) = place else {
             data.push(zero_blocks(BlockCount(1)));
             continue;
         };
-        let block = found.next().expect("one result a place");
-        let lost = |block: &FoundBlock| block.identity.kind == ContentKind::Lost;
-        mark_if(Mark::LostBlockRefused, || block.as_ref().is_some_and(lost));
-        let block = block.filter(|block| {
-            let ours = block.identity.lba == lba || mutant(Mutant::MisdirectedBlockAccepted);
-            block.identity.kind == ContentKind::Data && ours
-        });
-        if block.is_none() && mutant(Mutant::LostBlockReadsAsZeros) {
-            data.push(zero_blocks(BlockCount(1)));
-            continue;
-        }
-        data.push(block.ok_or(BlockError::Unrecoverable { lba })?.data);
+        data.push(contents(lba.plus(at), found.next().expect("one result a place"))?);
     }
     Ok(data)
+}
+
+/// Reads a block of the volume: most of what is read is one, and needs no lists.
+async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
+    let place = {
+        let _held = hold_range(core, For::Users, lba.0..lba.0 + 1).await?;
+        core.state.borrow().data_place(lba)
+    };
+    let Some(place) = place else {
+        core.state.borrow_mut().counters.user_blocks_read += 1;
+        return Ok(zero_blocks(BlockCount(1)));
+    };
+    let _pin = Pin::new(core, place.slot);
+    let route = core.state.borrow_mut().route(&[place], core.handle.now());
+    let found = match route {
+        Route::Direct => read_place(core, place).await,
+        route => Box::pin(read_by(core, vec![place], route)).await.pop().flatten(),
+    };
+    core.state.borrow_mut().counters.user_blocks_read += 1;
+    contents(lba, found)
+}
+
+/// What was found of a block that is mapped.
+fn contents(lba: Lba, found: Option<FoundBlock>) -> Result<Bytes, BlockError> {
+    let lost = |block: &FoundBlock| block.identity.kind == ContentKind::Lost;
+    mark_if(Mark::LostBlockRefused, || found.as_ref().is_some_and(lost));
+    let found = found.filter(|block| {
+        let ours = block.identity.lba == lba || mutant(Mutant::MisdirectedBlockAccepted);
+        block.identity.kind == ContentKind::Data && ours
+    });
+    if found.is_none() && mutant(Mutant::LostBlockReadsAsZeros) {
+        return Ok(zero_blocks(BlockCount(1)));
+    }
+    Ok(found.ok_or(BlockError::Unrecoverable { lba })?.data)
 }
 
 /// Pins every segment that holds one of the places.
@@ -127,6 +154,14 @@ pub(super) fn pin_all(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Pin> {
 /// pinned.
 async fn read_hedged(core: &Rc<Core>, places: Vec<BlockPlace>) -> Vec<Option<FoundBlock>> {
     let route = core.state.borrow_mut().route(&places, core.handle.now());
+    read_by(core, places, route).await
+}
+
+async fn read_by(
+    core: &Rc<Core>,
+    places: Vec<BlockPlace>,
+    route: Route,
+) -> Vec<Option<FoundBlock>> {
     match route {
         Route::Direct => {}
         Route::Around(held_up) => {
@@ -251,6 +286,21 @@ pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<O
         found[at] = repaired(core, answer, *place, rebuilt).await;
     }
     found
+}
+
+/// Reads one data block as [`read_places`] does.
+async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Option<FoundBlock> {
+    let spot = spot_of(&core.state.borrow(), place);
+    let Some(spot) = spot else {
+        return Box::pin(read_places(core, &[place])).await.pop().flatten();
+    };
+    let read = core.read_zone(spot.column, spot.at, BlockCount(1)).await;
+    let read = read.map(|payload| (payload.block(0), payload.block_oob(0)));
+    if let Some(found) = read.as_ref().ok().and_then(|raw| intact(core, raw, place)) {
+        return Some(found);
+    }
+    let rebuilt = Box::pin(rebuild_block(core, place)).await;
+    Box::pin(repaired(core, Some(&read), place, rebuilt)).await
 }
 
 /// The way of each place, if columns are left out.

@@ -9,7 +9,10 @@ use crate::log::core::Core;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::offload::{For, Offload, hold_range};
 use crate::log::open;
-use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
+use crate::log::queue::{
+    Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver,
+};
+use crate::log::state::State;
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
@@ -34,6 +37,20 @@ pub(super) fn step_of(core: &Core, whom: For) -> u64 {
     TRIM_STEP.min(pages * state.index.page_entries())
 }
 
+impl State {
+    /// Whether sequences have to be made ready before more are given out.
+    fn has_few_sequences(&self) -> bool {
+        self.next_sequence + SEQUENCE_MARGIN > self.sequence_ceiling
+    }
+}
+
+impl Core {
+    fn takes_writes(&self) -> bool {
+        let stopped = self.state.borrow().stopped.is_some();
+        !(self.closing.get() || self.refusing.get() || stopped)
+    }
+}
+
 /// Checks that a range lies within the volume.
 ///
 /// # Errors
@@ -48,10 +65,7 @@ pub(super) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<(), Bloc
 
 /// Checks that the volume takes writes, and sees to it that there are sequences to give out.
 pub(super) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
-    let scarce = {
-        let state = core.state.borrow();
-        state.next_sequence + SEQUENCE_MARGIN > state.sequence_ceiling
-    };
+    let scarce = core.state.borrow().has_few_sequences();
     if scarce {
         open::raise_ceilings(core).await;
     }
@@ -65,6 +79,31 @@ pub(super) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
     }
 }
 
+fn blocks_of(data: &[Bytes]) -> u64 {
+    data.iter().map(|piece| (piece.len() / BLOCK_BYTES) as u64).sum()
+}
+
+/// Writes blocks, as [`write()`] does, if nothing has to be waited for before they are queued.
+pub(super) fn write_at_once(
+    core: &Rc<Core>,
+    lba: Lba,
+    data: &[Bytes],
+    fua: bool,
+) -> Option<TicketReceiver> {
+    let blocks = blocks_of(data);
+    let end = lba.0.checked_add(blocks).filter(|end| blocks > 0 && *end > lba.0)?;
+    {
+        let state = core.state.borrow();
+        let in_memory = state.offload.is_none() && state.absent.is_none();
+        let ready = end <= state.config.volume_blocks && in_memory && !state.has_few_sequences();
+        if !ready || !core.takes_writes() || state.inflight.write_must_wait(&(lba.0..end)) {
+            return None;
+        }
+    }
+    let admitted = core.admission.try_acquire_many(blocks);
+    Some(queue_write(core, lba, data, Request { admitted: Some(admitted?), fua }))
+}
+
 /// Writes blocks; done when they are as durable as promised.
 ///
 /// # Errors
@@ -75,23 +114,31 @@ pub(super) async fn write(
     data: Vec<Bytes>,
     fua: bool,
 ) -> Result<(), BlockError> {
-    let blocks: u64 = data.iter().map(|piece| (piece.len() / BLOCK_BYTES) as u64).sum();
+    let blocks = blocks_of(&data);
     check_range(core, lba, blocks)?;
     if blocks == 0 {
         return Ok(());
     }
     let range = lba.0..lba.0 + blocks;
     let _held = hold_range(core, For::Users, range.clone()).await?;
-    let _admitted = core.admission.acquire_many(blocks).await;
+    let admitted = Some(core.admission.acquire_many(blocks).await);
     check_writable(core).await?;
     while core.state.borrow().inflight.write_must_wait(&range) {
         mark(Mark::WriteWaitsForTrim);
         core.changed.wait().await;
+        // Whoever closes the volume does not wait for what is not in flight yet.
+        check_writable(core).await?;
     }
-    let (ticket, done) = Ticket::new(blocks);
-    {
+    let done = queue_write(core, lba, &data, Request { admitted, fua });
+    done.await.unwrap_or(Err(BlockError::ShuttingDown))
+}
+
+fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> TicketReceiver {
+    let (blocks, fua) = (blocks_of(data), request.fua);
+    let (ticket, done) = Ticket::of(request, blocks);
+    let room = {
         let mut state = core.state.borrow_mut();
-        state.inflight.begin_write(range);
+        state.inflight.begin_write(lba.0..lba.0 + blocks);
         let sequence = state.take_sequence();
         // By its first block: a request stays together.
         let lifetime = state.lifetime_of_write(lba);
@@ -115,11 +162,15 @@ pub(super) async fn write(
             });
             state.user.queue_mut(class).push_back(block);
         }
+        state.has_plenty()
+    };
+    // Who makes room acts upon what waits for it.
+    if room {
+        core.queued.open()
+    } else {
+        core.changed.open()
     }
-    core.changed.open();
-    let result = done.await.unwrap_or(Err(BlockError::ShuttingDown));
-    core.state.borrow_mut().user.fua -= u64::from(fua);
-    result
+    done
 }
 
 /// Makes a range read as zeros, durable as a write would be.
@@ -172,7 +223,7 @@ async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Resu
         forget_range(core, &extent);
         return Ok(());
     }
-    let (ticket, done) = Ticket::new(1);
+    let (ticket, done) = Ticket::of(Request { admitted: None, fua }, 1);
     {
         let mut state = core.state.borrow_mut();
         state.user.fua += u64::from(fua);
@@ -180,9 +231,7 @@ async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Resu
         state.user.push_trim(Lifetime::Long, trim);
     }
     core.changed.open();
-    let result = done.await.unwrap_or(Err(BlockError::ShuttingDown));
-    core.state.borrow_mut().user.fua -= u64::from(fua);
-    result
+    done.await.unwrap_or(Err(BlockError::ShuttingDown))
 }
 
 /// For [`Mutant::TrimNotWritten`].

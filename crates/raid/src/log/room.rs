@@ -59,6 +59,12 @@ impl State {
         free > self.reserve_for(kind) && orderly || free > 0 && mutant(Mutant::ReserveIgnored)
     }
 
+    /// Whether users may take a segment whatever else is going on, so that nobody has to make room.
+    #[must_use]
+    pub(super) fn has_plenty(&self) -> bool {
+        self.free_segments() > self.reserve_for(StreamKind::User) && !self.many_seals()
+    }
+
     /// Whether a stream may open a segment for requests of a size now. Beside one that it has already
     /// for those it takes what nobody else is about to need.
     #[must_use]
@@ -72,10 +78,14 @@ impl State {
     /// Whether crashes have left so many segments to be moved out that users wait: a superblock zone
     /// has to hold a seal of each, those that another crash adds, and what else a snapshot says.
     fn has_many_seals(&self) -> bool {
-        let records = self.config.zone_capacity.0.min(ZONE_RECORDS) as usize;
-        let many = self.seals.len() >= (records / 2).saturating_sub(2).max(1);
+        let many = self.many_seals();
         mark_if(Mark::UsersWaitForSeals, || many);
         many
+    }
+
+    fn many_seals(&self) -> bool {
+        let records = self.config.zone_capacity.0.min(ZONE_RECORDS) as usize;
+        self.seals.len() >= (records / 2).saturating_sub(2).max(1)
     }
 
     /// Why a stream that needs a segment will not get one, unless somebody asks for something else:

@@ -11,6 +11,7 @@ use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::SegmentSlot;
 use crate::log::stream::Lifetime;
 use crate::log::stripe_table::StripeTable;
+use crate::log::underway::ChunkUnderWay;
 use crate::log::zone_queue::ZoneQueue;
 
 /// Where a segment is in its life.
@@ -103,7 +104,7 @@ pub(super) struct Segment {
     /// How far it is written, while open.
     pub cursor: Option<Cursor>,
     /// What waits for each column's zone, until it is sealed.
-    pub queues: Vec<ZoneQueue>,
+    pub queues: Vec<ZoneQueue<ChunkUnderWay>>,
     /// Whether what waits for a zone is gathered into one write.
     pub gathers: bool,
     /// Stripes of chunks, for tabled segments.
@@ -219,17 +220,19 @@ impl Segment {
         present.fold(0, |map, (column, _)| map | 1 << column)
     }
 
-    /// Records what a chunk block holds until its span's index run is written.
-    pub(super) fn record(&mut self, column: Column, block: ChunkBlock, entry: IndexEntry) {
-        assert!(block >= self.first_unindexed, "block {} has its index run", block.0);
-        let at = (block.0 - self.first_unindexed.0) as usize;
+    /// Records what blocks of a chunk hold, from one on, until their span's index run is written.
+    pub(super) fn record(&mut self, column: Column, first: ChunkBlock, of_blocks: &[IndexEntry]) {
+        assert!(first >= self.first_unindexed, "block {} has its index run", first.0);
+        let at = (first.0 - self.first_unindexed.0) as usize;
         let entries = &mut self.entries[column.index()];
-        if entries.len() <= at {
-            entries.resize(at + 1, IndexEntry::EMPTY);
+        if entries.len() < at + of_blocks.len() {
+            entries.resize(at + of_blocks.len(), IndexEntry::EMPTY);
         }
-        entries[at] = entry;
-        if matches!(entry.kind, EntryKind::Data | EntryKind::Tombstone | EntryKind::Lost) {
-            self.min_sequence = self.min_sequence.min(entry.sequence);
+        entries[at..at + of_blocks.len()].copy_from_slice(of_blocks);
+        for entry in of_blocks {
+            if matches!(entry.kind, EntryKind::Data | EntryKind::Tombstone | EntryKind::Lost) {
+                self.min_sequence = self.min_sequence.min(entry.sequence);
+            }
         }
     }
 

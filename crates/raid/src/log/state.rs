@@ -7,7 +7,7 @@
 //! count is the number of index entries that point into it, tombstone blocks counting once; the
 //! sequence given out stays below the ceiling on media.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use zoneweave_zoned::{Lba, ZoneId, ZonedDevice};
@@ -29,6 +29,7 @@ use crate::log::policy::{PolicyError, WritePolicy};
 use crate::log::segment::{Phase, SegmentTable};
 use crate::log::status::Counters;
 use crate::log::stream::Stream;
+use crate::log::underway::ChunkUnderWay;
 use crate::log::zone_queue::ZoneQueue;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -96,6 +97,8 @@ pub(super) struct State {
     pub(super) moving: Vec<SegmentSlot>,
     /// Tasks about to queue what they move.
     pub(super) about_to_queue: u32,
+    /// Chunks that are not written, as their drive was taken out of service: their stripes do not know yet.
+    pub(super) aborted: VecDeque<ChunkUnderWay>,
     /// How users' writes and what is moved share.
     pub(super) pace: Pace,
     /// Blocks waiting for user segments.
@@ -291,7 +294,11 @@ impl State {
     }
 
     /// What waits for the zone of a column of a segment that is being filled.
-    pub(super) fn queue_mut(&mut self, slot: SegmentSlot, column: Column) -> &mut ZoneQueue {
+    pub(super) fn queue_mut(
+        &mut self,
+        slot: SegmentSlot,
+        column: Column,
+    ) -> &mut ZoneQueue<ChunkUnderWay> {
         &mut self.segments[slot].queues[column.index()]
     }
 
@@ -441,7 +448,7 @@ impl State {
         for (_, segment) in self.segments.iter_mut() {
             segment.zones[column.index()] = None;
             if let Some(queue) = segment.queues.get_mut(column.index()) {
-                queue.break_off();
+                self.aborted.extend(queue.break_off());
             }
         }
         self.stop_if_too_few();

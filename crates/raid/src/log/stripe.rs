@@ -14,13 +14,11 @@ use crate::log::format::{
 use crate::log::geometry::SegmentGeometry;
 use crate::log::queue::PendingBlock;
 
-/// One chunk, ready to be written, and what the index will say of its blocks.
-pub(super) struct Chunk {
-    /// Where it goes.
-    pub column: Column,
-    /// Data and metadata.
-    pub payload: Payload,
-    /// One entry a block.
+/// The chunks of a stripe, those of missing columns as well.
+pub(super) struct Built {
+    /// What is to be written, by column.
+    pub payloads: Vec<Payload>,
+    /// What the index will say of each block, column by column.
     pub entries: Vec<IndexEntry>,
 }
 
@@ -39,146 +37,148 @@ pub(super) struct StripeIdentity {
     pub columns: u64,
 }
 
-struct DataBlock {
-    data: Bytes,
-    identity: BlockIdentity,
+/// What stands in for the blocks that are missing to a full stripe.
+#[derive(Clone, Copy)]
+pub(super) struct Padding(BlockIdentity);
+
+impl Padding {
+    /// That of an array.
+    #[must_use]
+    pub(super) fn new(seed: Seed) -> Self {
+        let zeros = zero_blocks(BlockCount(1));
+        Self(BlockIdentity::new(seed, ContentKind::Padding, Lba(0), 0, &zeros))
+    }
 }
 
-/// Builds every chunk of a stripe, including those of missing columns. Blocks that are missing
-/// to a full stripe are padding.
+/// A block of data, and who it is.
+type DataBlock = (Bytes, BlockIdentity);
+
+/// Metadata that is coded with the data.
+type Coded = [u8; CODED_BYTES];
+
+/// Builds every chunk of a stripe.
 #[must_use]
 pub(super) fn build(
     code: &Code,
     geometry: &SegmentGeometry,
     stripe: StripeIdentity,
+    padding: Padding,
     blocks: &[PendingBlock],
-) -> Vec<Chunk> {
+) -> Built {
     let scheme = geometry.scheme();
     let per_chunk = geometry.chunk_blocks() as usize;
     let seed = Seed::of(stripe.array);
-    let mut data: Vec<_> =
-        blocks.iter().map(|block| data_block(seed, stripe.array, block)).collect();
-    assert!(data.len() <= scheme.data() * per_chunk, "{} blocks for a stripe", data.len());
-    data.resize_with(scheme.data() * per_chunk, || padding(seed));
-    let data: Vec<_> = data.chunks(per_chunk).collect();
-    let (parity, coded) = encode(code, scheme, &data, per_chunk);
-    scheme
-        .iter()
-        .map(|column| {
-            let role = scheme.role_of(column, stripe.stripe);
-            if scheme.is_data(role) {
-                data_chunk(seed, scheme, stripe, column, role, data[role.index()])
+    let full = scheme.data() * per_chunk;
+    assert!(blocks.len() <= full, "{} blocks for a stripe", blocks.len());
+    let mut data: Vec<DataBlock> = Vec::with_capacity(full);
+    data.extend(blocks.iter().map(|block| data_block(seed, stripe.array, block)));
+    data.resize_with(full, || (zero_blocks(BlockCount(1)), padding.0));
+    let parity = encode(code, scheme, &data, per_chunk);
+    let coded = encode_identities(code, scheme, &data, per_chunk);
+    let blocks = scheme.columns() * per_chunk;
+    let mut oob = Vec::with_capacity(blocks * OOB_BYTES);
+    let mut entries = Vec::with_capacity(blocks);
+    for column in scheme.iter() {
+        let role = scheme.role_of(column, stripe.stripe);
+        let first = role.index() * per_chunk;
+        for (within, coded) in (0..).zip(&coded[first..first + per_chunk]) {
+            let record = oob_record(scheme, stripe, column, role, within, *coded);
+            let at = first + usize::from(within);
+            if let Some((block, identity)) = data.get(at) {
+                oob.extend_from_slice(&record.encode(seed, block, true));
+                entries.push(data_entry(identity, stripe.stripe_in_group));
             } else {
-                let at = role.index() - scheme.data();
-                parity_chunk(seed, scheme, stripe, column, role, parity[at].clone(), &coded[at])
+                let parity = &parity[role.index() - scheme.data()];
+                let block = &parity[usize::from(within) * BLOCK_BYTES..][..BLOCK_BYTES];
+                oob.extend_from_slice(&record.encode(seed, block, false));
+                entries.push(parity_entry(stripe.stripe_in_group));
             }
-        })
-        .collect()
+        }
+    }
+    Built { payloads: payloads(scheme, stripe, per_chunk, data, parity, oob), entries }
 }
 
 fn data_block(seed: Seed, array: ArrayUuid, block: &PendingBlock) -> DataBlock {
     match block {
-        PendingBlock::Data(pending) => DataBlock {
-            data: pending.data.clone(),
-            identity: BlockIdentity {
+        PendingBlock::Data(pending) => {
+            let identity = BlockIdentity {
                 lba: pending.lba,
                 sequence: pending.sequence,
                 data_checksum: pending.data_checksum,
                 kind: pending.kind,
-            },
-        },
+            };
+            (pending.data.clone(), identity)
+        }
         PendingBlock::Tombstone(trims) => {
             let extents: Vec<_> = trims.iter().map(|trim| trim.extent).collect();
             let sequence = extents.iter().map(|extent| extent.sequence).min().unwrap_or(0);
             let data = TombstoneBlock { extents }.encode(array);
             let kind = ContentKind::Tombstone;
             let identity = BlockIdentity::new(seed, kind, Lba(0), sequence, &data);
-            DataBlock { data, identity }
+            (data, identity)
         }
     }
 }
 
-fn padding(seed: Seed) -> DataBlock {
-    let data = zero_blocks(BlockCount(1));
-    let identity = BlockIdentity::new(seed, ContentKind::Padding, Lba(0), 0, &data);
-    DataBlock { data, identity }
-}
-
-/// Parity chunks, and the parity of the coded metadata: for each parity chunk, 24 bytes a block.
-fn encode(
-    code: &Code,
-    scheme: Scheme,
-    data: &[&[DataBlock]],
-    per_chunk: usize,
-) -> (Vec<Bytes>, Vec<Vec<u8>>) {
+/// Parity chunks, by role.
+fn encode(code: &Code, scheme: Scheme, data: &[DataBlock], per_chunk: usize) -> Vec<Bytes> {
     let blocks = BlockCount(u32::try_from(per_chunk).expect("at most 1024"));
     let mut parity: Vec<_> =
         (0..scheme.parity()).map(|_| AlignedBuffer::unfilled(blocks)).collect();
-    let mut coded = vec![vec![0; per_chunk * CODED_BYTES]; scheme.parity()];
+    let mut sources: Vec<&[u8]> = Vec::with_capacity(scheme.data());
     for at in 0..per_chunk {
-        let sources: Vec<&[u8]> = data.iter().map(|chunk| &chunk[at].data[..]).collect();
-        let mut targets: Vec<&mut [u8]> = parity
-            .iter_mut()
-            .map(|chunk| &mut chunk.as_mut()[at * BLOCK_BYTES..(at + 1) * BLOCK_BYTES])
-            .collect();
-        code.encode(&sources, &mut targets);
-        let identities: Vec<_> = data.iter().map(|chunk| chunk[at].identity.encode()).collect();
-        let sources: Vec<&[u8]> = identities.iter().map(|bytes| &bytes[..]).collect();
-        let mut targets: Vec<&mut [u8]> = coded
-            .iter_mut()
-            .map(|chunk| &mut chunk[at * CODED_BYTES..(at + 1) * CODED_BYTES])
-            .collect();
-        code.encode(&sources, &mut targets);
+        sources.clear();
+        sources.extend(data[at..].iter().step_by(per_chunk).map(|(block, _)| &block[..]));
+        let part = at * BLOCK_BYTES..(at + 1) * BLOCK_BYTES;
+        let targets = parity.iter_mut().map(|chunk| &mut chunk.as_mut()[part.clone()]);
+        code.encode(&sources, &mut targets.collect::<Vec<_>>());
     }
-    (parity.into_iter().map(AlignedBuffer::freeze).collect(), coded)
+    parity.into_iter().map(AlignedBuffer::freeze).collect()
 }
 
-fn data_chunk(
-    seed: Seed,
+/// What is coded of the metadata of each block, chunk by chunk in the order of their roles: identities of
+/// data, and the parity of these.
+fn encode_identities(
+    code: &Code,
     scheme: Scheme,
-    stripe: StripeIdentity,
-    column: Column,
-    role: Role,
-    blocks: &[DataBlock],
-) -> Chunk {
-    let mut oob = Vec::with_capacity(blocks.len() * OOB_BYTES);
-    for (block_in_chunk, block) in (0..).zip(blocks) {
-        let coded = block.identity.encode();
-        let record = oob_record(scheme, stripe, column, role, block_in_chunk, coded);
-        oob.extend_from_slice(&record.encode(seed, &block.data, true));
-    }
-    let data = blocks.iter().map(|block| block.data.clone()).collect();
-    let entries = blocks.iter().map(|block| IndexEntry {
-        sequence: block.identity.sequence,
-        lba: block.identity.lba,
-        kind: entry_kind(block.identity.kind),
-        stripe_in_group: stripe.stripe_in_group,
-    });
-    Chunk { column, payload: Payload { data, oob: oob.into() }, entries: entries.collect() }
+    data: &[DataBlock],
+    per_chunk: usize,
+) -> Vec<Coded> {
+    let mut coded = Vec::with_capacity(scheme.columns() * per_chunk);
+    coded.extend(data.iter().map(|(_, identity)| identity.encode()));
+    coded.resize(scheme.columns() * per_chunk, [0; CODED_BYTES]);
+    let (identities, parity) = coded.split_at_mut(data.len());
+    // Identities of the blocks of a chunk lie side by side, and so are encoded together.
+    let length = per_chunk * CODED_BYTES;
+    let sources: Vec<&[u8]> = identities.as_flattened().chunks_exact(length).collect();
+    let mut targets: Vec<&mut [u8]> = parity.as_flattened_mut().chunks_exact_mut(length).collect();
+    code.encode(&sources, &mut targets);
+    coded
 }
 
-fn parity_chunk(
-    seed: Seed,
+/// Chunks by column, of data and parity by role and metadata by column.
+fn payloads(
     scheme: Scheme,
     stripe: StripeIdentity,
-    column: Column,
-    role: Role,
-    data: Bytes,
-    coded: &[u8],
-) -> Chunk {
-    let blocks = data.len() / BLOCK_BYTES;
-    let mut oob = Vec::with_capacity(blocks * OOB_BYTES);
-    let (coded, _) = coded.as_chunks::<CODED_BYTES>();
-    for ((block_in_chunk, coded), block) in (0..).zip(coded).zip(data.chunks_exact(BLOCK_BYTES)) {
-        let record = oob_record(scheme, stripe, column, role, block_in_chunk, *coded);
-        oob.extend_from_slice(&record.encode(seed, block, false));
+    per_chunk: usize,
+    data: Vec<DataBlock>,
+    parity: Vec<Bytes>,
+    oob: Vec<u8>,
+) -> Vec<Payload> {
+    let (oob, length) = (Bytes::from(oob), per_chunk * OOB_BYTES);
+    let oob_of = |column: Column| oob.slice(column.index() * length..(column.index() + 1) * length);
+    let blank = |column| Payload { data: Vec::new(), oob: oob_of(column) };
+    let mut payloads: Vec<_> = scheme.iter().map(blank).collect();
+    let mut data = data.into_iter().map(|(block, _)| block);
+    for role in 0..scheme.data() {
+        let column = scheme.column_of(Role::of(role), stripe.stripe);
+        payloads[column.index()].data = data.by_ref().take(per_chunk).collect();
     }
-    let entry = parity_entry(stripe.stripe_in_group);
-    Chunk {
-        column,
-        payload: Payload { data: vec![data], oob: oob.into() },
-        entries: vec![entry; blocks],
+    for (role, chunk) in (scheme.data()..).zip(parity) {
+        let column = scheme.column_of(Role::of(role), stripe.stripe);
+        payloads[column.index()].data = vec![chunk];
     }
+    payloads
 }
 
 /// The metadata of a chunk's block.
@@ -201,6 +201,15 @@ pub(super) fn oob_record(
         place: Place::Chunk,
         columns: stripe.columns,
         block_in_chunk,
+    }
+}
+
+fn data_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
+    IndexEntry {
+        sequence: identity.sequence,
+        lba: identity.lba,
+        kind: entry_kind(identity.kind),
+        stripe_in_group,
     }
 }
 

@@ -132,6 +132,8 @@ impl SuperblockLog {
                     Err(status) => {
                         all_done = false;
                         core.state.borrow_mut().fail_member(column, &status.to_string());
+                        // What waited for its zones is to be told before the others have this record.
+                        core.changed.open();
                     }
                 }
             }

@@ -283,6 +283,9 @@ impl BlockDevice for Volume {
     }
 
     fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
+        if let Some(done) = requests::write_at_once(&self.core, lba, &data, fua) {
+            return Box::pin(async { done.await.unwrap_or(Err(BlockError::ShuttingDown)) });
+        }
         let core = self.core.clone();
         // A task of its own: a caller that goes away must not leave a write half admitted.
         let write = async move { requests::write(&core, lba, data, fua).await };

@@ -1,26 +1,30 @@
 //! The write path: one task per stream that turns queued blocks into stripes.
 //!
-//! `State::next_step` decides; the task carries out. Stripes run as tasks of their own, bounded
+//! `State::next_step` decides; the task carries out. Stripes are under way by themselves (`underway`), bounded
 //! by the state's limit per segment. A stripe takes effect (the index points at it, requests are
 //! answered) only when every column of its segment has its chunk; if any write fails, the segment
 //! is given up and the stripe's blocks go back to the head of the queue with the sequences they
 //! have: there is no blind retry of an append, so nothing can be there twice under one address.
 
+use std::pin::pin;
 use std::rc::Rc;
 
 use zoneweave_zoned::{BlockError, Status, ZoneAddress};
 
-use crate::layout::Column;
+use crate::layout::{Column, Role};
+use crate::log::chunk_write::OpenZone;
 use crate::log::core::Core;
-use crate::log::format::{ContentKind, StreamKind};
-use crate::log::geometry::Row;
+use crate::log::format::{ContentKind, IndexEntry, StreamKind};
+use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, Pba};
-use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim};
+use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::segment::Phase;
 use crate::log::state::{Move, Moved, State};
 use crate::log::step::{Chore, Step, StripePlan};
 use crate::log::stream::{Class, LaneId};
-use crate::log::stripe::{Chunk, StripeIdentity, build};
+use crate::log::stripe::{StripeIdentity, build};
+use crate::log::underway::{ChunkUnderWay, Placed, UnderWay};
+use crate::log::zone_queue::Chunk;
 use crate::log::{chunk_write, index_run, open};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -28,9 +32,10 @@ use crate::mutants::{Mutant, mutant};
 /// Runs a stream's writer until the volume closes.
 pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
     while !core.closing.get() {
+        end_aborted(&core);
         let step = core.state.borrow_mut().next_step(kind);
         match step {
-            Step::Wait => core.changed.wait().await,
+            Step::Wait => wait(&core, kind).await,
             Step::LetRun => core.handle.yield_now().await,
             Step::Stripe(plan) => start_stripe(&core, plan),
             Step::Tend(lane, chore) => tend(&core, kind, lane, chore),
@@ -39,12 +44,40 @@ pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
     }
     // Stripes under way may yet give their blocks back.
     loop {
+        end_aborted(&core);
         fail_queue(&core, kind, "the volume is shutting down");
         if !core.state.borrow().is_writing(kind) {
             return;
         }
         core.changed.wait().await;
     }
+}
+
+/// Waits until a stream may have something else to do.
+async fn wait(core: &Core, kind: StreamKind) {
+    let changed = core.changed.wait();
+    if kind == StreamKind::User {
+        let queued = pin!(core.queued.wait());
+        futures_util::future::select(pin!(changed), queued).await;
+    } else {
+        changed.await;
+    }
+}
+
+/// Tells stripes of chunks that are not written, as their drive was taken out of service.
+fn end_aborted(core: &Rc<Core>) {
+    let mut ended = false;
+    // A stripe that ends may take another drive out of service.
+    while let Some(chunk) = next_aborted(core) {
+        ended |= chunk.written(core, Err(Status::Aborted));
+    }
+    if ended {
+        core.changed.open();
+    }
+}
+
+fn next_aborted(core: &Core) -> Option<ChunkUnderWay> {
+    core.state.borrow_mut().aborted.pop_front()
 }
 
 /// Does what a lane needs in a task of its own, while others go on; one at a time for each lane.
@@ -90,7 +123,7 @@ fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
     }
     mark(Mark::QueueRefused);
     for block in queue {
-        answer(core, block, |_, _| {}, &Err(BlockError::ReadOnly { reason }));
+        answer(core, block, &Err(BlockError::ReadOnly { reason }));
     }
     core.changed.open();
 }
@@ -98,52 +131,74 @@ fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
 /// Builds a stripe and submits its chunks in order, so that a drive sees writes of a zone in the
 /// order of their rows.
 fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
-    let (chunks, zones) = {
+    let (slot, stripe, fua) = (plan.slot, plan.stripe, plan.fua);
+    let (built, geometry, tabled) = {
         let state = core.state.borrow();
-        let segment = &state.segments[plan.slot];
-        let geometry = &segment.geometry;
-        let group = geometry.group_of(Row(plan.stripe));
-        let in_group = u16::try_from(plan.stripe - group.start).expect("a group's rows");
+        let segment = &state.segments[slot];
+        let geometry = segment.geometry;
+        let group = geometry.group_of(Row(stripe));
         let identity = StripeIdentity {
             array: state.config.array,
             generation: segment.generation,
-            stripe: plan.stripe,
-            stripe_in_group: in_group,
+            stripe,
+            stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),
             columns: segment.column_map(),
         };
-        let chunks = build(&core.code, geometry, identity, &plan.blocks);
-        (chunks, segment.zones.clone())
+        let built = build(&core.code, &geometry, identity, core.padding, &plan.blocks);
+        (built, geometry, segment.table.is_some())
     };
-    let mut writes = Vec::new();
-    for chunk in &chunks {
-        let Some(zone) = zones[chunk.column.index()] else {
+    let (scheme, offset) = (geometry.scheme(), geometry.offset_of_row(Row(stripe)));
+    let under_way = UnderWay::new(plan, built.entries, scheme.columns());
+    let mut appends = Vec::new();
+    for (column, payload) in scheme.iter().zip(built.payloads) {
+        let zone = core.state.borrow().segments[slot].zones[column.index()];
+        let Some(zone) = zone.map(|zone| zone.zone) else {
             mark(Mark::DegradedStripe);
             continue;
         };
-        writes.push((chunk.column, chunk_write::submit(core, chunk, zone.zone, &plan)));
+        let at = ZoneAddress { zone, offset };
+        let is_parity = !scheme.is_data(scheme.role_of(column, stripe));
+        let fua = fua && !(is_parity && mutant(Mutant::FuaSkipsParity));
+        let mut done = under_way.share(column, at);
+        if is_parity && mutant(Mutant::AckBeforeParity) {
+            done.written_in_place(core, Ok(()));
+            done = ChunkUnderWay::beside(column, at, Hold::new(core, slot));
+        }
+        let Some(device) = core.device(column) else {
+            done.written(core, Err(Status::DeviceGone));
+            continue;
+        };
+        let open = OpenZone { slot, column, zone, device };
+        if tabled {
+            appends.push(chunk_write::append(open, payload, fua, done));
+        } else {
+            let chunk = Chunk { at: offset, payload, fua, done };
+            if let Some(refused) = chunk_write::queue(core, open, chunk) {
+                refused.written(core, Err(Status::Aborted));
+            }
+        }
     }
-    let inner = core.clone();
-    core.handle.spawn("stripe", async move {
-        let writes = writes.into_iter().map(|(column, write)| async move { (column, write.await) });
-        let results = futures_util::future::join_all(writes).await;
-        finish_stripe(&inner, plan, &chunks, &results);
-        inner.changed.open();
-    });
+    if tabled {
+        core.handle.spawn("stripe", chunk_write::appended(core.clone(), appends));
+    }
+    if under_way.end(core) {
+        core.changed.open();
+    }
 }
 
 /// Applies a stripe whose chunks are all written, or puts its blocks back.
-fn finish_stripe(
+pub(super) fn finish_stripe(
     core: &Rc<Core>,
     plan: StripePlan,
-    chunks: &[Chunk],
-    results: &[(Column, Result<ZoneAddress, Status>)],
+    entries: &[IndexEntry],
+    placed: &[Option<Placed>],
 ) {
     let mut state = core.state.borrow_mut();
     let segment = &mut state.segments[plan.slot];
     segment.in_flight -= 1;
     // What is moved into a segment that was given up meanwhile would have to be moved again.
     let given_up = segment.phase != Phase::Open && segment.stream == StreamKind::Relocation;
-    let rows = if given_up { Err(None) } else { locate(&state, &plan, results).map_err(Some) };
+    let rows = if given_up { Err(None) } else { locate(&state, &plan, placed).map_err(Some) };
     let rows = match rows {
         Ok(rows) => rows,
         Err(because) => {
@@ -158,93 +213,90 @@ fn finish_stripe(
         }
     };
     mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase != Phase::Open);
-    record(&mut state, &plan, chunks, &rows);
-    let places = data_places(&state, &plan, &rows);
+    record(&mut state, &plan, entries, &rows);
     let geometry = state.segments[plan.slot].geometry;
-    drop(state);
-    let blocks = plan.blocks.len();
-    for (block, place) in plan.blocks.into_iter().zip(places) {
-        answer(core, block, |state, block| apply(state, block, place), &Ok(()));
+    for (block, place) in plan.blocks.iter().zip(data_places(&geometry, &plan, &rows)) {
+        apply(&mut state, block, place);
     }
-    let mut state = core.state.borrow_mut();
-    let (full, scheme) = (geometry.stripe_blocks(), state.scheme());
-    let padding = (full - blocks) as u64;
-    state.counters.padding_blocks += padding;
-    let class = state.class_counters(plan.slot);
-    class.written_blocks += blocks as u64;
-    class.padding_blocks += padding;
-    state.counters.parity_blocks += full as u64 / scheme.data() as u64 * scheme.parity() as u64;
+    count(&mut state, &plan, &geometry);
+    drop(state);
+    for block in plan.blocks {
+        answer(core, block, &Ok(()));
+    }
 }
 
-/// The row that each column's chunk went to.
+/// Counts a stripe that was written.
+fn count(state: &mut State, plan: &StripePlan, geometry: &SegmentGeometry) {
+    let (full, scheme) = (geometry.stripe_blocks() as u64, geometry.scheme());
+    let blocks = plan.blocks.len() as u64;
+    let padding = full - blocks;
+    state.counters.padding_blocks += padding;
+    let class = state.class_counters(plan.slot);
+    class.written_blocks += blocks;
+    class.padding_blocks += padding;
+    state.counters.parity_blocks += full / scheme.data() as u64 * scheme.parity() as u64;
+}
+
+/// The row that each column's chunk went to. Missing columns have the row that they would have if all were
+/// written in order, so that a rebuild knows what belongs there.
 ///
 /// # Errors
 /// The column whose chunk was not written where it belongs.
-fn locate(
-    state: &State,
-    plan: &StripePlan,
-    results: &[(Column, Result<ZoneAddress, Status>)],
-) -> Result<Vec<(Column, Row)>, Column> {
+fn locate(state: &State, plan: &StripePlan, placed: &[Option<Placed>]) -> Result<Vec<Row>, Column> {
     let segment = &state.segments[plan.slot];
     let geometry = &segment.geometry;
     let group = geometry.group_of(Row(plan.stripe));
-    let mut rows = Vec::with_capacity(results.len());
-    for (column, result) in results {
-        if result.is_err() && mutant(Mutant::FailedChunkIgnored) {
+    let mut rows = vec![Row(plan.stripe); placed.len()];
+    for (index, placed) in placed.iter().enumerate() {
+        let column = Column::of(index);
+        let Some(placed) = placed else { continue };
+        if placed.is_err() && mutant(Mutant::FailedChunkIgnored) {
             continue;
         }
-        let at = result.map_err(|_| *column)?;
-        let row = geometry.row_at(at.offset).ok_or(*column)?;
-        mark_if(Mark::MemberFailedMeanwhile, || segment.zones[column.index()].is_none());
+        let at = placed.map_err(|_| column)?;
+        let row = geometry.row_at(at.offset).ok_or(column)?;
+        mark_if(Mark::MemberFailedMeanwhile, || segment.zones[index].is_none());
         // A member that failed meanwhile has no column any more: its chunk is not missed.
-        let right_zone = segment.zones[column.index()].is_none_or(|zone| zone.zone == at.zone);
+        let right_zone = segment.zones[index].is_none_or(|zone| zone.zone == at.zone);
         let free = geometry.block_of(row, 0) >= segment.first_unindexed
-            && segment.recorded(*column, geometry.block_of(row, 0))
-                == crate::log::format::IndexEntry::EMPTY;
+            && segment.recorded(column, geometry.block_of(row, 0)) == IndexEntry::EMPTY;
         let in_group = group.contains(&row.0) || mutant(Mutant::AppendRetriedBlindly);
         if !right_zone || !in_group || !free {
             mark(Mark::ChunkMisplaced);
-            return Err(*column);
+            return Err(column);
         }
-        rows.push((*column, row));
+        rows[index] = row;
     }
     Ok(rows)
 }
 
-/// Enters the chunks into the segment's entries and stripe table. Missing columns are entered as
-/// if they had been written in order, so that a rebuild knows what belongs there.
-fn record(state: &mut State, plan: &StripePlan, chunks: &[Chunk], rows: &[(Column, Row)]) {
+/// Enters the chunks into the segment's entries and stripe table.
+fn record(state: &mut State, plan: &StripePlan, entries: &[IndexEntry], rows: &[Row]) {
     let segment = &mut state.segments[plan.slot];
     let geometry = segment.geometry;
-    for chunk in chunks {
-        let row = rows.iter().find(|(column, _)| *column == chunk.column);
-        let row = row.map_or(Row(plan.stripe), |(_, row)| *row);
-        if let (Some(table), Some(entry)) = (&mut segment.table, chunk.entries.first()) {
-            table.set(chunk.column, row, entry.stripe_in_group);
+    let chunks = entries.chunks_exact(geometry.chunk_blocks() as usize);
+    for ((index, chunk), row) in chunks.enumerate().zip(rows) {
+        let column = Column::of(index);
+        if let (Some(table), Some(entry)) = (&mut segment.table, chunk.first()) {
+            table.set(column, *row, entry.stripe_in_group);
         }
-        for (within, entry) in (0..).zip(&chunk.entries) {
-            segment.record(chunk.column, geometry.block_of(row, within), *entry);
-        }
+        segment.record(column, geometry.block_of(*row, 0), chunk);
     }
 }
 
 /// Where each data block of the stripe is, in order.
-fn data_places(state: &State, plan: &StripePlan, rows: &[(Column, Row)]) -> Vec<BlockPlace> {
-    let geometry = &state.segments[plan.slot].geometry;
-    let scheme = geometry.scheme();
-    let roles = (0..scheme.data()).map(|role| crate::layout::Role(u8::try_from(role).unwrap_or(0)));
-    roles
-        .flat_map(|role| {
-            let column = scheme.column_of(role, plan.stripe);
-            let row = rows.iter().find(|(known, _)| *known == column);
-            let row = row.map_or(Row(plan.stripe), |(_, row)| *row);
-            (0..geometry.chunk_blocks()).map(move |within| BlockPlace {
-                slot: plan.slot,
-                column,
-                block: geometry.block_of(row, within),
-            })
-        })
-        .collect()
+fn data_places(
+    geometry: &SegmentGeometry,
+    plan: &StripePlan,
+    rows: &[Row],
+) -> impl Iterator<Item = BlockPlace> {
+    let (scheme, slot, stripe) = (geometry.scheme(), plan.slot, plan.stripe);
+    (0..scheme.data()).flat_map(move |role| {
+        let column = scheme.column_of(Role::of(role), stripe);
+        let first = geometry.block_of(rows[column.index()], 0);
+        let place = move |within| BlockPlace { slot, column, block: ChunkBlock(first.0 + within) };
+        (0..geometry.chunk_blocks()).map(place)
+    })
 }
 
 /// Puts blocks back to the head of a queue, in order.
@@ -255,28 +307,18 @@ fn requeue(state: &mut State, kind: StreamKind, class: Class, blocks: Vec<Pendin
     }
 }
 
-/// Lets a block take effect and tells whoever waits.
-fn answer(
-    core: &Core,
-    block: PendingBlock,
-    apply: impl FnOnce(&mut State, &PendingBlock),
-    result: &Result<(), BlockError>,
-) {
-    {
-        let mut state = core.state.borrow_mut();
-        if result.is_ok() {
-            apply(&mut state, &block);
-        } else {
-            count_out_failed(&mut state, &block);
-        }
+/// Tells whoever waits for a block.
+fn answer(core: &Core, block: PendingBlock, result: &Result<(), BlockError>) {
+    if result.is_err() {
+        count_out_failed(&mut core.state.borrow_mut(), &block);
     }
-    match block {
-        PendingBlock::Data(pending) => pending.ticket.done(result.clone()),
-        PendingBlock::Tombstone(trims) => {
-            for trim in trims {
-                trim.ticket.done(result.clone());
-            }
-        }
+    let done = |ticket: &Ticket| u64::from(ticket.done(result.clone()));
+    let durable: u64 = match block {
+        PendingBlock::Data(pending) => done(&pending.ticket),
+        PendingBlock::Tombstone(trims) => trims.iter().map(|trim| done(&trim.ticket)).sum(),
+    };
+    if durable > 0 {
+        core.state.borrow_mut().user.fua -= durable;
     }
 }
 

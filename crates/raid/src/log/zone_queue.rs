@@ -10,32 +10,33 @@
 
 use std::collections::VecDeque;
 
-use zoneweave_runtime::{Receiver, Sender, oneshot};
-use zoneweave_zoned::{Payload, Status, ZoneOffset};
+use zoneweave_zoned::{BlockCount, Payload, ZoneOffset};
 
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
-/// How the write that holds a chunk went.
-pub(super) type Written = Result<(), Status>;
-
-/// What waits for one zone.
-#[derive(Default)]
-pub(super) struct ZoneQueue {
-    waiting: VecDeque<Waiting>,
+/// What waits for one zone, and whom to tell of each chunk.
+pub(super) struct ZoneQueue<T> {
+    /// Chunks that go together are put together as they come.
+    waiting: VecDeque<ZoneWrite<T>>,
     writing: bool,
     broken: bool,
 }
 
-struct Waiting {
-    at: ZoneOffset,
-    payload: Payload,
-    fua: bool,
-    done: Sender<Written>,
+/// A chunk to be written.
+pub(super) struct Chunk<T> {
+    /// Where.
+    pub at: ZoneOffset,
+    /// Data and metadata.
+    pub payload: Payload,
+    /// Whether it has to be durable when it completes.
+    pub fua: bool,
+    /// Whom to tell.
+    pub done: T,
 }
 
 /// One write, and whom to tell how it went.
-pub(super) struct ZoneWrite {
+pub(super) struct ZoneWrite<T> {
     /// Where it starts.
     pub at: ZoneOffset,
     /// Its chunks, one behind the other.
@@ -43,124 +44,137 @@ pub(super) struct ZoneWrite {
     /// Whether it has to be durable when it completes.
     pub fua: bool,
     /// Whom to tell how it went: one for each chunk.
-    pub done: Vec<Sender<Written>>,
+    pub done: Vec<T>,
+    blocks: BlockCount,
+    /// Metadata of all of them, if there is more than one.
+    oob: Vec<u8>,
 }
 
-impl ZoneQueue {
-    /// Queues a chunk. The second value says whether somebody has to start writing.
-    pub(super) fn push(
-        &mut self,
-        at: ZoneOffset,
-        payload: Payload,
-        fua: bool,
-    ) -> (Receiver<Written>, bool) {
-        let (done, written) = oneshot();
+/// What became of a chunk.
+pub(super) enum Queued<T> {
+    /// Somebody has to start writing.
+    Start,
+    /// It waits.
+    Behind,
+    /// It is not written, as what was before it was not.
+    Refused(T),
+}
+
+impl<T> Default for ZoneQueue<T> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), writing: false, broken: false }
+    }
+}
+
+impl<T> ZoneQueue<T> {
+    /// Queues a chunk, to be written with those before it if that makes no more than so many blocks.
+    pub(super) fn push(&mut self, chunk: Chunk<T>, most_blocks: u32) -> Queued<T> {
         if self.broken {
             mark(Mark::BehindFailedWrite);
-            done.send(Err(Status::Aborted));
-            return (written, false);
+            return Queued::Refused(chunk.done);
         }
-        self.waiting.push_back(Waiting { at, payload, fua, done });
-        let start = !std::mem::replace(&mut self.writing, true);
-        (written, start)
+        let blocks = chunk.payload.blocks();
+        match self.waiting.back_mut() {
+            Some(last) if last.blocks.0 + blocks.0 <= most_blocks => last.add(chunk, blocks),
+            _ => self.waiting.push_back(ZoneWrite::new(chunk, blocks)),
+        }
+        if std::mem::replace(&mut self.writing, true) { Queued::Behind } else { Queued::Start }
     }
 
-    /// The next write, of at most so many blocks but at least a chunk; `None` ends the writing.
-    pub(super) fn next(&mut self, most_blocks: u32) -> Option<ZoneWrite> {
-        let Some(first) = self.waiting.pop_front() else {
-            self.writing = false;
-            return None;
-        };
-        let Waiting { at, payload, mut fua, done } = first;
-        let mut end = at.0 + payload.blocks().0;
-        let (mut payloads, mut waiters) = (vec![payload], vec![done]);
-        while let Some(next) = self.waiting.front() {
-            assert!(next.at.0 == end, "a chunk for block {} behind block {end}", next.at.0);
-            end += next.payload.blocks().0;
-            if end - at.0 > most_blocks {
-                break;
-            }
-            let next = self.waiting.pop_front().expect("there is a next one");
-            fua |= next.fua && !mutant(Mutant::GatheredFuaOfFirst);
-            payloads.push(next.payload);
-            waiters.push(next.done);
-        }
-        mark_if(Mark::ChunksGathered, || payloads.len() > 1);
-        let payload = match payloads.len() {
-            1 => payloads.pop().expect("one payload"),
-            _ => Payload::joined(payloads),
-        };
-        Some(ZoneWrite { at, payload, fua, done: waiters })
+    /// The next write; `None` ends the writing.
+    pub(super) fn next(&mut self) -> Option<ZoneWrite<T>> {
+        let next = self.waiting.pop_front();
+        self.writing = next.is_some();
+        mark_if(Mark::ChunksGathered, || next.as_ref().is_some_and(|next| next.done.len() > 1));
+        next.map(ZoneWrite::whole)
     }
 
-    /// Tells how a write went. If it failed, whatever waits behind it fails as well.
-    pub(super) fn written(&mut self, done: Vec<Sender<Written>>, result: Written) {
-        for waiter in done {
-            waiter.send(result);
-        }
-        if result.is_err() {
-            self.break_off();
-        }
-    }
-
-    /// Nothing more is written: whatever waits fails.
-    pub(super) fn break_off(&mut self) {
+    /// Nothing more is written: returns whom to tell so.
+    pub(super) fn break_off(&mut self) -> Vec<T> {
         self.broken = true;
-        for waiting in self.waiting.drain(..) {
-            mark(Mark::BehindFailedWrite);
-            waiting.done.send(Err(Status::Aborted));
+        let behind: Vec<_> = self.waiting.drain(..).flat_map(|write| write.done).collect();
+        behind.iter().for_each(|_| mark(Mark::BehindFailedWrite));
+        behind
+    }
+}
+
+impl<T> ZoneWrite<T> {
+    fn new(Chunk { at, payload, fua, done }: Chunk<T>, blocks: BlockCount) -> Self {
+        Self { at, payload, fua, done: vec![done], blocks, oob: Vec::new() }
+    }
+
+    fn add(&mut self, Chunk { at, payload, fua, done }: Chunk<T>, blocks: BlockCount) {
+        let end = self.at.plus(self.blocks);
+        assert!(at == end, "a chunk for block {} behind block {}", at.0, end.0);
+        if self.oob.is_empty() {
+            self.oob.extend_from_slice(&self.payload.oob);
         }
+        self.oob.extend_from_slice(&payload.oob);
+        self.blocks.0 += blocks.0;
+        self.payload.data.extend(payload.data);
+        self.fua |= fua && !mutant(Mutant::GatheredFuaOfFirst);
+        self.done.push(done);
+    }
+
+    fn whole(mut self) -> Self {
+        if self.done.len() > 1 {
+            self.payload.oob = std::mem::take(&mut self.oob).into();
+        }
+        self
     }
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use zoneweave_zoned::{BlockCount, OOB_BYTES, zero_blocks};
+    use zoneweave_zoned::{OOB_BYTES, zero_blocks};
 
     use super::*;
 
-    fn chunk(blocks: u32, stamp: u8) -> Payload {
+    fn chunk(at: u32, blocks: u32, stamp: u8, fua: bool) -> Chunk<u8> {
         let oob = vec![stamp; blocks as usize * OOB_BYTES];
-        Payload::new(zero_blocks(BlockCount(blocks)), Bytes::from(oob))
+        let payload = Payload::new(zero_blocks(BlockCount(blocks)), Bytes::from(oob));
+        Chunk { at: ZoneOffset(at), payload, fua, done: stamp }
     }
 
     #[test]
     fn what_waits_goes_together_in_order_and_durable_if_part_of_it_is() {
         let mut queue = ZoneQueue::default();
-        let (_, start) = queue.push(ZoneOffset(1), chunk(2, 1), false);
-        assert!(start);
-        assert!(!queue.push(ZoneOffset(3), chunk(2, 2), false).1);
-        assert!(!queue.push(ZoneOffset(5), chunk(2, 3), true).1);
-        assert!(!queue.push(ZoneOffset(7), chunk(2, 4), false).1);
-        let ZoneWrite { at, payload, fua, done } = queue.next(6).expect("chunks wait");
-        assert_eq!((at, payload.blocks().0, fua, done.len()), (ZoneOffset(1), 6, true, 3));
-        assert_eq!(payload.block_oob(5)[0], 3);
-        queue.written(done, Ok(()));
-        let last = queue.next(6).expect("a chunk waits");
+        assert!(matches!(queue.push(chunk(1, 2, 1, false), 6), Queued::Start));
+        assert!(matches!(queue.push(chunk(3, 2, 2, false), 6), Queued::Behind));
+        assert!(matches!(queue.push(chunk(5, 2, 3, true), 6), Queued::Behind));
+        assert!(matches!(queue.push(chunk(7, 2, 4, false), 6), Queued::Behind));
+        let ZoneWrite { at, payload, fua, done, .. } = queue.next().expect("chunks wait");
+        assert_eq!((at, payload.blocks().0, fua), (ZoneOffset(1), 6, true));
+        assert_eq!(done, [1, 2, 3]);
+        payload.assert_whole();
+        assert_eq!((payload.block_oob(1)[0], payload.block_oob(5)[0]), (1, 3));
+        let last = queue.next().expect("a chunk waits");
         assert_eq!((last.at, last.payload.blocks().0, last.fua), (ZoneOffset(7), 2, false));
-        assert!(queue.next(6).is_none());
-        assert!(queue.push(ZoneOffset(9), chunk(2, 5), false).1, "nobody writes any more");
+        last.payload.assert_whole();
+        assert!(queue.next().is_none());
+        let again = queue.push(chunk(9, 2, 5, false), 6);
+        assert!(matches!(again, Queued::Start), "nobody writes any more");
     }
 
     #[test]
     fn a_chunk_is_written_however_large_and_alone_if_asked_for() {
         let mut queue = ZoneQueue::default();
-        let _first = queue.push(ZoneOffset(1), chunk(4, 1), false);
-        let _second = queue.push(ZoneOffset(5), chunk(4, 2), false);
-        assert_eq!(queue.next(1).expect("a chunk waits").payload.blocks().0, 4);
-        assert_eq!(queue.next(1).expect("a chunk waits").at, ZoneOffset(5));
+        queue.push(chunk(1, 4, 1, false), 1);
+        queue.push(chunk(5, 4, 2, false), 1);
+        assert_eq!(queue.next().expect("a chunk waits").payload.blocks().0, 4);
+        assert_eq!(queue.next().expect("a chunk waits").at, ZoneOffset(5));
     }
 
     #[test]
     fn nothing_is_written_behind_a_failure() {
         let mut queue = ZoneQueue::default();
-        let _first = queue.push(ZoneOffset(1), chunk(1, 1), false);
-        let _second = queue.push(ZoneOffset(2), chunk(1, 2), false);
-        let write = queue.next(1).expect("a chunk waits");
-        queue.written(write.done, Err(Status::WriteFault));
-        assert!(queue.next(1).is_none());
-        assert!(!queue.push(ZoneOffset(3), chunk(1, 3), false).1, "refused");
-        assert!(queue.next(1).is_none());
+        queue.push(chunk(1, 1, 1, false), 1);
+        queue.push(chunk(2, 1, 2, false), 1);
+        let write = queue.next().expect("a chunk waits");
+        assert_eq!((write.done, queue.break_off()), (vec![1], vec![2]));
+        assert!(queue.next().is_none());
+        assert!(matches!(queue.push(chunk(3, 1, 3, false), 1), Queued::Refused(3)));
+        assert!(queue.next().is_none());
     }
 }

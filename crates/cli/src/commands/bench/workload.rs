@@ -77,16 +77,19 @@ impl Workload {
         drives: &Drives,
         seconds: f64,
         runs: u32,
+        of: impl Fn(&Requests) -> bool,
     ) -> Result<Vec<(Requests, Measure)>, CliError> {
         let write = matches!(self.kind, Kind::Fresh | Kind::Overwrite);
         let mut measures = Vec::new();
         for blocks in self.sizes.iter().copied() {
             for depth in self.depths.iter().copied() {
                 let requests = Requests { write, blocks, depth };
-                measures.push((requests, Vec::new()));
+                if of(&requests) {
+                    measures.push((requests, Vec::new()));
+                }
             }
         }
-        for _ in 0..runs {
+        for _ in 0..if measures.is_empty() { 0 } else { runs } {
             self.measure_once(drives, seconds, &mut measures)?;
         }
         Ok(measures.into_iter().map(|(requests, runs)| (requests, median(runs))).collect())

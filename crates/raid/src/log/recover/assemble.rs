@@ -359,6 +359,7 @@ fn finish(
         moves: Vec::new(),
         moving: Vec::new(),
         about_to_queue: 0,
+        aborted: std::collections::VecDeque::new(),
         pace: Pace::new(policy.window_segments(&config)),
         user,
         relocation,

@@ -239,7 +239,7 @@ fn enter(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) {
     let segment = &mut state.segments[slot];
     for (column, entries) in entries.iter().enumerate() {
         for (at, entry) in (segment.first_unindexed.0..).zip(entries) {
-            segment.record(Column::of(column), ChunkBlock(at), *entry);
+            segment.record(Column::of(column), ChunkBlock(at), &[*entry]);
         }
     }
 }
