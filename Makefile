@@ -6,7 +6,7 @@
 DATA ?= data
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/zoneweave
 
-.PHONY: help run test lint unit fuzz clients soak bench demo clean
+.PHONY: help run test lint unit fuzz clients kernel soak bench demo clean
 
 help:
 	@echo 'make run      build, and serve an array of emulated drives in ./data over NBD'
@@ -15,6 +15,7 @@ help:
 	@echo 'make lint     formatting, clippy, documentation'
 	@echo 'make unit     the tests in the crates, and the laws of the repository'
 	@echo 'make clients  real NBD clients against the release build'
+	@echo 'make kernel   guests with real kernels and zoned NVMe drives (QEMU) against the release build'
 	@echo 'make fuzz     every fuzz target for FUZZ_SECONDS (600), with libFuzzer where nightly is'
 	@echo 'make soak     the long form of the crash tests (hours)'
 	@echo 'make bench    measurements of this machine'
@@ -43,6 +44,10 @@ unit:
 clients:
 	@scripts/install-packages test
 	@scripts/test release clients
+
+kernel:
+	@scripts/install-packages test
+	@scripts/test release kernel
 
 fuzz:
 	@scripts/fuzz

@@ -1,0 +1,43 @@
+# What a test in a guest can say, and what it can ask of the host. What it prints goes to the console, which is
+# shown if it fails.
+
+# Reports one thing that is as it should be, or is not.
+ok() { echo "ok $*" | tee /dev/ttyS1; }
+fail() { echo "FAILED $*" | tee /dev/ttyS1; exit 1; }
+# Something to be told with the results, such as a measurement.
+note() { echo "note $*" | tee /dev/ttyS1; }
+
+# `check WHAT COMMAND...`: a command that has to succeed; one that does not ends the test.
+check() {
+  local what=$1
+  shift
+  if "$@"; then ok "$what"; else fail "$what: $* (status $?)"; fi
+}
+
+# `refused WHAT COMMAND...`: one that must not.
+refused() {
+  local what=$1
+  shift
+  if "$@"; then fail "$what: not refused: $*"; else ok "$what"; fi
+}
+
+# `within SECONDS COMMAND...`: repeats a command until it succeeds, quietly.
+within() {
+  local end=$(($(cut -d. -f1 /proc/uptime) + $1))
+  shift
+  until "$@" >/tmp/within 2>&1; do
+    if [ "$(cut -d. -f1 /proc/uptime)" -ge "$end" ]; then cat /tmp/within; return 1; fi
+    sleep 0.2
+  done
+}
+
+# Has QEMU's monitor run a command, such as `device_del c1`. Nothing tells when it has: wait for what it does.
+monitor() { echo "monitor $*" >/dev/ttyS1; }
+
+# Cuts the machine off as it is, without writing anything back, and starts it anew: the drives stay as they are.
+# The test starts from its beginning, so it has to keep on a `disk` how far it was.
+crash() {
+  echo "note crash" >/dev/ttyS1
+  echo b >/proc/sysrq-trigger
+  sleep 60
+}
