@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 use zoneweave_linux::nbd_server::{EndpointError, ServeError};
-use zoneweave_linux::{FileDriveError, RingError};
+use zoneweave_linux::{DriveError, FileDriveError, RingError};
 use zoneweave_raid::log::{AdminError, CreateError, OpenError, ReplaceError};
 use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_sim::experiments::ExperimentError;
@@ -80,7 +80,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
-    Drive(#[from] FileDriveError),
+    Drive(#[from] DriveError),
     #[error(transparent)]
     Ring(#[from] RingError),
     #[error(transparent)]
@@ -112,14 +112,14 @@ pub(crate) enum CliError {
     #[error("--{option}: {problem}")]
     Usage { option: &'static str, problem: String },
     #[error("none of the drives could be opened: {first}")]
-    NoDrives { first: FileDriveError },
+    NoDrives { first: DriveError },
     #[error("none of these drives belongs to an array; `zoneweave array create` makes one")]
     NoArray,
     #[error(
         "{label} holds {holds}: it would be destroyed; check that this is the drive you mean, then \
-         repeat with --yes-destroy"
+         repeat with {option}"
     )]
-    NotEmpty { label: String, holds: String },
+    NotEmpty { label: String, holds: String, option: String },
     #[error("nothing was changed: the name typed was not {name}")]
     NotConfirmed { name: String },
     #[error("{} is given twice: name each drive once", path.display())]
@@ -133,11 +133,10 @@ pub(crate) enum CliError {
     #[error("{label} is in service in this array: choose a drive that is not")]
     InService { label: String },
     #[error(
-        "{label} is in use by another process, but no server answers at {}: if it was started \
-         with another ZONEWEAVE_RUNTIME_DIR or by another user, use the same here; otherwise stop \
-         what uses the drive", socket.display()
+        "{problem}; no server answers at {}: if one was started with another ZONEWEAVE_RUNTIME_DIR or by \
+         another user, use the same here", socket.display()
     )]
-    NoServer { label: String, socket: PathBuf },
+    NoServer { problem: String, socket: PathBuf },
     #[error("the server at {} does not answer as it should: {problem}", socket.display())]
     ServerBroken { socket: PathBuf, problem: String },
     #[error(
@@ -164,6 +163,12 @@ pub(crate) enum CliError {
     OutOfRange { what: String, range: String },
     #[error("step {step} of the demonstration found something wrong: {problem}")]
     Demonstration { step: usize, problem: String },
+}
+
+impl From<FileDriveError> for CliError {
+    fn from(error: FileDriveError) -> Self {
+        DriveError::from(error).into()
+    }
 }
 
 impl From<WorkloadError> for CliError {
@@ -214,10 +219,12 @@ impl CliError {
     }
 }
 
-fn drive_exit(error: &FileDriveError) -> Exit {
-    match error {
-        FileDriveError::NotFound { .. } => Exit::NotFound,
-        FileDriveError::Exists { .. } | FileDriveError::InUse { .. } => Exit::Refused,
-        _ => Exit::Failed,
+fn drive_exit(error: &DriveError) -> Exit {
+    if error.is_not_found() {
+        Exit::NotFound
+    } else if error.is_refusal() {
+        Exit::Refused
+    } else {
+        Exit::Failed
     }
 }

@@ -15,6 +15,7 @@ mod arguments;
 mod commands;
 mod control;
 mod error;
+mod foreign;
 mod format;
 mod output;
 mod progress;

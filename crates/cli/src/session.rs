@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use zoneweave_linux::{FileDrive, FileDriveError, Ring};
+use zoneweave_linux::{Drive, DriveError, Ring};
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Executor, Handle};
 
@@ -31,13 +31,13 @@ pub(crate) enum Access {
 #[derive(Clone)]
 pub(crate) struct NamedDrive {
     pub label: String,
-    pub drive: Rc<FileDrive>,
+    pub drive: Rc<Drive>,
 }
 
 /// A drive that could not be opened.
 pub(crate) struct Unopened {
     pub label: String,
-    pub error: FileDriveError,
+    pub error: DriveError,
 }
 
 /// What opening drives brought.
@@ -55,10 +55,10 @@ impl Session {
         Ok(Self { executor, handle, ring })
     }
 
-    pub(crate) fn open(&self, path: &Path, access: Access) -> Result<NamedDrive, FileDriveError> {
+    pub(crate) fn open(&self, path: &Path, access: Access) -> Result<NamedDrive, DriveError> {
         let drive = match access {
-            Access::Exclusive => FileDrive::open(&self.ring, &self.handle, path),
-            Access::Look => FileDrive::open_read_only(&self.ring, &self.handle, path),
+            Access::Exclusive => Drive::open(&self.ring, &self.handle, path),
+            Access::Look => Drive::open_read_only(&self.ring, &self.handle, path),
         };
         Ok(NamedDrive { label: path.display().to_string(), drive: Rc::new(drive?) })
     }
@@ -74,7 +74,7 @@ impl Session {
         for path in paths {
             match self.open(path, access) {
                 Ok(drive) => drives.opened.push(drive),
-                Err(error @ FileDriveError::InUse { .. }) => return Err(error.into()),
+                Err(error) if error.is_in_use() => return Err(error.into()),
                 Err(error) => {
                     drives.unopened.push(Unopened { label: path.display().to_string(), error });
                 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zoneweave_linux::{FileDrive, FileDriveError};
+use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::{ArrayConfig, MemberState};
 use zoneweave_raid::log::{DriveRole, OpenOptions, OpenReport, Survey, Volume, open_array, survey};
 use zoneweave_runtime::Nanos;
@@ -91,7 +91,7 @@ pub(crate) fn start(
 
 /// The presets that drives were made as; a drive that is not known by now will not be known as a member.
 fn presets(drives: &[NamedDrive]) -> Vec<Option<String>> {
-    drives.iter().map(|named| FileDrive::inspect(named.drive.path()).ok()?.preset).collect()
+    drives.iter().map(|named| Drive::inspect(named.drive.path()).ok()?.preset).collect()
 }
 
 fn tell_others(others: &[OtherDrive], output: &Output) {
@@ -151,9 +151,8 @@ pub(crate) fn start_whole(
     }
     start(session, paths, OpenOptions::default(), output).map_err(|error| match error {
         // Somebody has the drives and is not the server that was looked for.
-        CliError::Drive(FileDriveError::InUse { path })
-        | CliError::NoDrives { first: FileDriveError::InUse { path } } => {
-            CliError::NoServer { label: path.display().to_string(), socket: socket.clone() }
+        CliError::Drive(error) | CliError::NoDrives { first: error } if error.is_in_use() => {
+            CliError::NoServer { problem: error.to_string(), socket: socket.clone() }
         }
         other => other,
     })

@@ -37,16 +37,15 @@ use std::rc::Rc;
 use futures_util::future::{join, join_all};
 use zoneweave_emulator::media_format::{Extension, PresetName};
 use zoneweave_emulator::{
-    Controller, DriveCounters, Due, Pace, Request, Timing, Wear, WearReport, WearSettings, Work,
-    ZonePart,
+    Controller, DriveCounters, Due, Pace, Request, Timing, WearReport, WearSettings, Work, ZonePart,
 };
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{
     BlockCount, Command, Completion, Geometry, Reply, ReportOptions, Status, ZoneAction, ZoneId,
-    ZoneInfo, ZonedDevice, completion,
+    ZonedDevice, completion,
 };
 
-use crate::Ring;
+use crate::{DriveInfo, Ring};
 pub use error::{DriveFailure, FileDriveError};
 use file::{Access, OpenFile};
 use tasks::{Before, Drive};
@@ -55,21 +54,6 @@ use zone_queue::Kind;
 /// A drive in a file.
 pub struct FileDrive {
     drive: Rc<Drive>,
-}
-
-/// What a drive file holds, read without opening the drive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileDriveInfo {
-    /// The drive's shape.
-    pub geometry: Geometry,
-    /// Its identity.
-    pub uuid: [u8; 16],
-    /// Its zones.
-    pub zones: Vec<ZoneInfo>,
-    /// The erases so far, if the drive counts them.
-    pub wear: Option<Wear>,
-    /// The preset whose timing it has, if it has any.
-    pub preset: Option<String>,
 }
 
 impl FileDrive {
@@ -159,10 +143,10 @@ impl FileDrive {
     ///
     /// # Errors
     /// As [`FileDrive::open_read_only`].
-    pub fn inspect(path: &Path) -> Result<FileDriveInfo, FileDriveError> {
+    pub fn inspect(path: &Path) -> Result<DriveInfo, FileDriveError> {
         let opened = file::open(path, Access::ReadOnly)?;
         let (layout, zones) = (&opened.layout, &opened.zones);
-        Ok(FileDriveInfo {
+        Ok(DriveInfo {
             geometry: zones.geometry().clone(),
             uuid: layout.uuid(),
             zones: zones

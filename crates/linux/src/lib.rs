@@ -1,20 +1,24 @@
-//! The real world: an io_uring reactor, drives in files, and front ends on sockets.
+//! The real world: an io_uring reactor, drives in files and real ones, and front ends on sockets.
 //!
 //! Everything else in Zoneweave is deterministic and knows traits only. This crate implements
 //! them with the kernel: [`Ring`] is the reactor on which devices and sockets share one
 //! submission queue. It is the only crate with `unsafe` code, kept in `ring` (buffers lent to the
 //! kernel) and `sys` (system calls without a safe wrapper).
 
+mod drive;
 mod entropy;
 mod file_drive;
 mod memory_device;
 pub mod nbd_server;
+mod nvme_drive;
 mod ring;
 mod signals;
 mod sys;
 
+pub use drive::{Drive, DriveError, DriveInfo};
 pub use entropy::entropy;
-pub use file_drive::{DriveFailure, FileDrive, FileDriveError, FileDriveInfo};
+pub use file_drive::{DriveFailure, FileDrive, FileDriveError};
 pub use memory_device::MemoryDevice;
+pub use nvme_drive::{NonsenseError, NvmeDrive, NvmeDriveError, NvmeFailure};
 pub use ring::{Descriptor, Ring, RingError, RingOptions};
 pub use signals::{Signal, Signals};

@@ -12,30 +12,32 @@
 //!   kernel not give an operation back, its memory is leaked rather than freed under it.
 #![allow(unsafe_code, reason = "submission hands raw pointers to the kernel")]
 
+mod command;
 mod file;
 mod held;
 mod options;
+mod queues;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode, squeue};
+use io_uring::types::{CancelBuilder, Fd};
+use io_uring::{opcode, squeue};
 use slab::Slab;
 use zoneweave_runtime::{Nanos, Progress, Reactor, Receiver, Sender, TimerQueue, Wait, oneshot};
 
+pub(crate) use command::{CommandDone, DeviceCommand, Lent, Opcode};
 use held::{Finished, Held};
 pub use options::{RingError, RingOptions};
+use queues::{Completed, Queues};
 
 /// An open file or socket; operations in flight keep it open.
 pub type Descriptor = Rc<OwnedFd>;
@@ -53,15 +55,14 @@ pub struct Ring(Rc<Inner>);
 struct Inner {
     started: Instant,
     timers: TimerQueue,
-    uring: RefCell<IoUring>,
+    queues: RefCell<Queues>,
     /// `None` once the memory was leaked because the kernel kept an operation.
     slots: RefCell<Slab<Slot>>,
-    backlog: RefCell<VecDeque<squeue::Entry>>,
     /// Entries pushed whose completions have not been seen.
     in_flight: Cell<usize>,
-    in_flight_limit: usize,
+    options: RingOptions,
     serials: Cell<u32>,
-    completions: RefCell<Vec<(u64, i32)>>,
+    completions: RefCell<Vec<Completed>>,
 }
 
 struct Slot {
@@ -95,24 +96,36 @@ impl Ring {
     /// # Errors
     /// As [`Ring::new`].
     pub fn with_options(options: RingOptions) -> Result<Self, RingError> {
-        let uring = options.build()?;
+        let queues = RefCell::new(options.build()?);
         Ok(Self(Rc::new(Inner {
             started: Instant::now(),
             timers: TimerQueue::new(),
-            uring: RefCell::new(uring),
+            queues,
             slots: RefCell::default(),
-            backlog: RefCell::default(),
             in_flight: Cell::new(0),
-            in_flight_limit: options.in_flight,
+            options,
             serials: Cell::new(0),
             completions: RefCell::default(),
         })))
     }
 
-    /// Puts `held` into the slab, builds the entry that points to it, and queues it.
+    /// Makes the ring's entries large enough for NVMe commands.
     ///
-    /// `build` must take every pointer it puts into the entry from the `Held` it is given: that
-    /// is the memory kept until the completion.
+    /// # Errors
+    /// As [`Ring::new`]; [`RingError::Busy`] if operations are under way, whose entries are small.
+    pub(crate) fn take_commands(&self) -> Result<(), RingError> {
+        let inner = &*self.0;
+        if inner.queues.borrow().are_large() {
+            return Ok(());
+        }
+        if inner.in_flight.get() > 0 || inner.queues.borrow().waits() {
+            return Err(RingError::Busy);
+        }
+        inner.queues.replace(inner.options.build_large()?);
+        Ok(())
+    }
+
+    /// Puts `held` into the slab, builds the entry that points to it, and queues it.
     fn start(
         &self,
         descriptor: &Descriptor,
@@ -120,6 +133,22 @@ impl Ring {
         on_drop: OnDrop,
         build: impl FnOnce(Fd, &mut Held) -> squeue::Entry,
     ) -> Operation {
+        let (operation, entry) = self.begin(descriptor, held, on_drop, build);
+        self.0.enqueue(entry.user_data(operation.user_data));
+        operation
+    }
+
+    /// Puts `held` into the slab and builds the entry that points to it.
+    ///
+    /// `build` must take every pointer it puts into the entry from the `Held` it is given: that
+    /// is the memory kept until the completion.
+    fn begin<E>(
+        &self,
+        descriptor: &Descriptor,
+        held: Held,
+        on_drop: OnDrop,
+        build: impl FnOnce(Fd, &mut Held) -> E,
+    ) -> (Operation, E) {
         let inner = &*self.0;
         let (sender, receiver) = oneshot();
         let serial = inner.serials.get();
@@ -130,8 +159,8 @@ impl Ring {
         let user_data = user_data(index, serial);
         let entry = build(Fd(descriptor.as_raw_fd()), &mut slots[index].held);
         drop(slots);
-        inner.enqueue(entry.user_data(user_data));
-        Operation { ring: self.clone(), receiver, user_data, on_drop, finished: false }
+        let ring = self.clone();
+        (Operation { ring, receiver, user_data, on_drop, finished: false }, entry)
     }
 }
 
@@ -155,11 +184,12 @@ impl Reactor for Ring {
         inner.feed();
         let until_timer = inner.timers.next_deadline().map(|deadline| deadline.since(self.now()));
         if wait == Wait::No || until_timer == Some(Nanos::ZERO) {
-            inner.submit();
+            inner.queues.borrow_mut().submit();
         } else if inner.in_flight.get() == 0 && until_timer.is_none() {
             return Progress::Idle;
         } else {
-            inner.submit_and_wait(until_timer.map(|span| Duration::from_nanos(span.0)));
+            let limit = until_timer.map(|span| Duration::from_nanos(span.0));
+            inner.queues.borrow().submit_and_wait(limit);
         }
         inner.reap();
         inner.timers.fire_due(self.now());
@@ -169,81 +199,40 @@ impl Reactor for Ring {
 
 impl Inner {
     fn enqueue(&self, entry: squeue::Entry) {
-        self.backlog.borrow_mut().push_back(entry);
+        self.queues.borrow_mut().push(entry);
         self.feed();
     }
 
-    /// Moves entries from the backlog to the submission queue, in order, as far as they fit.
+    fn enqueue_large(&self, entry: squeue::Entry128) {
+        self.queues.borrow_mut().push_large(entry);
+        self.feed();
+    }
+
     fn feed(&self) {
-        let mut backlog = self.backlog.borrow_mut();
-        while self.in_flight.get() < self.in_flight_limit {
-            let Some(entry) = backlog.front() else { return };
-            if !self.push(entry) {
-                self.submit();
-                if !self.push(entry) {
-                    return;
-                }
-            }
-            backlog.pop_front();
-        }
-    }
-
-    fn push(&self, entry: &squeue::Entry) -> bool {
-        // SAFETY: every pointer in the entry was taken by `Ring::start` from a `Held` in the slab,
-        // which stays there, with its descriptor, until `reap` sees the completion; a ring that
-        // is dropped earlier leaks the slab. Heap memory does not move when the slab grows.
-        let pushed = unsafe { self.uring.borrow_mut().submission().push(entry) }.is_ok();
-        if pushed {
-            self.in_flight.set(self.in_flight.get() + 1);
-        }
-        pushed
-    }
-
-    /// Tells the kernel about new entries and lets it post completions, without waiting.
-    fn submit(&self) {
-        let mut uring = self.uring.borrow_mut();
-        let queue = uring.submission();
-        let needed = !queue.is_empty() || queue.taskrun() || queue.cq_overflow();
-        drop(queue);
-        if needed {
-            accept_interruption(uring.submitter().submit());
-        }
-    }
-
-    fn submit_and_wait(&self, limit: Option<Duration>) {
-        let uring = self.uring.borrow();
-        let submitter = uring.submitter();
-        accept_interruption(match limit {
-            None => submitter.submit_and_wait(1),
-            Some(limit) => {
-                let span = Timespec::from(limit);
-                submitter.submit_with_args(1, &SubmitArgs::new().timespec(&span))
-            }
-        });
+        let fed = self.queues.borrow_mut().feed(self.in_flight.get(), self.options.in_flight);
+        self.in_flight.set(fed);
     }
 
     /// Delivers every completion that is there.
     fn reap(&self) {
         let mut completions = self.completions.take();
-        {
-            let mut uring = self.uring.borrow_mut();
-            completions.extend(uring.completion().map(|entry| (entry.user_data(), entry.result())));
-        }
-        for (user_data, result) in completions.drain(..) {
+        self.queues.borrow_mut().completions(&mut completions);
+        for completed in completions.drain(..) {
             self.in_flight.set(self.in_flight.get() - 1);
-            if user_data != CANCELLATION {
-                self.finish(user_data, result);
+            if completed.user_data != CANCELLATION {
+                self.finish(completed);
             }
         }
         self.completions.replace(completions);
         self.feed();
     }
 
-    fn finish(&self, user_data: u64, result: i32) {
+    fn finish(&self, completed: Completed) {
+        let Completed { user_data, result, extra } = completed;
         let index = usize::try_from(user_data & u64::from(u32::MAX)).expect("32 bits");
         let slot = self.slots.borrow_mut().remove(index);
         assert!(u64::from(slot.serial) == user_data >> 32, "a completion of another operation");
-        slot.sender.send(Finished::new(result, slot.held));
+        slot.sender.send(Finished::new(result, extra, slot.held));
     }
 
     fn cancel(&self, user_data: u64) {
@@ -252,25 +241,14 @@ impl Inner {
     }
 }
 
-/// Waiting may end early for reasons that are not errors: a signal, the time limit, a completion
-/// queue that must be emptied first. The caller's loop comes back.
-fn accept_interruption(result: io::Result<usize>) {
-    let Err(error) = result else { return };
-    let passing = matches!(
-        error.raw_os_error(),
-        Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY)
-    );
-    assert!(passing, "io_uring_enter failed, which no I/O can cause: {error}");
-}
-
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.backlog.get_mut().clear();
+        self.queues.get_mut().forget_backlog();
         let everything = opcode::AsyncCancel2::new(CancelBuilder::any().all()).build();
         self.enqueue(everything.user_data(CANCELLATION));
         let started = Instant::now();
         while self.in_flight.get() > 0 && started.elapsed() < DRAIN_LIMIT {
-            self.submit_and_wait(Some(DRAIN_LIMIT / 50));
+            self.queues.borrow().submit_and_wait(Some(DRAIN_LIMIT / 50));
             self.reap();
         }
         if self.in_flight.get() > 0 {

@@ -1,5 +1,7 @@
-//! System calls that have no safe wrapper: signals as a file descriptor.
-#![allow(unsafe_code, reason = "signalfd and the signal mask are raw system calls")]
+//! System calls that have no safe wrapper: signals as a file descriptor, and NVMe commands that are waited for.
+#![allow(unsafe_code, reason = "signalfd, the signal mask and ioctls are raw system calls")]
+
+pub(crate) mod nvme;
 
 use std::io;
 use std::mem::MaybeUninit;

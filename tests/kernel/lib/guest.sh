@@ -34,8 +34,28 @@ within() {
 # Has QEMU's monitor run a command, such as `device_del c1`. Nothing tells when it has: wait for what it does.
 monitor() { echo "monitor $*" >/dev/ttyS1; }
 
+# A word that outlives a `crash`, at the end of disk0; nothing the first time.
+remember() { printf '%-4096s' "$1" | dd of=/drives/disk0 bs=4096 seek=131071 conv=notrunc,fsync 2>/dev/null; }
+recall() { dd if=/drives/disk0 bs=4096 skip=131071 2>/dev/null | tr -d '\0 '; }
+
+# Serves the array of some drives as /dev/nbd0, through the kernel's client.
+serve() {
+  zoneweave serve nbd "$@" --socket unix:/run/volume.sock >/tmp/server.log 2>&1 &
+  SERVER=$!
+  within 120 test -S /run/volume.sock || { cat /tmp/server.log; return 1; }
+  nbd-client -unix /run/volume.sock /dev/nbd0 -N "$ARRAY" -b 4096 -timeout 300
+}
+
+# Ends the server in order.
+stop_serving() {
+  nbd-client -d /dev/nbd0
+  kill "$SERVER"
+  wait "$SERVER" || { cat /tmp/server.log; return 1; }
+  rm -f /run/volume.sock
+}
+
 # Cuts the machine off as it is, without writing anything back, and starts it anew: the drives stay as they are.
-# The test starts from its beginning, so it has to keep on a `disk` how far it was.
+# The test starts from its beginning, so it has to `remember` how far it was.
 crash() {
   echo "note crash" >/dev/ttyS1
   echo b >/proc/sysrq-trigger

@@ -38,7 +38,7 @@ copy_module() {
 find_tool() {
   local sbin
   command -v "$1" && return
-  for sbin in "/usr/sbin/$1" "/sbin/$1" "$TARGET/release/examples/$1"; do
+  for sbin in "/usr/sbin/$1" "/sbin/$1" "$(dirname "$ZONEWEAVE")/examples/$1"; do
     if [ -x "$sbin" ]; then echo "$sbin"; return; fi
   done
   echo "$1 is needed in the guest and not on this machine: run scripts/install-packages test" >&2

@@ -1,6 +1,6 @@
 //! `zoneweave characterize`: what a drive is like, measured as the literature measures.
 //!
-//! Drives in files are measured in real time through the ring, with nothing modelled; presets in
+//! Drives in files, and real ones, are measured in real time through the ring, with nothing modelled; presets in
 //! virtual time, with the host software of the calibration data. The zones that are measured are
 //! destroyed: a drive that holds anything needs `--yes-destroy`.
 
@@ -13,12 +13,13 @@ use std::rc::Rc;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_emulator::{ConventionalConfig, ConventionalDrive, Preset, RamDrive};
+use zoneweave_linux::Drive;
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_sim::characterize::report::Report;
 use zoneweave_sim::characterize::{Plan, Progress, Results, Stacks, Subject, run as measure};
 use zoneweave_zoned::{BlockCount, ZoneId, ZonedDevice};
 
-use crate::commands::array::create::holdings;
+use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::{CliError, Exit};
 use crate::format::{self, usage};
 use crate::output::Output;
@@ -44,9 +45,12 @@ pub(crate) struct Characterize {
     /// Write the report into this directory: a page, tables and charts
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Destroy what the drive holds
+    /// Destroy what the drive holds; not a file system and what is on a real drive
     #[arg(long)]
     yes_destroy: bool,
+    /// Destroy whatever this drive holds
+    #[arg(long, value_name = "DRIVE")]
+    destroy: Vec<PathBuf>,
     /// Make other random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -133,21 +137,28 @@ fn twin(name: &str, request: &Characterize) -> Option<ConventionalConfig> {
     })
 }
 
-/// Measures a drive in a file, in real time.
+/// Measures a drive in a file, or a real one, in real time.
 fn drive(path: &Path, request: &Characterize, output: &Output) -> Result<Report, CliError> {
     let session = Session::new()?;
     let named = session.open(path, Access::Exclusive)?;
-    if !request.yes_destroy
-        && let Some(holds) = session.executor.run(holdings(&named))?
+    let consent = Consent { all: request.yes_destroy, named: &request.destroy };
+    if let Some(holds) = session.executor.run(holdings(&named))?
+        && !consent.covers(&named, &holds)
     {
-        return Err(CliError::NotEmpty { label: named.label, holds });
+        return Err(not_empty(&named, &holds));
     }
     let plan = if request.quick { Plan::quick() } else { Plan::real_time() };
+    let what = match &*named.drive {
+        Drive::File(_) => {
+            "a drive in a file: the figures are those of this machine and its file system"
+                .to_owned()
+        }
+        Drive::Nvme(drive) => format!("{}, by NVMe passthrough", drive.name()),
+    };
     let subject = subject(named.label, named.drive, Stacks::REAL);
     let plan = Plan { seed: request.seed, ..plan };
     let results = work(&session.executor, &session.handle, &subject, &plan, output)?;
-    let what = "a drive in a file: the figures are those of this machine and its file system";
-    Ok(report(request, subject.name, "zoneweave characterize DRIVE", "real", what, results))
+    Ok(report(request, subject.name, "zoneweave characterize DRIVE", "real", &what, results))
 }
 
 fn subject(name: String, zoned: Rc<dyn ZonedDevice>, stacks: Stacks) -> Subject {

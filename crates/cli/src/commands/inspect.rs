@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_linux::{FileDrive, FileDriveInfo};
+use zoneweave_linux::{Drive, DriveInfo};
 use zoneweave_raid::log::format::{ArrayUuid, RecordBody, SuperblockRecord};
 use zoneweave_raid::log::recover::records::{DriveRecords, read_records};
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
@@ -106,7 +106,7 @@ pub(crate) fn run(request: &Inspect, output: &Output) -> Result<Exit, CliError> 
     let array = records.newest().map(|record| record.config.array);
     match request.zone {
         None => {
-            let info = FileDrive::inspect(&request.drive)?;
+            let info = Drive::inspect(&request.drive)?;
             let view = session.executor.run(view_drive(request, &named, &records, &info));
             output.result("inspect-drive", &view, |output| tell_drive(&view, output));
         }
@@ -130,7 +130,7 @@ async fn view_drive(
     request: &Inspect,
     named: &NamedDrive,
     records: &DriveRecords,
-    info: &FileDriveInfo,
+    info: &DriveInfo,
 ) -> DriveView {
     use zoneweave_zoned::ZonedDevice;
     let geometry = named.drive.geometry();
@@ -222,7 +222,7 @@ pub(super) fn body_words(body: &RecordBody) -> String {
 }
 
 async fn view_block(
-    drive: &FileDrive,
+    drive: &Drive,
     at: ZoneAddress,
     array: Option<ArrayUuid>,
     dump: bool,

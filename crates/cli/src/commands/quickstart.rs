@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use zoneweave_linux::FileDrive;
+use zoneweave_linux::Drive;
 
 use super::array::create::{self, Durability, Level, Mode};
 use super::emu::{self, create_quietly, drive_paths};
@@ -74,7 +74,7 @@ fn find_drives(directory: &Path) -> Vec<PathBuf> {
     let (directories, mut files): (Vec<_>, Vec<_>) =
         entries(directory).into_iter().partition(|path| path.is_dir());
     files.extend(directories.iter().flat_map(|directory| entries(directory)));
-    files.retain(|path| path.is_file() && FileDrive::inspect(path).is_ok());
+    files.retain(|path| path.is_file() && Drive::inspect(path).is_ok());
     files
 }
 
@@ -116,6 +116,7 @@ fn make_array(request: &Quickstart, drives: &[PathBuf], output: &Output) -> Resu
         mode: Mode::ZoneAppend,
         durability: Durability::Auto,
         yes_destroy: false,
+        destroy: Vec::new(),
     };
     let config = create::make(&create, output)?;
     output.note(format_args!("made array {} ({})", config.name, config.scheme));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
-use zoneweave_linux::{FileDrive, Signals};
+use zoneweave_linux::{Drive, Signals};
 use zoneweave_raid::log::{Hedging, OpenOptions};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
@@ -130,7 +130,7 @@ fn sort_spares(
 ) -> Result<(Vec<PathBuf>, Vec<NamedDrive>), CliError> {
     let (mut members, mut spares) = (Vec::new(), Vec::new());
     for path in paths {
-        let drive = FileDrive::open(&session.ring, &session.handle, path)?;
+        let drive = Drive::open(&session.ring, &session.handle, path)?;
         let label = path.display().to_string();
         let named = NamedDrive { label, drive: Rc::new(drive) };
         match session.executor.run(holdings(&named))? {

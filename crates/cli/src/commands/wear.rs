@@ -1,7 +1,7 @@
 //! How worn a drive is, in a line.
 
 use serde::Serialize;
-use zoneweave_linux::FileDriveInfo;
+use zoneweave_linux::DriveInfo;
 use zoneweave_zoned::ZoneState;
 
 /// What resets have done to a drive.
@@ -23,7 +23,7 @@ struct EraseView {
 }
 
 impl WearView {
-    pub(crate) fn of(info: &FileDriveInfo) -> Self {
+    pub(crate) fn of(info: &DriveInfo) -> Self {
         let total: u64 = info.zones.iter().map(|zone| zone.resets).sum();
         let is_worn = |state| matches!(state, ZoneState::ReadOnly | ZoneState::Offline);
         #[expect(clippy::cast_precision_loss, reason = "a mean for people")]

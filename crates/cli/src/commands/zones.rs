@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use zoneweave_linux::{FileDrive, FileDriveInfo};
+use zoneweave_linux::{Drive, DriveInfo};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 
 use super::wear::WearView;
@@ -81,7 +81,7 @@ pub(crate) fn run(request: &Zones, output: &Output) -> Result<Exit, CliError> {
     };
     let mut drives = Vec::new();
     for path in &request.drives {
-        let info = FileDrive::inspect(path)?;
+        let info = Drive::inspect(path)?;
         let parts = valid.as_ref().and_then(|valid| valid.get(path));
         drives.push(describe(path.clone(), &info, parts));
     }
@@ -122,7 +122,7 @@ fn valid_by_drive(paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, Parts>, CliErro
     Ok(all)
 }
 
-fn describe(path: PathBuf, info: &FileDriveInfo, valid: Option<&Parts>) -> DriveMap {
+fn describe(path: PathBuf, info: &DriveInfo, valid: Option<&Parts>) -> DriveMap {
     let zone = |zone: &ZoneInfo| Zone {
         zone: zone.zone.0,
         state: state_word(zone.state),

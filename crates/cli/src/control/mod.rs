@@ -50,8 +50,11 @@ pub(crate) enum Request {
         slot: usize,
         /// The drive, as the server finds it.
         drive: PathBuf,
-        /// Whether what it holds may be destroyed.
+        /// Whether what it holds may be destroyed, if it is ours and on an emulated drive.
         destroy: bool,
+        /// Whether it may be destroyed whatever it is, as the drive was named for that.
+        #[serde(default)]
+        by_name: bool,
     },
     /// Read and verify everything.
     Scrub,

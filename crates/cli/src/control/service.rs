@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 use zoneweave_linux::nbd_server::{NbdServer, NbdStatus};
-use zoneweave_linux::{FileDrive, Ring};
+use zoneweave_linux::{Drive, Ring};
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
 use zoneweave_raid::log::{AdminError, Volume, VolumeStatus};
 use zoneweave_runtime::{Handle, Nanos};
@@ -15,7 +15,7 @@ use zoneweave_zoned::ZonedDeviceExt;
 use super::Request;
 use super::server::remote_result;
 use super::watch::{Pace, changes};
-use crate::commands::array::create::holdings;
+use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::progress::Job;
 use crate::session::{NamedDrive, random_uuid};
@@ -157,8 +157,8 @@ impl Service {
                 self.volume.fail(slot).await?;
                 remote_result(&self.status().await)
             }
-            Request::Replace { slot, drive, destroy } => {
-                self.replace(slot, &drive, destroy).await?;
+            Request::Replace { slot, drive, destroy, by_name } => {
+                self.replace(slot, &drive, destroy, by_name).await?;
                 remote_result(&self.status().await)
             }
             Request::Scrub => remote_result(&self.volume.scrub().await?),
@@ -187,7 +187,13 @@ impl Service {
         served_status(&self.config, self.volume.status(), &slots, self.others.clone(), front_ends)
     }
 
-    async fn replace(&self, slot: usize, path: &Path, destroy: bool) -> Result<(), CliError> {
+    async fn replace(
+        &self,
+        slot: usize,
+        path: &Path,
+        destroy: bool,
+        by_name: bool,
+    ) -> Result<(), CliError> {
         let label = path.display().to_string();
         let members = self.volume.status().members;
         let Some(member) = members.get(slot) else {
@@ -207,10 +213,14 @@ impl Service {
             return Err(CliError::InService { label });
         }
         self.forget(path);
-        let drive = Rc::new(FileDrive::open(&self.ring, &self.handle, path)?);
+        let drive = Rc::new(Drive::open(&self.ring, &self.handle, path)?);
         let named = NamedDrive { label, drive };
-        if !destroy && let Some(holds) = holdings(&named).await? {
-            return Err(CliError::NotEmpty { label: named.label, holds });
+        let path = path.to_owned();
+        let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
+        if let Some(holds) = holdings(&named).await?
+            && !consent.covers(&named, &holds)
+        {
+            return Err(not_empty(&named, &holds));
         }
         // Before the rebuild begins, so that its status names the drive.
         let before = self.set_slot(slot, Some(named.clone()));
@@ -271,7 +281,7 @@ impl Service {
     fn failure_of(&self, slot: usize) -> Option<String> {
         let slots = self.slots.borrow();
         let named = slots.get(slot).and_then(Option::as_ref)?;
-        named.drive.failure().map(|failure| failure.to_string())
+        named.drive.failure()
     }
 }
 

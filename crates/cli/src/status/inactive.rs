@@ -58,7 +58,7 @@ fn member(
     };
     let damaged = place.map_or(0, |at| survey.drives[at].damaged_records);
     let zones = drive.and_then(|named| {
-        let info = zoneweave_linux::FileDrive::inspect(named.drive.path()).ok()?;
+        let info = zoneweave_linux::Drive::inspect(named.drive.path()).ok()?;
         Some(info.zones)
     });
     MemberStatus {

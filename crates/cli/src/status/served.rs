@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use zoneweave_linux::FileDrive;
+use zoneweave_linux::Drive;
 use zoneweave_linux::nbd_server::NbdStatus;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{self, VolumeStatus};
@@ -17,7 +17,7 @@ use super::{
 /// A member's drive, what it is called, and its zones as it reports them now.
 pub(crate) struct SlotDrive {
     pub label: String,
-    pub drive: Rc<FileDrive>,
+    pub drive: Rc<Drive>,
     pub zones: Option<Vec<ZoneInfo>>,
 }
 
@@ -117,7 +117,7 @@ fn reasons(members: &[MemberStatus]) -> String {
 fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {
     let zones = slot.and_then(|slot| slot.zones.as_ref());
     let counted = slot.map(|slot| slot.drive.counters()).unwrap_or_default();
-    let failure = slot.and_then(|slot| slot.drive.failure()).map(|failure| failure.to_string());
+    let failure = slot.and_then(|slot| slot.drive.failure());
     MemberStatus {
         slot: member.slot,
         uuid: member.uuid.clone(),

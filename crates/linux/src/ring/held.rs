@@ -21,6 +21,8 @@ pub(super) enum Held {
     Buffer(AlignedBuffer),
     /// Memory the kernel reads.
     Gather(Gather),
+    /// What a device command takes and brings.
+    Command(CommandMemory),
     /// A success is a new socket, which must be closed even if nobody waits for it any more.
     Accept,
 }
@@ -34,10 +36,30 @@ impl Held {
         (slice.as_mut_ptr(), u32::try_from(length).expect("cut to fit"))
     }
 
+    pub(super) fn command(&mut self) -> &mut CommandMemory {
+        let Self::Command(memory) = self else { unreachable!("started with a command") };
+        memory
+    }
+
     pub(super) fn gather(&mut self) -> &mut Gather {
         let Self::Gather(gather) = self else { unreachable!("started with a list") };
         gather
     }
+}
+
+/// The memory of a device command.
+pub(super) struct CommandMemory {
+    pub(super) data: Side,
+    pub(super) metadata: Side,
+}
+
+/// One of a command's two buffers.
+pub(super) enum Side {
+    Nothing,
+    /// Memory the kernel reads.
+    Out(Gather),
+    /// Memory the kernel writes, from its start on so many bytes.
+    In(AlignedBuffer, usize),
 }
 
 /// A list of slices in the form the kernel reads it.
@@ -64,6 +86,14 @@ impl Gather {
     pub(super) fn vectors(&self) -> (*const libc::iovec, u32) {
         let count = u32::try_from(self.vectors.len()).expect("at most 1,024");
         (self.vectors.as_ptr(), count)
+    }
+
+    /// The slice, if there is but one.
+    pub(super) fn only(&self) -> Option<&Bytes> {
+        match self.pieces.as_slice() {
+            [piece] => Some(piece),
+            _ => None,
+        }
     }
 
     /// The vectors as a message without address.
@@ -93,19 +123,21 @@ impl Gather {
 /// A completed operation.
 pub(super) struct Finished {
     pub(super) result: io::Result<usize>,
+    /// What an NVMe command brought back beside data.
+    pub(super) extra: u64,
     pub(super) held: Held,
     pub(super) accepted: Option<OwnedFd>,
 }
 
 impl Finished {
-    pub(super) fn new(result: i32, held: Held) -> Self {
+    pub(super) fn new(result: i32, extra: u64, held: Held) -> Self {
         let accepted = (matches!(held, Held::Accept) && result >= 0).then(|| {
             // SAFETY: a successful accept returns a new descriptor that nobody else owns.
             unsafe { OwnedFd::from_raw_fd(result) }
         });
         let result = usize::try_from(result)
             .map_err(|_| io::Error::from_raw_os_error(result.wrapping_neg()));
-        Self { result, held, accepted }
+        Self { result, extra, held, accepted }
     }
 
     /// The buffer of an operation that had one, whatever became of it.

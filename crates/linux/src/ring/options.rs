@@ -3,8 +3,10 @@
 use std::fs;
 use std::io;
 
-use io_uring::IoUring;
+use io_uring::{Builder, IoUring, cqueue, squeue};
 use thiserror::Error;
+
+use super::queues::{Queue, Queues};
 
 /// The sizes of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +60,46 @@ pub enum RingError {
          LimitMEMLOCK= in a service)"
     )]
     NoMemory,
+    /// There is no room for NVMe commands.
+    #[error(
+        "this kernel's io_uring takes no NVMe commands: Linux 5.19 or newer is needed for NVMe drives"
+    )]
+    NoCommands,
+    /// Entries cannot grow while some are in use.
+    #[error(
+        "NVMe drives cannot be added while only emulated ones are in service: stop the server, and start \
+         it with an NVMe drive among its drives"
+    )]
+    Busy,
     /// Something else went wrong.
     #[error("io_uring_setup failed: {0}")]
     Setup(#[source] io::Error),
 }
 
 impl RingOptions {
-    pub(super) fn build(self) -> Result<IoUring, RingError> {
-        let uring = self.build_deferred().or_else(|error| match error.raw_os_error() {
-            // Before Linux 6.1: the flags are unknown, and not needed either.
-            Some(libc::EINVAL) => {
-                IoUring::builder().setup_cqsize(self.completions()).build(self.entries)
+    pub(super) fn build(self) -> Result<Queues, RingError> {
+        Ok(Queues::Small(Queue::new(self.build_entries(IoUring::builder)?)))
+    }
+
+    /// As [`RingOptions::build`], with entries that NVMe commands fit into.
+    pub(super) fn build_large(self) -> Result<Queues, RingError> {
+        let large = self.build_entries(IoUring::<squeue::Entry128, cqueue::Entry32>::builder);
+        match large {
+            // What was there for a small one is there for a large one, if the kernel knows such.
+            Err(RingError::Setup(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
+                Err(RingError::NoCommands)
             }
+            built => Ok(Queues::Large(Queue::new(built?))),
+        }
+    }
+
+    fn build_entries<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+        self,
+        builder: impl Fn() -> Builder<S, C>,
+    ) -> Result<IoUring<S, C>, RingError> {
+        let uring = self.build_deferred(builder()).or_else(|error| match error.raw_os_error() {
+            // Before Linux 6.1: the flags are unknown, and not needed either.
+            Some(libc::EINVAL) => builder().setup_cqsize(self.completions()).build(self.entries),
             _ => Err(error),
         });
         let uring = uring.map_err(explain)?;
@@ -91,8 +121,11 @@ impl RingOptions {
 
     /// Completions are worked off when the single thread that uses the ring asks for them,
     /// instead of interrupting it.
-    fn build_deferred(self) -> io::Result<IoUring> {
-        IoUring::builder()
+    fn build_deferred<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+        self,
+        mut builder: Builder<S, C>,
+    ) -> io::Result<IoUring<S, C>> {
+        builder
             .setup_cqsize(self.completions())
             .setup_single_issuer()
             .setup_defer_taskrun()

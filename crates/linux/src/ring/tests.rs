@@ -1,5 +1,6 @@
 //! The ring against the kernel of the machine that runs the tests.
 
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
@@ -39,6 +40,49 @@ fn files_are_written_synced_read_and_punched() {
         let beyond = ring.read_exact_at(&file, buffer, 10, 21_000).await;
         assert_eq!(beyond.err().unwrap().kind(), io::ErrorKind::UnexpectedEof);
     });
+}
+
+#[test]
+fn entries_grow_only_while_nothing_is_under_way_and_do_the_same() {
+    let (ring, executor) = setup();
+    let (left, right) = socket_pair();
+    executor.run(async {
+        let mut receiving =
+            Box::pin(ring.receive(&left, AlignedBuffer::zeroed(BlockCount(1)), 0..4096));
+        std::future::poll_fn(|context| {
+            assert!(receiving.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        assert!(matches!(ring.take_commands(), Err(RingError::Busy)));
+        ring.send_all(&right, vec![Bytes::from_static(b"now")]).await.unwrap();
+        receiving.await.unwrap();
+        ring.take_commands().unwrap();
+        ring.take_commands().unwrap();
+        ring.send_all(&right, vec![Bytes::from_static(b"large")]).await.unwrap();
+        let buffer = AlignedBuffer::zeroed(BlockCount(1));
+        let (buffer, count) = ring.receive(&left, buffer, 0..4096).await.unwrap();
+        assert_eq!(&buffer.as_ref()[..count], b"large");
+    });
+}
+
+#[test]
+fn a_file_that_takes_no_commands_says_so() {
+    let (ring, executor) = setup();
+    ring.take_commands().unwrap();
+    let file: Descriptor = Rc::new(tempfile::tempfile().unwrap().into());
+    let data = Lent::In(AlignedBuffer::zeroed(BlockCount(1)), 4096);
+    let command = DeviceCommand {
+        opcode: Opcode(2),
+        namespace: 1,
+        dwords: [0; 6],
+        data,
+        metadata: Lent::Nothing,
+        timeout_ms: 1000,
+    };
+    let done = executor.run(ring.command(&file, command));
+    assert_eq!(done.status.unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+    assert!(done.data.is_some());
 }
 
 #[test]
@@ -126,7 +170,7 @@ fn more_operations_than_fit_wait_their_turn() {
         for write in writes {
             write.await.unwrap();
         }
-        assert!(ring.0.backlog.borrow().is_empty());
+        assert!(!ring.0.queues.borrow().waits());
         let buffer = AlignedBuffer::zeroed(BlockCount(1));
         let buffer = ring.read_exact_at(&file, buffer, 4000, 0).await.unwrap();
         let numbers =
@@ -152,7 +196,7 @@ fn an_abandoned_accept_closes_the_socket_it_got() {
             Poll::Ready(())
         })
         .await;
-        ring.0.submit();
+        ring.0.queues.borrow_mut().submit();
         drop(accepting);
     });
     drop((executor, ring, listener));

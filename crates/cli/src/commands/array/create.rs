@@ -11,7 +11,9 @@ use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, create};
 use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
 
+use crate::control::same_file;
 use crate::error::{CliError, Exit};
+use crate::foreign::foreign;
 use crate::format::{self, VolumeSize, usage};
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session, offer, random_number, random_uuid};
@@ -55,9 +57,12 @@ pub(crate) struct Create {
     /// When a write is acknowledged
     #[arg(long, value_enum, default_value_t = Durability::Auto)]
     pub durability: Durability,
-    /// Destroy what the drives hold, without asking
+    /// Destroy what the drives hold, without asking; not file systems and what is on real drives
     #[arg(long)]
     pub yes_destroy: bool,
+    /// Destroy whatever this drive holds; may be repeated
+    #[arg(long, value_name = "DRIVE")]
+    pub destroy: Vec<PathBuf>,
 }
 
 /// How drives back each other up.
@@ -245,38 +250,79 @@ fn may_destroy(
     let mut in_use = Vec::new();
     for named in drives {
         if let Some(holds) = session.executor.run(holdings(named))? {
-            in_use.push((named.label.clone(), holds));
+            in_use.push((named, holds));
         }
     }
-    let Some((label, holds)) = in_use.first().cloned() else { return Ok(false) };
-    if request.yes_destroy {
-        return Ok(true);
+    let consent = Consent { all: request.yes_destroy, named: &request.destroy };
+    let refused = |(named, holds): &&(&NamedDrive, Holdings)| !consent.covers(named, holds);
+    let Some((named, holds)) = in_use.iter().find(refused) else { return Ok(!in_use.is_empty()) };
+    let needs_name = in_use.iter().filter(refused).find(|(_, holds)| holds.by_name);
+    if let Some((named, holds)) = needs_name {
+        return Err(not_empty(named, holds));
     }
     if !io::stdin().is_terminal() || output.json() {
-        return Err(CliError::NotEmpty { label, holds });
+        return Err(not_empty(named, holds));
     }
-    for (label, holds) in &in_use {
-        output.warning(format_args!("{label} holds {holds}, which will be destroyed"));
+    for (named, holds) in &in_use {
+        let (label, text) = (&named.label, &holds.text);
+        output.warning(format_args!("{label} holds {text}, which will be destroyed"));
     }
     confirm(&request.name)?;
     Ok(true)
 }
 
-/// What a drive holds, in words; `None` if nothing.
-pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<String>, CliError> {
+/// What a drive holds.
+pub(crate) struct Holdings {
+    /// In words.
+    pub text: String,
+    /// Whether only who names the drive may destroy it: what is not ours, and what is on a real drive.
+    pub by_name: bool,
+}
+
+/// What an operator agreed to destroy.
+pub(crate) struct Consent<'a> {
+    /// What emulated drives hold of ours.
+    pub all: bool,
+    /// What these drives hold.
+    pub named: &'a [PathBuf],
+}
+
+impl Consent<'_> {
+    /// Whether this drive may be overwritten.
+    pub(crate) fn covers(&self, named: &NamedDrive, holds: &Holdings) -> bool {
+        let path = named.drive.path();
+        (self.all && !holds.by_name) || self.named.iter().any(|other| same_file(path, other))
+    }
+}
+
+/// Why a drive is not overwritten.
+pub(crate) fn not_empty(named: &NamedDrive, holds: &Holdings) -> CliError {
+    let option = match holds.by_name {
+        true => format!("--destroy {}", named.label),
+        false => "--yes-destroy".to_owned(),
+    };
+    CliError::NotEmpty { label: named.label.clone(), holds: holds.text.clone(), option }
+}
+
+/// What a drive holds; `None` if nothing.
+pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<Holdings>, CliError> {
     let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
+    let ours = |text| Some(Holdings { text, by_name: named.drive.is_real() });
     let records =
         zoneweave_raid::log::recover::records::read_records(&*named.drive).await.map_err(failed)?;
     if let Some(record) = records.newest() {
         let config = &record.config;
-        return Ok(Some(format!("a member of array {} ({})", config.name, config.array)));
+        return Ok(ours(format!("a member of array {} ({})", config.name, config.array)));
     }
     if let Some(version) = records.other_version {
-        return Ok(Some(format!("a member of an array in format version {version}")));
+        return Ok(ours(format!("a member of an array in format version {version}")));
+    }
+    if let Some(text) = foreign(&*named.drive).await {
+        return Ok(Some(Holdings { text: text.to_owned(), by_name: true }));
     }
     let zones = named.drive.report().await.map_err(failed)?;
     let written = zones.iter().filter(|info| holds_something(info)).count();
-    Ok((written > 0).then(|| format!("{written} written zones")))
+    Ok(if written > 0 { ours(format!("{written} written zones")) } else { None })
 }
 
 /// Lets the operator retype the name.

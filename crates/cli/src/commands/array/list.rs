@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_linux::FileDriveError;
 use zoneweave_raid::log::format::SuperblockRecord;
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_zoned::{Status, ZoneState};
@@ -55,7 +54,7 @@ pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
         match session.open(&path, Access::Look) {
             Ok(named) => drives.push(session.executor.run(describe(path, &named))),
             Err(error) => {
-                let gone = matches!(error, FileDriveError::NotFound { .. });
+                let gone = error.is_not_found();
                 drives.push(problem(path, "no-drive", error.to_string()));
                 if gone {
                     missing = Some(error);

@@ -6,7 +6,7 @@ use clap::Args;
 use zoneweave_raid::log::format::MemberState;
 use zoneweave_raid::log::{AdminError, DriveRole};
 
-use super::create::holdings;
+use super::create::{Consent, holdings, not_empty};
 use super::status::parse_status;
 use crate::control::{Client, Request, refuse_working, replace_in};
 use crate::error::{CliError, Exit};
@@ -27,9 +27,19 @@ pub(crate) struct Replace {
     /// The new drive
     #[arg(long, value_name = "NEWDRIVE")]
     with: PathBuf,
-    /// Destroy what the new drive holds, and take a drive that works out of the slot
+    /// Destroy what the new drive holds, and take a drive that works out of the slot; not a file system and
+    /// what is on a real drive
     #[arg(long)]
     yes_destroy: bool,
+    /// Destroy whatever the new drive holds, which has to be this one
+    #[arg(long, value_name = "NEWDRIVE")]
+    destroy: Vec<PathBuf>,
+}
+
+impl Replace {
+    fn is_named(&self) -> bool {
+        self.destroy.iter().any(|path| crate::control::same_file(path, &self.with))
+    }
 }
 
 pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> {
@@ -51,6 +61,7 @@ fn served(request: &Replace, client: Client, output: &Output) -> Result<ArraySta
         slot: request.slot,
         drive: absolute(&request.with)?,
         destroy: request.yes_destroy,
+        by_name: request.is_named(),
     };
     let progress = Progress::new(output, "rebuild");
     let status = parse_status(client.ask(&asked, |job| progress.update(job))?);
@@ -92,10 +103,11 @@ fn inactive(
         return Err(CliError::InService { label: request.with.display().to_string() });
     }
     let named = session.open(&request.with, Access::Exclusive)?;
-    if !request.yes_destroy
-        && let Some(holds) = session.executor.run(holdings(&named))?
+    let consent = Consent { all: request.yes_destroy, named: &request.destroy };
+    if let Some(holds) = session.executor.run(holdings(&named))?
+        && !consent.covers(&named, &holds)
     {
-        return Err(CliError::NotEmpty { label: named.label, holds });
+        return Err(not_empty(&named, &holds));
     }
     let started = start_whole(session, &drives, located, Some(request.slot), output)?;
     assert!(!in_slots(&started.slots, &request.with), "the new drive is locked by this process");

@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt;
 
 use zoneweave_emulator::{EraseMode, Immediate, RamDrive, WearSettings};
 
+use zoneweave_zoned::ZoneInfo;
+
 use super::*;
 
 fn save(drive: &RamDrive, bench: &Bench) {

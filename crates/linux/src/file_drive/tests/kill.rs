@@ -9,6 +9,8 @@ use std::process::{Child, Command as Process, Stdio};
 
 use zoneweave_runtime::Random;
 
+use zoneweave_zoned::ZoneInfo;
+
 use super::*;
 
 const PATH_VARIABLE: &str = "ZONEWEAVE_TEST_KILL_PATH";

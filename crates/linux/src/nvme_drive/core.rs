@@ -1,0 +1,269 @@
+//! Commands on their way: what they wait for, how long they may take, and what becomes of their answers.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::rc::{Rc, Weak};
+
+use zoneweave_emulator::DriveCounters;
+use zoneweave_runtime::{Handle, Nanos, Permit, Semaphore};
+use zoneweave_zoned::{
+    AlignedBuffer, BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply,
+    ReportOptions, Responder, Status, ZoneId, ZoneReport, completion,
+};
+
+use super::encode::{Answer, Encoded, Order, Plan, encode, report_dwords, written_at};
+use super::error::NvmeFailure;
+use super::open::{Opened, ZONE_RECEIVE};
+use super::report::{self, zones_in};
+use super::status;
+use crate::ring::{CommandDone, DeviceCommand, Lent, Opcode};
+use crate::{Descriptor, Ring};
+
+/// After which the kernel aborts a command, as it does for those of file systems.
+pub(super) const COMMAND_TIMEOUT_MS: u32 = 30_000;
+
+/// After which a command that not even the kernel has ended means that the drive is lost: aborting, and resetting the
+/// controller, may each take as long as the command.
+pub(super) const SILENCE: Nanos = Nanos::from_secs(120);
+
+/// How often the drive is looked after.
+const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
+
+/// Appends to a zone that may be under way; a drive's queue holds fewer.
+const APPENDS: u64 = 1 << 16;
+
+/// An open drive.
+pub(super) struct Core {
+    ring: Ring,
+    handle: Handle,
+    file: Descriptor,
+    _block_device: Option<File>,
+    namespace: u32,
+    geometry: Geometry,
+    /// For each zone: what changes it takes all permits, and appends take one each.
+    orders: Vec<Semaphore>,
+    /// Those that wait for an answer, and since when.
+    waiting: RefCell<BTreeMap<u64, (Nanos, Responder)>>,
+    serials: Cell<u64>,
+    counters: RefCell<DriveCounters>,
+    failure: Cell<Option<NvmeFailure>>,
+}
+
+impl Core {
+    pub(super) fn start(ring: &Ring, handle: &Handle, opened: Opened) -> Rc<Self> {
+        let core = Rc::new(Self {
+            ring: ring.clone(),
+            handle: handle.clone(),
+            file: Rc::new(opened.file.into()),
+            _block_device: opened.block_device,
+            namespace: opened.namespace,
+            orders: (0..opened.geometry.zones).map(|_| Semaphore::new(APPENDS)).collect(),
+            geometry: opened.geometry,
+            waiting: RefCell::default(),
+            serials: Cell::new(0),
+            counters: RefCell::default(),
+            failure: Cell::new(None),
+        });
+        handle.spawn("drive watch", watch(handle.clone(), Rc::downgrade(&core)));
+        core
+    }
+
+    pub(super) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(super) fn counters(&self) -> DriveCounters {
+        *self.counters.borrow()
+    }
+
+    pub(super) fn failure(&self) -> Option<NvmeFailure> {
+        self.failure.get()
+    }
+
+    pub(super) fn submit(self: Rc<Self>, command: Command) -> Completion {
+        if self.failure.get().is_some() {
+            return Completion::ready(Err(Status::DeviceGone));
+        }
+        self.count(&command);
+        let plan = match encode(&self.geometry, command) {
+            Ok(plan) => plan,
+            Err(status) => return Completion::ready(self.counted(Err(status))),
+        };
+        let (responder, completion) = completion();
+        let serial = self.serials.get();
+        self.serials.set(serial + 1);
+        self.waiting.borrow_mut().insert(serial, (self.handle.now(), responder));
+        let handle = self.handle.clone();
+        handle.spawn("NVMe command", async move {
+            let outcome = match plan {
+                Plan::One(encoded) => self.one(encoded).await,
+                Plan::Report { first, count, options } => self.report(first, count, options).await,
+            };
+            self.answer(serial, outcome);
+        });
+        completion
+    }
+
+    /// Answers a command, unless it was given up meanwhile.
+    fn answer(&self, serial: u64, outcome: Outcome) {
+        let waiting = self.waiting.borrow_mut().remove(&serial);
+        if outcome == Err(Status::DeviceGone) {
+            self.die(NvmeFailure::Gone);
+        }
+        if let Some((_, responder)) = waiting {
+            responder.complete(self.counted(outcome));
+        }
+    }
+
+    /// Ends the drive: everything under way and everything later is answered [`Status::DeviceGone`].
+    pub(super) fn die(&self, failure: NvmeFailure) {
+        if self.failure.get().is_some() {
+            return;
+        }
+        self.failure.set(Some(failure));
+        for (_, responder) in self.waiting.take().into_values() {
+            responder.complete(Err(Status::DeviceGone));
+        }
+    }
+
+    async fn in_order(&self, order: Order) -> Option<Permit> {
+        match order {
+            Order::Any => None,
+            Order::Appends(zone) => Some(self.orders[zone.index()].acquire().await),
+            Order::Alone(zone) => Some(self.orders[zone.index()].acquire_many(APPENDS).await),
+        }
+    }
+
+    async fn one(&self, encoded: Encoded) -> Outcome {
+        let Encoded { opcode, dwords, data, metadata, order, answer } = encoded;
+        let _turn = self.in_order(order).await;
+        if self.failure.get().is_some() {
+            return Err(Status::DeviceGone);
+        }
+        let done = self.send(opcode, dwords, data, metadata).await?;
+        match answer {
+            Answer::Done => Ok(Reply::Done),
+            Answer::Written(at) => Ok(Reply::Written(at)),
+            Answer::Appended(zone, blocks) => written_at(&self.geometry, zone, done.result, blocks)
+                .map(Reply::Written)
+                .ok_or(Status::InternalError),
+            Answer::Read(blocks) => Ok(Reply::Read(payload(done, blocks))),
+        }
+    }
+
+    /// Sends a command and waits for it.
+    async fn send(
+        &self,
+        opcode: Opcode,
+        dwords: [u32; 6],
+        data: Lent,
+        metadata: Lent,
+    ) -> Result<CommandDone, Status> {
+        let (namespace, timeout_ms) = (self.namespace, COMMAND_TIMEOUT_MS);
+        let command = DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms };
+        let done = self.ring.command(&self.file, command).await;
+        match &done.status {
+            Ok(value) => status::of_nvme(*value).map(|()| done),
+            Err(error) => Err(status::of_kernel(error)),
+        }
+    }
+
+    /// Asks for zones until all are told: an answer is no longer than a transfer.
+    async fn report(&self, first: ZoneId, count: u32, options: ReportOptions) -> Outcome {
+        let each = if options.extended { self.geometry.descriptor_extension_bytes } else { 0 };
+        let most = self.geometry.max_transfer.data_bytes();
+        let mut told = ZoneReport::default();
+        let mut next = first;
+        loop {
+            let left = (count as usize).saturating_sub(told.zones.len());
+            let bytes = (64 + left.max(1) * (64 + each as usize)).min(most);
+            let pages = BlockCount::of_data_bytes(bytes.next_multiple_of(4096));
+            // What the drive does not fill is no zone.
+            let data = Lent::In(AlignedBuffer::zeroed(pages), bytes);
+            let dwords = report_dwords(&self.geometry, next, options, bytes);
+            let done = self.send(Opcode(ZONE_RECEIVE), dwords, data, Lent::Nothing).await?;
+            let filled = done.data.ok_or(Status::InternalError)?;
+            let answer = &filled.as_ref()[..bytes];
+            let part = report::decode(answer, &self.geometry, next, each)?;
+            if next == first {
+                told.matching = part.matching;
+            }
+            let full = part.zones.len() == zones_in(bytes, each);
+            let last = part.zones.last().map(|info| info.zone);
+            told.zones.extend(part.zones.into_iter().take(left));
+            told.extensions.extend(part.extensions.into_iter().take(left));
+            match last {
+                Some(last) if full && last.0 + 1 < self.geometry.zones => next = ZoneId(last.0 + 1),
+                _ => break,
+            }
+            if told.zones.len() >= count as usize {
+                break;
+            }
+        }
+        if options.partial {
+            told.matching = told.zones.len() as u64;
+        }
+        Ok(Reply::Zones(told))
+    }
+
+    fn count(&self, command: &Command) {
+        let mut counters = self.counters.borrow_mut();
+        match command {
+            Command::Read { blocks, .. } => {
+                counters.reads += 1;
+                counters.read_blocks += u64::from(blocks.0);
+            }
+            Command::Write { payload, .. } | Command::Append { payload, .. } => {
+                counters.writes += 1;
+                counters.written_blocks += u64::from(payload.blocks().0);
+            }
+            Command::Manage { action: zoneweave_zoned::ZoneAction::Reset, .. } => {
+                counters.resets += 1;
+            }
+            Command::Manage { .. } | Command::ManageAll { .. } | Command::SetExtension { .. } => {
+                counters.zone_changes += 1;
+            }
+            Command::Report { .. } | Command::ChangedZones => counters.reports += 1,
+            Command::Flush => counters.flushes += 1,
+        }
+    }
+
+    fn counted(&self, outcome: Outcome) -> Outcome {
+        self.counters.borrow_mut().failures += u64::from(outcome.is_err());
+        outcome
+    }
+
+    /// Whether the drive is still there, and answers.
+    fn examine(&self) -> bool {
+        if self.failure.get().is_some() {
+            return false;
+        }
+        let oldest = self.waiting.borrow().first_key_value().map(|(_, (since, _))| *since);
+        if oldest.is_some_and(|since| self.handle.now().since(since) > SILENCE) {
+            self.die(NvmeFailure::Silent { seconds: SILENCE.0 / 1_000_000_000 });
+            return false;
+        }
+        // The kernel takes the device's name away when the drive is gone.
+        let named = rustix::fs::fstat(&self.file).is_ok_and(|status| status.st_nlink > 0);
+        if !named {
+            self.die(NvmeFailure::Gone);
+        }
+        named
+    }
+}
+
+async fn watch(handle: Handle, core: Weak<Core>) {
+    loop {
+        handle.sleep(WATCH_PERIOD).await;
+        match core.upgrade() {
+            Some(core) if core.examine() => {}
+            _ => return,
+        }
+    }
+}
+
+fn payload(done: CommandDone, blocks: BlockCount) -> Payload {
+    let filled = |buffer: Option<AlignedBuffer>| buffer.expect("reads lend buffers").freeze();
+    Payload::new(filled(done.data), filled(done.metadata).slice(..blocks.oob_bytes()))
+}

@@ -1,0 +1,271 @@
+//! Opening a drive: whose it is, what it is, and whether it can be used.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock, major, minor};
+use rustix::io::Errno;
+use zoneweave_zoned::{Geometry, OOB_BYTES, ReportOptions, Status, ZoneId, ZoneInfo, ZoneState};
+
+use super::encode::report_dwords;
+use super::error::NvmeDriveError;
+use super::identify::{self, Controller, IDENTIFY_BYTES, Namespace, NonsenseError, Zones};
+use super::report;
+use crate::sys::nvme::{self, Query, Set};
+
+/// Identify, of the admin commands.
+const IDENTIFY: u8 = 0x06;
+/// Zone Management Receive, of the I/O commands.
+pub(super) const ZONE_RECEIVE: u8 = 0x7A;
+/// The Zoned Namespace command set, as Identify selects it.
+const ZONED: u32 = 2 << 24;
+
+/// How long questions at the start may take.
+const QUERY_TIMEOUT_MS: u32 = 30_000;
+
+/// Bytes of a report that is asked for at the start.
+const REPORT_BYTES: usize = 64 << 10;
+
+/// What a drive is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Exclusive,
+    ReadOnly,
+}
+
+/// A drive that was opened and can be used.
+pub(super) struct Opened {
+    pub(super) file: File,
+    /// Held so that nobody mounts the namespace meanwhile.
+    pub(super) block_device: Option<File>,
+    pub(super) namespace: u32,
+    pub(super) geometry: Geometry,
+    pub(super) zones: Vec<ZoneInfo>,
+    pub(super) id: [u8; 16],
+    pub(super) model: String,
+    pub(super) serial: String,
+}
+
+struct Asked<'a> {
+    path: &'a Path,
+    file: &'a File,
+    namespace: u32,
+}
+
+pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError> {
+    let failed = |action| failed(path, action);
+    let kind = fs::metadata(path).map_err(failed("look at it"))?;
+    if kind.file_type().is_block_device() {
+        return Err(NvmeDriveError::BlockDevice { path: path.to_owned(), instead: sibling(&kind) });
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(access == Access::Exclusive)
+        .open(path)
+        .map_err(failed("open it"))?;
+    let namespace = nvme::namespace_of(file.as_fd())
+        .map_err(|_| NvmeDriveError::NotNvme { path: path.to_owned() })?;
+    let block_device = match access {
+        Access::Exclusive => {
+            lock(&file, path)?;
+            claim_block_device(&kind, path)?
+        }
+        Access::ReadOnly => None,
+    };
+    let asked = Asked { path, file: &file, namespace };
+    let namespace = asked.namespace(&kind)?;
+    let geometry = asked.geometry(&namespace)?;
+    let (geometry, zones) = asked.zones(geometry)?;
+    let controller = asked.controller()?;
+    let Controller { model, serial, .. } = controller;
+    let (id, namespace) = (namespace.id, asked.namespace);
+    Ok(Opened { file, block_device, namespace, geometry, zones, id, model, serial })
+}
+
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> NvmeDriveError {
+    let path = path.to_owned();
+    move |error| match error.kind() {
+        io::ErrorKind::PermissionDenied => NvmeDriveError::Forbidden { path },
+        _ => NvmeDriveError::System { path, action, error },
+    }
+}
+
+/// One process at a time, of those that ask.
+fn lock(file: &File, path: &Path) -> Result<(), NvmeDriveError> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(NvmeDriveError::InUse { path: path.to_owned() }),
+        Err(error) => Err(failed(path, "lock it")(error.into())),
+    }
+}
+
+/// The device that the kernel knows under another name: /dev/nvme0n1 for /dev/ng0n1, and the other way round.
+fn sibling(device: &fs::Metadata) -> Option<PathBuf> {
+    let block = device.file_type().is_block_device();
+    let (kind, from, to) = if block { ("block", "nvme", "ng") } else { ("char", "ng", "nvme") };
+    let (major, minor) = (major(device.rdev()), minor(device.rdev()));
+    let link = fs::read_link(format!("/sys/dev/{kind}/{major}:{minor}")).ok()?;
+    let rest = link.file_name()?.to_str()?.strip_prefix(from)?;
+    let other = PathBuf::from(format!("/dev/{to}{rest}"));
+    other.exists().then_some(other)
+}
+
+/// Opens the block device of the same namespace as a mount does, so that there is none and will be none.
+fn claim_block_device(device: &fs::Metadata, path: &Path) -> Result<Option<File>, NvmeDriveError> {
+    let Some(block) = sibling(device) else { return Ok(None) };
+    let exclusive = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(block);
+    match exclusive {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            Err(NvmeDriveError::InUse { path: path.to_owned() })
+        }
+        // Some kernels offer a block device that nothing can be done with.
+        Err(_) => Ok(None),
+    }
+}
+
+impl Asked<'_> {
+    fn query(
+        &self,
+        query: Query,
+        what: &'static str,
+        buffer: &mut [u8],
+    ) -> Result<(), NvmeDriveError> {
+        let path = || self.path.to_owned();
+        match nvme::query(self.file.as_fd(), query, buffer) {
+            Ok(0) => Ok(()),
+            Ok(status) => Err(NvmeDriveError::Refused { path: path(), what, status }),
+            Err(error) => Err(failed(self.path, "ask the drive")(error)),
+        }
+    }
+
+    /// Identify: `selector` is dword 10, and `set` the command set.
+    fn identify(
+        &self,
+        selector: u32,
+        set: u32,
+        what: &'static str,
+    ) -> Result<Box<[u8; IDENTIFY_BYTES]>, NvmeDriveError> {
+        let mut bytes = Box::new([0; IDENTIFY_BYTES]);
+        // The controller is not a namespace's.
+        let namespace = if matches!(selector, 1 | 6) { 0 } else { self.namespace };
+        let query = Query {
+            set: Set::Admin,
+            opcode: IDENTIFY,
+            namespace,
+            dwords: [selector, set, 0, 0, 0, 0],
+            timeout_ms: QUERY_TIMEOUT_MS,
+        };
+        self.query(query, what, &mut bytes[..])?;
+        Ok(bytes)
+    }
+
+    fn nonsense(&self) -> impl Fn(NonsenseError) -> NvmeDriveError {
+        let path = self.path.to_owned();
+        move |error| NvmeDriveError::Nonsense { path: path.clone(), error }
+    }
+
+    fn controller(&self) -> Result<Controller, NvmeDriveError> {
+        Ok(Controller::parse(&*self.identify(1, 0, "what its controller is")?))
+    }
+
+    /// The namespace, if its blocks are such as are needed.
+    fn namespace(&self, device: &fs::Metadata) -> Result<Namespace, NvmeDriveError> {
+        let bytes = self.identify(0, 0, "what its namespace is")?;
+        let namespace = Namespace::parse(&bytes).map_err(self.nonsense())?;
+        if namespace.format.fits() && !namespace.interleaved && !namespace.protected {
+            return Ok(namespace);
+        }
+        let how = match (namespace.interleaved, namespace.protected) {
+            _ if namespace.format.metadata_bytes == 0 => "",
+            (true, _) => " between the blocks",
+            (_, true) => " with protection information",
+            (false, false) => "",
+        };
+        let block = sibling(device).unwrap_or_else(|| self.path.to_owned());
+        let remedy = match namespace.fitting_format() {
+            Some(format) => format!(
+                "`nvme format {} --lbaf={format} --ms=0 --pi=0` makes it so, and destroys what it holds",
+                block.display()
+            ),
+            None => "the drive offers no such format, and cannot be used".to_owned(),
+        };
+        Err(NvmeDriveError::Format {
+            path: self.path.to_owned(),
+            block_bytes: namespace.format.block_bytes,
+            metadata_bytes: namespace.format.metadata_bytes,
+            how,
+            remedy,
+        })
+    }
+
+    /// The drive's shape, apart from how much its zones hold.
+    fn geometry(&self, namespace: &Namespace) -> Result<Geometry, NvmeDriveError> {
+        let not_zoned = |error| match error {
+            // Invalid opcode, field or namespace for that command set.
+            NvmeDriveError::Refused { path, status: 0x001 | 0x002 | 0x00B, .. } => {
+                NvmeDriveError::NotZoned { path }
+            }
+            other => other,
+        };
+        let zones = self.identify(5, ZONED, "what its zones are").map_err(not_zoned)?;
+        let zones = Zones::parse(&zones, namespace.format_index);
+        if zones.size == 0 {
+            return Err(NvmeDriveError::NotZoned { path: self.path.to_owned() });
+        }
+        let appends = self.identify(6, ZONED, "how much can be appended")?;
+        identify::geometry(namespace, &self.controller()?, &zones, appends[0])
+            .map_err(self.nonsense())
+    }
+
+    /// Every zone, and the geometry with what zones hold.
+    fn zones(&self, geometry: Geometry) -> Result<(Geometry, Vec<ZoneInfo>), NvmeDriveError> {
+        let mut zones = Vec::new();
+        let mut buffer = vec![0; REPORT_BYTES.min(geometry.max_transfer.data_bytes())];
+        while zones.len() < geometry.zones as usize {
+            let first = ZoneId(u32::try_from(zones.len()).expect("fewer than 2^32 zones"));
+            let options = ReportOptions { partial: true, ..ReportOptions::default() };
+            let query = Query {
+                set: Set::Io,
+                opcode: ZONE_RECEIVE,
+                namespace: self.namespace,
+                dwords: report_dwords(&geometry, first, options, buffer.len()),
+                timeout_ms: QUERY_TIMEOUT_MS,
+            };
+            self.query(query, "which zones it has", &mut buffer)?;
+            let nonsense = |_: Status| self.nonsense()(NonsenseError::Report);
+            let part = report::decode(&buffer, &geometry, first, 0).map_err(nonsense)?;
+            let consecutive = part.zones.first().is_some_and(|info| info.zone == first);
+            if !consecutive {
+                return Err(nonsense(Status::InternalError));
+            }
+            zones.extend(part.zones);
+        }
+        let capacity = common_capacity(&zones).map_err(self.nonsense())?;
+        let geometry = Geometry { zone_capacity: capacity, ..geometry };
+        // With the capacity known, other parts of the geometry may not fit any more.
+        let geometry = match geometry.validate() {
+            Ok(()) => geometry,
+            Err(_) => Geometry { zrwa: None, ..geometry },
+        };
+        geometry.validate().map_err(|error| self.nonsense()(error.into()))?;
+        Ok((geometry, zones))
+    }
+}
+
+/// What zones hold, which has to be the same for all that hold anything.
+fn common_capacity(zones: &[ZoneInfo]) -> Result<zoneweave_zoned::BlockCount, NonsenseError> {
+    let usable = || zones.iter().filter(|info| info.state != ZoneState::Offline);
+    let Some(first) = usable().next() else { return Err(NonsenseError::Report) };
+    match usable().find(|info| info.capacity != first.capacity) {
+        None => Ok(first.capacity),
+        Some(other) => {
+            Err(NonsenseError::Capacities { one: first.capacity.0, other: other.capacity.0 })
+        }
+    }
+}
+
+const _: () = assert!(OOB_BYTES == 64, "as the messages say");
