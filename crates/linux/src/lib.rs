@@ -14,6 +14,8 @@ mod nvme_drive;
 mod ring;
 mod signals;
 mod sys;
+pub mod ublk;
+mod within;
 
 pub use drive::{Drive, DriveError, DriveInfo};
 pub use entropy::entropy;

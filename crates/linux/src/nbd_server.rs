@@ -41,6 +41,7 @@ use zoneweave_nbd::{
 use zoneweave_runtime::{Gate, Handle, JoinHandle, Nanos, Semaphore};
 use zoneweave_zoned::{BlockDevice, ByteDevice};
 
+use crate::within::{unless, within};
 use crate::{Descriptor, Ring};
 pub use endpoint::{Endpoint, EndpointError, Listener};
 
@@ -281,19 +282,4 @@ fn describe(export: NbdExport) -> ExportDescription {
         flags,
         block_sizes: BlockSizes::default(),
     }
-}
-
-/// The output of `work`, or `None` if `end` comes first; `work` is dropped then.
-async fn unless<T>(end: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
-    let (mut end, mut work) = (std::pin::pin!(end), std::pin::pin!(work));
-    std::future::poll_fn(|context| match work.as_mut().poll(context) {
-        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
-        std::task::Poll::Pending => end.as_mut().poll(context).map(|()| None),
-    })
-    .await
-}
-
-/// The output of `work`, or `None` if it takes longer than `limit`.
-async fn within<T>(handle: &Handle, limit: Nanos, work: impl Future<Output = T>) -> Option<T> {
-    unless(handle.sleep(limit), work).await
 }

@@ -13,6 +13,8 @@
 #![allow(unsafe_code, reason = "submission hands raw pointers to the kernel")]
 
 mod command;
+mod control;
+mod driver_command;
 mod file;
 mod held;
 mod options;
@@ -35,6 +37,7 @@ use slab::Slab;
 use zoneweave_runtime::{Nanos, Progress, Reactor, Receiver, Sender, TimerQueue, Wait, oneshot};
 
 pub(crate) use command::{CommandDone, DeviceCommand, Lent, Opcode};
+pub(crate) use control::ControlRing;
 use held::{Finished, Held};
 pub use options::{RingError, RingOptions};
 use queues::{Completed, Queues};

@@ -1,7 +1,10 @@
-//! System calls that have no safe wrapper: signals as a file descriptor, and NVMe commands that are waited for.
+//! System calls that have no safe wrapper: signals as a file descriptor, NVMe commands that are waited for, memory shared
+//! with a driver.
 #![allow(unsafe_code, reason = "signalfd, the signal mask and ioctls are raw system calls")]
 
 pub(crate) mod nvme;
+
+pub(crate) mod shared_records;
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -11,11 +11,12 @@ use zoneweave_nbd::{
 };
 use zoneweave_runtime::{Permit, Semaphore};
 
+use super::Shared;
 use super::input::Input;
 use super::output::Output;
 use super::request::{self, Outlet};
-use super::{Shared, within};
 use crate::Descriptor;
+use crate::within::within;
 
 /// The least a request takes from the budget, so that there are at most 1,024 of them.
 const REQUEST_BYTES_MIN: u64 = 64 << 10;

@@ -155,7 +155,7 @@ impl Queues {
 
 /// Waiting may end early for reasons that are not errors: a signal, the time limit, a completion
 /// queue that must be emptied first. The caller's loop comes back.
-fn accept_interruption(result: io::Result<usize>) {
+pub(super) fn accept_interruption(result: io::Result<usize>) {
     let Err(error) = result else { return };
     let passing = matches!(
         error.raw_os_error(),

@@ -1,0 +1,144 @@
+//! One request's data, and what a disk answers.
+
+use std::future::Future;
+use std::io::{IoSlice, IoSliceMut};
+use std::pin::Pin;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, BlockError, Status};
+
+use super::abi::{IoDescriptor, data_position};
+use crate::Descriptor;
+
+/// Bytes of a sector, in which the kernel counts.
+pub(super) const SECTOR_BYTES: u64 = 512;
+/// Sectors of a block.
+pub(super) const BLOCK_SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
+
+/// The kernel takes no more pieces in one call (`UIO_MAXIOV`).
+const PIECES_MAX: usize = 1024;
+
+/// What a request came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Bytes read or written.
+    pub(super) bytes: u32,
+    /// Where an append went.
+    pub(super) append_sector: u64,
+}
+
+/// The future of a request.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Answer, Errno>>>>;
+
+/// What is served: takes a request up at once, in the order of requests.
+pub(super) trait Disk {
+    fn take_up(&self, request: IoDescriptor, data: Data) -> Answering;
+}
+
+/// The data of a request, which stays in the kernel until it is copied.
+///
+/// It is copied by system calls of the thread that runs the engine: they move memory and wait for
+/// nothing, and in a worker of the kernel they would take longer.
+pub(super) struct Data {
+    device: Descriptor,
+    tag: u16,
+    /// The most that a request of this device may have.
+    bytes_max: u32,
+}
+
+impl Data {
+    pub(super) fn new(device: &Descriptor, tag: u16, bytes_max: u32) -> Self {
+        Self { device: device.clone(), tag, bytes_max }
+    }
+
+    /// The range of a request that has data, in blocks.
+    pub(super) fn range(&self, request: &IoDescriptor) -> Result<(u64, u32), Errno> {
+        let (start, blocks) = blocks_of(request)?;
+        let blocks = u32::try_from(blocks).map_err(|_| Errno::INVAL)?;
+        let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
+        if blocks == 0 || bytes > u64::from(self.bytes_max) {
+            return Err(Errno::INVAL);
+        }
+        Ok((start, blocks))
+    }
+
+    /// Copies what is to be written.
+    pub(super) fn take(&self, blocks: u32) -> Result<Bytes, Errno> {
+        let mut buffer = AlignedBuffer::unfilled(BlockCount(blocks));
+        let (mut done, length) = (0, buffer.as_ref().len());
+        while done < length {
+            let into = &mut [IoSliceMut::new(&mut buffer.as_mut()[done..])];
+            let position = data_position(self.tag) + done as u64;
+            match rustix::io::preadv(&self.device, into, position) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(buffer.freeze())
+    }
+
+    /// Copies what was read.
+    pub(super) fn give(&self, pieces: &[Bytes]) -> Result<(), Errno> {
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        if length as u64 > u64::from(self.bytes_max) {
+            return Err(Errno::INVAL);
+        }
+        let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut rest = &mut slices[..];
+        let mut done = 0;
+        while done < length {
+            let now = rest.len().min(PIECES_MAX);
+            let position = data_position(self.tag) + done as u64;
+            match rustix::io::pwritev(&self.device, &rest[..now], position) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => {
+                    done += count;
+                    IoSlice::advance_slices(&mut rest, count);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The range of a request, in blocks.
+pub(super) fn blocks_of(request: &IoDescriptor) -> Result<(u64, u64), Errno> {
+    let (start, sectors) = (request.start_sector, u64::from(request.sectors));
+    if !start.is_multiple_of(BLOCK_SECTORS) || !sectors.is_multiple_of(BLOCK_SECTORS) {
+        return Err(Errno::INVAL);
+    }
+    Ok((start / BLOCK_SECTORS, sectors / BLOCK_SECTORS))
+}
+
+/// What was done with so many blocks.
+pub(super) fn done(blocks: u32) -> Answer {
+    let bytes = BlockCount(blocks).data_bytes();
+    Answer { bytes: u32::try_from(bytes).expect("at most 32 MiB"), append_sector: 0 }
+}
+
+/// The error by which the kernel tells what is wrong: it knows few of them.
+pub(super) fn errno(error: &BlockError) -> Errno {
+    match error {
+        BlockError::OutOfRange { .. } => Errno::INVAL,
+        // What the kernel calls a medium error: trying again is of no use.
+        BlockError::Unrecoverable { .. } => Errno::NODATA,
+        BlockError::Device(status) => errno_of(*status),
+        BlockError::ReadOnly { .. } | BlockError::ShuttingDown => Errno::IO,
+    }
+}
+
+/// The same for a drive's answer.
+pub(super) fn errno_of(status: Status) -> Errno {
+    match status {
+        Status::CapacityExceeded => Errno::NOSPC,
+        Status::UnrecoveredRead | Status::Deallocated => Errno::NODATA,
+        Status::TooManyOpen => Errno::TOOMANYREFS,
+        Status::TooManyActive => Errno::OVERFLOW,
+        _ => Errno::IO,
+    }
+}
