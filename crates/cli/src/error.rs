@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 use zoneweave_linux::nbd_server::{EndpointError, ServeError};
+use zoneweave_linux::ublk::UblkError;
 use zoneweave_linux::{DriveError, FileDriveError, RingError};
 use zoneweave_raid::log::{AdminError, CreateError, OpenError, ReplaceError};
 use zoneweave_sim::characterize::CharacterizeError;
@@ -95,6 +96,8 @@ pub(crate) enum CliError {
     Serve(#[from] ServeError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+    #[error(transparent)]
+    Ublk(#[from] UblkError),
     #[error(transparent)]
     Characterize(#[from] CharacterizeError),
     #[error(transparent)]

@@ -160,6 +160,20 @@ fn an_array_starts_without_a_drive_and_says_so() {
 }
 
 #[test]
+fn without_the_driver_there_is_no_disk_and_nothing_is_left_behind() {
+    if std::path::Path::new("/dev/ublk-control").exists() {
+        return;
+    }
+    let place = Place::with_array();
+    let needs = "modprobe ublk_drv";
+    place.run(&format!("serve ublk {MEMBERS}")).exits(1).complains(needs);
+    let both = format!("serve nbd {MEMBERS} --socket unix:s.sock --ublk=3");
+    place.run(&both).exits(1).complains(needs);
+    assert!(!place.path("s.sock").exists());
+    place.run("emu serve d/drive0 --number 3").exits(1).complains(needs);
+}
+
+#[test]
 fn a_drive_that_is_cut_off_is_noticed_though_nobody_uses_it() {
     let place = Place::with_array();
     let server = place.serve(MEMBERS);

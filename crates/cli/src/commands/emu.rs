@@ -1,6 +1,7 @@
 //! `zoneweave emu`: emulated drives in files.
 
 mod presets;
+mod serve;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,9 @@ pub(crate) enum Verb {
     Create(Create),
     /// List the presets that drives can behave like, or print one
     Presets(presets::Presets),
+    /// Serve a drive as a zoned disk of this machine's kernel, /dev/ublkbN (as root; Linux 6.6 or newer with
+    /// ublk_drv)
+    Serve(serve::Serve),
 }
 
 /// What drives to make.
@@ -68,6 +72,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     let create = match verb {
         Verb::Create(create) => create,
         Verb::Presets(presets) => return presets::run(&presets, output),
+        Verb::Serve(request) => return serve::run(&request, output),
     };
     let Kind { geometry, preset } = kind(&create)?;
     let drives = create_drives(&create)?;

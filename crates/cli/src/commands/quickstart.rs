@@ -9,7 +9,7 @@ use zoneweave_linux::Drive;
 
 use super::array::create::{self, Durability, Level, Mode};
 use super::emu::{self, create_quietly, drive_paths};
-use super::serve::{Nbd, serve};
+use super::serve::{Nbd, Served, serve_nbd};
 use crate::error::{CliError, Exit};
 use crate::format::{self, VolumeSize};
 use crate::output::Output;
@@ -48,18 +48,18 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         make_array(&request, &first, output)?;
     }
     let socket = request.directory.join(format!("{}.sock", request.name));
-    let serving = Nbd {
+    let array = Served {
         no_hedging: false,
         spare: Vec::new(),
         rebuild_limit: None,
         drives: drives.clone(),
-        socket: vec![format!("unix:{}", socket.display())],
-        export: None,
         force: false,
         index_memory: None,
         writing: Writing::default(),
     };
-    serve(&serving, &hints(&drives, &socket.display().to_string(), &request.name), output)
+    let socket_address = vec![format!("unix:{}", socket.display())];
+    let serving = Nbd { array, socket: socket_address, export: None, ublk: None };
+    serve_nbd(&serving, &hints(&drives, &socket.display().to_string(), &request.name), output)
 }
 
 /// Every drive in the directory and the directories in it: a member that was replaced since the

@@ -8,10 +8,11 @@ use std::rc::Rc;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::{Drive, Signals};
 use zoneweave_raid::log::{Hedging, OpenOptions};
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::ZonedDevice;
+use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
 
 use crate::commands::array::create::holdings;
 use crate::control::{ControlServer, Service};
@@ -31,20 +32,42 @@ const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 pub(crate) enum Verb {
     /// Serve an array over NBD
     Nbd(Nbd),
+    /// Serve an array as a disk of this machine's kernel, /dev/ublkbN (as root; Linux 6.5 or newer with ublk_drv)
+    Ublk(Ublk),
 }
 
-/// What to serve, and where.
+/// What to serve over NBD, and where.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Nbd {
-    /// The array's drives, in any order
-    #[arg(value_name = "DRIVE", required = true)]
-    pub drives: Vec<PathBuf>,
+    #[command(flatten)]
+    pub array: Served,
     /// Where clients connect: unix:PATH, or tcp:HOST:PORT of this machine; may be repeated
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub socket: Vec<String>,
     /// The name clients ask for; the array's name otherwise
     #[arg(long, value_name = "NAME")]
     pub export: Option<String>,
+    /// Serve it as a disk of this machine's kernel, too: /dev/ublkbN, with a number that is free or with this one
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
+    pub ublk: Option<Option<u32>>,
+}
+
+/// What to serve as a disk.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Ublk {
+    #[command(flatten)]
+    array: Served,
+    /// The N of /dev/ublkbN; without it that of the server before, if it was killed, or one that is free
+    #[arg(long, value_name = "N")]
+    number: Option<u32>,
+}
+
+/// An array to be served.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Served {
+    /// The array's drives, in any order
+    #[arg(value_name = "DRIVE", required = true)]
+    pub drives: Vec<PathBuf>,
     /// Start with half of the drives or fewer; the others become strangers
     #[arg(long)]
     pub force: bool,
@@ -73,15 +96,44 @@ struct Serving<'a> {
     status: &'a ArrayStatus,
 }
 
-pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
-    let Verb::Nbd(request) = verb;
-    serve(&request, &[], output)
+/// Where it is served.
+struct Places {
+    /// For NBD, which needs one at least.
+    endpoints: Vec<Endpoint>,
+    /// The name of the NBD export.
+    export: Option<String>,
+    /// As a disk, perhaps with a number.
+    ublk: Option<Option<u32>>,
 }
 
-/// Serves until a signal; prints `hints` when clients can connect.
-pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<Exit, CliError> {
+pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
+    match verb {
+        Verb::Nbd(request) => serve_nbd(&request, &[], output),
+        Verb::Ublk(Ublk { array, number }) => {
+            let places = Places { endpoints: Vec::new(), export: None, ublk: Some(number) };
+            serve(&array, &places, &[], output)
+        }
+    }
+}
+
+/// Serves over NBD until a signal; prints `hints` when clients can connect.
+pub(crate) fn serve_nbd(
+    request: &Nbd,
+    hints: &[String],
+    output: &Output,
+) -> Result<Exit, CliError> {
     let endpoints =
         request.socket.iter().map(|address| endpoint(address)).collect::<Result<Vec<_>, _>>()?;
+    let places = Places { endpoints, export: request.export.clone(), ublk: request.ublk };
+    serve(&request.array, &places, hints, output)
+}
+
+fn serve(
+    request: &Served,
+    places: &Places,
+    hints: &[String],
+    output: &Output,
+) -> Result<Exit, CliError> {
     let session = Session::new()?;
     // Before anything can start a thread, which would take signals the old way.
     let signals = Signals::new(&session.ring)
@@ -98,7 +150,7 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
     let drives: Vec<_> = request.drives.iter().chain(&members).cloned().collect();
     let started = start(&session, &drives, options, output)?;
     started.volume.limit_rebuild(request.rebuild_limit);
-    let (service, control) = put_in_service(&session, started, request, &endpoints)?;
+    let (service, control) = put_in_service(&session, started, places, output)?;
     // Before the status is told, which then tells of it.
     session.handle.spawn("resume rebuild", service.clone().resume());
     for spare in spares {
@@ -114,7 +166,17 @@ pub(crate) fn serve(request: &Nbd, hints: &[String], output: &Output) -> Result<
     output.note("stopping: finishing the requests under way");
     control.close();
     session.executor.run(async {
-        if let Some(server) = service.release() {
+        let (nbd, ublk) = service.release();
+        if let Some(server) = ublk {
+            let path = server.path();
+            if !server.shutdown().await {
+                let path = path.display();
+                output.warning(format_args!(
+                    "{path} is still in use, and only gives errors now: unmount it"
+                ));
+            }
+        }
+        if let Some(server) = nbd {
             server.shutdown().await;
         }
         service.volume().close().await
@@ -169,25 +231,79 @@ fn tell_news(service: &Rc<Service>, output: &Output) {
 fn put_in_service(
     session: &Session,
     started: Started,
-    request: &Nbd,
-    endpoints: &[Endpoint],
+    places: &Places,
+    output: &Output,
 ) -> Result<(Rc<Service>, ControlServer), CliError> {
     let Started { volume, config, slots, others, .. } = started;
     let array = config.array;
-    let name = request.export.clone().unwrap_or_else(|| config.name.clone());
+    let name = places.export.clone().unwrap_or_else(|| config.name.clone());
     let export = NbdExport {
         name: name.clone(),
         description: format!("{} {}", config.name, config.scheme),
         device: Rc::new(volume.clone()),
     };
+    let chunk_bytes = u64::from(config.chunk_blocks) * BLOCK_BYTES as u64;
+    let options = UblkOptions {
+        number: None,
+        identity: identity(array.0),
+        optimal_bytes: chunk_bytes * config.scheme.data() as u64,
+    };
     let (ring, handle) = (&session.ring, &session.handle);
-    let service = Rc::new(Service::new(ring, handle, config, volume, slots, others));
+    let service = Service::new(ring, handle, config, volume.clone(), slots, others);
+    let service = Rc::new(service);
     // First, because it tells whether another server has this array.
     let control = ControlServer::start(ring, handle, array, service.clone())?;
-    let server = NbdServer::start(ring, handle, vec![export], endpoints, NbdLimits::default())?;
-    let uris = server.endpoints().iter().map(|endpoint| uri(endpoint, &name)).collect();
-    service.adopt(server, uris);
+    let mut uris = Vec::new();
+    let mut nbd = None;
+    if !places.endpoints.is_empty() {
+        let limits = NbdLimits::default();
+        let server = NbdServer::start(ring, handle, vec![export], &places.endpoints, limits)?;
+        uris.extend(server.endpoints().iter().map(|endpoint| uri(endpoint, &name)));
+        nbd = Some(server);
+    }
+    let mut ublk = None;
+    if let Some(number) = places.ublk {
+        let disk = UblkDisk::Block(Rc::new(volume));
+        match start_ublk(session, disk, UblkOptions { number, ..options }, output) {
+            Ok(server) => {
+                uris.push(server.path().display().to_string());
+                ublk = Some(server);
+            }
+            Err(error) => {
+                // Leaves no socket behind.
+                if let Some(server) = nbd {
+                    session.executor.run(server.shutdown());
+                }
+                return Err(error);
+            }
+        }
+    }
+    service.adopt(nbd, ublk, uris);
     Ok((service, control))
+}
+
+/// Makes a disk of the kernel.
+pub(crate) fn start_ublk(
+    session: &Session,
+    disk: UblkDisk,
+    options: UblkOptions,
+    output: &Output,
+) -> Result<UblkServer, CliError> {
+    let starting = UblkServer::start(&session.ring, &session.handle, disk, options);
+    let server = session.executor.run(starting)?;
+    if server.was_taken_over() {
+        let path = server.path();
+        output.note(format_args!("{} goes on where the last server left it", path.display()));
+    }
+    Ok(server)
+}
+
+/// What the kernel keeps of a UUID, so that only the same array or drive takes a disk over.
+pub(crate) fn identity(uuid: [u8; 16]) -> u64 {
+    let half = |at: usize| {
+        uuid[at..at + 8].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    half(0) ^ half(8)
 }
 
 /// Where a client finds the export.
@@ -243,7 +359,8 @@ fn announce(status: &ArrayStatus, hints: &[String], output: &Output) {
             output.line(hint);
         }
         for uri in &uris {
-            output.line(format_args!("nbdinfo '{uri}'"));
+            let look = if uri.starts_with('/') { "lsblk" } else { "nbdinfo" };
+            output.line(format_args!("{look} '{uri}'"));
         }
         output.line("ready; stop with Ctrl-C");
     });
@@ -262,6 +379,15 @@ mod tests {
         {
             assert_eq!(endpoint(wrong).unwrap_err().exit(), Exit::Usage, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_of_a_uuid_tells_them_apart() {
+        let uuid = *b"0123456789abcdef";
+        let other = *b"0123456789abcdeg";
+        assert_eq!(identity(uuid), identity(uuid));
+        assert_ne!(identity(uuid), identity(other));
+        assert_eq!(identity([0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 1, 0]), 0x105);
     }
 
     #[test]

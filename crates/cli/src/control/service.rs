@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 use zoneweave_linux::nbd_server::{NbdServer, NbdStatus};
+use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::{Drive, Ring};
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
 use zoneweave_raid::log::{AdminError, Volume, VolumeStatus};
@@ -32,6 +33,7 @@ pub(crate) struct Service {
     slots: RefCell<Vec<Option<NamedDrive>>>,
     others: Vec<OtherDrive>,
     nbd: RefCell<Option<NbdServer>>,
+    ublk: RefCell<Option<UblkServer>>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
     /// Drives that are or were kept ready.
@@ -69,6 +71,7 @@ impl Service {
             slots: RefCell::new(slots),
             others,
             nbd: RefCell::default(),
+            ublk: RefCell::default(),
             exports: OnceCell::new(),
             pace: RefCell::default(),
             spares: RefCell::default(),
@@ -82,9 +85,15 @@ impl Service {
         &self.volume
     }
 
-    /// Takes care of the NBD server, under whose URIs clients find the volume.
-    pub(crate) fn adopt(&self, server: NbdServer, exports: Vec<String>) {
-        self.nbd.replace(Some(server));
+    /// Takes care of the servers, under whose URIs and paths clients find the volume.
+    pub(crate) fn adopt(
+        &self,
+        nbd: Option<NbdServer>,
+        ublk: Option<UblkServer>,
+        exports: Vec<String>,
+    ) {
+        self.nbd.replace(nbd);
+        self.ublk.replace(ublk);
         // Once only: exports do not change while the server runs.
         let _ = self.exports.set(exports);
     }
@@ -136,9 +145,9 @@ impl Service {
         self.spares.borrow().iter().map(tell).collect()
     }
 
-    /// Gives the NBD server up, for its shutdown.
-    pub(crate) fn release(&self) -> Option<NbdServer> {
-        self.nbd.take()
+    /// Gives the servers up, for their shutdown.
+    pub(crate) fn release(&self) -> (Option<NbdServer>, Option<UblkServer>) {
+        (self.nbd.take(), self.ublk.take())
     }
 
     /// How far the rebuild, or else the scrub, is.
@@ -181,6 +190,7 @@ impl Service {
             uptime_ns: self.handle.now().since(self.started).0,
             exports: self.exports.get().cloned().unwrap_or_default(),
             nbd: self.nbd.borrow().as_ref().map_or(NbdStatus::default(), NbdServer::status),
+            ublk: self.ublk.borrow().as_ref().map_or(UblkStatus::default(), UblkServer::status),
             rebuild_left_ns: self.pace.borrow().left_ns(),
             spares: self.spares(),
         };

@@ -5,7 +5,34 @@ use super::machine::{Machine, Module};
 
 /// All of them, the usual one first.
 pub(super) fn abilities(machine: &Machine) -> Vec<Ability> {
-    vec![kernel_nbd(machine), nbdfuse(machine), loop_device(machine), qemu(machine), fio(machine)]
+    vec![
+        ublk(machine),
+        kernel_nbd(machine),
+        nbdfuse(machine),
+        loop_device(machine),
+        qemu(machine),
+        fio(machine),
+    ]
+}
+
+fn ublk(machine: &Machine) -> Ability {
+    let mut fixes = Vec::new();
+    if !machine.has("/dev/ublk-control") {
+        fixes.push(match machine.module("ublk_drv") {
+            Module::Absent => "this kernel has no module ublk_drv: install one of Linux 6.5 or newer with it (Debian: \
+                               linux-image-amd64 of trixie or bookworm-backports), or use nbd-client or nbdfuse"
+                .to_owned(),
+            Module::Loadable => "load the module, as root: `modprobe ublk_drv`".to_owned(),
+            Module::Loaded => "the driver is there, its device is not: in a container, start it with `--device \
+                               /dev/ublk-control` and all of /dev"
+                .to_owned(),
+        });
+    }
+    Ability::new(
+        "ublk",
+        "a volume as /dev/ublkb0, a drive as a zoned disk, without a client",
+        fixes,
+    )
 }
 
 fn kernel_nbd(machine: &Machine) -> Ability {

@@ -34,6 +34,7 @@ fn a_bare_machine_can_serve_and_is_told_what_else_there_could_be() {
     assert_eq!(missing.count(), report.abilities.len() - 1);
     assert!(fixes(&report, "nbd-client")[0].contains("linux-image"));
     assert!(fixes(&report, "fio")[0].contains("apt-get install fio"));
+    assert!(fixes(&report, "ublk")[0].contains("6.5"));
 }
 
 #[test]
@@ -63,6 +64,18 @@ fn modules_are_loaded_built_in_or_to_be_loaded() {
     assert!(fixes(&examine(&built_in, Ok(())), "nbd-client").is_empty());
     let (_root, loaded) = machine(&[kernel, client, ("/sys/module/nbd/refcnt", "0")]);
     assert!(fixes(&examine(&loaded, Ok(())), "nbd-client").is_empty());
+}
+
+#[test]
+fn a_disk_of_the_kernel_takes_a_driver_and_its_device() {
+    let kernel = ("/proc/sys/kernel/osrelease", "6.12");
+    let dep = ("/lib/modules/6.12/modules.dep", "kernel/drivers/block/ublk_drv.ko.xz:\n");
+    let (_root, loadable) = machine(&[kernel, dep]);
+    assert!(fixes(&examine(&loadable, Ok(())), "ublk")[0].contains("modprobe ublk_drv"));
+    let (_root, hidden) = machine(&[kernel, ("/sys/module/ublk_drv/refcnt", "0")]);
+    assert!(fixes(&examine(&hidden, Ok(())), "ublk")[0].contains("--device"));
+    let (_root, ready) = machine(&[("/dev/ublk-control", "")]);
+    assert!(fixes(&examine(&ready, Ok(())), "ublk").is_empty());
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! `zoneweave emu serve`: an emulated drive as a zoned disk of this machine's kernel.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use zoneweave_linux::Signals;
+use zoneweave_linux::ublk::{UblkDisk, UblkOptions};
+use zoneweave_zoned::{Status, ZonedDevice, ZonedDeviceExt};
+
+use crate::commands::serve::{identity, start_ublk};
+use crate::error::{CliError, Exit};
+use crate::format::bytes;
+use crate::output::Output;
+use crate::session::{Access, NamedDrive, Session};
+
+/// What to serve.
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// The drive
+    #[arg(value_name = "DRIVE")]
+    drive: PathBuf,
+    /// The N of /dev/ublkbN; without it that of the server before, if it was killed, or one that is free
+    #[arg(long, value_name = "N")]
+    number: Option<u32>,
+}
+
+/// Printed when the disk is there.
+#[derive(Serialize)]
+struct ServingDrive {
+    drive: String,
+    disk: PathBuf,
+    zones: u32,
+    zone_bytes: u64,
+    zone_capacity_bytes: u64,
+}
+
+pub(crate) fn run(request: &Serve, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    // Before anything can start a thread, which would take signals the old way.
+    let signals = Signals::new(&session.ring)
+        .map_err(|error| CliError::System { action: "receive signals", error })?;
+    let NamedDrive { label, drive } = session.open(&request.drive, Access::Exclusive)?;
+    let options =
+        UblkOptions { number: request.number, identity: identity(drive.uuid()), optimal_bytes: 0 };
+    let server = start_ublk(&session, UblkDisk::Zoned(drive.clone()), options, output)?;
+    let geometry = drive.geometry();
+    let serving = ServingDrive {
+        drive: label.clone(),
+        disk: server.path(),
+        zones: geometry.zones,
+        zone_bytes: geometry.zone_size.data_bytes() as u64,
+        zone_capacity_bytes: geometry.zone_capacity.data_bytes() as u64,
+    };
+    tell(&serving, output);
+    let waited = session.executor.run(signals.next());
+    output.note("stopping: finishing the requests under way");
+    let path = server.path();
+    let flushed = session.executor.run(async {
+        if !server.shutdown().await {
+            let path = path.display();
+            output.warning(format_args!(
+                "{path} is still in use, and only gives errors now: unmount it"
+            ));
+        }
+        drive.flush().await
+    });
+    match (waited, flushed) {
+        (Err(error), _) => Err(CliError::System { action: "wait for a signal", error }),
+        (Ok(_), Err(status)) if status != Status::DeviceGone => {
+            Err(CliError::DriveFailed { label, status })
+        }
+        _ => Ok(Exit::Done),
+    }
+}
+
+fn tell(serving: &ServingDrive, output: &Output) {
+    output.result("emu-serve", serving, |output| {
+        let ServingDrive { drive, zones, .. } = serving;
+        output.line(format_args!(
+            "{drive}  {zones} zones of {}, {} of which can be written",
+            bytes(serving.zone_bytes),
+            bytes(serving.zone_capacity_bytes)
+        ));
+        output.line(format_args!("blkzone report {}", serving.disk.display()));
+        output.line("ready; stop with Ctrl-C");
+    });
+}
