@@ -96,13 +96,27 @@ impl Session {
         access: Access,
     ) -> Result<Vec<NamedDrive>, CliError> {
         refuse_twice(paths)?;
-        paths.iter().map(|path| Ok(self.open(path, access)?)).collect()
+        let drives = paths.iter().map(|path| Ok(self.open(path, access)?));
+        let drives: Vec<NamedDrive> = drives.collect::<Result<_, CliError>>()?;
+        refuse_two_ways(&drives, paths)?;
+        Ok(drives)
     }
 }
 
 /// Names the drive that is given more than once, whose lock this process would find taken.
 fn refuse_twice(paths: &[PathBuf]) -> Result<(), CliError> {
     let twice = (1..paths.len()).find(|at| paths[..*at].iter().any(|p| same_file(p, &paths[*at])));
+    twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
+}
+
+/// Names the drive that is reached twice, over two controllers.
+fn refuse_two_ways(drives: &[NamedDrive], paths: &[PathBuf]) -> Result<(), CliError> {
+    // Files may be copies of each other.
+    let real = |at: usize| Some(&drives[at].drive).filter(|drive| drive.is_real());
+    let uuid = |at: usize| real(at).map(|drive| drive.uuid()).filter(|uuid| *uuid != [0; 16]);
+    let same =
+        |at: usize| uuid(at).is_some_and(|own| (0..at).any(|other| uuid(other) == Some(own)));
+    let twice = (1..drives.len()).find(|at| same(*at));
     twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
 }
 

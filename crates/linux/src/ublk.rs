@@ -259,7 +259,8 @@ async fn find(
     };
     for number in numbers {
         let Some(info) = driver.info(number).await? else { continue };
-        if info.server_flags != options.identity {
+        // Zero is what others have who do not name themselves.
+        if info.server_flags != options.identity || options.identity == 0 {
             match options.number {
                 Some(id) => return Err(UblkError::Foreign { id }),
                 None => continue,
@@ -267,9 +268,16 @@ async fn find(
         }
         match let_go(driver, handle, info).await? {
             Some(info) if info.state == STATE_QUIESCED => return Ok(Some(info)),
-            // Never started, or stopped and not deleted: it has no users.
+            // Never started, or stopped and not deleted: then it may have users still, for whom the driver waits.
             Some(info) if info.state == STATE_DEAD => {
-                driver.command(Control::DeleteDevice, number, 0).await?;
+                let deleting = driver.command(Control::DeleteDevice, number, 0);
+                match within(handle, LETTING_GO, deleting).await {
+                    Some(deleted) => drop(deleted?),
+                    None => {
+                        let process = info.server_process;
+                        return Err(UblkError::InUse { id: number, process });
+                    }
+                }
             }
             Some(info) => {
                 return Err(UblkError::InUse { id: number, process: info.server_process });

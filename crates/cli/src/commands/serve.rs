@@ -153,15 +153,15 @@ fn serve(
     let (service, control) = put_in_service(&session, started, places, output)?;
     // Before the status is told, which then tells of it.
     session.handle.spawn("resume rebuild", service.clone().resume());
-    for spare in spares {
-        service.keep_spare(spare)?;
-    }
-    let status = session.executor.run(service.status());
-    announce(&status, hints, output);
-    let watching = watch(&session, &service, output);
-    if let Some(Err(error)) = session.executor.run(until(watching, signals.next())) {
-        return Err(CliError::System { action: "wait for a signal", error });
-    }
+    // Whatever ends it, nothing is left behind without a server.
+    let served =
+        spares.into_iter().try_for_each(|spare| service.keep_spare(spare)).and_then(|()| {
+            let status = session.executor.run(service.status());
+            announce(&status, hints, output);
+            let watching = watch(&session, &service, output);
+            let signal = session.executor.run(until(watching, signals.next())).transpose();
+            signal.map_err(|error| CliError::System { action: "wait for a signal", error })
+        });
     tell_news(&service, output);
     output.note("stopping: finishing the requests under way");
     control.close();
@@ -181,6 +181,7 @@ fn serve(
         }
         service.volume().close().await
     })?;
+    served?;
     output.note("stopped; everything acknowledged is on the drives");
     Ok(Exit::Done)
 }

@@ -43,8 +43,12 @@ pub(super) struct Core {
     geometry: Geometry,
     /// For each zone: what changes it takes all permits, and appends take one each.
     orders: Vec<Semaphore>,
-    /// Those that wait for an answer, and since when.
-    waiting: RefCell<BTreeMap<u64, (Nanos, Responder)>>,
+    /// Those that wait for an answer.
+    waiting: RefCell<BTreeMap<u64, Responder>>,
+    /// Commands that the ring has, and since when.
+    sent: RefCell<BTreeMap<u64, Nanos>>,
+    /// The command that was overdue when the drive was looked after the last time.
+    overdue: Cell<Option<u64>>,
     serials: Cell<u64>,
     counters: RefCell<DriveCounters>,
     failure: Cell<Option<NvmeFailure>>,
@@ -61,6 +65,8 @@ impl Core {
             orders: (0..opened.geometry.zones).map(|_| Semaphore::new(APPENDS)).collect(),
             geometry: opened.geometry,
             waiting: RefCell::default(),
+            sent: RefCell::default(),
+            overdue: Cell::new(None),
             serials: Cell::new(0),
             counters: RefCell::default(),
             failure: Cell::new(None),
@@ -93,7 +99,7 @@ impl Core {
         let (responder, completion) = completion();
         let serial = self.serials.get();
         self.serials.set(serial + 1);
-        self.waiting.borrow_mut().insert(serial, (self.handle.now(), responder));
+        self.waiting.borrow_mut().insert(serial, responder);
         let handle = self.handle.clone();
         handle.spawn("NVMe command", async move {
             let outcome = match plan {
@@ -111,7 +117,7 @@ impl Core {
         if outcome == Err(Status::DeviceGone) {
             self.die(NvmeFailure::Gone);
         }
-        if let Some((_, responder)) = waiting {
+        if let Some(responder) = waiting {
             responder.complete(self.counted(outcome));
         }
     }
@@ -122,7 +128,7 @@ impl Core {
             return;
         }
         self.failure.set(Some(failure));
-        for (_, responder) in self.waiting.take().into_values() {
+        for responder in self.waiting.take().into_values() {
             responder.complete(Err(Status::DeviceGone));
         }
     }
@@ -162,7 +168,12 @@ impl Core {
     ) -> Result<CommandDone, Status> {
         let (namespace, timeout_ms) = (self.namespace, COMMAND_TIMEOUT_MS);
         let command = DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms };
+        // What waits for its turn says nothing about the drive.
+        let sent = self.serials.get();
+        self.serials.set(sent + 1);
+        self.sent.borrow_mut().insert(sent, self.handle.now());
         let done = self.ring.command(&self.file, command).await;
+        self.sent.borrow_mut().remove(&sent);
         match &done.status {
             Ok(value) => status::of_nvme(*value).map(|()| done),
             Err(error) => Err(status::of_kernel(error)),
@@ -239,8 +250,11 @@ impl Core {
         if self.failure.get().is_some() {
             return false;
         }
-        let oldest = self.waiting.borrow().first_key_value().map(|(_, (since, _))| *since);
-        if oldest.is_some_and(|since| self.handle.now().since(since) > SILENCE) {
+        let oldest = self.sent.borrow().first_key_value().map(|(sent, since)| (*sent, *since));
+        let overdue = oldest.filter(|(_, since)| self.handle.now().since(*since) > SILENCE);
+        let overdue = overdue.map(|(sent, _)| sent);
+        // Where this process stood still answers may be there that nobody has taken yet.
+        if self.overdue.replace(overdue) == overdue && overdue.is_some() {
             self.die(NvmeFailure::Silent { seconds: SILENCE.0 / 1_000_000_000 });
             return false;
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Command, Geometry, Payload, ReportOptions, Status,
-    ZoneAction, ZoneAddress, ZoneId, ZoneOffset, zero_blocks,
+    ZoneAction, ZoneAddress, ZoneId, ZoneOffset,
 };
 
 use crate::ring::{Lent, Opcode};
@@ -182,7 +182,9 @@ fn lent(payload: Payload, blocks: BlockCount) -> (Lent, Lent) {
         false => payload.oob,
         true => {
             let pages = blocks.oob_bytes().next_multiple_of(BLOCK_BYTES);
-            zero_blocks(BlockCount::of_data_bytes(pages)).slice(..blocks.oob_bytes())
+            // Not zeros that are constant: of metadata kernels (6.12) want memory that can be written to.
+            let zeros = AlignedBuffer::zeroed(BlockCount::of_data_bytes(pages));
+            zeros.freeze().slice(..blocks.oob_bytes())
         }
     };
     let mut data = payload.data;
@@ -277,7 +279,7 @@ mod tests {
 
     fn payload(blocks: u32) -> Payload {
         let blocks = BlockCount(blocks);
-        Payload::new(zero_blocks(blocks), Bytes::new())
+        Payload::new(zoneweave_zoned::zero_blocks(blocks), Bytes::new())
     }
 
     #[test]

@@ -122,6 +122,10 @@ fn claim_block_device(device: &fs::Metadata, path: &Path) -> Result<Option<File>
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
             Err(NvmeDriveError::InUse { path: path.to_owned() })
         }
+        // Without that nobody knows whether it is mounted.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(failed(path, "claim its block device")(error))
+        }
         // Some kernels offer a block device that nothing can be done with.
         Err(_) => Ok(None),
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use io_uring::opcode;
 use zoneweave_zoned::AlignedBuffer;
 
-use super::held::{CommandMemory, Gather, Held, Side};
+use super::held::{CommandMemory, Gather, Held, PIECES_MAX, Side};
 use super::{Descriptor, OnDrop, Ring};
 
 /// `NVME_URING_CMD_IO`: one buffer. `_IOWR('N', 0x80, struct nvme_uring_cmd)`.
@@ -65,7 +65,11 @@ impl Side {
     fn new(lent: Lent) -> Self {
         match lent {
             Lent::Nothing => Self::Nothing,
-            Lent::Out(pieces) => Self::Out(Gather::new(pieces)),
+            Lent::Out(pieces) => {
+                // A command says how long it is: the drive would read past what is left of them.
+                assert!(pieces.len() <= PIECES_MAX, "{} pieces for a command", pieces.len());
+                Self::Out(Gather::new(pieces))
+            }
             Lent::In(buffer, bytes) => {
                 assert!(bytes <= buffer.as_ref().len(), "the drive would write past the buffer");
                 Self::In(buffer, bytes)

@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 use zoneweave_zoned::AlignedBuffer;
 
 /// The kernel takes no more pieces in one call (`UIO_MAXIOV`).
-const PIECES_MAX: usize = 1024;
+pub(super) const PIECES_MAX: usize = 1024;
 
 /// One call moves at most this much; longer reads are resumed (the kernel's own limit is 2 GiB).
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
