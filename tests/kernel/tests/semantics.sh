@@ -1,0 +1,9 @@
+# The same random commands on a drive of QEMU's and on our emulator; and what a drive is like, measured through the
+# kernel.
+# drives: zns zns
+# tools: zone_differential
+# limit: 420
+
+check "100000 commands are answered the same" zone_differential /drives/zns0 100000 1
+check "a drive is characterized" \
+  zoneweave characterize /drives/zns1 --quick --destroy /drives/zns1 --quiet
