@@ -168,13 +168,7 @@ fn serve(
     session.executor.run(async {
         let (nbd, ublk) = service.release();
         if let Some(server) = ublk {
-            let path = server.path();
-            if !server.shutdown().await {
-                let path = path.display();
-                output.warning(format_args!(
-                    "{path} is still in use, and only gives errors now: unmount it"
-                ));
-            }
+            stop_ublk(server, output).await;
         }
         if let Some(server) = nbd {
             server.shutdown().await;
@@ -297,6 +291,16 @@ pub(crate) fn start_ublk(
         output.note(format_args!("{} goes on where the last server left it", path.display()));
     }
     Ok(server)
+}
+
+/// Takes a disk of the kernel away, or tells why it stays.
+pub(crate) async fn stop_ublk(server: UblkServer, output: &Output) {
+    let path = server.path();
+    if !server.shutdown().await {
+        let path = path.display();
+        output
+            .warning(format_args!("{path} is still in use, and only gives errors now: unmount it"));
+    }
 }
 
 /// What the kernel keeps of a UUID, so that only the same array or drive takes a disk over.

@@ -77,9 +77,9 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
     };
     let asked = Asked { path, file: &file, namespace };
     let namespace = asked.namespace(&kind)?;
-    let geometry = asked.geometry(&namespace)?;
-    let (geometry, zones) = asked.zones(geometry)?;
     let controller = asked.controller()?;
+    let geometry = asked.geometry(&namespace, &controller)?;
+    let (geometry, zones) = asked.zones(geometry)?;
     let Controller { model, serial, .. } = controller;
     let (id, namespace) = (namespace.id, asked.namespace);
     Ok(Opened { file, block_device, namespace, geometry, zones, id, model, serial })
@@ -207,7 +207,11 @@ impl Asked<'_> {
     }
 
     /// The drive's shape, apart from how much its zones hold.
-    fn geometry(&self, namespace: &Namespace) -> Result<Geometry, NvmeDriveError> {
+    fn geometry(
+        &self,
+        namespace: &Namespace,
+        controller: &Controller,
+    ) -> Result<Geometry, NvmeDriveError> {
         let not_zoned = |error| match error {
             // Invalid opcode, field or namespace for that command set.
             NvmeDriveError::Refused { path, status: 0x001 | 0x002 | 0x00B, .. } => {
@@ -221,8 +225,7 @@ impl Asked<'_> {
             return Err(NvmeDriveError::NotZoned { path: self.path.to_owned() });
         }
         let appends = self.identify(6, ZONED, "how much can be appended")?;
-        identify::geometry(namespace, &self.controller()?, &zones, appends[0])
-            .map_err(self.nonsense())
+        identify::geometry(namespace, controller, &zones, appends[0]).map_err(self.nonsense())
     }
 
     /// Every zone, and the geometry with what zones hold.

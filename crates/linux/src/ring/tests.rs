@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -18,6 +19,15 @@ fn setup() -> (Ring, Executor) {
 fn socket_pair() -> (Descriptor, Descriptor) {
     let (left, right) = UnixStream::pair().unwrap();
     (Rc::new(left.into()), Rc::new(right.into()))
+}
+
+/// Polls an operation once, so that the kernel has it; it is not done by that.
+async fn begin(mut operation: Pin<&mut impl Future>) {
+    std::future::poll_fn(|context| {
+        assert!(operation.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
 }
 
 #[test]
@@ -49,11 +59,7 @@ fn entries_grow_only_while_nothing_is_under_way_and_do_the_same() {
     executor.run(async {
         let mut receiving =
             Box::pin(ring.receive(&left, AlignedBuffer::zeroed(BlockCount(1)), 0..4096));
-        std::future::poll_fn(|context| {
-            assert!(receiving.as_mut().poll(context).is_pending());
-            Poll::Ready(())
-        })
-        .await;
+        begin(receiving.as_mut()).await;
         assert!(matches!(ring.take_commands(), Err(RingError::Busy)));
         ring.send_all(&right, vec![Bytes::from_static(b"now")]).await.unwrap();
         receiving.await.unwrap();
@@ -135,11 +141,7 @@ fn dropped_operations_give_their_memory_back_only_at_completion() {
     executor.run(async {
         let mut receiving =
             Box::pin(ring.receive(&left, AlignedBuffer::zeroed(BlockCount(1)), 0..4096));
-        std::future::poll_fn(|context| {
-            assert!(receiving.as_mut().poll(context).is_pending());
-            Poll::Ready(())
-        })
-        .await;
+        begin(receiving.as_mut()).await;
         drop(receiving);
         assert_eq!(ring.0.slots.borrow().len(), 1);
         while !ring.0.slots.borrow().is_empty() {

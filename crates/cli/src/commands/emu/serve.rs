@@ -8,7 +8,7 @@ use zoneweave_linux::Signals;
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions};
 use zoneweave_zoned::{Status, ZonedDevice, ZonedDeviceExt};
 
-use crate::commands::serve::{identity, start_ublk};
+use crate::commands::serve::{identity, start_ublk, stop_ublk};
 use crate::error::{CliError, Exit};
 use crate::format::bytes;
 use crate::output::Output;
@@ -55,14 +55,8 @@ pub(crate) fn run(request: &Serve, output: &Output) -> Result<Exit, CliError> {
     tell(&serving, output);
     let waited = session.executor.run(signals.next());
     output.note("stopping: finishing the requests under way");
-    let path = server.path();
     let flushed = session.executor.run(async {
-        if !server.shutdown().await {
-            let path = path.display();
-            output.warning(format_args!(
-                "{path} is still in use, and only gives errors now: unmount it"
-            ));
-        }
+        stop_ublk(server, output).await;
         drive.flush().await
     });
     match (waited, flushed) {
