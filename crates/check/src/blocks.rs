@@ -174,11 +174,10 @@ impl Header {
         let fields = Fields(body);
         let scheme = Scheme::parse(fields.u8(30), fields.u8(31), fields.u8(32))?;
         let (chunk, group, capacity) = (fields.u32(40), fields.u32(44), fields.u32(48));
-        let shape = shape_within_limits(scheme, capacity, chunk, group)?;
-        let known = matches!(fields.u8(28), 1 | 2)
-            && fields.u8(29) <= 1
-            && fields.u8(33) == 0
-            && fields.u32(52) == shape.rows;
+        let unit = unit_of(fields.u8(33))?;
+        let shape = shape_within_limits(scheme, unit, capacity, chunk, group)?;
+        let known =
+            matches!(fields.u8(28), 1 | 2) && fields.u8(29) <= 1 && fields.u32(52) == shape.rows;
         if !known {
             return None;
         }
@@ -199,9 +198,19 @@ impl Header {
     }
 }
 
+/// The unit of writes that a frame exponent stands for (sections 4 and 5).
+pub(crate) fn unit_of(exponent: u8) -> Option<u32> {
+    match exponent {
+        0 => Some(1),
+        2..=6 => Some((1 << exponent) - 1),
+        _ => None,
+    }
+}
+
 /// The shape, if every number is within the format's range.
 pub(crate) fn shape_within_limits(
     scheme: Scheme,
+    unit: u32,
     zone_capacity: u32,
     chunk_blocks: u32,
     group_rows: u32,
@@ -209,7 +218,7 @@ pub(crate) fn shape_within_limits(
     let legal = (1..=CHUNK_BLOCKS_MAX).contains(&chunk_blocks)
         && (1..=GROUP_ROWS_MAX).contains(&group_rows)
         && zone_capacity <= ZONE_CAPACITY_MAX;
-    legal.then(|| Shape::new(scheme, zone_capacity, chunk_blocks, group_rows)).flatten()
+    legal.then(|| Shape::new(scheme, unit, zone_capacity, chunk_blocks, group_rows)).flatten()
 }
 
 /// What an index entry says a chunk block is.

@@ -144,8 +144,9 @@ async fn attribute_headless(
         }
         let Some(member) = &membership.members[slot] else { continue };
         let carried = generations(membership, &member.drive, slot, column).await;
-        let fits =
-            |header: &Header| column.write_pointer <= 1 || carried.contains(&header.generation);
+        let fits = |header: &Header| {
+            column.write_pointer <= header.shape.unit || carried.contains(&header.generation)
+        };
         let mut genuine: Vec<_> = claims.into_values().filter(fits).collect();
         let problem = match genuine.len() {
             0 if carried.is_disjoint(&membership.dead) => Problem::OrphanZone,
@@ -165,12 +166,13 @@ async fn generations(
     slot: usize,
     column: Column,
 ) -> BTreeSet<u64> {
-    let count = (column.write_pointer - 1).min(GENERATION_PROBES);
+    let shape = &membership.config.shape;
+    let count = column.write_pointer.saturating_sub(shape.unit).min(GENERATION_PROBES);
     if count == 0 {
         return BTreeSet::new();
     }
-    let data_chunks = membership.config.shape.scheme.data_chunks;
-    let blocks = drive.read(column.zone, 1, count).await.into_iter().flatten();
+    let data_chunks = shape.scheme.data_chunks;
+    let blocks = drive.read(column.zone, shape.unit, count).await.into_iter().flatten();
     let oobs = blocks.filter_map(|block| {
         Oob::parse(membership.array, &block.oob, &block.data, data_chunks)
             .filter(|oob| usize::from(oob.column) == slot)
@@ -245,9 +247,8 @@ fn is_replica(header: &Header, oldest: &Header) -> bool {
 /// end all are: there, a damaged last index block is damage to that block only.
 async fn is_whole(membership: &Membership, zone: &WrittenZone, header: &Header) -> bool {
     let shape = &header.shape;
-    let last = shape.end() - 1;
     let Some(member) = &membership.members[zone.slot] else { return false };
-    if zone.column.write_pointer <= last {
+    if zone.column.write_pointer < shape.end() {
         return false;
     }
     member.state == MemberState::Online
@@ -282,7 +283,9 @@ async fn has_last_list(
     header: &Header,
 ) -> bool {
     let shape = &header.shape;
-    let Ok(block) = member.drive.read_one(column.zone, shape.end() - 1).await else { return false };
+    let Ok(block) = member.drive.read_one(column.zone, shape.last_index_block()).await else {
+        return false;
+    };
     let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.scheme.data_chunks);
     let index = IndexBlock::parse(membership.array, &block.data);
     oob.is_some_and(|oob| oob.place == Place::Index && oob.generation == header.generation)
@@ -341,7 +344,7 @@ impl Segment {
 
     /// Reports columns that online members should hold.
     fn note_missing(&self, membership: &Membership, id: u64, findings: &mut Findings) {
-        if !self.written_beyond(1) {
+        if !self.written_beyond(self.header.shape.unit) {
             return;
         }
         for (slot, member) in (0..).zip(&membership.members) {

@@ -1,12 +1,15 @@
-//! A drive as the checker reads it: block by block, surviving media errors.
+//! A drive as the checker reads it: block by block, surviving media errors. One without metadata has it
+//! among its blocks (docs/format.md section 14).
 
 use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_zoned::{
-    BlockCount, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDevice,
-    ZonedDeviceExt,
+    BlockCount, OobKind, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState,
+    ZonedDevice, ZonedDeviceExt,
 };
+
+use crate::frames::Frames;
 
 /// One block with its metadata.
 #[derive(Clone, Debug)]
@@ -32,12 +35,21 @@ pub(crate) struct Drive {
     /// Its place among the drives given.
     pub(crate) number: usize,
     zones: Vec<ZoneInfo>,
+    /// Where its metadata is, if not beside its blocks.
+    frames: Option<Frames>,
 }
 
 impl Drive {
     pub(crate) async fn open(device: Rc<dyn ZonedDevice>, number: usize) -> Result<Self, Status> {
-        let zones = device.report().await?;
-        let mut drive = Self { device, number, zones };
+        let mut zones = device.report().await?;
+        let frames = match device.geometry().oob {
+            OobKind::None => Some(Frames::find(&*device, &zones).await),
+            _ => None,
+        };
+        if let Some(frames) = frames {
+            zones.iter_mut().for_each(|zone| *zone = frames.seen(*zone));
+        }
+        let mut drive = Self { device, number, zones, frames };
         for at in 0..drive.zones.len() {
             if drive.zones[at].state == ZoneState::ReadOnly {
                 drive.zones[at].write_pointer = drive.written_of(drive.zones[at]).await;
@@ -62,7 +74,14 @@ impl Drive {
 
     /// Blocks that a zone has at most: what a drive says of it may be nonsense.
     fn most(&self, zone: &ZoneInfo) -> u32 {
-        zone.capacity.min(self.device.geometry().zone_capacity).0
+        let capacity = self.device.geometry().zone_capacity;
+        let capacity = self.frames.map_or(capacity, |frames| frames.usable(capacity));
+        zone.capacity.min(capacity).0
+    }
+
+    /// Blocks that are written as a whole.
+    pub(crate) fn unit(&self) -> u32 {
+        self.frames.map_or(1, Frames::unit)
     }
 
     /// Zones that can be read, with their write pointers.
@@ -76,8 +95,14 @@ impl Drive {
 
     /// Reads blocks of a zone, which must be below its write pointer.
     pub(crate) async fn read(&self, zone: u32, offset: u32, count: u32) -> Vec<ReadBlock> {
-        let step = self.device.geometry().max_transfer.0.max(1);
         let mut blocks = Vec::with_capacity(count as usize);
+        if self.frames.is_some() {
+            for block in offset..offset + count {
+                blocks.push(self.read_one(zone, block).await);
+            }
+            return blocks;
+        }
+        let step = self.device.geometry().max_transfer.0.max(1);
         for first in (0..count).step_by(step as usize) {
             let at = ZoneAddress::new(ZoneId(zone), offset + first);
             let length = step.min(count - first);
@@ -95,6 +120,9 @@ impl Drive {
 
     /// Reads one block.
     pub(crate) async fn read_one(&self, zone: u32, offset: u32) -> Result<Block, Status> {
+        if let Some(frames) = self.frames {
+            return frames.read(&*self.device, zone, offset).await;
+        }
         let payload =
             self.device.read(ZoneAddress::new(ZoneId(zone), offset), BlockCount(1)).await?;
         Ok(Block { data: payload.block(0), oob: payload.block_oob(0) })

@@ -62,7 +62,7 @@ impl SpanEntries {
         findings: &mut Findings,
     ) {
         let first = self.shape.index_offset(self.span);
-        let blocks = self.shape.index_end(self.span) - first;
+        let blocks = self.shape.lists_end(self.span) - first;
         let reads = segment.read_columns(membership, first, blocks).await;
         let may_be_blank = segment.ends_before(self.shape.span(self.span).end);
         for (column, read) in (0..).zip(reads) {

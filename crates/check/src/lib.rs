@@ -18,6 +18,7 @@ mod catalogue;
 mod contents;
 mod drive;
 mod fields;
+mod frames;
 mod galois;
 mod group;
 mod index_run;

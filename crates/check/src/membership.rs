@@ -91,7 +91,8 @@ async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
     let mut ends = Vec::new();
     let mut unknown_zones = 0;
     for info in zones {
-        let (zone, written) = (info.zone.0, info.write_pointer.0.min(RECORDS_PER_ZONE));
+        let unit = drive.unit();
+        let (zone, written) = (info.zone.0, info.write_pointer.0.min(RECORDS_PER_ZONE * unit));
         let (mut found, mut damaged, mut is_segment) = (Vec::new(), Vec::new(), false);
         for first in (0..written).step_by(SCAN_BLOCKS as usize) {
             let blocks = drive.read(zone, first, SCAN_BLOCKS.min(written - first)).await;
@@ -99,7 +100,8 @@ async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
                 is_segment = true;
                 break;
             }
-            for (offset, block) in (first..).zip(blocks) {
+            let begin_unit = |(offset, _): &(u32, _)| offset.is_multiple_of(unit);
+            for (offset, block) in (first..).zip(blocks).filter(begin_unit) {
                 let location = Location::drive(drive.number).zone(zone).offset(offset);
                 match block.map(|block| Record::parse(&block.data, &block.oob)) {
                     Ok(Some(record)) => found.push(Placed { record, location }),
@@ -112,7 +114,7 @@ async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
             unknown_zones += u32::from(written > 0 && !is_segment);
             continue;
         };
-        let end = Location::drive(drive.number).zone(zone).offset(written - 1);
+        let end = Location::drive(drive.number).zone(zone).offset((written - 1) / unit * unit);
         ends.push((newest, damaged.iter().any(|(at, _)| *at == end)));
         superblock_zones.push(zone);
         records.append(&mut found);

@@ -2,6 +2,7 @@
 
 use crate::blocks::{
     BlockType, GROUP_ROWS_MAX, Oob, Place, VOLUME_BLOCKS_MAX, open_envelope, shape_within_limits,
+    unit_of,
 };
 use crate::fields::{Array, Fields};
 use crate::shape::{Scheme, Shape};
@@ -128,7 +129,8 @@ impl Record {
 
 fn parse_config(fields: Fields<'_>) -> Option<Config> {
     let layout = fields.u8(51);
-    let scheme = Scheme::parse(fields.u8(49), fields.u8(50), layout >> 1)?;
+    let scheme = Scheme::parse(fields.u8(49), fields.u8(50), layout >> 1 & 7)?;
+    let unit = unit_of(layout >> 4)?;
     let (chunk, group) = (fields.u32(88), fields.u32(92));
     let (capacity, zones) = (fields.u32(96), fields.u32(100));
     let volume_blocks = fields.u64(104);
@@ -144,7 +146,7 @@ fn parse_config(fields: Fields<'_>) -> Option<Config> {
     }
     let name = fields.bytes::<32>(56);
     Some(Config {
-        shape: shape_within_limits(scheme, capacity, chunk, group)?,
+        shape: shape_within_limits(scheme, unit, capacity, chunk, group)?,
         tabled: layout & 1 == 1,
         entry_bytes: fields.u8(52),
         durability: fields.u8(53),

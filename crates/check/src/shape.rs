@@ -58,6 +58,8 @@ impl Scheme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) scheme: Scheme,
+    /// Blocks that are written as a whole.
+    pub(crate) unit: u32,
     pub(crate) chunk_blocks: u32,
     pub(crate) group_rows: u32,
     span_rows: u32,
@@ -71,16 +73,23 @@ impl Shape {
     /// ranges; `None` if the zones are too small.
     pub(crate) fn new(
         scheme: Scheme,
+        unit: u32,
         zone_capacity: u32,
         chunk_blocks: u32,
         group_rows: u32,
     ) -> Option<Self> {
-        let run = |rows: u32| scheme.copies() * (rows * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK);
+        if !chunk_blocks.is_multiple_of(unit) {
+            return None;
+        }
+        let run = |rows: u32| {
+            let blocks = scheme.copies() * (rows * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK);
+            blocks.next_multiple_of(unit)
+        };
         let fit = |blocks: u32| {
             let most = blocks / chunk_blocks;
             (0..=most).rev().find(|rows| rows * chunk_blocks + run(*rows) <= blocks).unwrap_or(0)
         };
-        let available = zone_capacity.checked_sub(1)?;
+        let available = (zone_capacity / unit * unit).checked_sub(unit)?;
         let in_span = fit(available.min(SPAN_BLOCKS_MAX));
         let span_rows = if available <= SPAN_BLOCKS_MAX {
             in_span
@@ -95,6 +104,7 @@ impl Shape {
         let rest = fit(available % span_blocks);
         Some(Self {
             scheme,
+            unit,
             chunk_blocks,
             group_rows,
             span_rows,
@@ -142,7 +152,7 @@ impl Shape {
     /// The offset in the zone of a row's chunk.
     pub(crate) fn offset_of_row(&self, row: u32) -> u32 {
         let span = self.span_of(row);
-        1 + span * self.span_blocks + (row - self.span(span).start) * self.chunk_blocks
+        self.unit + span * self.span_blocks + (row - self.span(span).start) * self.chunk_blocks
     }
 
     /// Blocks of one copy in the index run of a span.
@@ -154,11 +164,21 @@ impl Shape {
     /// The offset in the zone of a span's index run.
     pub(crate) fn index_offset(&self, span: u32) -> u32 {
         let rows = self.span(span);
-        1 + span * self.span_blocks + (rows.end - rows.start) * self.chunk_blocks
+        self.unit + span * self.span_blocks + (rows.end - rows.start) * self.chunk_blocks
     }
 
-    /// One past a span's index run.
+    /// One past a span's index run and what fills it up.
     pub(crate) fn index_end(&self, span: u32) -> u32 {
+        self.lists_end(span).next_multiple_of(self.unit)
+    }
+
+    /// The last block of the last index run.
+    pub(crate) fn last_index_block(&self) -> u32 {
+        self.lists_end(self.spans - 1) - 1
+    }
+
+    /// One past the lists of a span's index run.
+    pub(crate) fn lists_end(&self, span: u32) -> u32 {
         self.index_offset(span) + self.scheme.copies() * self.index_blocks(span)
     }
 
@@ -200,7 +220,7 @@ mod tests {
 
     #[test]
     fn fixed_parity_is_on_the_last_column() {
-        let shape = Shape::new(Scheme::parse(3, 1, 1).unwrap(), 16, 1, 256).unwrap();
+        let shape = Shape::new(Scheme::parse(3, 1, 1).unwrap(), 1, 16, 1, 256).unwrap();
         assert!((0..9).all(|stripe| (0..4).all(|column| shape.role_of(column, stripe) == column)));
         assert_eq!((Scheme::parse(3, 0, 1), Scheme::parse(3, 1, 3)), (None, None));
     }
@@ -212,23 +232,23 @@ mod tests {
         assert!(enough(&[0, 1]) && enough(&[2, 1]) && enough(&[2, 3]) && enough(&[0, 1, 2]));
         assert!(!enough(&[0, 2]) && !enough(&[1, 3]));
         assert!(rotated(3, 1).is_enough(|column| column != 2));
-        let shape = Shape::new(scheme, 16, 1, 256).unwrap();
+        let shape = Shape::new(scheme, 1, 16, 1, 256).unwrap();
         assert_eq!((shape.listed_column(1, 0), shape.listed_column(1, 1)), (1, 3));
         assert_eq!((Scheme::parse(1, 1, 2), Scheme::parse(3, 2, 2)), (None, None));
     }
 
     #[test]
     fn the_example_of_the_format_document() {
-        let shape = Shape::new(rotated(3, 1), 16, 1, 256).unwrap();
+        let shape = Shape::new(rotated(3, 1), 1, 16, 1, 256).unwrap();
         assert_eq!((shape.rows, shape.spans(), shape.end()), (13, 1, 16));
-        assert_eq!(Shape::new(rotated(3, 1), 3, 1, 256), None);
-        assert_eq!(Shape::new(rotated(3, 1), 0, 1, 256), None);
+        assert_eq!(Shape::new(rotated(3, 1), 1, 3, 1, 256), None);
+        assert_eq!(Shape::new(rotated(3, 1), 1, 0, 1, 256), None);
     }
 
     #[test]
     fn spans_follow_each_other_without_gaps() {
         for (capacity, chunk, group) in [(275_712, 1, 256), (40_000, 4, 16), (17_000, 3, 9_999)] {
-            let shape = Shape::new(rotated(4, 2), capacity, chunk, group).unwrap();
+            let shape = Shape::new(rotated(4, 2), 1, capacity, chunk, group).unwrap();
             let mut at = 1;
             for span in 0..shape.spans() {
                 for group in shape.groups(span) {

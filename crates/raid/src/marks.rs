@@ -42,6 +42,12 @@ macro_rules! marks {
 }
 
 marks! {
+    /// A zone ends in the midst of a frame.
+    FrameCutOff = "inline.frame-cut-off",
+    /// A block is read with nothing but the header of its frame.
+    BlockReadWithHeaderAlone = "inline.block-read-with-header-alone",
+    /// The header of a frame does not verify.
+    FrameHeaderDamaged = "inline.frame-header-damaged",
     /// A policy that suits the drives has more segments than the array's zones allow.
     PolicyOfFewerLanes = "policy.fewer_lanes",
     /// A policy that suits the drives has chunks that are too large for the array's zones, or its volume.

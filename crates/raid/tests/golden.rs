@@ -8,7 +8,10 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
+use zoneweave_emulator::{Immediate, RamDrive};
+use zoneweave_raid::inline::{FrameShape, InlineDrive};
 use zoneweave_raid::layout::{Arrangement, Column, Role, Scheme};
 use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed,
@@ -21,7 +24,11 @@ use zoneweave_raid::log::format::{
     StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
-use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, ZoneId};
+use zoneweave_runtime::{Executor, VirtualTime};
+use zoneweave_zoned::{
+    BLOCK_BYTES, BlockCount, Geometry, Lba, OOB_BYTES, OobKind, Payload, ZoneAddress, ZoneId,
+    ZonedDeviceExt,
+};
 
 const ARRAY: ArrayUuid = ArrayUuid([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xA, 0xB, 0xC, 0xD, 0xE, 0xF]);
 
@@ -59,6 +66,7 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
             chunk_blocks: 4,
             group_rows: 64,
             tabled: true,
+            write_unit: BlockCount(1),
             zone_capacity: BlockCount(275_712),
             zones: 904,
             volume_blocks: 600_000_000,
@@ -137,6 +145,41 @@ fn segment_headers_keep_their_bytes() {
         header.zones.resize(scheme.columns(), Some(ZoneId(99)));
         let stored = golden(name, &header.encode(ARRAY));
         assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
+    }
+}
+
+#[test]
+fn what_is_on_drives_without_metadata_keeps_its_bytes() {
+    let unit = FrameShape::default().unit();
+    let mut record = record(109, RecordBody::State);
+    (record.config.write_unit, record.config.chunk_blocks) = (unit, 14);
+    let stored = golden("superblock-state-inline", &record.encode());
+    assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
+    let (scheme, capacity) = (Scheme::new(3, 2).unwrap(), BlockCount(241_248));
+    let header = SegmentHeader {
+        segment: 0x2122_2324_2526_2728,
+        generation: 0x3132_3334_3536_3738,
+        epoch: 5,
+        stream: StreamKind::User,
+        tabled: false,
+        geometry: SegmentGeometry::in_units(scheme, unit, capacity, 14, 64).unwrap(),
+        zone_capacity: capacity,
+        zones: (0..5).map(|zone| Some(ZoneId(zone))).collect(),
+    };
+    let stored = golden("segment-header-inline", &header.encode(ARRAY));
+    assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let geometry = Geometry { oob: OobKind::None, ..Geometry::new(4, BlockCount(64)) };
+    let drive = RamDrive::new(geometry, Immediate).unwrap();
+    let (handle, device) = (executor.handle(), drive.attach(&executor.handle()));
+    let inline = InlineDrive::new(&handle, device, FrameShape::default()).unwrap();
+    let oob: Vec<u8> = data().into_iter().take(9 * OOB_BYTES).collect();
+    let payload = Payload::new(data().repeat(9).into(), oob.into());
+    executor.run(inline.write(ZoneAddress::new(ZoneId(3), 0), payload, false)).unwrap();
+    for (name, header) in [("frame-whole", 0), ("frame-filled-up", 8)] {
+        let raw = drive.peek(ZoneAddress::new(ZoneId(3), header), BlockCount(8));
+        golden(name, &raw.block(0));
+        assert_eq!(raw.block(1), data(), "data follows the header");
     }
 }
 

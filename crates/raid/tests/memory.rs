@@ -174,6 +174,7 @@ fn a_terabyte_takes_hardly_more_than_its_index() {
             chunk_blocks: 1,
             group_rows: 1,
             tabled: false,
+            write_unit: BlockCount(1),
             volume_blocks: tebibytes * tib,
             entry_bytes: 4,
             writethrough: None,

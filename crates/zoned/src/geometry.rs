@@ -40,6 +40,9 @@ pub struct Geometry {
     pub append_limit: BlockCount,
     /// The largest read or write.
     pub max_transfer: BlockCount,
+    /// Writes start at multiples of this many blocks; what they leave of the last ones cannot be written until
+    /// the zone is reset. One, but for drives that have their metadata among the blocks.
+    pub write_unit: BlockCount,
     /// Whether completed writes may be lost at power loss before a flush.
     pub volatile_cache: bool,
     /// Bytes of the host's that the drive keeps beside each zone's descriptor: a multiple of 64,
@@ -134,6 +137,7 @@ impl Geometry {
             max_active: Some(14),
             append_limit: BlockCount(32),
             max_transfer: BlockCount(256),
+            write_unit: BlockCount(1),
             volatile_cache: false,
             descriptor_extension_bytes: 0,
             reads_across_zones: false,
@@ -165,6 +169,7 @@ impl Geometry {
             ("the open-zone limit", self.max_open == Some(0)),
             ("the active-zone limit", self.max_active == Some(0)),
             ("the largest transfer", self.max_transfer.0 == 0),
+            ("the unit of writes", self.write_unit.0 == 0),
         ];
         if let Some((limit, _)) = limits.iter().find(|(_, zero)| *zero) {
             return Err(GeometryError::ZeroLimit { limit });

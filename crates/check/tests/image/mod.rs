@@ -97,6 +97,7 @@ impl Image {
                 chunk_blocks,
                 group_rows: 4,
                 tabled,
+                write_unit: BlockCount(1),
                 zone_capacity: CAPACITY,
                 zones: ZONES,
                 volume_blocks: VOLUME_BLOCKS,

@@ -66,15 +66,18 @@ pub(crate) struct Simulate {
     /// Leave features out by seed and do the others more often
     #[arg(long)]
     swarm: bool,
+    /// Arrays of drives without metadata only
+    #[arg(long)]
+    inline: bool,
     /// Arrays of one layout only, instead of all
     #[arg(long, value_name = "NAME", value_parser = parse_layout)]
     layout: Option<Layout>,
     /// Replay a stored history instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "inline"])]
     scenario: Option<PathBuf>,
     /// Search a space of small histories whole instead: every crash, with every drive impaired
     #[arg(long, value_name = "NAME", value_parser = exhaustive::parse_space,
-          conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "scenario"])]
+          conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "inline", "scenario"])]
     exhaustive: Option<&'static Space>,
     /// Search these cases of the space only
     #[arg(long, value_name = "A..B", value_parser = exhaustive::parse_range, requires = "exhaustive")]
@@ -214,7 +217,7 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
         (None, Some(recoveries)) => Until::Recoveries(recoveries),
         (None, None) => Until::Seeds(request.runs),
     };
-    let mix = Mix { swarm: request.swarm, layout: request.layout };
+    let mix = Mix { swarm: request.swarm, layout: request.layout, inline: request.inline };
     writable_before(&request.traces)?;
     marks::writable_before(request.marks.as_deref())?;
     output.note(format_args!("seeds from {first} on"));

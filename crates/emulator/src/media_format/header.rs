@@ -149,6 +149,7 @@ pub(super) fn decode(header: &[u8]) -> Result<Decoded, FormatError> {
         max_active: limit(48),
         append_limit: BlockCount(word(header, 52)),
         max_transfer: BlockCount(word(header, 56)),
+        write_unit: BlockCount(1),
         volatile_cache: flag("volatile cache", word(header, 60))?,
         descriptor_extension_bytes: word(header, 80),
         reads_across_zones: word(header, 84) & 1 != 0,

@@ -236,6 +236,7 @@ pub(super) fn geometry(
         max_active: zones.max_active,
         append_limit: BlockCount(append_limit),
         max_transfer: BlockCount(max_transfer),
+        write_unit: BlockCount(1),
         volatile_cache: controller.volatile_cache,
         descriptor_extension_bytes: u32::from(zones.extension_units) * EXTENSION_UNIT_BYTES,
         reads_across_zones: zones.reads_across,

@@ -8,7 +8,7 @@
 //!
 //! What nobody has measured is not guessed: without a profile chunks are gathered.
 
-use zoneweave_zoned::Geometry;
+use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::log::format::ArrayConfig;
 use crate::log::limits::LimitError;
@@ -183,7 +183,7 @@ impl WritePolicy {
         auto: &'a Auto,
     ) -> Result<Chosen, PolicyError> {
         let drives = drives.chain(&auto.spares);
-        let mut candidate = Candidate::best(auto);
+        let mut candidate = Candidate::best(auto, config.write_unit);
         let mut refused = Vec::new();
         loop {
             let policy = candidate.policy();
@@ -209,16 +209,20 @@ impl WritePolicy {
 /// A policy to be tried.
 #[derive(Clone, Copy)]
 struct Candidate {
+    /// What chunks consist of.
+    unit: BlockCount,
     small: Lanes,
     large: Lanes,
     appends: bool,
 }
 
 impl Candidate {
-    fn best(auto: &Auto) -> Self {
+    fn best(auto: &Auto, unit: BlockCount) -> Self {
         let left = LANES_MOST.saturating_sub(auto.large.unwrap_or_default().count);
-        let small = Lanes { count: left.max(1), chunk_blocks: CHUNK_BLOCKS };
+        let chunk_blocks = CHUNK_BLOCKS.next_multiple_of(unit.0);
+        let small = Lanes { count: left.max(1), chunk_blocks };
         Self {
+            unit,
             small: auto.small.unwrap_or(small),
             large: auto.large.unwrap_or_default(),
             appends: auto.profile.as_ref().is_some_and(WriteProfile::appends_pay),
@@ -226,7 +230,7 @@ impl Candidate {
     }
 
     fn policy(self) -> WritePolicy {
-        let Self { small, large, appends } = self;
+        let Self { small, large, appends, .. } = self;
         if appends {
             WritePolicy::appending(small, large)
         } else {
@@ -266,11 +270,12 @@ impl Candidate {
 
     /// Chunks of half the size.
     fn smaller_chunks(self, auto: &Auto) -> Option<Self> {
-        if auto.small.is_some() || self.small.chunk_blocks <= 1 {
+        if auto.small.is_some() || self.small.chunk_blocks <= self.unit.0 {
             return None;
         }
         mark(Mark::PolicyOfSmallerChunks);
-        let small = Lanes { chunk_blocks: self.small.chunk_blocks / 2, ..self.small };
+        let chunk_blocks = (self.small.chunk_blocks / 2).next_multiple_of(self.unit.0);
+        let small = Lanes { chunk_blocks, ..self.small };
         Some(Self { small, ..self })
     }
 }

@@ -140,7 +140,8 @@ pub async fn create(
         };
         let records =
             [record(1, RecordBody::State), record(2, RecordBody::SnapshotEnd { records: 1 })];
-        for (offset, record) in (0..).zip(records) {
+        let unit = config.write_unit.index();
+        for (offset, record) in (0..).step_by(unit).zip(records) {
             let at = ZoneAddress::new(superblocks[0], offset);
             let written = drive.device.write(at, sealed_payload(&record), true).await;
             written.map_err(|status| failed(drive, status))?;
@@ -165,15 +166,16 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
     if !(1..=crate::log::format::MAX_SEAL_ROWS).contains(&options.group_rows) {
         return Err(CreateError::GroupRows { rows: options.group_rows });
     }
+    let write_unit = drives[0].device.geometry().write_unit;
     for drive in drives {
-        check_drive(drive.device.geometry(), options.chunk_blocks, options.tabled)
+        check_drive(drive.device.geometry(), write_unit, options.chunk_blocks, options.tabled)
             .map_err(|error| CreateError::Drive { label: drive.label.clone(), error })?;
     }
     let geometries = || drives.iter().map(|drive| drive.device.geometry());
     let capacity = geometries().map(|g| g.zone_capacity).min().unwrap_or(BlockCount(0));
     let zones = geometries().map(|g| g.zones).min().unwrap_or(0);
     let (shape, entry_bytes) =
-        check_shape(scheme, capacity, zones, options.chunk_blocks, options.group_rows)?;
+        check_shape(scheme, write_unit, capacity, zones, options.chunk_blocks, options.group_rows)?;
     let volume_blocks = options.volume_blocks.unwrap_or_else(|| largest_volume(&shape, zones));
     check_size(&shape, zones, volume_blocks)?;
     Ok(ArrayConfig {
@@ -183,6 +185,7 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
         chunk_blocks: options.chunk_blocks,
         group_rows: options.group_rows,
         tabled: options.tabled,
+        write_unit,
         zone_capacity: capacity,
         zones,
         volume_blocks,

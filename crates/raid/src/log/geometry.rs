@@ -12,7 +12,10 @@
 //! what the column does. Spans are about 64 MiB, so that recovery never scans more than that of an open zone;
 //! the last span's index run is the segment's footer.
 //!
-//! Everything here derives from five numbers, so the smallest legal zone is the smallest that
+//! Where drives write by units of several blocks, header and index runs are filled up to whole units, and
+//! chunks consist of them.
+//!
+//! Everything here derives from six numbers, so the smallest legal zone is the smallest that
 //! holds a header, one row and its index run.
 
 use zoneweave_zoned::{BlockCount, ZoneOffset};
@@ -43,6 +46,8 @@ impl ChunkBlock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentGeometry {
     scheme: Scheme,
+    /// The drives' unit of writes.
+    unit: u32,
     chunk_blocks: u32,
     group_rows: u32,
     /// Rows of each span but the last, which has `last_rows`.
@@ -53,7 +58,8 @@ pub struct SegmentGeometry {
 }
 
 impl SegmentGeometry {
-    /// The shape of segments in zones of `zone_capacity` blocks; `None` if not even one row fits.
+    /// The shape of segments in zones of `zone_capacity` blocks, which are written block by block; `None` if
+    /// not even one row fits.
     #[must_use]
     pub fn new(
         scheme: Scheme,
@@ -61,10 +67,27 @@ impl SegmentGeometry {
         chunk_blocks: u32,
         group_rows: u32,
     ) -> Option<Self> {
+        Self::in_units(scheme, BlockCount(1), zone_capacity, chunk_blocks, group_rows)
+    }
+
+    /// The shape of segments in zones that are written by units of so many blocks; `None` if not even one row
+    /// fits, or chunks are not made of units.
+    #[must_use]
+    pub fn in_units(
+        scheme: Scheme,
+        unit: BlockCount,
+        zone_capacity: BlockCount,
+        chunk_blocks: u32,
+        group_rows: u32,
+    ) -> Option<Self> {
         assert!(chunk_blocks > 0 && group_rows > 0, "chunks and groups are not empty");
-        let available = zone_capacity.0.checked_sub(1)?;
-        let copies = copies(scheme);
-        let fit = |blocks: u32| rows_that_fit(blocks, chunk_blocks, copies);
+        let unit = unit.0;
+        if !chunk_blocks.is_multiple_of(unit) {
+            return None;
+        }
+        let available = (zone_capacity.0 / unit * unit).checked_sub(unit)?;
+        let run = |rows: u32| run_blocks(scheme, unit, rows, chunk_blocks);
+        let fit = |blocks: u32| rows_that_fit(blocks, chunk_blocks, run);
         let in_span = fit(SPAN_BLOCKS.min(available));
         let span_rows = if available <= SPAN_BLOCKS {
             in_span
@@ -74,17 +97,23 @@ impl SegmentGeometry {
         if span_rows == 0 {
             return None;
         }
-        let span_blocks = span_rows * chunk_blocks + copies * index_blocks(span_rows, chunk_blocks);
+        let span_blocks = span_rows * chunk_blocks + run(span_rows);
         let spans = available / span_blocks;
         let rest = fit(available % span_blocks);
         let (full_spans, last_rows) = if rest > 0 { (spans, rest) } else { (spans - 1, span_rows) };
-        Some(Self { scheme, chunk_blocks, group_rows, span_rows, last_rows, full_spans })
+        Some(Self { scheme, unit, chunk_blocks, group_rows, span_rows, last_rows, full_spans })
     }
 
     /// The erasure code.
     #[must_use]
     pub const fn scheme(&self) -> Scheme {
         self.scheme
+    }
+
+    /// The unit by which zones are written.
+    #[must_use]
+    pub const fn unit(&self) -> BlockCount {
+        BlockCount(self.unit)
     }
 
     /// Blocks of a chunk.
@@ -166,7 +195,7 @@ impl SegmentGeometry {
         let row = Row(block.0 / self.chunk_blocks);
         let span = self.span_of(row);
         let in_span = block.0 - span * self.span_rows * self.chunk_blocks;
-        ZoneOffset(1 + span * self.span_blocks() + in_span)
+        ZoneOffset(self.unit + span * self.span_blocks() + in_span)
     }
 
     /// Where a row's chunk starts in its zone.
@@ -190,7 +219,7 @@ impl SegmentGeometry {
     /// The row whose chunk starts at a zone offset, if one does.
     #[must_use]
     pub fn row_at(&self, offset: ZoneOffset) -> Option<Row> {
-        let at = offset.0.checked_sub(1)?;
+        let at = offset.0.checked_sub(self.unit)?;
         let span = (at / self.span_blocks()).min(self.full_spans);
         let in_span = at - span * self.span_blocks();
         let rows = self.rows_of_span(span);
@@ -201,7 +230,7 @@ impl SegmentGeometry {
     /// How many rows lie wholly below a write pointer.
     #[must_use]
     pub fn rows_below(&self, write_pointer: ZoneOffset) -> u32 {
-        let Some(at) = write_pointer.0.checked_sub(1) else { return 0 };
+        let Some(at) = write_pointer.0.checked_sub(self.unit) else { return 0 };
         let span = (at / self.span_blocks()).min(self.full_spans);
         let rows = self.rows_of_span(span);
         let in_span = at - span * self.span_blocks();
@@ -238,20 +267,28 @@ impl SegmentGeometry {
     #[must_use]
     pub fn index_offset(&self, span: u32, copy: u32) -> ZoneOffset {
         let rows = self.rows_of_span(span);
-        let rows_end = 1 + span * self.span_blocks() + (rows.end - rows.start) * self.chunk_blocks;
+        let in_span = (rows.end - rows.start) * self.chunk_blocks;
+        let rows_end = self.unit + span * self.span_blocks() + in_span;
         ZoneOffset(rows_end + copy * self.index_blocks(span))
+    }
+
+    /// The last block of the last index run.
+    #[must_use]
+    pub fn last_index_block(&self) -> ZoneOffset {
+        ZoneOffset(self.index_offset(self.full_spans, self.index_copies()).0 - 1)
     }
 
     /// One past the last block of a sealed segment's zones.
     #[must_use]
     pub fn end(&self) -> ZoneOffset {
-        self.index_offset(self.full_spans, self.index_copies())
+        let end = self.index_offset(self.full_spans, self.index_copies());
+        ZoneOffset(end.0.next_multiple_of(self.unit))
     }
 
     /// Blocks from the start of one span to the start of the next.
     fn span_blocks(&self) -> u32 {
         let rows = if self.full_spans == 0 { self.last_rows } else { self.span_rows };
-        rows * self.chunk_blocks + copies(self.scheme) * index_blocks(rows, self.chunk_blocks)
+        rows * self.chunk_blocks + run_blocks(self.scheme, self.unit, rows, self.chunk_blocks)
     }
 }
 
@@ -265,10 +302,15 @@ const fn index_blocks(rows: u32, chunk_blocks: u32) -> u32 {
     (rows * chunk_blocks).div_ceil(ENTRIES_PER_INDEX_BLOCK)
 }
 
-/// The most rows that fit `blocks` blocks together with their index run.
-fn rows_that_fit(blocks: u32, chunk_blocks: u32, copies: u32) -> u32 {
+/// Blocks of the index run of so many rows.
+fn run_blocks(scheme: Scheme, unit: u32, rows: u32, chunk_blocks: u32) -> u32 {
+    (copies(scheme) * index_blocks(rows, chunk_blocks)).next_multiple_of(unit)
+}
+
+/// The most rows that fit `blocks` blocks together with their index run, as long as `run` tells.
+fn rows_that_fit(blocks: u32, chunk_blocks: u32, run: impl Fn(u32) -> u32) -> u32 {
     let mut rows = blocks / chunk_blocks;
-    while rows > 0 && rows * chunk_blocks + copies * index_blocks(rows, chunk_blocks) > blocks {
+    while rows > 0 && rows * chunk_blocks + run(rows) > blocks {
         rows -= 1;
     }
     rows
@@ -282,7 +324,8 @@ mod tests {
     use crate::layout::Arrangement;
 
     fn check_all(geometry: &SegmentGeometry, capacity: u32) {
-        let mut next = 1;
+        let unit = geometry.unit().0;
+        let mut next = unit;
         for span in 0..geometry.spans() {
             for row in geometry.rows_of_span(span) {
                 let at = geometry.offset_of_row(Row(row));
@@ -302,6 +345,7 @@ mod tests {
                 assert_eq!(geometry.row_at(ZoneOffset(next)), None);
                 next += geometry.index_blocks(span);
             }
+            next = next.next_multiple_of(unit);
         }
         assert_eq!(geometry.end().0, next);
         assert!(next <= capacity);
@@ -323,6 +367,18 @@ mod tests {
     }
 
     #[test]
+    fn units_are_written_whole() {
+        let scheme = Scheme::new(3, 1).unwrap();
+        let in_units = |capacity, chunk| {
+            SegmentGeometry::in_units(scheme, BlockCount(7), BlockCount(capacity), chunk, 16)
+        };
+        let small = in_units(28, 7).unwrap();
+        assert_eq!((small.rows(), small.offset_of_row(Row(1)).0, small.end().0), (2, 14, 28));
+        assert_eq!((in_units(20, 7), in_units(28, 8)), (None, None));
+        assert_eq!(in_units(34, 7), Some(small), "what is no unit is left");
+    }
+
+    #[test]
     fn zones_too_small_for_a_row_are_refused() {
         let scheme = Scheme::new(3, 1).unwrap();
         assert_eq!(SegmentGeometry::new(scheme, BlockCount(3), 1, 256), None);
@@ -334,13 +390,15 @@ mod tests {
         #[test]
         fn every_block_has_one_place(
             capacity in 4_u32..60_000, chunk in 1_u32..9, group in 1_u32..600, parity in 0_usize..5,
+            unit in prop::sample::select(vec![1_u32, 3, 7]),
         ) {
             let scheme = match parity {
                 4 => Scheme::arranged(Arrangement::Mirrored, 3, 3).unwrap(),
                 _ => Scheme::new(3, parity).unwrap(),
             };
+            let (chunk, unit) = (chunk * unit, BlockCount(unit));
             if let Some(geometry) =
-                SegmentGeometry::new(scheme, BlockCount(capacity), chunk, group)
+                SegmentGeometry::in_units(scheme, unit, BlockCount(capacity), chunk, group)
             {
                 check_all(&geometry, capacity);
             }

@@ -95,7 +95,8 @@ pub(super) async fn write_run(
     run: Vec<Payload>,
 ) -> Result<(), Status> {
     let fua = core.state.borrow().fua_always;
-    let most = device.geometry().max_transfer.0 as usize;
+    let unit = device.geometry().write_unit.index();
+    let most = device.geometry().max_transfer.index() / unit * unit;
     let mut at = start;
     for part in run.chunks(most) {
         let blocks = BlockCount(u32::try_from(part.len()).expect("a transfer"));

@@ -108,6 +108,28 @@ pub enum LimitError {
     /// A drive has no metadata beside its blocks.
     #[error("a drive stores no metadata beside its blocks: format it with 64 bytes of metadata")]
     NoMetadata,
+    /// Drives that keep their metadata in different ways.
+    #[error(
+        "a drive writes by units of {found} where the others do by {unit}: either all drives of an \
+         array keep metadata beside their blocks, or all among them"
+    )]
+    OtherUnit {
+        /// The unit of the others.
+        unit: BlockCount,
+        /// The unit of this one.
+        found: BlockCount,
+    },
+    /// Chunks that drives cannot write.
+    #[error(
+        "chunks of {chunk_blocks} blocks are not possible on drives that write by units of {unit}: \
+         choose a multiple of that"
+    )]
+    PartsOfUnits {
+        /// The chunk size.
+        chunk_blocks: u32,
+        /// The unit.
+        unit: BlockCount,
+    },
     /// A volume of nothing.
     #[error("a volume needs at least one block: give --size")]
     EmptyVolume,
@@ -149,9 +171,17 @@ pub fn segment_slots(config: &ArrayConfig) -> u32 {
 ///
 /// # Errors
 /// The first thing missing.
-pub fn check_drive(drive: &Geometry, chunk_blocks: u32, tabled: bool) -> Result<(), LimitError> {
+pub fn check_drive(
+    drive: &Geometry,
+    unit: BlockCount,
+    chunk_blocks: u32,
+    tabled: bool,
+) -> Result<(), LimitError> {
     if drive.oob != zoneweave_zoned::OobKind::Separate {
         return Err(LimitError::NoMetadata);
+    }
+    if drive.write_unit != unit {
+        return Err(LimitError::OtherUnit { unit, found: drive.write_unit });
     }
     if let Some(limit) = drive.max_active.filter(|limit| *limit < MIN_ACTIVE_ZONES) {
         return Err(LimitError::TooFewActiveZones { limit });
@@ -169,13 +199,17 @@ pub fn check_drive(drive: &Geometry, chunk_blocks: u32, tabled: bool) -> Result<
 /// The first thing impossible.
 pub(super) fn check_shape(
     scheme: Scheme,
+    unit: BlockCount,
     zone_capacity: BlockCount,
     zones: u32,
     chunk_blocks: u32,
     group_rows: u32,
 ) -> Result<(SegmentGeometry, u8), LimitError> {
-    let geometry = SegmentGeometry::new(scheme, zone_capacity, chunk_blocks, group_rows)
-        .filter(|_| zone_capacity.0 >= 8)
+    if !chunk_blocks.is_multiple_of(unit.0) {
+        return Err(LimitError::PartsOfUnits { chunk_blocks, unit });
+    }
+    let geometry = SegmentGeometry::in_units(scheme, unit, zone_capacity, chunk_blocks, group_rows)
+        .filter(|_| zone_capacity.0 / unit.0 >= 8)
         .ok_or(LimitError::ZoneTooSmall { capacity: zone_capacity, chunk_blocks })?;
     let needed = SUPERBLOCK_ZONES + RESERVE_SEGMENTS + USER_SEGMENTS + 1;
     if zones < needed {
@@ -214,8 +248,12 @@ mod tests {
     #[test]
     fn drives_without_metadata_are_refused() {
         let mut drive = Geometry::new(16, BlockCount(64));
-        assert_eq!(check_drive(&drive, 1, true), Ok(()));
+        let unit = BlockCount(1);
+        assert_eq!(check_drive(&drive, unit, 1, true), Ok(()));
+        drive.write_unit = BlockCount(7);
+        let other = LimitError::OtherUnit { unit, found: BlockCount(7) };
+        assert_eq!(check_drive(&drive, unit, 1, true), Err(other));
         drive.oob = OobKind::None;
-        assert_eq!(check_drive(&drive, 1, true), Err(LimitError::NoMetadata));
+        assert_eq!(check_drive(&drive, unit, 1, true), Err(LimitError::NoMetadata));
     }
 }

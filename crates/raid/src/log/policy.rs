@@ -359,7 +359,7 @@ impl WritePolicy {
             return Ok(());
         }
         for lane in self.lanes() {
-            check_drive(drive, lane.chunk_blocks, lane.mode.is_tabled())
+            check_drive(drive, config.write_unit, lane.chunk_blocks, lane.mode.is_tabled())
                 .map_err(PolicyError::Drive)?;
         }
         let lanes = self.user_lanes();
@@ -503,7 +503,8 @@ fn room(config: &ArrayConfig, lane: &LaneOptions) -> u64 {
 }
 
 fn shape(config: &ArrayConfig, lane: &LaneOptions) -> Option<SegmentGeometry> {
-    SegmentGeometry::new(config.scheme, config.zone_capacity, lane.chunk_blocks, lane.group_rows)
+    let (unit, capacity) = (config.write_unit, config.zone_capacity);
+    SegmentGeometry::in_units(config.scheme, unit, capacity, lane.chunk_blocks, lane.group_rows)
 }
 
 #[cfg(test)]

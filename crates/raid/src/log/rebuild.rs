@@ -278,7 +278,8 @@ async fn write_column(
         let rows = geometry.rows_of_span(span);
         let first = geometry.first_of_span(span).0;
         let end = first + (rows.end - rows.start) * geometry.chunk_blocks();
-        let most = BATCH_BLOCKS.min(device.geometry().max_transfer.0);
+        let (most, unit) = (BATCH_BLOCKS.min(device.geometry().max_transfer.0), geometry.unit().0);
+        let most = (most / unit).max(1) * unit;
         let mut starts = (first..end).step_by(most as usize);
         let mut ahead = VecDeque::with_capacity(BATCHES_AHEAD);
         loop {

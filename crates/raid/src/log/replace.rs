@@ -167,7 +167,8 @@ fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<()
 pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
     let config = &state.config;
     let geometry = device.geometry();
-    check_drive(geometry, config.chunk_blocks, config.tabled).map_err(ReplaceError::DoesNotFit)?;
+    check_drive(geometry, config.write_unit, config.chunk_blocks, config.tabled)
+        .map_err(ReplaceError::DoesNotFit)?;
     state.policy.check_drive(config, geometry)?;
     if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
         mark(Mark::SmallDriveRefused);

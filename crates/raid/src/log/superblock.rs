@@ -24,7 +24,7 @@ use crate::log::state::{Epoch, State, UNRECORDED};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
-/// Records of a superblock zone: what a start of the array has to read.
+/// Records of a superblock zone: what a start of the array has to read. Each takes a unit of writes.
 pub(super) const ZONE_RECORDS: u32 = 1024;
 
 /// Where a member's next record goes.
@@ -34,7 +34,7 @@ pub(super) struct SuperblockCursor {
     pub zones: [ZoneId; 2],
     /// Which of them is being written.
     pub current: usize,
-    /// The next block in it.
+    /// The next block in it; beyond its end if nothing more can be written to it.
     pub next: u32,
     /// Whether the other zone has to be reset before it can be written.
     pub other_dirty: bool,
@@ -186,8 +186,9 @@ impl SuperblockLog {
     ) -> Result<Option<ZoneId>, Status> {
         let cursor = self.cursors.borrow()[column.index()].clone();
         let mut cursor = cursor.ok_or(Status::DeviceGone)?;
-        let capacity = device.geometry().zone_capacity.0.min(ZONE_RECORDS);
-        let room = cursor.next < capacity;
+        let unit = device.geometry().write_unit.0;
+        let capacity = (device.geometry().zone_capacity.0 / unit).min(ZONE_RECORDS);
+        let room = cursor.next / unit < capacity;
         let bodies =
             if room && !switch { vec![body.clone()] } else { snapshot(&core.state.borrow(), body) };
         if bodies.len() > capacity as usize {
@@ -216,7 +217,7 @@ impl SuperblockLog {
             let payload = sealed_payload(&record);
             let at_block = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
             device.write(at_block, payload, true).await?;
-            cursor.next += 1;
+            cursor.next += unit;
         }
         self.cursors.borrow_mut()[column.index()] = Some(cursor);
         Ok(old)

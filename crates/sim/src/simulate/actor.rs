@@ -6,6 +6,7 @@ use zoneweave_raid::log::{AdminError, ReplaceError, Volume};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{BlockDevice, Lba};
 
+use super::drives;
 use super::pattern::{contents, version_of};
 use super::scenario::Action;
 use super::strike::{pull, strike};
@@ -168,7 +169,7 @@ pub(super) async fn replace(world: &Rc<World>, volume: &Volume, handle: &Handle,
         let mut bay = world.bay.borrow_mut();
         let old = bay.exchange(slot);
         bay.suspect(slot);
-        (bay.drives[slot].ram.attach(handle), old, bay.drives[slot].number)
+        (drives::attach(&bay.drives[slot].ram, handle), old, bay.drives[slot].number)
     };
     let uuid = world.member(new);
     let result = volume.replace(slot, device, uuid).await;

@@ -14,6 +14,7 @@ use zoneweave_raid::log::{
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockDevice, Lba};
 
+use super::drives;
 use super::pattern::{contents, version_of};
 use super::scenario::Apart;
 use super::strangers::copy;
@@ -69,7 +70,7 @@ pub(super) fn start(world: &World, apart: Apart) {
 
 fn offer(drives: &[&RamDrive], handle: &Handle) -> Vec<OfferedDrive> {
     let label = |(number, drive): (usize, &&RamDrive)| OfferedDrive {
-        device: drive.attach(handle),
+        device: drives::attach(drive, handle),
         label: format!("copy {number}"),
     };
     drives.iter().enumerate().map(label).collect()

@@ -9,9 +9,10 @@ use std::rc::Rc;
 use zoneweave_emulator::{FaultPlan, Immediate, Jitter, RamDrive};
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{BlockCount, Geometry, ZoneId, ZoneState};
+use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZoneId, ZoneState};
 
 use super::apart::Seen;
+use super::drives::attach as attach_drive;
 use super::scenario::{Shape, Stop};
 
 mod seats;
@@ -137,6 +138,9 @@ impl Bay {
         let shape = &self.shape;
         let mut geometry = Geometry::new(shape.zones, BlockCount(shape.zone_blocks));
         geometry.volatile_cache = shape.volatile;
+        if shape.inline {
+            geometry.oob = OobKind::None;
+        }
         geometry.max_active = Some(shape.active_zones);
         geometry.max_open = Some(shape.active_zones);
         let seed = shape.seed.wrapping_add(self.made << 32);
@@ -202,7 +206,8 @@ impl Bay {
     ) -> Vec<(Origin, OfferedDrive)> {
         let mut offered = Vec::new();
         let mut attach = |origin, drive: &Drive, label| {
-            offered.push((origin, OfferedDrive { device: drive.ram.attach(handle), label }));
+            offered
+                .push((origin, OfferedDrive { device: attach_drive(&drive.ram, handle), label }));
         };
         for (slot, drive) in self.drives.iter().enumerate() {
             if !missing.contains(&slot) {

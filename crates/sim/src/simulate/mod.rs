@@ -12,6 +12,7 @@
 mod actor;
 mod apart;
 mod bay;
+mod drives;
 pub mod exhaustive;
 mod failure;
 mod format;

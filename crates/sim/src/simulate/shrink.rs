@@ -225,8 +225,9 @@ impl Shrinker<'_> {
 
     fn shape(&mut self) {
         type Change = fn(&mut super::scenario::Shape);
-        let changes: [Change; 17] = [
+        let changes: [Change; 18] = [
             |shape| shape.layout = Layout::Rotated,
+            |shape| shape.inline = false,
             |shape| shape.spare_zones = 0,
             |shape| shape.page_entries = None,
             |shape| shape.chunk_blocks = 1,

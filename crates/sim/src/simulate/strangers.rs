@@ -12,9 +12,12 @@ use zoneweave_raid::log::{
     CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, OpenReport, create, open_array,
 };
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
-use zoneweave_zoned::{BlockCount, Command, Completion, Geometry, ZoneId, ZoneInfo, ZonedDevice};
+use zoneweave_zoned::{
+    BlockCount, Command, Completion, Geometry, OobKind, ZoneId, ZoneInfo, ZonedDevice,
+};
 
 use super::bay::Bay;
+use super::drives;
 use super::scenario::{Impostor, Life};
 use super::world::World;
 
@@ -40,7 +43,10 @@ pub(super) fn of_other_arrays(world: &World, life: &Life) -> Vec<OtherArray> {
 
 impl OtherArray {
     fn make(world: &World, number: u32) -> Option<Self> {
-        let geometry = Geometry::new(OTHER_ZONES, BlockCount(world.shape.zone_blocks));
+        let mut geometry = Geometry::new(OTHER_ZONES, BlockCount(world.shape.zone_blocks));
+        if world.shape.inline {
+            geometry.oob = OobKind::None;
+        }
         let ram = RamDrive::new(geometry, Immediate).ok()?;
         let array = ArrayUuid(world.identity(u64::MAX - 1 - u64::from(number)));
         let options = CreateOptions {
@@ -52,14 +58,18 @@ impl OtherArray {
             ..world.create_options(false)
         };
         let executor = Executor::new(Rc::new(VirtualTime::new()));
-        let drive = OfferedDrive { device: ram.attach(&executor.handle()), label: String::new() };
+        let drive =
+            OfferedDrive { device: drives::attach(&ram, &executor.handle()), label: String::new() };
         executor.run(create(&[drive], &options)).ok()?;
         let zones = zones(&ram);
         Some(Self { ram, array, zones })
     }
 
     pub(super) fn offer(&self, handle: &Handle) -> OfferedDrive {
-        OfferedDrive { device: self.ram.attach(handle), label: "drive of another array".to_owned() }
+        OfferedDrive {
+            device: drives::attach(&self.ram, handle),
+            label: "drive of another array".to_owned(),
+        }
     }
 
     /// The start of an array to which it was offered left it alone.
@@ -148,7 +158,7 @@ fn start(
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
     let here = copies.0.iter().enumerate().filter(|(slot, _)| !away.contains(slot));
-    let devices = here.flat_map(|(slot, copy)| offers(slot, copy.attach(&handle)));
+    let devices = here.flat_map(|(slot, copy)| offers(slot, drives::attach(copy, &handle)));
     let label = |(number, device)| OfferedDrive { device, label: format!("copy {number}") };
     let offered = devices.enumerate().map(label).collect();
     let opened = executor.run(open_array(&handle, offered, options));

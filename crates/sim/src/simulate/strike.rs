@@ -8,6 +8,7 @@ use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState};
 
 use super::bay::index;
+use super::drives;
 use super::scenario::{Class, Command, Fault, On, Part, Spare};
 use super::world::World;
 
@@ -54,7 +55,7 @@ pub(super) fn keep_spare(world: &World, volume: &Volume, handle: &Handle, spare:
         world.count(|tally| tally.faults += 1);
         apply(&drive.ram, fault);
     }
-    let added = volume.add_spare(drive.ram.attach(handle), world.member(drive.number));
+    let added = volume.add_spare(drives::attach(&drive.ram, handle), world.member(drive.number));
     assert!(added.is_ok(), "a spare is refused: {added:?}");
 }
 

@@ -11,6 +11,7 @@ use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockError};
 
 use super::bay::Bay;
+use super::drives::FRAME;
 use super::oracle::{Oracle, Survives};
 use super::scenario::Shape;
 
@@ -160,9 +161,12 @@ impl World {
             return None;
         }
         let scheme = shape.scheme()?;
-        let capacity = BlockCount(shape.zone_blocks);
-        let geometry =
-            SegmentGeometry::new(scheme, capacity, shape.chunk_blocks, shape.group_rows)?;
+        let (unit, capacity) = match shape.inline {
+            false => (BlockCount(1), BlockCount(shape.zone_blocks)),
+            true => (FRAME.unit(), FRAME.usable(BlockCount(shape.zone_blocks))),
+        };
+        let (chunk, rows) = (shape.chunk_blocks, shape.group_rows);
+        let geometry = SegmentGeometry::in_units(scheme, unit, capacity, chunk, rows)?;
         let most = largest_volume(&geometry, shape.zones.saturating_sub(shape.spare_zones));
         let entries = shape.page_entries.map(|entries| u64::from(entries.get()));
         Some(entries.map_or(most, |entries| (most * entries / (entries + 1)).max(1)))

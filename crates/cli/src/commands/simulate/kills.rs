@@ -40,7 +40,7 @@ pub(super) fn kill(mutant: Mutant, scenario: &Scenario) -> Option<Failure> {
 /// Which histories mutants are run on: every other seed is drawn as swarm, for some mutants die
 /// more often in one mix and some in the other.
 pub(super) const fn mix_of(seed: u64) -> Mix {
-    Mix { swarm: seed % 2 == 1, layout: None }
+    Mix { swarm: seed % 2 == 1, layout: None, inline: false }
 }
 
 /// The history of a seed, for mutants.

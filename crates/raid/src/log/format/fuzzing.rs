@@ -186,6 +186,7 @@ fn record(body: RecordBody) -> SuperblockRecord {
             chunk_blocks: 2,
             group_rows: 8,
             tabled: true,
+            write_unit: BlockCount(1),
             zone_capacity: BlockCount(256),
             zones: 32,
             volume_blocks: 10_000,

@@ -8,7 +8,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 
-use super::superblock::NUMBER_LIMIT;
+use super::superblock::{NUMBER_LIMIT, decode_unit, encode_unit};
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::layout::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::log::geometry::SegmentGeometry;
@@ -61,8 +61,8 @@ struct Raw {
     parity_chunks: u8,
     /// The code of the scheme's [`Arrangement`].
     rotation: u8,
-    /// 0: metadata beside each block; 1: inline header blocks.
-    inline_metadata: u8,
+    /// The unit of writes, as in superblock records: 0 where metadata is beside each block.
+    frame_exponent: u8,
     reserved: [u8; 6],
     chunk_blocks: U32,
     group_rows: U32,
@@ -92,7 +92,7 @@ impl SegmentHeader {
             data_chunks: small(scheme.data()),
             parity_chunks: small(scheme.parity()),
             rotation: scheme.arrangement().code(),
-            inline_metadata: 0,
+            frame_exponent: encode_unit(self.geometry.unit()).expect("a unit of drives"),
             reserved: [0; 6],
             chunk_blocks: self.geometry.chunk_blocks().into(),
             group_rows: self.geometry.group_rows().into(),
@@ -126,7 +126,7 @@ impl SegmentHeader {
         if numbers.iter().any(|number| number.get() >= NUMBER_LIMIT) {
             return Err(FormatError::Field { field: "segment" });
         }
-        if raw.tabled > 1 || raw.inline_metadata != 0 {
+        if raw.tabled > 1 {
             return Err(FormatError::Field { field: "layout" });
         }
         let zones = raw.zones[..columns].iter().map(|zone| zone.get());
@@ -163,7 +163,8 @@ fn decode_geometry(raw: &Raw) -> Result<SegmentGeometry, FormatError> {
     if capacity.0 > 1 << 28 {
         return Err(FormatError::Field { field: "zone capacity" });
     }
-    SegmentGeometry::new(scheme, capacity, chunk, group)
+    let unit = decode_unit(raw.frame_exponent).ok_or(FormatError::Field { field: "layout" })?;
+    SegmentGeometry::in_units(scheme, unit, capacity, chunk, group)
         .filter(|geometry| geometry.rows() == raw.rows.get())
         .ok_or(FormatError::Field { field: "rows" })
 }

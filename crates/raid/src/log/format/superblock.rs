@@ -60,6 +60,8 @@ pub struct ArrayConfig {
     pub group_rows: u32,
     /// Whether groups are tabled (Zone Append) or aligned (Zone Write).
     pub tabled: bool,
+    /// The unit by which every member writes its zones.
+    pub write_unit: BlockCount,
     /// The usable blocks of every zone: the least of all members.
     pub zone_capacity: BlockCount,
     /// The zones of every member: the least of all.
@@ -320,7 +322,9 @@ impl SuperblockRecord {
             slot: self.slot.0,
             data_chunks: small(config.scheme.data()),
             parity_chunks: small(config.scheme.parity()),
-            layout: u8::from(config.tabled) | config.scheme.arrangement().code() << 1,
+            layout: u8::from(config.tabled)
+                | config.scheme.arrangement().code() << 1
+                | encode_unit(config.write_unit).expect("a unit of drives") << UNIT_SHIFT,
             entry_bytes: config.entry_bytes,
             durability: match config.writethrough {
                 None => 0,
@@ -381,9 +385,34 @@ impl SuperblockRecord {
     }
 }
 
+/// Where the unit of writes is in the layout, and what is left for the rotation.
+const UNIT_SHIFT: u32 = 4;
+const ROTATION_MASK: u8 = 7;
+
+/// The exponent of a frame's size, of which one block is not for data; zero where drives write by blocks.
+pub(super) fn encode_unit(unit: BlockCount) -> Option<u8> {
+    let frame = unit.0 + 1;
+    let exponent = u8::try_from(frame.trailing_zeros()).ok()?;
+    match unit.0 {
+        1 => Some(0),
+        2..=63 if frame.is_power_of_two() => Some(exponent),
+        _ => None,
+    }
+}
+
+pub(super) fn decode_unit(exponent: u8) -> Option<BlockCount> {
+    match exponent {
+        0 => Some(BlockCount(1)),
+        2..=6 => Some(BlockCount((1 << exponent) - 1)),
+        _ => None,
+    }
+}
+
 fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError> {
     let field = |field| FormatError::Field { field };
-    let arrangement = Arrangement::of_code(raw.layout >> 1).ok_or(field("layout"))?;
+    let arrangement =
+        Arrangement::of_code(raw.layout >> 1 & ROTATION_MASK).ok_or(field("layout"))?;
+    let write_unit = decode_unit(raw.layout >> UNIT_SHIFT).ok_or(field("layout"))?;
     let (data, parity) = (raw.data_chunks.into(), raw.parity_chunks.into());
     let scheme = Scheme::arranged(arrangement, data, parity).map_err(|_| field("scheme"))?;
     let name = raw.name.get(..usize::from(raw.name_bytes)).ok_or(field("name"))?;
@@ -394,7 +423,8 @@ fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError
         2 => Some(false),
         _ => return Err(field("durability")),
     };
-    if !(1..=1024).contains(&raw.chunk_blocks.get()) {
+    let chunk = raw.chunk_blocks.get();
+    if !(1..=1024).contains(&chunk) || !chunk.is_multiple_of(write_unit.0) {
         return Err(field("chunk blocks"));
     }
     if !(1..=MAX_SEAL_ROWS).contains(&raw.group_rows.get()) {
@@ -415,6 +445,7 @@ fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError
         chunk_blocks: raw.chunk_blocks.get(),
         group_rows: raw.group_rows.get(),
         tabled: raw.layout & 1 == 1,
+        write_unit,
         zone_capacity: BlockCount(capacity),
         zones,
         volume_blocks: raw.volume_blocks.get(),
@@ -444,6 +475,7 @@ impl ArrayConfig {
             chunk_blocks: 1,
             group_rows: 256,
             tabled: true,
+            write_unit: BlockCount(1),
             zone_capacity: BlockCount(4096),
             zones: 64,
             volume_blocks: 300_000,

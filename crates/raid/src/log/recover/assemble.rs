@@ -19,7 +19,7 @@ use crate::log::hedge::{Hedge, Hedging};
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
-use crate::log::limits::{check_shape, segment_slots};
+use crate::log::limits::{LimitError, check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::offload::{IndexLimit, Offload};
 use crate::log::pace::Pace;
@@ -286,6 +286,11 @@ fn check_size(chosen: &SuperblockRecord, drive: &Drive, label: &str) -> Result<(
             ),
         });
     }
+    if geometry.write_unit != config.write_unit {
+        return Err(
+            LimitError::OtherUnit { unit: config.write_unit, found: geometry.write_unit }.into()
+        );
+    }
     Ok(())
 }
 
@@ -308,6 +313,7 @@ fn finish(
     let config = chosen.config.clone();
     let (geometry, _) = check_shape(
         config.scheme,
+        config.write_unit,
         config.zone_capacity,
         config.zones,
         config.chunk_blocks,

@@ -27,6 +27,8 @@ pub struct DriveRecords {
     pub damaged: Vec<(ZoneAddress, FormatError)>,
     /// The version of records that are intact, but of another version of the format.
     pub other_version: Option<u16>,
+    /// Blocks from one record to the next: the drive's unit of writes.
+    pub unit: BlockCount,
     /// Zones among those searched that hold neither a record nor, as far as can be read, a segment.
     pub unknown_zones: u32,
     /// Every zone of the drive.
@@ -47,9 +49,9 @@ impl DriveRecords {
     pub fn may_hide_newer(&self) -> bool {
         let newest = self.records.iter().max_by_key(|(_, record)| record.record_sequence);
         let Some((zone, _)) = newest else { return false };
-        let searched = blocks_searched(&self.zones[zone.index()]);
-        let last_damaged =
-            self.damaged.iter().any(|(at, _)| at.zone == *zone && at.offset.0 + 1 == searched);
+        let searched = records_searched(&self.zones[zone.index()], self.unit);
+        let is_last = |at: &ZoneAddress| at.offset.0 / self.unit.0 + 1 == searched;
+        let last_damaged = self.damaged.iter().any(|(at, _)| at.zone == *zone && is_last(at));
         // With records in both there is no third zone that could hold any.
         let one_zone = self.records.iter().all(|(at, _)| at == zone);
         let other_unreadable = one_zone && self.unknown_zones > 0;
@@ -57,12 +59,16 @@ impl DriveRecords {
         other_unreadable || last_damaged
     }
 
-    /// The superblock zones: those with records, completed by the first empty one.
+    /// The superblock zones: those with records, completed by the first that holds nothing. (Where writes are of
+    /// units a crash may leave part of one in front of its record.)
     pub(super) fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
         let with_records: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
         let mut zones: Vec<_> = with_records.into_iter().collect();
         let searched = searched_zones(&self.zones);
-        let spare = searched.into_iter().filter(|info| info.state == ZoneState::Empty);
+        let holds_nothing = |info: &ZoneInfo| {
+            info.state == ZoneState::Empty || info.state.is_active() && info.write_pointer.0 == 0
+        };
+        let spare = searched.into_iter().filter(holds_nothing);
         zones.extend(spare.map(|info| info.zone));
         zones.dedup();
         (zones.len() >= 2).then(|| [zones[0], zones[1]])
@@ -86,7 +92,11 @@ impl DriveRecords {
         let keep = if !complete(newest) && complete(other) { other } else { newest };
         mark_if(Mark::OtherSuperblockZoneKept, || keep == other);
         let current = usize::from(zones[1] == keep);
-        let next = self.zones[keep.index()].write_pointer.0;
+        let next = match self.unit.0 {
+            1 => self.zones[keep.index()].write_pointer.0,
+            // A crash may have cut off its last unit, and behind that nothing can be written: it counts as full.
+            _ => u32::MAX,
+        };
         let other_dirty = self.zones[zones[1 - current].index()].state != ZoneState::Empty;
         Some(SuperblockCursor { zones, current, next, other_dirty })
     }
@@ -97,9 +107,12 @@ fn searched_zones(zones: &[ZoneInfo]) -> Vec<ZoneInfo> {
     alive.take(SEARCHED_ZONES).copied().collect()
 }
 
-/// How many blocks of a zone may hold records.
-fn blocks_searched(info: &ZoneInfo) -> u32 {
-    if info.state == ZoneState::Empty { 0 } else { info.write_pointer.0.min(ZONE_RECORDS) }
+/// How many records a zone may hold.
+fn records_searched(info: &ZoneInfo, unit: BlockCount) -> u32 {
+    match info.state {
+        ZoneState::Empty => 0,
+        _ => info.write_pointer.0.div_ceil(unit.0).min(ZONE_RECORDS),
+    }
 }
 
 /// Reads the superblock records of a drive, of whatever array.
@@ -108,9 +121,10 @@ fn blocks_searched(info: &ZoneInfo) -> u32 {
 /// If the drive does not even report its zones.
 pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Status> {
     let zones = device.report().await?;
-    let mut found = DriveRecords { zones: zones.clone(), ..DriveRecords::default() };
+    let unit = device.geometry().write_unit;
+    let mut found = DriveRecords { zones: zones.clone(), unit, ..DriveRecords::default() };
     for info in searched_zones(&zones) {
-        let written = blocks_searched(&info);
+        let written = records_searched(&info, unit);
         if written == 0 {
             continue;
         }
@@ -126,7 +140,7 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
             found.unknown_zones += u32::from(header.is_err());
             continue;
         }
-        for (offset, record) in (0..).zip(decoded) {
+        for (offset, record) in (0..).step_by(unit.index()).zip(decoded) {
             match record {
                 Ok(record) => found.records.push((info.zone, record)),
                 Err(error) => {
@@ -156,17 +170,19 @@ fn decode_record(data: &[u8], oob: &[u8]) -> Result<SuperblockRecord, FormatErro
 /// How often a block is read that may hold a record. A drive may err now and then.
 const READS: u32 = 4;
 
-/// Reads blocks and what is beside them, one by one where they cannot be read together; unreadable
-/// ones come back empty.
+/// Reads the first block of so many units of writes and what is beside them, one by one where they cannot be
+/// read together; unreadable ones come back empty.
 async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<(Bytes, Bytes)> {
-    let whole = read_split(device, ZoneAddress::new(zone, 0), BlockCount(count)).await;
+    let unit = device.geometry().write_unit;
+    let written = count * unit.0;
+    let whole = read_split(device, ZoneAddress::new(zone, 0), BlockCount(written)).await;
     if let Ok(payload) = whole {
-        let pairs = payload.iter_blocks().enumerate();
+        let pairs = payload.iter_blocks().enumerate().step_by(unit.index());
         return pairs.map(|(index, block)| (block, payload.block_oob(index))).collect();
     }
     mark(Mark::RecordsReadOneByOne);
     let mut blocks = Vec::with_capacity(count as usize);
-    for offset in 0..count {
+    for offset in (0..written).step_by(unit.index()) {
         blocks.push(read_stubbornly(device, ZoneAddress::new(zone, offset)).await);
     }
     blocks

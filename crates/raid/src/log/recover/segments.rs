@@ -89,6 +89,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let mut still_dead = BTreeSet::new();
     let mut unread = false;
+    let unit = core.state.borrow().config.write_unit;
     for (column, info, witnesses) in sorted.unclaimed {
         let named = witnesses.majority();
         let dead = named.filter(|named| core.state.borrow().dead.contains(named));
@@ -96,8 +97,8 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
             mark(Mark::DeadZoneWithoutHeader);
             still_dead.insert(generation);
             to_reset.push((column, info));
-        // Chunks start behind the header: a zone with one block holds nothing.
-        } else if info.write_pointer.0 <= 1 && info.state.is_active() {
+        // Chunks start behind the header: a zone with no more holds nothing.
+        } else if info.write_pointer.0 <= unit.0 && info.state.is_active() {
             mark(Mark::HeaderlessZoneReset);
             to_reset.push((column, info));
         } else {
@@ -190,9 +191,10 @@ fn missed(
     told: &Told,
     unaccounted: &BTreeSet<Column>,
 ) -> Missed {
+    let unit = core.state.borrow().config.write_unit;
     let mut claims = columns.values().flatten();
     // With a header only, a crash may have kept the others from being written.
-    let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > 1);
+    let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > unit.0);
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     let Some(header) = headers.next().filter(|_| whole) else { return Missed::Nowhere };
     let state = core.state.borrow();
@@ -552,7 +554,7 @@ async fn is_complete_copy(
     column: Column,
     zone: ZoneId,
 ) -> bool {
-    let last = ZoneAddress::new(zone, base.geometry.end().0 - 1);
+    let last = ZoneAddress { zone, offset: base.geometry.last_index_block() };
     let Some(payload) = read_stubbornly(core, column, last).await else { return false };
     let state = core.state.borrow();
     let block = payload.block(0);

@@ -101,6 +101,7 @@ impl Drives {
             zones: 6,
             zone_blocks: 16,
             chunk_blocks: 1,
+            inline: false,
             group_rows: 2,
             tabled: self.append,
             volatile: self.volatile,

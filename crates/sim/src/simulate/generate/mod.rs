@@ -6,6 +6,7 @@
 
 mod faults;
 mod habits;
+mod inline;
 mod layouts;
 mod plots;
 mod spares;
@@ -19,6 +20,7 @@ use zoneweave_runtime::Random;
 use super::bay::index;
 use super::scenario::{Action, BrokenFormat, FORMAT, Layout, Life, Scenario, Shape, Since, Stop};
 use habits::Habits;
+use inline::choose_inline;
 use layouts::choose_layout;
 use spares::choose_spares;
 use stories::{fill, last_lives};
@@ -32,6 +34,8 @@ pub struct Mix {
     pub swarm: bool,
     /// Arrays of this layout only.
     pub layout: Option<Layout>,
+    /// Arrays of drives without metadata only.
+    pub inline: bool,
 }
 
 /// Lives of a history that end by a crash, at most.
@@ -85,6 +89,7 @@ pub fn generate(seed: u64, mix: Mix) -> Scenario {
     choose_spares(seed, &shape, &mut lives);
     choose_paging(seed, &mut lives);
     choose_offload(seed, &mut shape, &mut lives);
+    choose_inline(seed, mix, &mut shape, &mut lives);
     let story = String::new();
     Scenario { format: FORMAT, seed, story, shape, interrupted_formats, broken_formats, lives }
 }
@@ -118,6 +123,7 @@ fn shape(random: &mut Random) -> Shape {
             + between(random, 0, 3),
         chunk_blocks,
         group_rows: pick(random, &[1, 2, 4, 8, 256]),
+        inline: false,
         tabled: random.per_mille(650),
         volatile: random.per_mille(600),
         writethrough: pick(random, &[None, None, Some(true), Some(false)]),

@@ -74,6 +74,9 @@ pub struct Shape {
     pub zone_blocks: u32,
     /// Blocks of a chunk.
     pub chunk_blocks: u32,
+    /// Whether drives have no metadata, so that it is among their blocks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inline: bool,
     /// Rows of a group.
     pub group_rows: u32,
     /// Whether chunks are appended (Zone Append) or written in place (Zone Write).

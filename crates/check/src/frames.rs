@@ -1,0 +1,122 @@
+//! Drives without metadata: docs/format.md section 14, read.
+
+use bytes::Bytes;
+use zoneweave_zoned::{
+    BlockCount, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZonedDevice, ZonedDeviceExt,
+};
+
+use crate::drive::Block;
+use crate::fields::Fields;
+
+const MAGIC: [u8; 8] = *b"ZNFRAME\0";
+const VERSION: u16 = 1;
+const EXPONENTS: std::ops::RangeInclusive<u8> = 2..=6;
+const USUAL_EXPONENT: u8 = 3;
+const OOB_BYTES: usize = 64;
+const HEAD_BYTES: usize = 64;
+
+/// How large the frames of a drive are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frames {
+    exponent: u8,
+}
+
+impl Frames {
+    /// As the first zones of the drive say that begin with a header.
+    pub(crate) async fn find(device: &dyn ZonedDevice, zones: &[ZoneInfo]) -> Self {
+        for zone in zones {
+            let at = ZoneAddress { zone: zone.zone, offset: ZoneOffset(0) };
+            let Ok(payload) = device.read(at, BlockCount(1)).await else { continue };
+            let block = payload.block(0);
+            let exponent = Fields(&block).u8(10);
+            let frames = Self { exponent };
+            let is_one = EXPONENTS.contains(&exponent)
+                && matches!(frames.metadata(&block, zone.zone.0, 0), Some(Metadata::Of(_)));
+            if is_one {
+                return frames;
+            }
+        }
+        Self { exponent: USUAL_EXPONENT }
+    }
+
+    /// Blocks of a frame behind its header.
+    pub(crate) fn unit(self) -> u32 {
+        self.size() - 1
+    }
+
+    fn size(self) -> u32 {
+        1 << self.exponent
+    }
+
+    /// Blocks that hold data of so many.
+    pub(crate) fn usable(self, blocks: BlockCount) -> BlockCount {
+        BlockCount(blocks.0 / self.size() * self.unit())
+    }
+
+    /// A zone by the blocks that hold data.
+    pub(crate) fn seen(self, zone: ZoneInfo) -> ZoneInfo {
+        let capacity = self.usable(zone.capacity);
+        let (whole, part) =
+            (zone.write_pointer.0 / self.size(), zone.write_pointer.0 % self.size());
+        let written = whole * self.unit() + part.saturating_sub(1);
+        let write_pointer = ZoneOffset(written.min(capacity.0));
+        ZoneInfo { capacity, write_pointer, ..zone }
+    }
+
+    /// Reads one block and what stands for it in its frame's header.
+    pub(crate) async fn read(
+        self,
+        device: &dyn ZonedDevice,
+        zone: u32,
+        block: u32,
+    ) -> Result<Block, Status> {
+        let (frame, within) = (block / self.unit(), block % self.unit());
+        let one = async |offset| {
+            let at = ZoneAddress::new(ZoneId(zone), offset);
+            device.read(at, BlockCount(1)).await.map(|payload| payload.block(0))
+        };
+        let header = one(frame * self.size()).await?;
+        let metadata = self.metadata(&header, zone, frame).ok_or(Status::UnrecoveredRead)?;
+        let read = one(frame * self.size() + 1 + within).await;
+        match metadata {
+            Metadata::Blank => Ok(Block { data: read?, oob: Bytes::from_static(&[0; OOB_BYTES]) }),
+            Metadata::Of(all) => {
+                let lost = |status| match status {
+                    Status::Deallocated => Status::UnrecoveredRead,
+                    other => other,
+                };
+                let at = within as usize * OOB_BYTES;
+                Ok(Block { data: read.map_err(lost)?, oob: all.slice(at..at + OOB_BYTES) })
+            }
+        }
+    }
+
+    /// What a header says, if it is one and belongs there.
+    fn metadata(self, block: &Bytes, zone: u32, frame: u32) -> Option<Metadata> {
+        if block.iter().all(|byte| *byte == 0) {
+            return Some(Metadata::Blank);
+        }
+        let fields = Fields(block);
+        let end = HEAD_BYTES + self.unit() as usize * OOB_BYTES;
+        let genuine = fields.bytes::<8>(0) == MAGIC
+            && fields.u16(8) == VERSION
+            && fields.u8(10) == self.exponent
+            && u32::from(fields.u8(11)) <= self.unit()
+            && fields.u32(16) == zone
+            && fields.u32(20) == frame;
+        if !genuine {
+            return None;
+        }
+        let mut covered = block[..end].to_vec();
+        covered[12..16].fill(0);
+        let intact = crc32c::crc32c(&covered) == fields.u32(12);
+        intact.then(|| Metadata::Of(block.slice(HEAD_BYTES..end)))
+    }
+}
+
+enum Metadata {
+    /// The frame was never written.
+    Blank,
+    /// 64 bytes for each of its blocks.
+    Of(Bytes),
+}

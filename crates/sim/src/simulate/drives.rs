@@ -1,0 +1,28 @@
+//! Drives as an engine gets them: those without metadata have it among their blocks.
+
+use std::rc::Rc;
+
+use zoneweave_emulator::RamDrive;
+use zoneweave_raid::inline::{FrameShape, InlineDrive};
+use zoneweave_runtime::Handle;
+use zoneweave_zoned::{OobKind, ZonedDevice};
+
+/// Frames of drives without metadata: the smallest, since zones are small.
+pub(super) const FRAME: FrameShape = match FrameShape::of_exponent(2) {
+    Some(shape) => shape,
+    None => panic!("frames of four blocks are possible"),
+};
+
+/// The device for an engine.
+///
+/// # Panics
+/// If the zones of a drive without metadata are too small for frames.
+pub(super) fn attach(ram: &RamDrive, handle: &Handle) -> Rc<dyn ZonedDevice> {
+    let device = ram.attach(handle);
+    match ram.geometry().oob {
+        OobKind::None => Rc::new(
+            InlineDrive::new(handle, device, FRAME).expect("a scenario's drives are possible"),
+        ),
+        _ => device,
+    }
+}

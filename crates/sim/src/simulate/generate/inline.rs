@@ -1,0 +1,41 @@
+//! The inline layout: some arrays are of drives without metadata.
+//!
+//! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
+
+use zoneweave_runtime::Random;
+
+use super::super::drives::FRAME;
+use super::super::scenario::{Life, Mode, Shape};
+use super::{Mix, between};
+
+/// Histories in a hundred.
+const PERCENT: u64 = 14;
+
+/// Records that a superblock zone has room for at the least, as in other arrays.
+const RECORDS: u32 = 14;
+
+/// Takes the metadata from an array's drives, if it is to do without. Chunks consist of whole frames then, and
+/// are written in place.
+pub(super) fn choose_inline(seed: u64, mix: Mix, shape: &mut Shape, lives: &mut [Life]) {
+    let mut random = Random::new(seed ^ 0x1271_AE0F_F5E7);
+    if random.below(100) >= PERCENT && !mix.inline {
+        return;
+    }
+    let unit = FRAME.unit().0;
+    shape.inline = true;
+    shape.tabled = false;
+    shape.chunk_blocks *= unit;
+    // As much room as before, in fewer rows, but enough for superblock records, and at times a part of a frame.
+    let blocks = (shape.zone_blocks * 2).max(RECORDS * FRAME.blocks());
+    shape.zone_blocks = blocks + between(&mut random, 0, 3);
+    for writing in lives.iter_mut().filter_map(|life| life.writing.as_mut()) {
+        writing.small_chunk *= unit;
+        writing.large_chunk *= unit;
+        writing.mode = match writing.mode {
+            Mode::ZoneAppend => Mode::Adaptive,
+            Mode::Zapraid => Mode::ZoneWrite,
+            Mode::AutoAppends => Mode::Auto,
+            other => other,
+        };
+    }
+}
