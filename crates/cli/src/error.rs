@@ -123,6 +123,12 @@ pub(crate) enum CliError {
          repeat with {option}"
     )]
     NotEmpty { label: String, holds: String, option: String },
+    #[error(
+        "{label} keeps no metadata beside its blocks, which a member of an array needs{}",
+        .instead.as_ref().map(|path| format!(": name its character device, {}", path.display()))
+            .unwrap_or_default()
+    )]
+    NoMetadata { label: String, instead: Option<PathBuf> },
     #[error("nothing was changed: the name typed was not {name}")]
     NotConfirmed { name: String },
     #[error("{} is given twice: name each drive once", path.display())]
@@ -208,6 +214,7 @@ impl CliError {
             | Self::Experiment(ExperimentError::Create(_) | ExperimentError::Open(_))
             | Self::Experiment(ExperimentError::Geometry(_) | ExperimentError::Preset(_))
             | Self::Usage { .. }
+            | Self::NoMetadata { .. }
             | Self::GivenTwice { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use zoneweave_linux::{Drive, DriveError, Ring};
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Executor, Handle};
+use zoneweave_zoned::{OobKind, ZonedDevice};
 
 use crate::control::same_file;
 use crate::error::CliError;
@@ -118,6 +119,15 @@ fn refuse_two_ways(drives: &[NamedDrive], paths: &[PathBuf]) -> Result<(), CliEr
         |at: usize| uuid(at).is_some_and(|own| (0..at).any(|other| uuid(other) == Some(own)));
     let twice = (1..drives.len()).find(|at| same(*at));
     twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
+}
+
+/// Refuses a drive that cannot be a member of an array, as its blocks have no metadata beside them.
+pub(crate) fn refuse_without_metadata(named: &NamedDrive) -> Result<(), CliError> {
+    if named.drive.geometry().oob != OobKind::None {
+        return Ok(());
+    }
+    let (label, instead) = (named.label.clone(), named.drive.better_path());
+    Err(CliError::NoMetadata { label, instead })
 }
 
 /// Drives as the engine takes them.

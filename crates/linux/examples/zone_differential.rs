@@ -2,8 +2,9 @@
 //!
 //!     zone_differential DEVICE COMMANDS SEED
 //!
-//! What the device holds is destroyed. Differences are counted by what they are about and told; those that the
-//! specification leaves to drives are named in `allowed`, and the others make it fail.
+//! DEVICE is the character device of an NVMe namespace or a zoned block device. What it holds is destroyed.
+//! Differences are counted by what they are about and told; those that the specification leaves to drives are named in
+//! `allowed`, and the others make it fail.
 
 #![allow(clippy::print_stdout, reason = "what it prints is what it is for")]
 
@@ -15,10 +16,10 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_linux::{NvmeDrive, Ring};
+use zoneweave_linux::{Drive, Ring};
 use zoneweave_runtime::{Executor, Random};
 use zoneweave_zoned::{
-    AlignedBuffer, BlockCount, Command, OOB_BYTES, Payload, Reply, ReportOptions, Status,
+    AlignedBuffer, BlockCount, Command, OOB_BYTES, OobKind, Payload, Reply, ReportOptions, Status,
     ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZonedDevice, ZonedDeviceExt,
 };
 
@@ -47,7 +48,7 @@ fn run(words: &[String]) -> Result<u64, Box<dyn Error>> {
     let ring = Ring::new()?;
     let executor = Executor::new(Rc::new(ring.clone()));
     let handle = executor.handle();
-    let real = NvmeDrive::open(&ring, &handle, Path::new(device))?;
+    let real = Drive::open(&ring, &handle, Path::new(device))?;
     let twin = RamDrive::new(real.geometry().clone(), Immediate)?.attach(&handle);
     executor.run(async {
         real.manage_all(ZoneAction::Reset).await?;
@@ -69,15 +70,16 @@ fn run(words: &[String]) -> Result<u64, Box<dyn Error>> {
     })
 }
 
-/// Differences that the specification leaves to drives: which of several zones that were opened implicitly is closed
-/// when another one has to be opened.
+/// Differences that specifications leave to drives: which of several zones that were opened implicitly is closed
+/// when another one has to be opened; and that a zone that holds nothing is empty once it is closed, as with SCSI.
 fn allowed(what: &str) -> bool {
-    what.starts_with("after ")
-        && (what.contains(": Closed at") && what.contains("ImplicitlyOpen at"))
+    what.starts_with("after close: Empty at 0 ")
+        || what.starts_with("after ")
+            && (what.contains(": Closed at") && what.contains("ImplicitlyOpen at"))
 }
 
 struct Differential<'a> {
-    real: &'a NvmeDrive,
+    real: &'a Drive,
     twin: &'a dyn ZonedDevice,
     random: Random,
     told: BTreeMap<String, u64>,
@@ -165,7 +167,11 @@ impl Differential<'_> {
         let geometry = self.real.geometry();
         let (capacity, size) =
             (u64::from(geometry.zone_capacity.0), u64::from(geometry.zone_size.0));
-        let most = u64::from(geometry.append_limit.0.min(geometry.max_transfer.0));
+        // A drive without appends has to refuse some.
+        let most = match geometry.append_limit.0 {
+            0 => u64::from(geometry.max_transfer.0).min(32),
+            limit => u64::from(limit.min(geometry.max_transfer.0)),
+        };
         let blocks = BlockCount(u32::try_from(1 + self.random.below(most))?);
         let fua = self.random.per_mille(100);
         Ok(match self.random.below(100) {
@@ -208,6 +214,9 @@ impl Differential<'_> {
         let mut oob = vec![0; blocks.index() * OOB_BYTES];
         self.random.fill(&mut data.as_mut()[..64]);
         self.random.fill(&mut oob);
+        if self.real.geometry().oob == OobKind::None {
+            oob.clear();
+        }
         Payload::new(data.freeze(), oob.into())
     }
 }

@@ -1,22 +1,26 @@
-//! A drive by its path: emulated in a file, or a real one.
+//! A drive by its path: emulated in a file, or a real one by its character or its block device.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use zoneweave_emulator::{DriveCounters, Wear};
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{Command, Completion, Geometry, ZoneInfo, ZonedDevice};
 
-use crate::{FileDrive, FileDriveError, NvmeDrive, NvmeDriveError, Ring};
+use crate::{
+    FileDrive, FileDriveError, NvmeDrive, NvmeDriveError, Ring, ZonedBlock, ZonedBlockError,
+};
 
-/// A drive of either kind.
+/// A drive of any kind.
 pub enum Drive {
     /// Emulated, in a file.
     File(FileDrive),
-    /// Real.
+    /// A real one, by its own commands.
     Nvme(NvmeDrive),
+    /// One that the kernel has a driver for, by its block device.
+    Block(ZonedBlock),
 }
 
 /// What a drive holds, read without taking it.
@@ -40,9 +44,12 @@ pub enum DriveError {
     /// An emulated one.
     #[error(transparent)]
     File(#[from] FileDriveError),
-    /// A real one.
+    /// An NVMe drive.
     #[error(transparent)]
     Nvme(#[from] NvmeDriveError),
+    /// A block device.
+    #[error(transparent)]
+    Block(#[from] ZonedBlockError),
 }
 
 impl DriveError {
@@ -51,7 +58,9 @@ impl DriveError {
     pub const fn is_in_use(&self) -> bool {
         matches!(
             self,
-            Self::File(FileDriveError::InUse { .. }) | Self::Nvme(NvmeDriveError::InUse { .. })
+            Self::File(FileDriveError::InUse { .. })
+                | Self::Nvme(NvmeDriveError::InUse { .. })
+                | Self::Block(ZonedBlockError::InUse { .. })
         )
     }
 
@@ -68,33 +77,55 @@ impl DriveError {
     }
 }
 
-/// Whether a path is a device, rather than a file with an emulated drive.
-fn is_device(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| {
-        found.file_type().is_char_device() || found.file_type().is_block_device()
-    })
+/// What is at a path.
+enum Kind {
+    /// A file with an emulated drive, or nothing.
+    File,
+    Character,
+    Block,
+}
+
+fn kind_of(path: &Path) -> Kind {
+    match fs::metadata(path).map(|found| found.file_type()) {
+        Ok(found) if found.is_char_device() => Kind::Character,
+        Ok(found) if found.is_block_device() => Kind::Block,
+        _ => Kind::File,
+    }
+}
+
+/// Does the same with a drive of any kind.
+macro_rules! any {
+    ($drive:expr, $any:ident => $work:expr) => {
+        match $drive {
+            Drive::File($any) => $work,
+            Drive::Nvme($any) => $work,
+            Drive::Block($any) => $work,
+        }
+    };
 }
 
 impl Drive {
     /// Opens a drive for this process alone.
     ///
     /// # Errors
-    /// As [`FileDrive::open`] and [`NvmeDrive::open`].
+    /// As [`FileDrive::open`], [`NvmeDrive::open`] and [`ZonedBlock::open`].
     pub fn open(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, DriveError> {
-        Ok(match is_device(path) {
-            true => Self::Nvme(NvmeDrive::open(ring, handle, path)?),
-            false => Self::File(FileDrive::open(ring, handle, path)?),
+        Ok(match kind_of(path) {
+            Kind::File => Self::File(FileDrive::open(ring, handle, path)?),
+            Kind::Character => Self::Nvme(NvmeDrive::open(ring, handle, path)?),
+            Kind::Block => Self::Block(ZonedBlock::open(ring, handle, path)?),
         })
     }
 
     /// Opens a drive to look at it, also while another process is using it.
     ///
     /// # Errors
-    /// As [`FileDrive::open_read_only`] and [`NvmeDrive::open_read_only`].
+    /// As [`FileDrive::open_read_only`], [`NvmeDrive::open_read_only`] and [`ZonedBlock::open_read_only`].
     pub fn open_read_only(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, DriveError> {
-        Ok(match is_device(path) {
-            true => Self::Nvme(NvmeDrive::open_read_only(ring, handle, path)?),
-            false => Self::File(FileDrive::open_read_only(ring, handle, path)?),
+        Ok(match kind_of(path) {
+            Kind::File => Self::File(FileDrive::open_read_only(ring, handle, path)?),
+            Kind::Character => Self::Nvme(NvmeDrive::open_read_only(ring, handle, path)?),
+            Kind::Block => Self::Block(ZonedBlock::open_read_only(ring, handle, path)?),
         })
     }
 
@@ -103,67 +134,58 @@ impl Drive {
     /// # Errors
     /// As [`Drive::open_read_only`].
     pub fn inspect(path: &Path) -> Result<DriveInfo, DriveError> {
-        Ok(match is_device(path) {
-            true => NvmeDrive::inspect(path)?,
-            false => FileDrive::inspect(path)?,
+        Ok(match kind_of(path) {
+            Kind::File => FileDrive::inspect(path)?,
+            Kind::Character => NvmeDrive::inspect(path)?,
+            Kind::Block => ZonedBlock::inspect(path)?,
         })
     }
 
     /// Its identity: what an emulated drive got when it was made, and a real one in the factory.
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {
-        match self {
-            Self::File(drive) => drive.uuid(),
-            Self::Nvme(drive) => drive.uuid(),
-        }
+        any!(self, drive => drive.uuid())
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        match self {
-            Self::File(drive) => drive.path(),
-            Self::Nvme(drive) => drive.path(),
-        }
+        any!(self, drive => drive.path())
     }
 
     /// What it has done since it was opened.
     #[must_use]
     pub fn counters(&self) -> DriveCounters {
-        match self {
-            Self::File(drive) => drive.counters(),
-            Self::Nvme(drive) => drive.counters(),
-        }
+        any!(self, drive => drive.counters())
     }
 
     /// Why it answers no more, if it does not.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        match self {
-            Self::File(drive) => drive.failure().map(|failure| failure.to_string()),
-            Self::Nvme(drive) => drive.failure().map(|failure| failure.to_string()),
-        }
+        any!(self, drive => drive.failure().map(|failure| failure.to_string()))
     }
 
     /// Whether it is a real one.
     #[must_use]
     pub const fn is_real(&self) -> bool {
-        matches!(self, Self::Nvme(_))
+        !matches!(self, Self::File(_))
+    }
+
+    /// A better way to the same drive, if there is one: of an NVMe namespace that was named by its block device the
+    /// character device, which has metadata and appends.
+    #[must_use]
+    pub fn better_path(&self) -> Option<PathBuf> {
+        let Self::Block(drive) = self else { return None };
+        crate::nvme_drive::sibling(&fs::metadata(drive.path()).ok()?)
     }
 }
 
 impl ZonedDevice for Drive {
     fn geometry(&self) -> &Geometry {
-        match self {
-            Self::File(drive) => drive.geometry(),
-            Self::Nvme(drive) => drive.geometry(),
-        }
+        any!(self, drive => drive.geometry())
     }
 
     fn submit(&self, command: Command) -> Completion {
-        match self {
-            Self::File(drive) => drive.submit(command),
-            Self::Nvme(drive) => drive.submit(command),
-        }
+        any!(self, drive => drive.submit(command))
     }
 }

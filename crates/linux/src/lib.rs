@@ -5,6 +5,7 @@
 //! submission queue. It is the only crate with `unsafe` code, kept in `ring` (buffers lent to the
 //! kernel) and `sys` (system calls without a safe wrapper).
 
+mod blkzoned;
 mod drive;
 mod entropy;
 mod file_drive;
@@ -12,15 +13,20 @@ mod memory_device;
 pub mod nbd_server;
 mod nvme_drive;
 mod ring;
+mod service;
 mod signals;
 mod sys;
 pub mod ublk;
 mod within;
+mod worker;
+mod zoned_block;
 
 pub use drive::{Drive, DriveError, DriveInfo};
 pub use entropy::entropy;
 pub use file_drive::{DriveFailure, FileDrive, FileDriveError};
 pub use memory_device::MemoryDevice;
-pub use nvme_drive::{NonsenseError, NvmeDrive, NvmeDriveError, NvmeFailure};
+pub use nvme_drive::{NonsenseError, NvmeDrive, NvmeDriveError};
 pub use ring::{Descriptor, Ring, RingError, RingOptions};
+pub use service::DriveLoss;
 pub use signals::{Signal, Signals};
+pub use zoned_block::{DiskNonsense, ZonedBlock, ZonedBlockError};

@@ -11,7 +11,7 @@
 //! - Memory of a command is the ring's until the kernel gives the command back, even if nobody waits any more.
 //!
 //! Fault model: the drive may fail or refuse any command, answer nonsense, or not answer. The kernel ends what takes
-//! longer than [`COMMAND_TIMEOUT_MS`]; should it not either, the drive is lost after [`SILENCE`]. A drive whose
+//! longer than [`COMMAND_TIMEOUT_MS`]; should it not either, the drive is lost after two minutes. A drive whose
 //! device is gone is lost for good: one that comes back is another one, which has to be opened anew.
 
 mod core;
@@ -31,11 +31,12 @@ use zoneweave_emulator::DriveCounters;
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{Command, Completion, Geometry, Status, ZonedDevice};
 
-use crate::{DriveInfo, Ring};
+use crate::{DriveInfo, DriveLoss, Ring};
 use core::Core;
-pub use error::{NvmeDriveError, NvmeFailure};
+pub use error::NvmeDriveError;
 pub use identify::NonsenseError;
 use open::Access;
+pub(crate) use open::sibling;
 
 /// An NVMe drive.
 pub struct NvmeDrive {
@@ -123,13 +124,13 @@ impl NvmeDrive {
 
     /// Why the drive answers nothing but [`Status::DeviceGone`], if it does.
     #[must_use]
-    pub fn failure(&self) -> Option<NvmeFailure> {
-        self.core.failure()
+    pub fn failure(&self) -> Option<DriveLoss> {
+        self.core.loss()
     }
 
     /// Takes the drive out of service.
     pub fn pull_out(&self) {
-        self.core.die(NvmeFailure::PulledOut);
+        self.core.pull_out();
     }
 }
 

@@ -1,6 +1,8 @@
-//! System calls that have no safe wrapper: signals as a file descriptor, NVMe commands that are waited for, memory shared
+//! System calls that have no safe wrapper: signals as a file descriptor, NVMe commands and changes of zones that are waited for, memory shared
 //! with a driver.
 #![allow(unsafe_code, reason = "signalfd, the signal mask and ioctls are raw system calls")]
+
+pub(crate) mod block;
 
 pub(crate) mod nvme;
 

@@ -49,6 +49,7 @@ use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, ZonedDevice};
 
 use crate::Ring;
+use crate::blkzoned::SECTOR_BYTES;
 use crate::within::{unless, within};
 use abi::{
     Control, DeviceInfo, FEATURE_IOCTL_NUMBERS, FEATURE_RECOVERY_REISSUE, FEATURE_USER_COPY,
@@ -58,7 +59,7 @@ use block::BlockDisk;
 use control::Driver;
 pub use error::UblkError;
 use queue::Queue;
-use request::{Disk, SECTOR_BYTES};
+use request::Disk;
 use zoned::ZonedDisk;
 
 /// Requests under way at once.

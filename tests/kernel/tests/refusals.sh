@@ -19,8 +19,10 @@ create() { make a --size 64M "$@"; }
 check "a drive without metadata is refused, with the remedy" \
   fails_with 'nvme format.*--lbaf=' zoneweave zones /drives/plainzns0
 check "a drive without zones is refused" fails_with 'formatted\|no zones' zoneweave zones "/dev/ng$(readlink /drives/disk0 | sed 's|/dev/nvme||')"
-check "a block device is refused, with the name of the other" \
-  fails_with '/dev/ng[0-9]' zoneweave zones "$(block /drives/zns0)"
+check "a block device is looked at" zoneweave zones "$(block /drives/zns0)"
+check "but is no member, and the other device is named" \
+  fails_with 'name its character device, /dev/ng[0-9]' make b --size 64M "$(block /drives/zns0)" /drives/zns1
+check "a block device without zones is refused" fails_with 'has no zones' zoneweave zones /drives/disk0
 check "what is no drive is refused" fails_with 'no NVMe namespace' zoneweave zones /dev/null
 
 # A file system's superblock, written as mkfs would: at the start of the first zone.

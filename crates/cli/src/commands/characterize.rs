@@ -154,6 +154,10 @@ fn drive(path: &Path, request: &Characterize, output: &Output) -> Result<Report,
                 .to_owned()
         }
         Drive::Nvme(drive) => format!("{}, by NVMe passthrough", drive.name()),
+        Drive::Block(drive) => {
+            let model = Some(drive.model()).filter(|model| !model.is_empty());
+            format!("{}, as a block device of the kernel", model.unwrap_or("a disk without a name"))
+        }
     };
     let subject = subject(named.label, named.drive, Stacks::REAL);
     let plan = Plan { seed: request.seed, ..plan };

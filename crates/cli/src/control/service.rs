@@ -19,7 +19,7 @@ use super::watch::{Pace, changes};
 use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::progress::Job;
-use crate::session::{NamedDrive, random_uuid};
+use crate::session::{NamedDrive, random_uuid, refuse_without_metadata};
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
 
@@ -225,6 +225,7 @@ impl Service {
         self.forget(path);
         let drive = Rc::new(Drive::open(&self.ring, &self.handle, path)?);
         let named = NamedDrive { label, drive };
+        refuse_without_metadata(&named)?;
         let path = path.to_owned();
         let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
         if let Some(holds) = holdings(&named).await?

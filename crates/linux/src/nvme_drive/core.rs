@@ -1,34 +1,25 @@
 //! Commands on their way: what they wait for, how long they may take, and what becomes of their answers.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 use zoneweave_emulator::DriveCounters;
-use zoneweave_runtime::{Handle, Nanos, Permit, Semaphore};
+use zoneweave_runtime::{Handle, Permit, Semaphore};
 use zoneweave_zoned::{
     AlignedBuffer, BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply,
-    ReportOptions, Responder, Status, ZoneId, ZoneReport, completion,
+    ReportOptions, Status, ZoneId, ZoneReport,
 };
 
 use super::encode::{Answer, Encoded, Order, Plan, encode, report_dwords, written_at};
-use super::error::NvmeFailure;
 use super::open::{Opened, ZONE_RECEIVE};
 use super::report::{self, zones_in};
 use super::status;
 use crate::ring::{CommandDone, DeviceCommand, Lent, Opcode};
+use crate::service::{DriveLoss, Service, Watched, watch};
 use crate::{Descriptor, Ring};
 
 /// After which the kernel aborts a command, as it does for those of file systems.
 pub(super) const COMMAND_TIMEOUT_MS: u32 = 30_000;
-
-/// After which a command that not even the kernel has ended means that the drive is lost: aborting, and resetting the
-/// controller, may each take as long as the command.
-pub(super) const SILENCE: Nanos = Nanos::from_secs(120);
-
-/// How often the drive is looked after.
-const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// Appends to a zone that may be under way; a drive's queue holds fewer.
 const APPENDS: u64 = 1 << 16;
@@ -43,15 +34,7 @@ pub(super) struct Core {
     geometry: Geometry,
     /// For each zone: what changes it takes all permits, and appends take one each.
     orders: Vec<Semaphore>,
-    /// Those that wait for an answer.
-    waiting: RefCell<BTreeMap<u64, Responder>>,
-    /// Commands that the ring has, and since when.
-    sent: RefCell<BTreeMap<u64, Nanos>>,
-    /// The command that was overdue when the drive was looked after the last time.
-    overdue: Cell<Option<u64>>,
-    serials: Cell<u64>,
-    counters: RefCell<DriveCounters>,
-    failure: Cell<Option<NvmeFailure>>,
+    service: Service,
 }
 
 impl Core {
@@ -64,12 +47,7 @@ impl Core {
             namespace: opened.namespace,
             orders: (0..opened.geometry.zones).map(|_| Semaphore::new(APPENDS)).collect(),
             geometry: opened.geometry,
-            waiting: RefCell::default(),
-            sent: RefCell::default(),
-            overdue: Cell::new(None),
-            serials: Cell::new(0),
-            counters: RefCell::default(),
-            failure: Cell::new(None),
+            service: Service::new(handle),
         });
         handle.spawn("drive watch", watch(handle.clone(), Rc::downgrade(&core)));
         core
@@ -80,57 +58,36 @@ impl Core {
     }
 
     pub(super) fn counters(&self) -> DriveCounters {
-        *self.counters.borrow()
+        self.service.counters()
     }
 
-    pub(super) fn failure(&self) -> Option<NvmeFailure> {
-        self.failure.get()
+    pub(super) fn loss(&self) -> Option<DriveLoss> {
+        self.service.loss()
     }
 
     pub(super) fn submit(self: Rc<Self>, command: Command) -> Completion {
-        if self.failure.get().is_some() {
+        if self.loss().is_some() {
             return Completion::ready(Err(Status::DeviceGone));
         }
-        self.count(&command);
+        self.service.count(&command);
         let plan = match encode(&self.geometry, command) {
             Ok(plan) => plan,
-            Err(status) => return Completion::ready(self.counted(Err(status))),
+            Err(status) => return self.service.refuse(status),
         };
-        let (responder, completion) = completion();
-        let serial = self.serials.get();
-        self.serials.set(serial + 1);
-        self.waiting.borrow_mut().insert(serial, responder);
+        let (serial, completion) = self.service.begin();
         let handle = self.handle.clone();
         handle.spawn("NVMe command", async move {
             let outcome = match plan {
                 Plan::One(encoded) => self.one(encoded).await,
                 Plan::Report { first, count, options } => self.report(first, count, options).await,
             };
-            self.answer(serial, outcome);
+            self.service.answer(serial, outcome);
         });
         completion
     }
 
-    /// Answers a command, unless it was given up meanwhile.
-    fn answer(&self, serial: u64, outcome: Outcome) {
-        let waiting = self.waiting.borrow_mut().remove(&serial);
-        if outcome == Err(Status::DeviceGone) {
-            self.die(NvmeFailure::Gone);
-        }
-        if let Some(responder) = waiting {
-            responder.complete(self.counted(outcome));
-        }
-    }
-
-    /// Ends the drive: everything under way and everything later is answered [`Status::DeviceGone`].
-    pub(super) fn die(&self, failure: NvmeFailure) {
-        if self.failure.get().is_some() {
-            return;
-        }
-        self.failure.set(Some(failure));
-        for responder in self.waiting.take().into_values() {
-            responder.complete(Err(Status::DeviceGone));
-        }
+    pub(super) fn pull_out(&self) {
+        self.service.die(DriveLoss::PulledOut);
     }
 
     async fn in_order(&self, order: Order) -> Option<Permit> {
@@ -144,7 +101,7 @@ impl Core {
     async fn one(&self, encoded: Encoded) -> Outcome {
         let Encoded { opcode, dwords, data, metadata, order, answer } = encoded;
         let _turn = self.in_order(order).await;
-        if self.failure.get().is_some() {
+        if self.loss().is_some() {
             return Err(Status::DeviceGone);
         }
         let done = self.send(opcode, dwords, data, metadata).await?;
@@ -168,12 +125,7 @@ impl Core {
     ) -> Result<CommandDone, Status> {
         let (namespace, timeout_ms) = (self.namespace, COMMAND_TIMEOUT_MS);
         let command = DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms };
-        // What waits for its turn says nothing about the drive.
-        let sent = self.serials.get();
-        self.serials.set(sent + 1);
-        self.sent.borrow_mut().insert(sent, self.handle.now());
-        let done = self.ring.command(&self.file, command).await;
-        self.sent.borrow_mut().remove(&sent);
+        let done = self.service.asked(self.ring.command(&self.file, command)).await;
         match &done.status {
             Ok(value) => status::of_nvme(*value).map(|()| done),
             Err(error) => Err(status::of_kernel(error)),
@@ -217,63 +169,19 @@ impl Core {
         }
         Ok(Reply::Zones(told))
     }
+}
 
-    fn count(&self, command: &Command) {
-        let mut counters = self.counters.borrow_mut();
-        match command {
-            Command::Read { blocks, .. } => {
-                counters.reads += 1;
-                counters.read_blocks += u64::from(blocks.0);
-            }
-            Command::Write { payload, .. } | Command::Append { payload, .. } => {
-                counters.writes += 1;
-                counters.written_blocks += u64::from(payload.blocks().0);
-            }
-            Command::Manage { action: zoneweave_zoned::ZoneAction::Reset, .. } => {
-                counters.resets += 1;
-            }
-            Command::Manage { .. } | Command::ManageAll { .. } | Command::SetExtension { .. } => {
-                counters.zone_changes += 1;
-            }
-            Command::Report { .. } | Command::ChangedZones => counters.reports += 1,
-            Command::Flush => counters.flushes += 1,
-        }
-    }
-
-    fn counted(&self, outcome: Outcome) -> Outcome {
-        self.counters.borrow_mut().failures += u64::from(outcome.is_err());
-        outcome
-    }
-
-    /// Whether the drive is still there, and answers.
+impl Watched for Core {
     fn examine(&self) -> bool {
-        if self.failure.get().is_some() {
-            return false;
-        }
-        let oldest = self.sent.borrow().first_key_value().map(|(sent, since)| (*sent, *since));
-        let overdue = oldest.filter(|(_, since)| self.handle.now().since(*since) > SILENCE);
-        let overdue = overdue.map(|(sent, _)| sent);
-        // Where this process stood still answers may be there that nobody has taken yet.
-        if self.overdue.replace(overdue) == overdue && overdue.is_some() {
-            self.die(NvmeFailure::Silent { seconds: SILENCE.0 / 1_000_000_000 });
+        if !self.service.answers() {
             return false;
         }
         // The kernel takes the device's name away when the drive is gone.
         let named = rustix::fs::fstat(&self.file).is_ok_and(|status| status.st_nlink > 0);
         if !named {
-            self.die(NvmeFailure::Gone);
+            self.service.die(DriveLoss::Gone);
         }
         named
-    }
-}
-
-async fn watch(handle: Handle, core: Weak<Core>) {
-    loop {
-        handle.sleep(WATCH_PERIOD).await;
-        match core.upgrade() {
-            Some(core) if core.examine() => {}
-            _ => return,
-        }
     }
 }
 

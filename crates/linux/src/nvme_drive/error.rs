@@ -1,4 +1,4 @@
-//! Why an NVMe drive cannot be used, and why one was lost.
+//! Why an NVMe drive cannot be used.
 
 use std::io;
 use std::path::PathBuf;
@@ -104,21 +104,4 @@ pub enum NvmeDriveError {
     /// Commands cannot be submitted.
     #[error(transparent)]
     Ring(#[from] RingError),
-}
-
-/// Why a drive that was open answers no more.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum NvmeFailure {
-    /// Its device is gone.
-    #[error("the drive was pulled out, or its driver let go of it")]
-    Gone,
-    /// A command did not come back, though the kernel should have ended it.
-    #[error("the drive left a command unanswered for {seconds} s, and so did the kernel")]
-    Silent {
-        /// How long.
-        seconds: u64,
-    },
-    /// Somebody asked for it.
-    #[error("the drive was taken out of service")]
-    PulledOut,
 }

@@ -103,7 +103,7 @@ fn lock(file: &File, path: &Path) -> Result<(), NvmeDriveError> {
 }
 
 /// The device that the kernel knows under another name: /dev/nvme0n1 for /dev/ng0n1, and the other way round.
-fn sibling(device: &fs::Metadata) -> Option<PathBuf> {
+pub(crate) fn sibling(device: &fs::Metadata) -> Option<PathBuf> {
     let block = device.file_type().is_block_device();
     let (kind, from, to) = if block { ("block", "nvme", "ng") } else { ("char", "ng", "nvme") };
     let (major, minor) = (major(device.rdev()), minor(device.rdev()));

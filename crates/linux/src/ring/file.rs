@@ -85,7 +85,31 @@ impl Ring {
         &self,
         file: &Descriptor,
         data: Vec<Bytes>,
+        offset: u64,
+    ) -> io::Result<()> {
+        self.write_all(file, data, offset, 0).await
+    }
+
+    /// As [`Ring::write_all_at`], and makes what was written durable (`O_DSYNC`); of a block device opened with
+    /// `O_DIRECT` that is Force Unit Access where it has that.
+    ///
+    /// # Errors
+    /// As [`Ring::write_all_at`].
+    pub async fn write_all_durably_at(
+        &self,
+        file: &Descriptor,
+        data: Vec<Bytes>,
+        offset: u64,
+    ) -> io::Result<()> {
+        self.write_all(file, data, offset, libc::RWF_DSYNC).await
+    }
+
+    async fn write_all(
+        &self,
+        file: &Descriptor,
+        data: Vec<Bytes>,
         mut offset: u64,
+        flags: libc::c_int,
     ) -> io::Result<()> {
         let mut rest = data;
         rest.retain(|piece| !piece.is_empty());
@@ -93,7 +117,10 @@ impl Ring {
             let held = Held::Gather(Gather::new(rest));
             let writing = self.start(file, held, OnDrop::Abandon, |descriptor, held| {
                 let (vectors, count) = held.gather().vectors();
-                opcode::Writev::new(descriptor, vectors, count).offset(offset).build()
+                opcode::Writev::new(descriptor, vectors, count)
+                    .offset(offset)
+                    .rw_flags(flags)
+                    .build()
             });
             let (left, count) = writing.await.into_rest();
             rest = left;

@@ -1,9 +1,6 @@
-//! The driver's interface: numbers and layouts of the kernel's `linux/ublk_cmd.h` and
-//! `linux/blkzoned.h`.
+//! The driver's interface: numbers and layouts of the kernel's `linux/ublk_cmd.h`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
-
-use super::request::SECTOR_BYTES;
 
 /// How the kernel numbers commands: direction, size of the argument, type and number.
 #[expect(clippy::cast_possible_truncation, reason = "structures of less than 100 bytes")]
@@ -250,24 +247,6 @@ pub(super) fn data_position(tag: u16) -> u64 {
     DATA_START + (u64::from(tag) << TAG_SHIFT)
 }
 
-/// A zone as the kernel wants it reported, in sectors.
-#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct ReportedZone {
-    pub(super) start: u64,
-    pub(super) length: u64,
-    pub(super) write_pointer: u64,
-    pub(super) kind: u8,
-    pub(super) condition: u8,
-    pub(super) flags: [u8; 2],
-    pub(super) reserved: [u8; 4],
-    pub(super) capacity: u64,
-    pub(super) reserved_2: [u64; 3],
-}
-
-/// Written from front to back.
-pub(super) const ZONE_SEQUENTIAL: u8 = 2;
-
 /// The most data that a request of any ublk device has.
 pub(super) const DATA_BYTES_MAX: u32 = 1 << 25;
 
@@ -277,8 +256,6 @@ const _: () = {
     assert!(size_of::<Parameters>() == 112);
     assert!(size_of::<IoCommand>() == 16);
     assert!(size_of::<IoDescriptor>() == 24);
-    assert!(size_of::<ReportedZone>() == 64);
-    assert!(SECTOR_BYTES == 512);
 };
 
 #[cfg(test)]
@@ -297,6 +274,5 @@ mod tests {
         assert_eq!(std::mem::offset_of!(Parameters, discard), 40);
         assert_eq!(std::mem::offset_of!(Parameters, numbers), 60);
         assert_eq!(std::mem::offset_of!(Parameters, zoned), 76);
-        assert_eq!(std::mem::offset_of!(ReportedZone, capacity), 32);
     }
 }

@@ -9,8 +9,9 @@ use super::abi::{
     ATTRIBUTE_FUA, ATTRIBUTE_READ_ONLY, ATTRIBUTE_VOLATILE_CACHE, BasicParameters,
     DiscardParameters, IoDescriptor, Operation, PARAMETERS_BASIC, PARAMETERS_DISCARD, Parameters,
 };
-use super::request::{Answer, Answering, BLOCK_SECTORS, Data, Disk, blocks_of, done, errno};
+use super::request::{Answer, Answering, Data, Disk, blocks_of, done, errno};
 use super::{BLOCK_SHIFT, SECTORS_MAX};
+use crate::blkzoned::BLOCK_SECTORS;
 
 /// The most that one discard or one write of zeros covers: 1 GiB, so that none takes for long.
 const RANGE_SECTORS_MAX: u32 = 1 << 21;

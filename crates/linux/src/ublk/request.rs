@@ -10,11 +10,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, BlockError, Status
 
 use super::abi::{IoDescriptor, data_position};
 use crate::Descriptor;
-
-/// Bytes of a sector, in which the kernel counts.
-pub(super) const SECTOR_BYTES: u64 = 512;
-/// Sectors of a block.
-pub(super) const BLOCK_SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
+use crate::blkzoned::BLOCK_SECTORS;
 
 /// The kernel takes no more pieces in one call (`UIO_MAXIOV`).
 const PIECES_MAX: usize = 1024;

@@ -12,12 +12,12 @@ use zoneweave_zoned::{
 
 use super::abi::{
     ATTRIBUTE_FUA, ATTRIBUTE_VOLATILE_CACHE, BasicParameters, DATA_BYTES_MAX, IoDescriptor,
-    Operation, PARAMETERS_BASIC, PARAMETERS_ZONED, Parameters, ReportedZone, ZONE_SEQUENTIAL,
-    ZonedParameters,
+    Operation, PARAMETERS_BASIC, PARAMETERS_ZONED, Parameters, ZonedParameters,
 };
 use super::error::UblkError;
-use super::request::{Answer, Answering, BLOCK_SECTORS, Data, Disk, blocks_of, done, errno_of};
+use super::request::{Answer, Answering, Data, Disk, blocks_of, done, errno_of};
 use super::{BLOCK_SHIFT, SECTORS_MAX};
+use crate::blkzoned::{BLOCK_SECTORS, ReportedZone, ZONE_SEQUENTIAL};
 
 /// Serves a zoned drive; metadata beside the blocks stays empty.
 pub(super) struct ZonedDisk {

@@ -16,7 +16,9 @@ use crate::error::{CliError, Exit};
 use crate::foreign::foreign;
 use crate::format::{self, VolumeSize, usage};
 use crate::output::Output;
-use crate::session::{Access, NamedDrive, Session, offer, random_number, random_uuid};
+use crate::session::{
+    Access, NamedDrive, Session, offer, random_number, random_uuid, refuse_without_metadata,
+};
 
 /// Blocks of a chunk, unless another size is chosen.
 pub(crate) const CHUNK_BLOCKS: u32 = 4;
@@ -156,6 +158,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<ArrayConfig, Cli
     let scheme = scheme_of(request)?;
     let session = Session::new()?;
     let drives = session.open_all(&request.drives, Access::Exclusive)?;
+    drives.iter().try_for_each(refuse_without_metadata)?;
     let mut members = Vec::new();
     for _ in &drives {
         members.push(MemberUuid(random_uuid()?));

@@ -1,0 +1,66 @@
+//! What the kernel says about a command, as our statuses.
+
+use std::io;
+
+use zoneweave_zoned::Status;
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    Read,
+    /// A write, or to make what was written durable.
+    Write,
+    /// A change of a zone, or a report.
+    Manage,
+}
+
+/// The status that stands for an error of the block layer.
+pub(super) fn of_kernel(tried: Tried, error: &io::Error) -> Status {
+    match error.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF) => Status::DeviceGone,
+        // A time limit, or a controller that was reset.
+        Some(libc::EINTR | libc::ECANCELED | libc::ETIMEDOUT | libc::ETIME) => Status::Aborted,
+        Some(libc::EOVERFLOW) => Status::TooManyActive,
+        Some(libc::ETOOMANYREFS) => Status::TooManyOpen,
+        Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOTTY) => Status::InvalidField,
+        Some(libc::ENOSPC) => Status::CapacityExceeded,
+        // I/O error, target error, medium error, protection error, transport error, an answer that does not fit.
+        Some(
+            libc::EIO
+            | libc::EREMOTEIO
+            | libc::ENODATA
+            | libc::EILSEQ
+            | libc::EBADMSG
+            | libc::ENOLINK,
+        ) => match tried {
+            Tried::Read => Status::UnrecoveredRead,
+            Tried::Write => Status::WriteFault,
+            Tried::Manage => Status::InternalError,
+        },
+        _ => Status::InternalError,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_become_statuses() {
+        let of = |tried, code| of_kernel(tried, &io::Error::from_raw_os_error(code));
+        for tried in [Tried::Read, Tried::Write, Tried::Manage] {
+            assert_eq!(of(tried, libc::ENODEV), Status::DeviceGone);
+            assert_eq!(of(tried, libc::EOVERFLOW), Status::TooManyActive);
+            assert_eq!(of(tried, libc::ETOOMANYREFS), Status::TooManyOpen);
+            assert_eq!(of(tried, libc::ETIMEDOUT), Status::Aborted);
+            assert_eq!(of(tried, libc::EPERM), Status::InternalError);
+        }
+        assert_eq!(of(Tried::Read, libc::ENODATA), Status::UnrecoveredRead);
+        assert_eq!(of(Tried::Read, libc::EILSEQ), Status::UnrecoveredRead);
+        assert_eq!(of(Tried::Write, libc::EREMOTEIO), Status::WriteFault);
+        assert_eq!(of(Tried::Write, libc::ENOSPC), Status::CapacityExceeded);
+        assert_eq!(of(Tried::Manage, libc::EIO), Status::InternalError);
+        let short = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert_eq!(of_kernel(Tried::Read, &short), Status::InternalError);
+    }
+}
