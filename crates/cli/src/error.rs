@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use thiserror::Error;
+use zoneweave_linux::fuse::FuseError;
 use zoneweave_linux::nbd_server::{EndpointError, ServeError};
 use zoneweave_linux::ublk::UblkError;
 use zoneweave_linux::{DriveError, FileDriveError, RingError};
@@ -98,6 +99,8 @@ pub(crate) enum CliError {
     Endpoint(#[from] EndpointError),
     #[error(transparent)]
     Ublk(#[from] UblkError),
+    #[error(transparent)]
+    Fuse(#[from] FuseError),
     #[error(transparent)]
     Characterize(#[from] CharacterizeError),
     #[error(transparent)]

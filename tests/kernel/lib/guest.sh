@@ -34,6 +34,31 @@ within() {
 # Has QEMU's monitor run a command, such as `device_del c1`. Nothing tells when it has: wait for what it does.
 monitor() { echo "monitor $*" >/dev/ttyS1; }
 
+# Has the server on the host ended and started again: `host restart` in order, `host kill` not.
+host() { echo "host $*" >/dev/ttyS1; }
+
+# fio writes a disk in requests of all sizes, flushes, and verifies what it wrote.
+fio_verifies() {
+  local disk=$1
+  shift
+  fio --name=v --filename="$disk" --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=4k-512k --blockalign=4k \
+    --size=64M --io_size=16M --iodepth=32 --verify=crc32c --do_verify=1 --verify_fatal=1 --fsync=64 --minimal "$@"
+}
+
+# An ext4 on a disk is written, unmounted, mounted again, compared, trimmed and checked.
+ext4_keeps() {
+  local disk=$1
+  mkfs.ext4 -q -F "$disk" && mount -t ext4 "$disk" /mnt || return 1
+  dd if=/dev/urandom of=/mnt/one bs=1M count=8 2>/dev/null
+  mkdir /mnt/many
+  for number in $(seq 60); do echo "$number" >"/mnt/many/$number"; done
+  rm /mnt/many/1?
+  (cd /mnt && find . -type f -exec md5sum {} + >/tmp/sums)
+  umount /mnt && mount -t ext4 "$disk" /mnt && (cd /mnt && md5sum -c /tmp/sums >/tmp/differences) || return 1
+  rm /mnt/one
+  fstrim /mnt && umount /mnt && e2fsck -fn "$disk"
+}
+
 # A word that outlives a `crash`, at the end of disk0; nothing the first time.
 remember() { printf '%-4096s' "$1" | dd of=/drives/disk0 bs=4096 seek=131071 conv=notrunc,fsync 2>/dev/null; }
 recall() { dd if=/drives/disk0 bs=4096 skip=131071 2>/dev/null | tr -d '\0 '; }

@@ -32,8 +32,19 @@ drive_options() {
   echo -device "nvme-ns,drive=d$number,bus=c$number,nsid=1,$namespace"
 }
 
-# Boots a guest and waits for its end. `console` is what its kernel and test said, `results` what it reported;
-# what the test asks of the host (`monitor ...`) goes from there to QEMU's monitor.
+# What a guest asks of the host: `monitor ...` goes on to QEMU's monitor, `host ...` is done here.
+requests() {
+  local folder=$1 whom what
+  while read -r whom what; do
+    case "$whom" in
+      monitor) echo "$what" ;;
+      host) host_request "$folder" "$what" >&2 ;;
+    esac
+  done
+}
+
+# Boots a guest and waits for its end. `console` is what its kernel and test said, `results` what it reported and
+# what it asked of the host.
 boot() {
   local script=$1 folder=$2 number=0 kind options=() counts= guest
   for kind in $(head_of "$script" drives); do
@@ -47,11 +58,12 @@ boot() {
   # shellcheck disable=SC2046
   timeout -k 5 "$(limit_of "$script")" qemu-system-x86_64 "${MACHINE[@]}" -monitor stdio \
     -serial "file:$folder/console" -serial "file:$folder/results" -kernel "$KERNEL" \
-    -initrd "$folder/initramfs.cpio" -append "$COMMAND_LINE" "${options[@]}" $(head_of "$script" qemu) \
+    -initrd "$folder/initramfs.cpio" -append "$COMMAND_LINE" "${options[@]}" \
+    $(head_of "$script" qemu | sed "s|@FOLDER@|$folder|g") \
     <"$folder/requests" >"$folder/monitor" 2>&1 &
   guest=$!
   tail -n +1 -f -s 0.1 --pid=$guest "$folder/results" 2>/dev/null |
-    sed -un 's/^monitor \([^\r]*\).*/\1/p' >"$folder/requests"
+    sed -un 's/\r//g; /^\(monitor\|host\) /p' | requests "$folder" >"$folder/requests"
   wait $guest
   rm "$folder/requests"
 }

@@ -1,29 +1,30 @@
 //! `zoneweave serve`: an array for clients, until SIGTERM or SIGINT.
 
-use std::net::ToSocketAddrs;
+mod fronts;
+
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
-use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::{Drive, Signals};
 use zoneweave_raid::log::{Hedging, OpenOptions};
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
+use zoneweave_zoned::ZonedDevice;
 
 use crate::commands::array::create::holdings;
-use crate::control::{ControlServer, Service};
+use crate::control::{ControlServer, Servers, Service};
 use crate::error::{CliError, Exit};
-use crate::format::{parse_bytes, usage};
+use crate::format::parse_bytes;
 use crate::output::Output;
 use crate::session::{NamedDrive, Session};
 use crate::start::{Started, start};
 use crate::status::{ArrayStatus, render};
 use crate::wait::until;
 use crate::writing::{Writing, with_spares};
+use fronts::{Places, endpoint, look, start_servers, stop_servers, unix_path};
+pub(crate) use fronts::{identity, start_ublk, stop_ublk};
 
 /// How often a server looks after itself.
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
@@ -34,6 +35,10 @@ pub(crate) enum Verb {
     Nbd(Nbd),
     /// Serve an array as a disk of this machine's kernel, /dev/ublkbN (as root; Linux 6.5 or newer with ublk_drv)
     Ublk(Ublk),
+    /// Serve an array to a virtual machine as its virtio disk (vhost-user-blk of QEMU and others)
+    VhostUser(VhostUser),
+    /// Serve an array as a file, through FUSE: for `losetup`, where the kernel has neither nbd nor ublk
+    Fuse(Fuse),
 }
 
 /// What to serve over NBD, and where.
@@ -60,6 +65,26 @@ pub(crate) struct Ublk {
     /// The N of /dev/ublkbN; without it that of the server before, if it was killed, or one that is free
     #[arg(long, value_name = "N")]
     number: Option<u32>,
+}
+
+/// What to serve to a virtual machine.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct VhostUser {
+    #[command(flatten)]
+    array: Served,
+    /// Where the virtual machine connects: unix:PATH
+    #[arg(long, value_name = "ADDRESS")]
+    socket: String,
+}
+
+/// What to serve as a file, and where.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Fuse {
+    #[command(flatten)]
+    array: Served,
+    /// The file; it is made if it is not there. Unmounting it ends the server
+    #[arg(long, value_name = "FILE")]
+    mountpoint: PathBuf,
 }
 
 /// An array to be served.
@@ -96,21 +121,19 @@ struct Serving<'a> {
     status: &'a ArrayStatus,
 }
 
-/// Where it is served.
-struct Places {
-    /// For NBD, which needs one at least.
-    endpoints: Vec<Endpoint>,
-    /// The name of the NBD export.
-    export: Option<String>,
-    /// As a disk, perhaps with a number.
-    ublk: Option<Option<u32>>,
-}
-
 pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     match verb {
         Verb::Nbd(request) => serve_nbd(&request, &[], output),
         Verb::Ublk(Ublk { array, number }) => {
-            let places = Places { endpoints: Vec::new(), export: None, ublk: Some(number) };
+            let places = Places { ublk: Some(number), ..Places::default() };
+            serve(&array, &places, &[], output)
+        }
+        Verb::VhostUser(VhostUser { array, socket }) => {
+            let vhost_user = Some(unix_path(&socket)?);
+            serve(&array, &Places { vhost_user, ..Places::default() }, &[], output)
+        }
+        Verb::Fuse(Fuse { array, mountpoint }) => {
+            let places = Places { fuse: Some(mountpoint), ..Places::default() };
             serve(&array, &places, &[], output)
         }
     }
@@ -124,7 +147,8 @@ pub(crate) fn serve_nbd(
 ) -> Result<Exit, CliError> {
     let endpoints =
         request.socket.iter().map(|address| endpoint(address)).collect::<Result<Vec<_>, _>>()?;
-    let places = Places { endpoints, export: request.export.clone(), ublk: request.ublk };
+    let export = request.export.clone();
+    let places = Places { endpoints, export, ublk: request.ublk, ..Places::default() };
     serve(&request.array, &places, hints, output)
 }
 
@@ -158,7 +182,11 @@ fn serve(
         spares.into_iter().try_for_each(|spare| service.keep_spare(spare)).and_then(|()| {
             let status = session.executor.run(service.status());
             announce(&status, hints, output);
-            let watching = watch(&session, &service, output);
+            // A file that nobody can reach any more is served no longer.
+            let watching = async {
+                until(watch(&session, &service, output), service.unmounted()).await;
+                output.note("the file was unmounted");
+            };
             let signal = session.executor.run(until(watching, signals.next())).transpose();
             signal.map_err(|error| CliError::System { action: "wait for a signal", error })
         });
@@ -166,13 +194,7 @@ fn serve(
     output.note("stopping: finishing the requests under way");
     control.close();
     session.executor.run(async {
-        let (nbd, ublk) = service.release();
-        if let Some(server) = ublk {
-            stop_ublk(server, output).await;
-        }
-        if let Some(server) = nbd {
-            server.shutdown().await;
-        }
+        stop_servers(service.release(), output).await;
         service.volume().close().await
     })?;
     served?;
@@ -230,129 +252,20 @@ fn put_in_service(
     output: &Output,
 ) -> Result<(Rc<Service>, ControlServer), CliError> {
     let Started { volume, config, slots, others, .. } = started;
-    let array = config.array;
-    let name = places.export.clone().unwrap_or_else(|| config.name.clone());
-    let export = NbdExport {
-        name: name.clone(),
-        description: format!("{} {}", config.name, config.scheme),
-        device: Rc::new(volume.clone()),
-    };
-    let chunk_bytes = u64::from(config.chunk_blocks) * BLOCK_BYTES as u64;
-    let options = UblkOptions {
-        number: None,
-        identity: identity(array.0),
-        optimal_bytes: chunk_bytes * config.scheme.data() as u64,
-    };
     let (ring, handle) = (&session.ring, &session.handle);
-    let service = Service::new(ring, handle, config, volume.clone(), slots, others);
+    let service = Service::new(ring, handle, config.clone(), volume.clone(), slots, others);
     let service = Rc::new(service);
     // First, because it tells whether another server has this array.
-    let control = ControlServer::start(ring, handle, array, service.clone())?;
-    let mut uris = Vec::new();
-    let mut nbd = None;
-    if !places.endpoints.is_empty() {
-        let limits = NbdLimits::default();
-        let server = NbdServer::start(ring, handle, vec![export], &places.endpoints, limits)?;
-        uris.extend(server.endpoints().iter().map(|endpoint| uri(endpoint, &name)));
-        nbd = Some(server);
+    let control = ControlServer::start(ring, handle, config.array, service.clone())?;
+    let (mut servers, mut exports) = (Servers::default(), Vec::new());
+    let all = (&mut servers, &mut exports);
+    if let Err(error) = start_servers(session, &config, &volume, places, all, output) {
+        // Leaves no socket and no disk behind.
+        session.executor.run(stop_servers(servers, output));
+        return Err(error);
     }
-    let mut ublk = None;
-    if let Some(number) = places.ublk {
-        let disk = UblkDisk::Block(Rc::new(volume));
-        match start_ublk(session, disk, UblkOptions { number, ..options }, output) {
-            Ok(server) => {
-                uris.push(server.path().display().to_string());
-                ublk = Some(server);
-            }
-            Err(error) => {
-                // Leaves no socket behind.
-                if let Some(server) = nbd {
-                    session.executor.run(server.shutdown());
-                }
-                return Err(error);
-            }
-        }
-    }
-    service.adopt(nbd, ublk, uris);
+    service.adopt(servers, exports);
     Ok((service, control))
-}
-
-/// Makes a disk of the kernel.
-pub(crate) fn start_ublk(
-    session: &Session,
-    disk: UblkDisk,
-    options: UblkOptions,
-    output: &Output,
-) -> Result<UblkServer, CliError> {
-    let starting = UblkServer::start(&session.ring, &session.handle, disk, options);
-    let server = session.executor.run(starting)?;
-    if server.was_taken_over() {
-        let path = server.path();
-        output.note(format_args!("{} goes on where the last server left it", path.display()));
-    }
-    Ok(server)
-}
-
-/// Takes a disk of the kernel away, or tells why it stays.
-pub(crate) async fn stop_ublk(server: UblkServer, output: &Output) {
-    let path = server.path();
-    if !server.shutdown().await {
-        let path = path.display();
-        output
-            .warning(format_args!("{path} is still in use, and only gives errors now: unmount it"));
-    }
-}
-
-/// What the kernel keeps of a UUID, so that only the same array or drive takes a disk over.
-pub(crate) fn identity(uuid: [u8; 16]) -> u64 {
-    let half = |at: usize| {
-        uuid[at..at + 8].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
-    };
-    half(0) ^ half(8)
-}
-
-/// Where a client finds the export.
-fn uri(endpoint: &Endpoint, name: &str) -> String {
-    match endpoint {
-        Endpoint::Unix(path) => {
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            format!("nbd+unix:///{}?socket={}", escaped(name), path.display())
-        }
-        Endpoint::Tcp(address) => format!("nbd://{address}/{}", escaped(name)),
-    }
-}
-
-/// Percent-encodes what has a meaning in a URI.
-fn escaped(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let escape = |byte: u8| {
-        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
-    };
-    name.bytes().map(escape).collect()
-}
-
-/// The address in words such as `unix:/run/vol0.sock` or `tcp:127.0.0.1:10809`.
-fn endpoint(address: &str) -> Result<Endpoint, CliError> {
-    let wrong = |problem: String| usage("socket")(problem);
-    if let Some(path) = address.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-        let path = PathBuf::from(path);
-        // A mistyped path must not leave directories behind.
-        return match path.parent() {
-            Some(directory) if !directory.as_os_str().is_empty() && !directory.is_dir() => {
-                let directory = directory.display();
-                Err(wrong(format!("there is no directory {directory}: make it, or check the path")))
-            }
-            _ => Ok(Endpoint::Unix(path)),
-        };
-    }
-    let Some(place) = address.strip_prefix("tcp:") else {
-        let problem = format!("{address:?} must be unix:PATH or tcp:HOST:PORT");
-        return Err(wrong(problem));
-    };
-    let mut found = place
-        .to_socket_addrs()
-        .map_err(|error| wrong(format!("{place:?} is no HOST:PORT: {error}")))?;
-    found.next().map(Endpoint::Tcp).ok_or_else(|| wrong(format!("{place:?} has no address")))
 }
 
 fn announce(status: &ArrayStatus, hints: &[String], output: &Output) {
@@ -364,40 +277,8 @@ fn announce(status: &ArrayStatus, hints: &[String], output: &Output) {
             output.line(hint);
         }
         for uri in &uris {
-            let look = if uri.starts_with('/') { "lsblk" } else { "nbdinfo" };
-            output.line(format_args!("{look} '{uri}'"));
+            output.line(look(uri));
         }
         output.line("ready; stop with Ctrl-C");
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_say_what_they_are() {
-        assert_eq!(endpoint("unix:/a b").unwrap(), Endpoint::Unix("/a b".into()));
-        assert!(matches!(endpoint("tcp:127.0.0.1:0"), Ok(Endpoint::Tcp(_))));
-        for wrong in
-            ["/a/b", "unix:", "unix:/no-such/directory/x", "tcp:nowhere", "tcp:", "udp:1:2"]
-        {
-            assert_eq!(endpoint(wrong).unwrap_err().exit(), Exit::Usage, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn what_the_kernel_keeps_of_a_uuid_tells_them_apart() {
-        let uuid = *b"0123456789abcdef";
-        let other = *b"0123456789abcdeg";
-        assert_eq!(identity(uuid), identity(uuid));
-        assert_ne!(identity(uuid), identity(other));
-        assert_eq!(identity([0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 1, 0]), 0x105);
-    }
-
-    #[test]
-    fn names_are_escaped() {
-        let at = Endpoint::Tcp("127.0.0.1:10809".parse().unwrap());
-        assert_eq!(uri(&at, "a b/ö"), "nbd://127.0.0.1:10809/a%20b%2F%C3%B6");
-    }
 }

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use serde_json::Value;
+use zoneweave_linux::fuse::{FuseServer, FuseStatus};
 use zoneweave_linux::nbd_server::{NbdServer, NbdStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
+use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_linux::{Drive, Ring};
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
 use zoneweave_raid::log::{AdminError, Volume, VolumeStatus};
@@ -32,8 +34,7 @@ pub(crate) struct Service {
     volume: Volume,
     slots: RefCell<Vec<Option<NamedDrive>>>,
     others: Vec<OtherDrive>,
-    nbd: RefCell<Option<NbdServer>>,
-    ublk: RefCell<Option<UblkServer>>,
+    servers: RefCell<Servers>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
     /// Drives that are or were kept ready.
@@ -44,6 +45,15 @@ pub(crate) struct Service {
     news: RefCell<Vec<String>>,
 }
 
+/// The servers by which clients reach the volume.
+#[derive(Default)]
+pub(crate) struct Servers {
+    pub nbd: Option<NbdServer>,
+    pub ublk: Option<UblkServer>,
+    pub vhost_user: Option<VhostUserServer>,
+    pub fuse: Option<FuseServer>,
+}
+
 /// A drive that is or was kept ready.
 struct KeptSpare {
     /// What it is called as a member.
@@ -51,6 +61,19 @@ struct KeptSpare {
     label: String,
     /// Until it is a member, or given up.
     waiting: Option<NamedDrive>,
+}
+
+impl Servers {
+    /// Clients connected, and requests answered since the start.
+    fn counts(&self) -> (u64, u64) {
+        let nbd = self.nbd.as_ref().map_or(NbdStatus::default(), NbdServer::status);
+        let ublk = self.ublk.as_ref().map_or(UblkStatus::default(), UblkServer::status);
+        let vhost_user = self.vhost_user.as_ref();
+        let machine = vhost_user.map_or(VhostUserStatus::default(), VhostUserServer::status);
+        let file = self.fuse.as_ref().map_or(FuseStatus::default(), FuseServer::status);
+        let clients = nbd.connections as u64 + u64::from(machine.connected);
+        (clients, nbd.requests + ublk.requests + machine.requests + file.requests)
+    }
 }
 
 impl Service {
@@ -70,8 +93,7 @@ impl Service {
             volume,
             slots: RefCell::new(slots),
             others,
-            nbd: RefCell::default(),
-            ublk: RefCell::default(),
+            servers: RefCell::default(),
             exports: OnceCell::new(),
             pace: RefCell::default(),
             spares: RefCell::default(),
@@ -86,14 +108,8 @@ impl Service {
     }
 
     /// Takes care of the servers, under whose URIs and paths clients find the volume.
-    pub(crate) fn adopt(
-        &self,
-        nbd: Option<NbdServer>,
-        ublk: Option<UblkServer>,
-        exports: Vec<String>,
-    ) {
-        self.nbd.replace(nbd);
-        self.ublk.replace(ublk);
+    pub(crate) fn adopt(&self, servers: Servers, exports: Vec<String>) {
+        self.servers.replace(servers);
         // Once only: exports do not change while the server runs.
         let _ = self.exports.set(exports);
     }
@@ -145,9 +161,20 @@ impl Service {
         self.spares.borrow().iter().map(tell).collect()
     }
 
+    /// Waits until somebody unmounts the file as which the volume is served; for ever if it is not.
+    pub(crate) fn unmounted(&self) -> impl Future<Output = ()> + use<> {
+        let ended = self.servers.borrow().fuse.as_ref().map(FuseServer::ended);
+        async move {
+            match ended {
+                Some(ended) => ended.await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// Gives the servers up, for their shutdown.
-    pub(crate) fn release(&self) -> (Option<NbdServer>, Option<UblkServer>) {
-        (self.nbd.take(), self.ublk.take())
+    pub(crate) fn release(&self) -> Servers {
+        self.servers.take()
     }
 
     /// How far the rebuild, or else the scrub, is.
@@ -186,11 +213,12 @@ impl Service {
             let zones = drive.report().await.ok();
             slots.push(Some(SlotDrive { label, drive, zones }));
         }
+        let (clients, requests) = self.servers.borrow().counts();
         let front_ends = FrontEnds {
             uptime_ns: self.handle.now().since(self.started).0,
             exports: self.exports.get().cloned().unwrap_or_default(),
-            nbd: self.nbd.borrow().as_ref().map_or(NbdStatus::default(), NbdServer::status),
-            ublk: self.ublk.borrow().as_ref().map_or(UblkStatus::default(), UblkServer::status),
+            clients,
+            requests,
             rebuild_left_ns: self.pace.borrow().left_ns(),
             spares: self.spares(),
         };

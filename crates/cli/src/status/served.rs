@@ -3,8 +3,6 @@
 use std::rc::Rc;
 
 use zoneweave_linux::Drive;
-use zoneweave_linux::nbd_server::NbdStatus;
-use zoneweave_linux::ublk::UblkStatus;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{self, VolumeStatus};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
@@ -26,8 +24,8 @@ pub(crate) struct SlotDrive {
 pub(crate) struct FrontEnds {
     pub uptime_ns: u64,
     pub exports: Vec<String>,
-    pub nbd: NbdStatus,
-    pub ublk: UblkStatus,
+    pub clients: u64,
+    pub requests: u64,
     pub rebuild_left_ns: Option<u64>,
     pub spares: Vec<SpareStatus>,
 }
@@ -71,8 +69,8 @@ pub(crate) fn served_status(
         server: Some(ServerStatus {
             uptime_ns: front_ends.uptime_ns,
             exports: front_ends.exports,
-            clients: front_ends.nbd.connections as u64,
-            requests: front_ends.nbd.requests + front_ends.ublk.requests,
+            clients: front_ends.clients,
+            requests: front_ends.requests,
             mapped_bytes: volume.mapped_bytes,
             volatile_cache: volume.volatile_cache,
             writing: writing(volume.writing),

@@ -8,9 +8,11 @@ pub(super) fn abilities(machine: &Machine) -> Vec<Ability> {
     vec![
         ublk(machine),
         kernel_nbd(machine),
+        fuse(machine),
         nbdfuse(machine),
         loop_device(machine),
         qemu(machine),
+        vhost_user(machine),
         fio(machine),
     ]
 }
@@ -49,14 +51,23 @@ fn kernel_nbd(machine: &Machine) -> Ability {
     Ability::new("nbd-client", "a volume as /dev/nbd0 of this machine's kernel", fixes)
 }
 
+/// What to do if the kernel shows no FUSE.
+fn fuse_driver(machine: &Machine) -> Option<String> {
+    let missing = !machine.has("/dev/fuse");
+    missing.then(|| match machine.module("fuse") {
+        Module::Absent => "this kernel has no FUSE: use nbd-client or QEMU".to_owned(),
+        _ => "make /dev/fuse: `modprobe fuse`; in a container, start it with `--device /dev/fuse`"
+            .to_owned(),
+    })
+}
+
+fn fuse(machine: &Machine) -> Ability {
+    let fixes = fuse_driver(machine).into_iter().collect();
+    Ability::new("fuse", "a volume as a file, by `serve fuse`, and with losetup as a disk", fixes)
+}
+
 fn nbdfuse(machine: &Machine) -> Ability {
-    let mut fixes = Vec::new();
-    if !machine.has("/dev/fuse") {
-        fixes.push(match machine.module("fuse") {
-            Module::Absent => "this kernel has no FUSE: use nbd-client or QEMU".to_owned(),
-            _ => "make /dev/fuse: `modprobe fuse`; in a container, start it with `--device /dev/fuse`".to_owned(),
-        });
-    }
+    let mut fixes: Vec<_> = fuse_driver(machine).into_iter().collect();
     fixes.extend(program(machine, "nbdfuse", "libnbd-bin"));
     fixes.extend(program(machine, "fusermount3", "fuse3"));
     Ability::new("nbdfuse", "a volume as a file, without a module for network block devices", fixes)
@@ -71,12 +82,22 @@ fn loop_device(machine: &Machine) -> Ability {
         });
     }
     fixes.extend(program(machine, "losetup", "mount"));
-    Ability::new("losetup", "a file system of this machine on the file of nbdfuse", fixes)
+    Ability::new(
+        "losetup",
+        "a file system of this machine on the file of `serve fuse` or nbdfuse",
+        fixes,
+    )
 }
 
 fn qemu(machine: &Machine) -> Ability {
     let fixes = program(machine, "qemu-system-x86_64", "qemu-system-x86");
     Ability::new("qemu", "a volume as the disk of a virtual machine", fixes.into_iter().collect())
+}
+
+fn vhost_user(machine: &Machine) -> Ability {
+    let fixes = program(machine, "qemu-system-x86_64", "qemu-system-x86");
+    let purpose = "a volume as the disk of a virtual machine, by `serve vhost-user`, without a client between";
+    Ability::new("vhost-user", purpose, fixes.into_iter().collect())
 }
 
 fn fio(machine: &Machine) -> Ability {

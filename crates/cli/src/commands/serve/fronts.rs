@@ -1,0 +1,252 @@
+//! The servers by which an array is reached: where they are, how they start, and how they stop.
+
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use zoneweave_linux::fuse::FuseServer;
+use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
+use zoneweave_linux::vhost_user::{VhostUserOptions, VhostUserServer};
+use zoneweave_raid::log::Volume;
+use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
+
+use crate::control::Servers;
+use crate::error::CliError;
+use crate::format::usage;
+use crate::output::Output;
+use crate::session::Session;
+
+/// Where it is served.
+#[derive(Default)]
+pub(super) struct Places {
+    /// For NBD, which needs one at least.
+    pub(super) endpoints: Vec<Endpoint>,
+    /// The name of the NBD export.
+    pub(super) export: Option<String>,
+    /// As a disk, perhaps with a number.
+    pub(super) ublk: Option<Option<u32>>,
+    /// For virtual machines.
+    pub(super) vhost_user: Option<PathBuf>,
+    /// As a file.
+    pub(super) fuse: Option<PathBuf>,
+}
+
+/// Starts the servers, and adds to `exports` where clients find each. Should one fail, the others are in `servers`.
+pub(super) fn start_servers(
+    session: &Session,
+    config: &ArrayConfig,
+    volume: &Volume,
+    places: &Places,
+    (servers, exports): (&mut Servers, &mut Vec<String>),
+    output: &Output,
+) -> Result<(), CliError> {
+    let (ring, handle) = (&session.ring, &session.handle);
+    let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
+    let chunk_bytes = u64::from(config.chunk_blocks) * BLOCK_BYTES as u64;
+    let optimal_bytes = chunk_bytes * config.scheme.data() as u64;
+    if !places.endpoints.is_empty() {
+        let name = places.export.clone().unwrap_or_else(|| config.name.clone());
+        let export = NbdExport {
+            name: name.clone(),
+            description: format!("{} {}", config.name, config.scheme),
+            device: device.clone(),
+        };
+        let limits = NbdLimits::default();
+        let server = NbdServer::start(ring, handle, vec![export], &places.endpoints, limits)?;
+        exports.extend(server.endpoints().iter().map(|endpoint| uri(endpoint, &name)));
+        servers.nbd = Some(server);
+    }
+    if let Some(path) = &places.vhost_user {
+        let options = VhostUserOptions { serial: config.name.clone(), optimal_bytes };
+        let server = VhostUserServer::start(ring, handle, device.clone(), path, options)?;
+        let path = absolute(server.path());
+        exports.push(format!("{VHOST_USER}{}", path.display()));
+        servers.vhost_user = Some(server);
+    }
+    if let Some(path) = &places.fuse {
+        let server = FuseServer::start(ring, handle, device.clone(), path, &config.name)?;
+        let path = server.path().display();
+        if server.has_cleared() {
+            output
+                .note(format_args!("{path} was left mounted by a server that died: cleared away"));
+        }
+        exports.push(format!("{FUSE}{path}"));
+        servers.fuse = Some(server);
+    }
+    if let Some(number) = places.ublk {
+        let identity = identity(config.array.0);
+        let options = UblkOptions { number, identity, optimal_bytes };
+        let server = start_ublk(session, UblkDisk::Block(device), options, output)?;
+        exports.push(server.path().display().to_string());
+        servers.ublk = Some(server);
+    }
+    Ok(())
+}
+
+/// Stops the servers: those first from which most may still come.
+pub(super) async fn stop_servers(servers: Servers, output: &Output) {
+    let Servers { nbd, ublk, vhost_user, fuse } = servers;
+    if let Some(server) = fuse {
+        let path = server.path().to_owned();
+        if !server.shutdown().await {
+            let path = path.display();
+            output.warning(format_args!(
+                "{path} is still in use, and only gives errors now: unmount what is on it, and `losetup -d`"
+            ));
+        }
+    }
+    if let Some(server) = ublk {
+        stop_ublk(server, output).await;
+    }
+    if let Some(server) = vhost_user {
+        server.shutdown().await;
+    }
+    if let Some(server) = nbd {
+        server.shutdown().await;
+    }
+}
+
+/// Makes a disk of the kernel.
+pub(crate) fn start_ublk(
+    session: &Session,
+    disk: UblkDisk,
+    options: UblkOptions,
+    output: &Output,
+) -> Result<UblkServer, CliError> {
+    let starting = UblkServer::start(&session.ring, &session.handle, disk, options);
+    let server = session.executor.run(starting)?;
+    if server.was_taken_over() {
+        let path = server.path();
+        output.note(format_args!("{} goes on where the last server left it", path.display()));
+    }
+    Ok(server)
+}
+
+/// Takes a disk of the kernel away, or tells why it stays.
+pub(crate) async fn stop_ublk(server: UblkServer, output: &Output) {
+    let path = server.path();
+    if !server.shutdown().await {
+        let path = path.display();
+        output
+            .warning(format_args!("{path} is still in use, and only gives errors now: unmount it"));
+    }
+}
+
+/// What the kernel keeps of a UUID, so that only the same array or drive takes a disk over.
+pub(crate) fn identity(uuid: [u8; 16]) -> u64 {
+    let half = |at: usize| {
+        uuid[at..at + 8].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    half(0) ^ half(8)
+}
+
+/// Where a client finds the export.
+fn uri(endpoint: &Endpoint, name: &str) -> String {
+    match endpoint {
+        Endpoint::Unix(path) => {
+            let path = absolute(path);
+            format!("nbd+unix:///{}?socket={}", escaped(name), path.display())
+        }
+        Endpoint::Tcp(address) => format!("nbd://{address}/{}", escaped(name)),
+    }
+}
+
+/// Percent-encodes what has a meaning in a URI.
+fn escaped(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escape = |byte: u8| {
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    name.bytes().map(escape).collect()
+}
+
+/// The address in words such as `unix:/run/vol0.sock` or `tcp:127.0.0.1:10809`.
+pub(super) fn endpoint(address: &str) -> Result<Endpoint, CliError> {
+    let wrong = |problem: String| usage("socket")(problem);
+    if let Some(path) = address.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        // A mistyped path must not leave directories behind.
+        return match path.parent() {
+            Some(directory) if !directory.as_os_str().is_empty() && !directory.is_dir() => {
+                let directory = directory.display();
+                Err(wrong(format!("there is no directory {directory}: make it, or check the path")))
+            }
+            _ => Ok(Endpoint::Unix(path)),
+        };
+    }
+    let Some(place) = address.strip_prefix("tcp:") else {
+        let problem = format!("{address:?} must be unix:PATH or tcp:HOST:PORT");
+        return Err(wrong(problem));
+    };
+    let mut found = place
+        .to_socket_addrs()
+        .map_err(|error| wrong(format!("{place:?} is no HOST:PORT: {error}")))?;
+    found.next().map(Endpoint::Tcp).ok_or_else(|| wrong(format!("{place:?} has no address")))
+}
+
+/// How the places for virtual machines, and files, are told from others.
+const VHOST_USER: &str = "vhost-user:";
+const FUSE: &str = "fuse:";
+
+/// What to type to have a look at an export.
+pub(super) fn look(export: &str) -> String {
+    if let Some(path) = export.strip_prefix(VHOST_USER) {
+        return format!(
+            "qemu-system-x86_64 ... -m 2G -object memory-backend-memfd,id=mem,size=2G,share=on -machine memory-backend=mem \\\n  \
+             -chardev socket,id=vol,path='{path}',reconnect=1 -device vhost-user-blk-pci,chardev=vol"
+        );
+    }
+    if let Some(path) = export.strip_prefix(FUSE) {
+        return format!("losetup -f --show --direct-io=on '{path}'");
+    }
+    let program = if export.starts_with('/') { "lsblk" } else { "nbdinfo" };
+    format!("{program} '{export}'")
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A path such as `unix:/run/vol0.sock` for a socket that only can be one of this machine.
+pub(super) fn unix_path(address: &str) -> Result<PathBuf, CliError> {
+    match endpoint(address)? {
+        Endpoint::Unix(path) => Ok(path),
+        Endpoint::Tcp(_) => Err(usage("socket")(
+            "virtual machines share their memory, which no network can: give unix:PATH".to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Exit;
+
+    #[test]
+    fn addresses_say_what_they_are() {
+        assert_eq!(endpoint("unix:/a b").unwrap(), Endpoint::Unix("/a b".into()));
+        assert!(matches!(endpoint("tcp:127.0.0.1:0"), Ok(Endpoint::Tcp(_))));
+        for wrong in
+            ["/a/b", "unix:", "unix:/no-such/directory/x", "tcp:nowhere", "tcp:", "udp:1:2"]
+        {
+            assert_eq!(endpoint(wrong).unwrap_err().exit(), Exit::Usage, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_of_a_uuid_tells_them_apart() {
+        let uuid = *b"0123456789abcdef";
+        let other = *b"0123456789abcdeg";
+        assert_eq!(identity(uuid), identity(uuid));
+        assert_ne!(identity(uuid), identity(other));
+        assert_eq!(identity([0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 1, 0]), 0x105);
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        let at = Endpoint::Tcp("127.0.0.1:10809".parse().unwrap());
+        assert_eq!(uri(&at, "a b/ö"), "nbd://127.0.0.1:10809/a%20b%2F%C3%B6");
+    }
+}

@@ -1,0 +1,279 @@
+//! Shows a block device as a file, through FUSE: `losetup` makes a disk of it where the kernel has drivers for neither
+//! network block devices nor ublk.
+//!
+//! ```text
+//!   file system ─► loop ─► file ─► kernel ─► thread that reads requests ─► mailbox
+//!                                    ▲                                        │
+//!                                    └── answer ◄── one task a request ◄──────┘ the engine's thread
+//! ```
+//!
+//! The protocol is that of the crate `fuser`, which reads requests by a system call that waits. So a thread of its own does
+//! that, and nothing else: the engine's thread carries the requests out and answers them.
+//!
+//! Invariants:
+//! - At most [`IN_FLIGHT_BYTES`] are under way, and [`mailbox::LETTERS_MAX`] more requests wait; the rest wait in the kernel.
+//! - The kernel keeps nothing of the file (`FOPEN_DIRECT_IO`), so what is written here is seen elsewhere, and a write that
+//!   has returned is acknowledged as one over NBD is. What is kept above it, by a loop device or a file system, comes with
+//!   their flushes, as for any disk.
+//! - A hole that is punched reads as zeros, also where it covers blocks in part.
+//! - After [`FuseServer::shutdown`] everything that was answered is with the device, and the file is gone, unless somebody
+//!   still uses it: they get errors.
+//! - A server that dies leaves a dead mount behind. The next one clears it away, if it is one of ours.
+//!
+//! Fault model: what the kernel hands over is checked by the library and, ranges, by the device.
+
+mod filesystem;
+mod mailbox;
+mod mountpoint;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use fuser::{BackgroundSession, Config, MountOption, Session};
+use thiserror::Error;
+use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
+use zoneweave_zoned::{BlockDevice, ByteDevice};
+
+use crate::within::within;
+use crate::{Descriptor, Ring};
+use filesystem::OneFile;
+use mailbox::Mailbox;
+use mountpoint::Found;
+
+/// Data of requests under way.
+const IN_FLIGHT_BYTES: u64 = 64 << 20;
+/// The most that the kernel reads or writes at once.
+const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+/// How long unmounting may take, and then requests under way.
+const SHUTDOWN_TIME: Nanos = Nanos::from_secs(10);
+
+/// Why there is no file.
+#[derive(Debug, Error)]
+pub enum FuseError {
+    /// The kernel has no FUSE, or this process is not given it.
+    #[error(
+        "there is no /dev/fuse: load the driver with `modprobe fuse`; in a container, start it with `--device /dev/fuse` \
+         and the right to mount"
+    )]
+    NoDriver,
+    /// Files are mounted on files.
+    #[error("{} is not a file: give the path of one, which is made if it is not there", .path.display())]
+    NotAFile {
+        /// The mountpoint.
+        path: PathBuf,
+    },
+    /// Something is there already.
+    #[error("{holder} is mounted at {}: unmount that first, or choose another path", .path.display())]
+    InUse {
+        /// The mountpoint.
+        path: PathBuf,
+        /// What is mounted.
+        holder: String,
+    },
+    /// The mountpoint cannot be used.
+    #[error("{}: cannot {action}: {error}", .path.display())]
+    Mountpoint {
+        /// The mountpoint.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The kernel refused the mount.
+    #[error(
+        "cannot mount at {}: {error}; as root it takes the right to mount (CAP_SYS_ADMIN), as another user fusermount3 \
+         (Debian: `apt-get install fuse3`)", .path.display()
+    )]
+    Mount {
+        /// The mountpoint.
+        path: PathBuf,
+        /// What the kernel or fusermount3 said.
+        error: io::Error,
+    },
+}
+
+/// What a server is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FuseStatus {
+    /// Requests for data answered since the start.
+    pub requests: u64,
+    /// Those of them answered with an error.
+    pub failed: u64,
+}
+
+/// A file that is being served. Dropping this handle unmounts it, and does not wait.
+pub struct FuseServer {
+    shared: Rc<Shared>,
+    session: BackgroundSession,
+    path: PathBuf,
+    cleared: bool,
+}
+
+/// What requests share.
+struct Shared {
+    ring: Ring,
+    handle: Handle,
+    device: Rc<ByteDevice>,
+    mailbox: Arc<Mailbox>,
+    budget: Semaphore,
+    /// Requests under way.
+    tasks: Cell<usize>,
+    /// Nothing more will come.
+    ended: Cell<bool>,
+    /// Opened when a request ends, and at the end.
+    changed: Gate,
+    requests: Cell<u64>,
+    failed: Cell<u64>,
+}
+
+impl FuseServer {
+    /// Mounts a device as a file, which is made if it is not there. `name` is what mounts are listed by.
+    ///
+    /// # Errors
+    /// [`FuseError`] tells what to do about it.
+    pub fn start(
+        ring: &Ring,
+        handle: &Handle,
+        device: Rc<dyn BlockDevice>,
+        path: &Path,
+        name: &str,
+    ) -> Result<Self, FuseError> {
+        if !Path::new("/dev/fuse").exists() {
+            return Err(FuseError::NoDriver);
+        }
+        let Found { path, cleared } = mountpoint::prepare(path)?;
+        let failed = |error| FuseError::Mount { path: path.clone(), error };
+        let (mailbox, event) = Mailbox::new().map_err(failed)?;
+        let mailbox = Arc::new(mailbox);
+        let device = Rc::new(ByteDevice::new(device));
+        let file = OneFile::new(mailbox.clone(), device.size_bytes(), device.info().read_only);
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName(format!("{}{name}", mountpoint::SOURCE)),
+            MountOption::NoExec,
+            MountOption::NoAtime,
+        ];
+        let session =
+            Session::new(file, &path, &config).and_then(Session::spawn).map_err(failed)?;
+        let shared = Rc::new(Shared {
+            ring: ring.clone(),
+            handle: handle.clone(),
+            device,
+            mailbox,
+            budget: Semaphore::new(IN_FLIGHT_BYTES),
+            tasks: Cell::new(0),
+            ended: Cell::new(false),
+            changed: Gate::new(),
+            requests: Cell::new(0),
+            failed: Cell::new(0),
+        });
+        handle.spawn("FUSE mailbox", shared.clone().take_requests(Rc::new(event)));
+        Ok(Self { shared, session, path, cleared })
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a mount was cleared away that a server which died had left behind.
+    #[must_use]
+    pub fn has_cleared(&self) -> bool {
+        self.cleared
+    }
+
+    /// What the server is doing.
+    #[must_use]
+    pub fn status(&self) -> FuseStatus {
+        FuseStatus { requests: self.shared.requests.get(), failed: self.shared.failed.get() }
+    }
+
+    /// Waits until somebody unmounts the file.
+    pub fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let shared = self.shared.clone();
+        async move { shared.ended().await }
+    }
+
+    /// Unmounts the file, and answers what was asked before. Returns whether it is gone; if not, who still uses it gets errors.
+    pub async fn shutdown(self) -> bool {
+        let Self { shared, session, path, .. } = self;
+        // The kernel may have something to ask before it lets go, so it is waited for elsewhere.
+        let unmounting = elsewhere(&shared.ring, move || session.umount_and_join());
+        let unmounted = within(&shared.handle, SHUTDOWN_TIME, unmounting).await;
+        let gone = matches!(unmounted, Some(Ok(Ok(()))));
+        if !gone {
+            mountpoint::detach(&path);
+        }
+        shared.mailbox.close();
+        // What is still there after that waits for a device that does not answer: it is left behind.
+        let _ = within(&shared.handle, SHUTDOWN_TIME, shared.idle()).await;
+        gone
+    }
+}
+
+impl Shared {
+    async fn take_requests(self: Rc<Self>, event: Descriptor) {
+        loop {
+            while let Some(request) = self.mailbox.take() {
+                let share = request.data_bytes().clamp(1 << 16, u64::from(TRANSFER_BYTES_MAX));
+                let budget = self.budget.acquire_many(share).await;
+                self.tasks.set(self.tasks.get() + 1);
+                let shared = self.clone();
+                self.handle.spawn("FUSE request", async move {
+                    let failed = request.serve(&shared.device).await;
+                    drop(budget);
+                    shared.requests.set(shared.requests.get() + 1);
+                    shared.failed.set(shared.failed.get() + u64::from(failed));
+                    shared.tasks.set(shared.tasks.get() - 1);
+                    shared.changed.open();
+                });
+            }
+            if self.mailbox.is_closed() || self.ring.readable(&event).await.is_err() {
+                self.ended.set(true);
+                self.changed.open();
+                return;
+            }
+            // How often it was told does not matter.
+            let _ = rustix::io::read(&event, &mut [0; 8]);
+        }
+    }
+
+    async fn ended(&self) {
+        while !self.ended.get() {
+            self.changed.wait().await;
+        }
+    }
+
+    async fn idle(&self) {
+        while !self.ended.get() || self.tasks.get() > 0 {
+            self.changed.wait().await;
+        }
+    }
+}
+
+/// Runs what waits in a thread of its own.
+async fn elsewhere<T: Send + 'static>(
+    ring: &Ring,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let event = mailbox::event()?;
+    let told = event.try_clone()?;
+    let place = Arc::new(Mutex::new(None));
+    let result = place.clone();
+    std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
+        let output = work();
+        *result.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(output);
+        mailbox::tell(&told);
+    })?;
+    ring.readable(&Rc::new(event)).await?;
+    let output = place.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+    output.ok_or_else(|| io::Error::other("a thread ended without a result"))
+}

@@ -1,0 +1,84 @@
+//! Requests on their way from the thread that reads them to the engine's.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::request::Request;
+
+/// Requests that may wait; who brings more waits, too.
+pub(super) const LETTERS_MAX: usize = 32;
+
+/// A bounded queue between two threads, and an event counter that tells of it.
+pub(super) struct Mailbox {
+    inside: Mutex<Inside>,
+    room: Condvar,
+    event: OwnedFd,
+}
+
+#[derive(Default)]
+struct Inside {
+    letters: VecDeque<Request>,
+    closed: bool,
+}
+
+/// An event counter.
+pub(super) fn event() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+/// Counts an event.
+pub(super) fn tell(event: &OwnedFd) {
+    // A counter that is full has not been looked at.
+    let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+}
+
+impl Mailbox {
+    /// An empty mailbox, and what can be read when there is something in it or it was closed.
+    pub(super) fn new() -> io::Result<(Self, OwnedFd)> {
+        let event = event()?;
+        let told = event.try_clone()?;
+        Ok((Self { inside: Mutex::default(), room: Condvar::new(), event }, told))
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        // A thread that panics leaves whole requests only.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a request in, and waits for room. Once the mailbox is closed it is dropped, which answers it with an error.
+    pub(super) fn put(&self, request: Request) {
+        let full = |inside: &mut Inside| inside.letters.len() >= LETTERS_MAX && !inside.closed;
+        let waited = self.room.wait_while(self.inside(), full);
+        let mut inside = waited.unwrap_or_else(PoisonError::into_inner);
+        if !inside.closed {
+            inside.letters.push_back(request);
+            drop(inside);
+            tell(&self.event);
+        }
+    }
+
+    pub(super) fn take(&self) -> Option<Request> {
+        let letter = self.inside().letters.pop_front();
+        if letter.is_some() {
+            self.room.notify_one();
+        }
+        letter
+    }
+
+    /// Lets nothing more in.
+    pub(super) fn close(&self) {
+        self.inside().closed = true;
+        self.room.notify_all();
+        tell(&self.event);
+    }
+
+    /// Whether nothing will ever be taken out again.
+    pub(super) fn is_closed(&self) -> bool {
+        let inside = self.inside();
+        inside.closed && inside.letters.is_empty()
+    }
+}

@@ -1,0 +1,131 @@
+//! The file on which a device is mounted.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+
+use super::FuseError;
+
+/// How mounts of ours begin in lists of them.
+pub(super) const SOURCE: &str = "zoneweave:";
+
+/// Where to mount.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Without links, as lists of mounts have it.
+    pub(super) path: PathBuf,
+    /// Whether a dead mount was cleared away.
+    pub(super) cleared: bool,
+}
+
+/// Makes a file ready to be mounted on.
+pub(super) fn prepare(path: &Path) -> Result<Found, FuseError> {
+    let failed = |action, error| FuseError::Mountpoint { path: path.to_owned(), action, error };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let folder = folder.canonicalize().map_err(|error| failed("find its folder", error))?;
+    let name = path.file_name().ok_or_else(|| FuseError::NotAFile { path: path.to_owned() })?;
+    let path = folder.join(name);
+    let dead = fs::metadata(&path).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
+    if let Some(holder) = mounted_at(&path) {
+        if !dead || !holder.starts_with(SOURCE) {
+            return Err(FuseError::InUse { path, holder });
+        }
+        detach(&path);
+    }
+    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => FuseError::NotAFile { path: path.clone() },
+        _ => FuseError::Mountpoint { path: path.clone(), action: "make the file", error },
+    })?;
+    let path = path.canonicalize().map_err(|error| failed("find it", error))?;
+    if !path.is_file() {
+        return Err(FuseError::NotAFile { path });
+    }
+    Ok(Found { path, cleared: dead })
+}
+
+/// Takes a mount away, also one that is in use or dead. Whether that works is seen when it is used again.
+pub(super) fn detach(path: &Path) {
+    if unmount(path, UnmountFlags::DETACH) == Err(Errno::PERM) {
+        // Users who are not root have a program for it.
+        let mut program = Command::new("fusermount3");
+        program.args(["-u", "-q", "-z", "--"]).arg(path);
+        let _ = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+/// What is mounted at a path, the topmost.
+fn mounted_at(path: &Path) -> Option<String> {
+    let list = fs::read("/proc/self/mountinfo").ok()?;
+    source_at(&list, path)
+}
+
+fn source_at(list: &[u8], path: &Path) -> Option<String> {
+    let mut found = None;
+    for line in list.split(|byte| *byte == b'\n') {
+        let mut fields = line.split(|byte| *byte == b' ');
+        // Behind a hyphen come the kind of file system and its source.
+        let place = fields.nth(4).map(unescaped);
+        let source = fields.skip_while(|field| *field != b"-").nth(2).map(unescaped);
+        if place.as_deref() == Some(path.as_os_str().as_bytes()) {
+            found = Some(String::from_utf8_lossy(&source.unwrap_or_default()).into_owned());
+        }
+    }
+    found
+}
+
+/// The kernel writes blanks and backslashes as three octal digits.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let (mut rest, mut plain) = (field, Vec::with_capacity(field.len()));
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.first_chunk::<3>().filter(|_| *first == b'\\');
+        let byte = digits.and_then(|digits| {
+            let text = std::str::from_utf8(digits).ok()?;
+            u8::from_str_radix(text, 8).ok()
+        });
+        plain.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &behind[3..] } else { behind };
+    }
+    std::ffi::OsString::from_vec(plain).into_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_found_in_the_kernels_list() {
+        let list = b"22 1 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n\
+            40 1 0:50 / /a\\040b/v\\134 rw - fuse zoneweave:x\\040y rw,user_id=0\n\
+            41 1 0:51 / /twice rw master:1 shared:2 - fuse first rw\n42 1 0:52 / /twice rw - fuse second rw\n\
+            43 1 0:53 / /cut\n";
+        let at = |path: &str| source_at(list, Path::new(path));
+        assert_eq!(at("/a b/v\\").as_deref(), Some("zoneweave:x y"));
+        assert_eq!(at("/twice").as_deref(), Some("second"));
+        assert_eq!(at("/cut").as_deref(), Some(""));
+        assert_eq!(at("/a"), None);
+    }
+
+    #[test]
+    fn a_file_is_made_and_anything_else_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vol");
+        let found = prepare(&path).unwrap();
+        assert_eq!(found, Found { path: path.canonicalize().unwrap(), cleared: false });
+        assert!(prepare(&path).is_ok());
+        assert!(matches!(prepare(folder.path()), Err(FuseError::NotAFile { .. })));
+        let nowhere = prepare(Path::new("/no-such/folder/vol")).unwrap_err().to_string();
+        assert!(nowhere.contains("folder"), "{nowhere}");
+        let source = prepare(Path::new("/proc/self/../../proc")).unwrap_err().to_string();
+        assert!(source.contains("proc is mounted at /proc"), "{source}");
+    }
+}

@@ -1,0 +1,242 @@
+//! A queue of requests in the guest's memory: one task takes requests out, and one task for each answers it.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use vhost::vhost_user::{Error as ProtocolError, Result as ProtocolResult};
+use virtio_queue::{Error, Queue, QueueOwnedT, QueueT};
+use vm_memory::GuestMemoryMmap;
+use zoneweave_runtime::{Gate, Permit};
+
+use super::config::QUEUE_SIZE_MAX;
+use super::memory::Memory;
+use super::request::Request;
+use super::{PIECE_BYTES, REQUEST_BYTES_MIN, Shared};
+use crate::Descriptor;
+use crate::within::unless;
+
+/// Where the parts of a queue are, for the process that runs the guest.
+#[derive(Clone, Copy)]
+pub(super) struct Addresses {
+    pub(super) descriptors: u64,
+    pub(super) available: u64,
+    pub(super) used: u64,
+}
+
+/// A queue. It takes requests between `resume` and `begin_rest`.
+pub(super) struct Vring {
+    shared: Rc<Shared>,
+    queue: RefCell<Queue>,
+    pub(super) addresses: Cell<Option<Addresses>>,
+    pub(super) enabled: Cell<bool>,
+    /// Counts up when there are requests.
+    pub(super) kick: RefCell<Option<Descriptor>>,
+    /// To be counted up when there are answers.
+    pub(super) call: RefCell<Option<OwnedFd>>,
+    /// To be counted up when the queue is given up.
+    pub(super) error: RefCell<Option<OwnedFd>>,
+    resting: Cell<bool>,
+    /// The one that takes requests, and one for each request.
+    tasks: Cell<usize>,
+    changed: Gate,
+}
+
+/// What was found in a queue.
+struct Taken {
+    head: u16,
+    request: Option<Request>,
+}
+
+impl Vring {
+    pub(super) fn new(shared: &Rc<Shared>) -> Self {
+        let queue = Queue::new(QUEUE_SIZE_MAX).expect("a power of two");
+        Self {
+            shared: shared.clone(),
+            queue: RefCell::new(queue),
+            addresses: Cell::new(None),
+            enabled: Cell::new(false),
+            kick: RefCell::default(),
+            call: RefCell::default(),
+            error: RefCell::default(),
+            resting: Cell::new(true),
+            tasks: Cell::new(0),
+            changed: Gate::new(),
+        }
+    }
+
+    pub(super) fn set_size(&self, size: u16) -> ProtocolResult<()> {
+        let set = self.queue.borrow_mut().try_set_size(size);
+        set.map_err(|_| ProtocolError::InvalidParam)
+    }
+
+    pub(super) fn set_event_index(&self, used: bool) {
+        self.queue.borrow_mut().set_event_idx(used);
+    }
+
+    /// From where on requests are taken.
+    pub(super) fn set_base(&self, base: u16) {
+        self.queue.borrow_mut().set_next_avail(base);
+    }
+
+    pub(super) fn base(&self) -> u16 {
+        self.queue.borrow().next_avail()
+    }
+
+    pub(super) fn reset(&self) {
+        self.queue.borrow_mut().reset();
+        self.addresses.set(None);
+        self.enabled.set(false);
+        self.kick.take();
+        self.call.take();
+        self.error.take();
+    }
+
+    /// Lets no more requests be taken.
+    pub(super) fn begin_rest(&self) {
+        self.resting.set(true);
+        self.changed.open();
+    }
+
+    /// Waits until nothing is under way.
+    pub(super) async fn at_rest(&self) {
+        while self.tasks.get() > 0 {
+            self.changed.wait().await;
+        }
+    }
+
+    async fn told_to_rest(&self) {
+        while !self.resting.get() {
+            self.changed.wait().await;
+        }
+    }
+
+    /// Takes requests, if everything for that is there and it is not done already.
+    pub(super) fn resume(self: &Rc<Self>, memory: Option<&Rc<Memory>>) {
+        let ready = self.resting.get() && self.enabled.get() && self.tasks.get() == 0;
+        let (Some(addresses), Some(memory), true) = (self.addresses.get(), memory, ready) else {
+            return;
+        };
+        let Some(kick) = self.kick.borrow().clone() else { return };
+        if self.place(addresses, memory).is_none() {
+            self.give_up();
+            return;
+        }
+        self.resting.set(false);
+        self.tasks.set(1);
+        let (vring, memory) = (self.clone(), memory.clone());
+        self.shared.handle.spawn("vhost-user queue", async move {
+            if vring.take_requests(&memory, &kick).await.is_err() {
+                vring.give_up();
+            }
+            vring.end_task();
+        });
+    }
+
+    /// Finds the queue in the guest's memory; `None` if it is not there.
+    fn place(&self, addresses: Addresses, memory: &Memory) -> Option<()> {
+        let mut queue = self.queue.borrow_mut();
+        queue.try_set_desc_table_address(memory.guest_address(addresses.descriptors)?).ok()?;
+        queue.try_set_avail_ring_address(memory.guest_address(addresses.available)?).ok()?;
+        queue.try_set_used_ring_address(memory.guest_address(addresses.used)?).ok()?;
+        queue.set_ready(true);
+        if !queue.is_valid(&memory.guest) {
+            queue.set_ready(false);
+            return None;
+        }
+        // Everything that was taken is answered, whoever did that.
+        let used = queue.used_idx(&memory.guest, Ordering::Acquire).ok()?;
+        queue.set_next_used(used.0);
+        Some(())
+    }
+
+    async fn take_requests(
+        self: &Rc<Self>,
+        memory: &Rc<Memory>,
+        kick: &Descriptor,
+    ) -> Result<(), Error> {
+        while !self.resting.get() {
+            let Some(Taken { head, request }) = self.take(&memory.guest)? else {
+                match unless(self.told_to_rest(), self.shared.ring.readable(kick)).await {
+                    None => return Ok(()),
+                    Some(Err(_)) => return Err(Error::QueueNotReady),
+                    Some(Ok(())) => {}
+                }
+                // How often does not matter; somebody else may have been faster.
+                let _ = rustix::io::read(kick, &mut [0; 8]);
+                continue;
+            };
+            let Some(request) = request else {
+                // Without a place for its status all that can be done is to give it back.
+                self.shared.count_request(true);
+                self.answer(&memory.guest, head, 0)?;
+                continue;
+            };
+            let share = request.data_bytes().clamp(REQUEST_BYTES_MIN, u64::from(PIECE_BYTES));
+            let budget = self.shared.budget.acquire_many(share).await;
+            self.tasks.set(self.tasks.get() + 1);
+            let (vring, memory) = (self.clone(), memory.clone());
+            self.shared.handle.spawn("vhost-user request", async move {
+                vring.serve(&memory.guest, head, request, budget).await;
+                vring.end_task();
+            });
+        }
+        Ok(())
+    }
+
+    /// The next request; `None` if the queue is empty, and the guest tells when it is not.
+    fn take(&self, memory: &GuestMemoryMmap) -> Result<Option<Taken>, Error> {
+        let mut queue = self.queue.borrow_mut();
+        // Between the two the guest may have put in more.
+        for _ in 0..2 {
+            if let Some(chain) = queue.iter(memory)?.next() {
+                let head = chain.head_index();
+                return Ok(Some(Taken { head, request: Request::of_chain(chain) }));
+            }
+            if !queue.enable_notification(memory)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn serve(&self, memory: &GuestMemoryMmap, head: u16, request: Request, budget: Permit) {
+        let shared = &self.shared;
+        let (failed, written) = request.serve(&shared.device, &shared.options.serial, memory).await;
+        drop(budget);
+        shared.count_request(failed);
+        if self.answer(memory, head, written).is_err() {
+            self.give_up();
+        }
+    }
+
+    fn answer(&self, memory: &GuestMemoryMmap, head: u16, written: u32) -> Result<(), Error> {
+        let mut queue = self.queue.borrow_mut();
+        queue.add_used(memory, head, written)?;
+        if queue.needs_notification(memory)? {
+            signal(&self.call);
+        }
+        Ok(())
+    }
+
+    /// Tells that the queue makes no sense, and takes nothing more out of it until it is given another counter.
+    fn give_up(&self) {
+        self.shared.count_misbehaviour();
+        self.kick.take();
+        self.begin_rest();
+        signal(&self.error);
+    }
+
+    fn end_task(&self) {
+        self.tasks.set(self.tasks.get() - 1);
+        self.changed.open();
+    }
+}
+
+fn signal(event: &RefCell<Option<OwnedFd>>) {
+    if let Some(event) = event.borrow().as_ref() {
+        // A counter that is full has been seen by nobody yet: then it need not count.
+        let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+    }
+}
