@@ -328,6 +328,31 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
     life.expect("the array starts");
 }
 
+/// Before lives are known all that is written goes to both segments alike, though what is written for the first time
+/// is thought to live long, and again for short.
+#[test]
+fn no_segment_idles_before_lives_are_known() {
+    let array = roomy();
+    let two = Lanes { count: 2, chunk_blocks: 1 };
+    let policy = WritePolicy::adaptive(two, Lanes::default());
+    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+        let rows = |volume: &Volume| -> Vec<u32> {
+            open_segments(volume).iter().map(|segment| segment.rows_started).collect()
+        };
+        // The first segment takes what comes until the second one is open.
+        put_many(volume, handle, 1, 30, 1).await;
+        let first = rows(volume);
+        assert_eq!(first.len(), 2, "one segment is filled alone");
+        put_many(volume, handle, 1, 60, 2).await;
+        let grown: Vec<_> =
+            rows(volume).iter().zip(first).map(|(rows, first)| rows - first).collect();
+        assert!(grown.iter().all(|rows| *rows >= 6), "{grown:?} rows more");
+        assert_holds(volume, 60, 2).await;
+    });
+    life.expect("the array starts");
+    live(&array, async |volume, _, _| assert_holds(volume, 60, 2).await);
+}
+
 /// Eight requests of a block are in flight, and six fill a stripe. Those that a stripe has answered send the
 /// next ones before another stripe is closed; or it would be closed for the two that are left, and so for
 /// ever: every other one, with 596 blocks of padding here.

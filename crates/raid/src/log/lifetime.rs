@@ -10,6 +10,9 @@
 //! missing elsewhere. So some blocks are watched: how long they lived, and how long they live next. While
 //! those that lived for short do not live for short the more often, nothing is kept apart.
 //!
+//! Until the first bound is drawn what is known of a block is whether it was written before. Users' lanes take what
+//! waits for the others then: two lanes that kept to what is theirs would be as slow as the one that gets more.
+//!
 //! All of it is a guess: nothing that is promised depends on it.
 
 use std::collections::BTreeMap;
@@ -80,6 +83,12 @@ impl Lifespans {
             lives: [[0; 2]; 2],
             tell: true,
         }
+    }
+
+    /// Whether enough segments died to tell short lives from long ones.
+    #[must_use]
+    pub(super) fn have_bound(&self) -> bool {
+        self.bound.is_some()
     }
 
     fn note(&mut self, lived: u64) {

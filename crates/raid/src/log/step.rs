@@ -162,17 +162,26 @@ impl State {
         ready.then_some(Ready { lane, class, early: !fills && segment.gathers })
     }
 
-    /// Whether a lane takes stripes of a class. With no segment of its own, and no room for one, the class
-    /// goes to the others', those with chunks of its size if there are some.
+    /// Whether a lane takes stripes of a class. While nobody knows which lives are short all lanes of a size take all
+    /// that is written for the first time or again, as an idle one is then worth more than a guess. With no segment of its
+    /// own, and no room for one, the class goes to the others', those with chunks of its size if there are some.
     fn serves(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
         let stream = self.stream(kind);
         let of_lane = stream.lane(lane).class;
         if of_lane == class {
             return true;
         }
+        if of_lane.chunk == class.chunk && self.shares_lanes(kind) {
+            return true;
+        }
         let stranded = !stream.has_lane(class) && !self.may_have_lane(kind, class);
         mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
         stranded && (of_lane.chunk == class.chunk || !stream.has_chunks(class.chunk))
+    }
+
+    /// Whether lanes for requests of a size take blocks of every lifetime.
+    fn shares_lanes(&self, kind: StreamKind) -> bool {
+        kind == StreamKind::User && !self.lifespans.have_bound()
     }
 
     /// Whether a lane is free for a class, and there is room for its segment.
@@ -197,9 +206,9 @@ impl State {
 
     /// Opens a segment for a lane for whose class something waits.
     fn segment_wanted(&mut self, kind: StreamKind) -> Step {
-        let stream = self.stream(kind);
+        let (stream, shared) = (self.stream(kind), self.shares_lanes(kind));
         let wants = |(lane, state): (LaneId, &Lane)| {
-            let class = if state.is_taken() { None } else { stream.class_for(lane) };
+            let class = if state.is_taken() { None } else { stream.class_for(lane, shared) };
             class.map(|class| (lane, class))
         };
         // Requests of a size that there is no segment for come first.

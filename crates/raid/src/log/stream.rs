@@ -174,16 +174,17 @@ impl Stream {
 
     /// The class that a lane should take its next segment for, if there is one: of those that its
     /// chunks are for, one that has no lane, or else the one in which most waits. As many lanes as there
-    /// may be classes without one are kept for these.
+    /// may be classes without one are kept for these, unless lanes are shared.
     #[must_use]
-    pub(super) fn class_for(&self, lane: LaneId) -> Option<Class> {
+    pub(super) fn class_for(&self, lane: LaneId, shared: bool) -> Option<Class> {
         let chunk = self.lane(lane).class.chunk;
         let of_chunk = |class: &Class| class.chunk == chunk && self.is_in_use(*class);
         let waits = |class: &Class| !self.queue(*class).is_empty();
         let classes = || Class::ALL.into_iter().filter(of_chunk);
         let without = || classes().filter(|class| !self.has_lane(*class));
         let free = |lane: &&Lane| lane.class.chunk == chunk && !lane.is_taken();
-        let spare = self.lanes.iter().filter(free).count() > without().count();
+        let free = self.lanes.iter().filter(free).count();
+        let spare = if shared { free > 0 } else { free > without().count() };
         let most = || classes().filter(waits).max_by_key(|class| self.queue(*class).len());
         without().find(waits).or_else(|| if spare { most() } else { None })
     }
