@@ -16,6 +16,8 @@ use crate::frames::Frames;
 pub(crate) struct Block {
     pub(crate) data: Bytes,
     pub(crate) oob: Bytes,
+    /// Its metadata was written with that of its frame, maybe before it.
+    pub(crate) framed: bool,
 }
 
 /// A block, or why it could not be read.
@@ -27,6 +29,13 @@ pub(crate) fn is_blank(block: &ReadBlock) -> bool {
         Ok(block) => block.data.iter().chain(&block.oob).all(|byte| *byte == 0),
         Err(status) => *status == Status::Deallocated,
     }
+}
+
+/// Whether a block may never have been written, in a zone that was finished: of a frame that a crash cut off there is
+/// metadata for all its blocks.
+pub(crate) fn may_be_unwritten(block: &ReadBlock) -> bool {
+    let is_cut_off = |block: &Block| block.framed && block.data.iter().all(|byte| *byte == 0);
+    is_blank(block) || block.as_ref().is_ok_and(is_cut_off)
 }
 
 /// A drive and its zones as reported at the start.
@@ -125,11 +134,11 @@ impl Drive {
         }
         let payload =
             self.device.read(ZoneAddress::new(ZoneId(zone), offset), BlockCount(1)).await?;
-        Ok(Block { data: payload.block(0), oob: payload.block_oob(0) })
+        Ok(Block { data: payload.block(0), oob: payload.block_oob(0), framed: false })
     }
 }
 
 fn split(payload: &Payload) -> impl Iterator<Item = Block> + '_ {
-    let block = |(at, data)| Block { data, oob: payload.block_oob(at) };
+    let block = |(at, data)| Block { data, oob: payload.block_oob(at), framed: false };
     payload.iter_blocks().enumerate().map(block)
 }

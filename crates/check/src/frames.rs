@@ -79,14 +79,20 @@ impl Frames {
         let metadata = self.metadata(&header, zone, frame).ok_or(Status::UnrecoveredRead)?;
         let read = one(frame * self.size() + 1 + within).await;
         match metadata {
-            Metadata::Blank => Ok(Block { data: read?, oob: Bytes::from_static(&[0; OOB_BYTES]) }),
+            Metadata::Blank => {
+                Ok(Block { data: read?, oob: Bytes::from_static(&[0; OOB_BYTES]), framed: true })
+            }
             Metadata::Of(all) => {
                 let lost = |status| match status {
                     Status::Deallocated => Status::UnrecoveredRead,
                     other => other,
                 };
                 let at = within as usize * OOB_BYTES;
-                Ok(Block { data: read.map_err(lost)?, oob: all.slice(at..at + OOB_BYTES) })
+                Ok(Block {
+                    data: read.map_err(lost)?,
+                    oob: all.slice(at..at + OOB_BYTES),
+                    framed: true,
+                })
             }
         }
     }

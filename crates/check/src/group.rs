@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::blocks::{Oob, Place};
 use crate::catalogue::Segment;
-use crate::drive::{ReadBlock, is_blank};
+use crate::drive::{ReadBlock, may_be_unwritten};
 use crate::membership::Membership;
 use crate::report::{Findings, Location, Problem};
 
@@ -95,11 +95,13 @@ impl Group {
             };
             let written = blocks.by_ref().take(shape.chunk_blocks as usize);
             for (within, (offset, block)) in (0..).zip(written) {
-                if may_be_blank && is_blank(&block) {
+                // Zeros that were written verify.
+                let may_be_unwritten = may_be_blank && may_be_unwritten(&block);
+                let (verified, problem) = verifier.verify(block, within, &mut chunk.stripe);
+                if may_be_unwritten && matches!(verified, ChunkBlock::Damaged) {
                     chunk.blocks.push(ChunkBlock::Unwritten);
                     continue;
                 }
-                let (verified, problem) = verifier.verify(block, within, &mut chunk.stripe);
                 if matches!(verified, ChunkBlock::Good { .. }) {
                     findings.report.counts.verified_blocks += 1;
                 }

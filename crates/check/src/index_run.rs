@@ -2,7 +2,7 @@
 
 use crate::blocks::{Content, Entry, EntryKind, IndexBlock, Oob, Place};
 use crate::catalogue::Segment;
-use crate::drive::{Block, is_blank};
+use crate::drive::{Block, may_be_unwritten};
 use crate::group::Group;
 use crate::membership::Membership;
 use crate::report::{Findings, Problem};
@@ -68,7 +68,7 @@ impl SpanEntries {
         for (column, read) in (0..).zip(reads) {
             let Some((location, blocks)) = read else { continue };
             for (at, block) in (0..).zip(blocks) {
-                if may_be_blank && is_blank(&block) {
+                if may_be_blank && may_be_unwritten(&block) {
                     continue;
                 }
                 let location = location.offset(first + at);

@@ -47,8 +47,6 @@ mutants! {
     FrameNotFilled = "frame-not-filled",
     /// Writes of frames need not be durable when they complete.
     FrameFuaDropped = "frame-fua-dropped",
-    /// Blocks that fill up a frame look as if nothing had been written.
-    FilledBlocksBlank = "filled-blocks-blank",
     /// Blocks behind the last frame of a zone are not written, so that it is never full.
     RestOfZoneLeft = "rest-of-zone-left",
     /// A checkpoint knows nothing of what comes to be in segments that are being filled.

@@ -19,8 +19,6 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, OOB_BYTES, ZoneId, ZoneOffset};
 
-use crate::mutants::{Mutant, mutant};
-
 const MAGIC: [u8; 8] = *b"ZNFRAME\0";
 const VERSION: u16 = 1;
 
@@ -136,9 +134,7 @@ impl FrameShape {
         bytes[..size_of::<Raw>()].copy_from_slice(raw.as_bytes());
         let all = &mut bytes[size_of::<Raw>()..self.length()];
         all[..oob.len()].copy_from_slice(oob);
-        if !mutant(Mutant::FilledBlocksBlank) {
-            all[oob.len()..unit.oob_bytes()].fill(FILLED);
-        }
+        all[oob.len()..unit.oob_bytes()].fill(FILLED);
         let checksum = crc32c::crc32c(&bytes[..self.length()]);
         bytes[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
         block.freeze()
@@ -189,7 +185,7 @@ mod tests {
         for exponent in 2..=6 {
             let shape = FrameShape::of_exponent(exponent).unwrap();
             let unit = shape.unit();
-            let oob: Vec<_> = (0..unit.oob_bytes()).map(|at| (at % 251) as u8).collect();
+            let oob: Vec<_> = (0..251_u8).cycle().take(unit.oob_bytes()).collect();
             let block = shape.encode(AT, &oob);
             assert_eq!(shape.decode(AT, &block), Header::Intact(Bytes::from(oob.clone())));
             let part = shape.encode(AT, &oob[..OOB_BYTES]);

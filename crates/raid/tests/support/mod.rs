@@ -21,6 +21,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_emulator::{Jitter, RamDrive};
+use zoneweave_raid::inline::{FrameShape, InlineDrive};
 use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::format::{ArrayUuid, BlockIdentity, ContentKind, MemberUuid, Oob, Place};
 use zoneweave_raid::log::{
@@ -30,7 +31,8 @@ use zoneweave_raid::marks;
 use zoneweave_raid::mutants::{self, Mutant};
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{
-    AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, BlockError, Geometry, Lba, Payload,
+    AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, BlockError, Geometry, Lba, OobKind,
+    Payload, ZonedDevice,
 };
 
 /// What to simulate.
@@ -187,11 +189,20 @@ pub fn executor() -> Executor {
     Executor::new(Rc::new(VirtualTime::new()))
 }
 
+/// A drive as a member uses it: one without metadata has it among its blocks.
+pub fn attach(drive: &RamDrive, handle: &Handle) -> Rc<dyn ZonedDevice> {
+    let device = drive.attach(handle);
+    match drive.geometry().oob {
+        OobKind::None => Rc::new(InlineDrive::new(handle, device, FrameShape::default()).unwrap()),
+        _ => device,
+    }
+}
+
 /// Attaches drives to an engine, without those left out.
 pub fn offer(drives: &[RamDrive], handle: &Handle, without: &[usize]) -> Vec<OfferedDrive> {
     let kept = drives.iter().enumerate().filter(|(at, _)| !without.contains(at));
     kept.map(|(at, drive)| OfferedDrive {
-        device: drive.attach(handle),
+        device: attach(drive, handle),
         label: format!("drive{at}"),
     })
     .collect()

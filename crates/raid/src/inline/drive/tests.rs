@@ -74,7 +74,7 @@ fn random_commands_come_back_as_written() {
 /// Compares with a list of the blocks that each zone should hold.
 async fn random_commands(drive: &InlineDrive, seed: u64) {
     let mut random = Random::new(seed);
-    let mut below = |count: u32| (random.next() % u64::from(count)) as u32;
+    let mut below = |count: u32| u32::try_from(random.below(count.into())).unwrap();
     let mut model: Vec<Vec<(Bytes, Bytes)>> = vec![Vec::new(); ZONES as usize];
     for step in 0..200 {
         let zone = below(ZONES);

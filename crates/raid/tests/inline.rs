@@ -1,0 +1,84 @@
+//! Arrays of drives without metadata: what one of their headers takes with it comes back from the other drives.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use support::life::{assert_hit, assert_holds, live, one_life, put_all};
+use support::{Array, Shape, attach};
+use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::limits::LimitError;
+use zoneweave_raid::log::{OpenOptions, ReplaceError};
+use zoneweave_raid::marks::Mark;
+use zoneweave_runtime::Random;
+use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZoneAddress, ZoneId, ZoneOffset};
+
+const BLOCKS: u64 = 90;
+
+fn drive() -> RamDrive {
+    let geometry = Geometry { oob: OobKind::None, ..Geometry::new(10, BlockCount(130)) };
+    RamDrive::new(geometry, Immediate).unwrap()
+}
+
+/// An array of which the first blocks hold version 1.
+fn filled() -> Array {
+    let shape = Shape { zone_blocks: 130, chunk_blocks: 7, tabled: false, ..Shape::small() };
+    let drives = (0..4).map(|_| drive()).collect();
+    let array = Array::on(shape, drives, &mut Random::new(7));
+    live(&array, async |volume, _, _| put_all(volume, BLOCKS, 1).await);
+    array
+}
+
+/// Does something to a block of every frame of a drive that has data.
+fn hit(drive: &RamDrive, block: u32, what: impl Fn(ZoneAddress)) {
+    for zone in (2..drive.geometry().zones).map(ZoneId) {
+        let written = drive.zone(zone).write_pointer.0;
+        (block..written)
+            .step_by(8)
+            .for_each(|offset| what(ZoneAddress { zone, offset: ZoneOffset(offset) }));
+    }
+}
+
+#[test]
+fn what_headers_take_with_them_is_rebuilt_and_healed() {
+    let array = filled();
+    let damaged = &array.drives[1];
+    let garbage = Damage::Garbage { part: BlockPart::Data, seed: 3 };
+    hit(damaged, 0, |at| damaged.corrupt(at, garbage));
+    live(&array, async |volume, _, _| {
+        assert_holds(volume, BLOCKS, 1).await;
+        volume.scrub().await.unwrap();
+        assert_holds(volume, BLOCKS, 1).await;
+        let again = volume.scrub().await.unwrap();
+        assert_eq!(again.damaged, 0, "{again:?}");
+    });
+    assert_hit(&[Mark::FrameHeaderDamaged]);
+}
+
+#[test]
+fn a_block_that_cannot_be_read_takes_no_other_with_it() {
+    let array = filled();
+    let damaged = &array.drives[2];
+    hit(damaged, 3, |at| damaged.set_unreadable(at, BlockCount(1)));
+    live(&array, async |volume, _, _| assert_holds(volume, BLOCKS, 1).await);
+    assert_hit(&[Mark::BlockReadWithHeaderAlone]);
+}
+
+#[test]
+fn a_lost_drive_is_replaced_by_one_of_its_kind_only() {
+    let array = filled();
+    let (new, other) =
+        (drive(), RamDrive::new(Geometry::new(10, BlockCount(130)), Immediate).unwrap());
+    let options = OpenOptions::default();
+    one_life(&array, &[3], options, async |volume, _, handle| {
+        assert_holds(volume, BLOCKS, 1).await;
+        let refused = volume.replace(3, attach(&other, handle), MemberUuid([6; 16])).await;
+        let unit = LimitError::OtherUnit { unit: BlockCount(7), found: BlockCount(1) };
+        assert!(matches!(refused, Err(ReplaceError::DoesNotFit(error)) if error == unit));
+        volume.replace(3, attach(&new, handle), MemberUuid([7; 16])).await.unwrap();
+        volume.fail(0).await.unwrap();
+        assert_holds(volume, BLOCKS, 1).await;
+    })
+    .unwrap();
+}
