@@ -127,11 +127,10 @@ pub(crate) enum CliError {
     )]
     NotEmpty { label: String, holds: String, option: String },
     #[error(
-        "{label} keeps no metadata beside its blocks, which a member of an array needs{}",
-        .instead.as_ref().map(|path| format!(": name its character device, {}", path.display()))
-            .unwrap_or_default()
+        "{label} hides the metadata beside the drive's blocks: name its character device, {}",
+        instead.display()
     )]
-    NoMetadata { label: String, instead: Option<PathBuf> },
+    HidesMetadata { label: String, instead: PathBuf },
     #[error("nothing was changed: the name typed was not {name}")]
     NotConfirmed { name: String },
     #[error("{} is given twice: name each drive once", path.display())]
@@ -217,7 +216,7 @@ impl CliError {
             | Self::Experiment(ExperimentError::Create(_) | ExperimentError::Open(_))
             | Self::Experiment(ExperimentError::Geometry(_) | ExperimentError::Preset(_))
             | Self::Usage { .. }
-            | Self::NoMetadata { .. }
+            | Self::HidesMetadata { .. }
             | Self::GivenTwice { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use zoneweave_linux::{Drive, DriveError, Ring};
+use zoneweave_raid::inline::{FrameShape, InlineDrive};
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Executor, Handle};
 use zoneweave_zoned::{OobKind, ZonedDevice};
@@ -33,6 +34,26 @@ pub(crate) enum Access {
 pub(crate) struct NamedDrive {
     pub label: String,
     pub drive: Rc<Drive>,
+    /// The drive as a member of an array uses it: one without metadata has it among its blocks.
+    pub member: Rc<dyn ZonedDevice>,
+}
+
+impl NamedDrive {
+    pub(crate) fn new(label: String, drive: Drive, handle: &Handle) -> Self {
+        let drive = Rc::new(drive);
+        let member: Rc<dyn ZonedDevice> = drive.clone();
+        let member = match drive.geometry().oob {
+            // Where zones are too small for frames the engine says what is missing.
+            OobKind::None => {
+                match InlineDrive::new(handle, member.clone(), FrameShape::default()) {
+                    Ok(inline) => Rc::new(inline),
+                    Err(_) => member,
+                }
+            }
+            _ => member,
+        };
+        Self { label, drive, member }
+    }
 }
 
 /// A drive that could not be opened.
@@ -61,7 +82,7 @@ impl Session {
             Access::Exclusive => Drive::open(&self.ring, &self.handle, path),
             Access::Look => Drive::open_read_only(&self.ring, &self.handle, path),
         };
-        Ok(NamedDrive { label: path.display().to_string(), drive: Rc::new(drive?) })
+        Ok(NamedDrive::new(path.display().to_string(), drive?, &self.handle))
     }
 
     /// Opens what can be opened.
@@ -121,19 +142,23 @@ fn refuse_two_ways(drives: &[NamedDrive], paths: &[PathBuf]) -> Result<(), CliEr
     twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
 }
 
-/// Refuses a drive that cannot be a member of an array, as its blocks have no metadata beside them.
-pub(crate) fn refuse_without_metadata(named: &NamedDrive) -> Result<(), CliError> {
-    if named.drive.geometry().oob != OobKind::None {
-        return Ok(());
+/// Refuses a block device that hides the metadata which the same drive's character device gives.
+pub(crate) fn refuse_worse_way(
+    named: &NamedDrive,
+    ring: &Ring,
+    handle: &Handle,
+) -> Result<(), CliError> {
+    let usable = |path: &PathBuf| Drive::open_read_only(ring, handle, path).is_ok();
+    match named.drive.better_path().filter(usable) {
+        None => Ok(()),
+        Some(instead) => Err(CliError::HidesMetadata { label: named.label.clone(), instead }),
     }
-    let (label, instead) = (named.label.clone(), named.drive.better_path());
-    Err(CliError::NoMetadata { label, instead })
 }
 
 /// Drives as the engine takes them.
 pub(crate) fn offer(drives: &[NamedDrive]) -> Vec<OfferedDrive> {
     let offered = |named: &NamedDrive| OfferedDrive {
-        device: named.drive.clone(),
+        device: named.member.clone(),
         label: named.label.clone(),
     };
     drives.iter().map(offered).collect()

@@ -21,13 +21,14 @@ drive_options() {
   echo -device "pcie-root-port,id=port$number,chassis=$((number + 1)),slot=$((number + 1))"
   # QEMU 7.2 drops metadata of transfers whose metadata is longer than 512 bytes and no multiple of that: with
   # mdts=3 there are none, as commands have 8 blocks at most.
-  echo -device "nvme,id=c$number,serial=$serial,bus=port$number,mdts=3"
+  local transfer=7
   case "$kind" in
-    zns) namespace+=,ms=64,mset=0,$zoned ;;
+    zns) namespace+=,ms=64,mset=0,$zoned transfer=3 ;;
     plainzns) namespace+=,$zoned ;;
     disk) ;;
     *) echo "no kind of drive is called $kind" >&2; return 1 ;;
   esac
+  echo -device "nvme,id=c$number,serial=$serial,bus=port$number,mdts=$transfer"
   echo -drive "file=$image,id=d$number,format=raw,if=none,cache=unsafe"
   echo -device "nvme-ns,drive=d$number,bus=c$number,nsid=1,$namespace"
 }

@@ -36,8 +36,8 @@ check "conventional zones are left out" test "$(count $NULL '')" = 22
 check "2000 commands are answered the same by null_blk" zone_differential $NULL 2000 1
 check "what is on it is inspected" zoneweave inspect $NULL
 check "an emulated drive is made" zoneweave emu create /tmp/d --drives 1 --zones 24 --zone-capacity 3M
-check "the disk is no member of an array" fails_with 'no metadata beside its blocks' \
-  zoneweave array create a --size 8M $NULL /tmp/d/drive0 --destroy $NULL
+check "drives of one array keep metadata in one way" fails_with 'either all drives' \
+  zoneweave array create a --size 8M --level raid0 $NULL /tmp/d/drive0 --destroy $NULL
 
 zoneweave emu serve /tmp/d/drive0 >/tmp/serve.log 2>&1 &
 SERVER=$!

@@ -108,7 +108,7 @@ fn tell(report: &Report, output: &Output) {
     }
     output.line(match report.zoned_drives.is_empty() {
         true => "no zoned drive found; `zoneweave emu create` makes emulated ones",
-        false => "zoned drives are not used yet by this version, which has emulated ones: `zoneweave emu create`",
+        false => "`zoneweave zones DRIVE` looks at one, `zoneweave array create NAME DRIVE...` makes an array of some",
     });
     output.line(match report.can_serve {
         true => "arrays can be served here: `zoneweave quickstart DIR` makes one and serves it",

@@ -102,7 +102,7 @@ pub(crate) fn run(request: &Inspect, output: &Output) -> Result<Exit, CliError> 
     let session = Session::new()?;
     let named = session.open(&request.drive, Access::Look)?;
     let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
-    let records = session.executor.run(read_records(&*named.drive)).map_err(failed)?;
+    let records = session.executor.run(read_records(&*named.member)).map_err(failed)?;
     let array = records.newest().map(|record| record.config.array);
     match request.zone {
         None => {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use zoneweave_linux::Drive;
 
-use super::array::create::{self, Durability, Level, Mode};
+use super::array::create::{self, Durability, Level};
 use super::emu::{self, create_quietly, drive_paths};
 use super::serve::{Nbd, Served, serve_nbd};
 use crate::error::{CliError, Exit};
@@ -111,9 +111,9 @@ fn make_array(request: &Quickstart, drives: &[PathBuf], output: &Output) -> Resu
         data: None,
         parity: None,
         size: VolumeSize::Largest,
-        chunk: create::CHUNK_BLOCKS,
+        chunk: None,
         group_rows: create::GROUP_ROWS,
-        mode: Mode::ZoneAppend,
+        mode: None,
         durability: Durability::Auto,
         yes_destroy: false,
         destroy: Vec::new(),

@@ -11,7 +11,6 @@ use serde::Serialize;
 use zoneweave_linux::{Drive, Signals};
 use zoneweave_raid::log::{Hedging, OpenOptions};
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::ZonedDevice;
 
 use crate::commands::array::create::holdings;
 use crate::control::{ControlServer, Servers, Service};
@@ -166,7 +165,7 @@ fn serve(
     let (members, spares) = sort_spares(&session, &request.spare)?;
     let options = OpenOptions {
         force: request.force,
-        writes: with_spares(choice, spares.iter().map(|spare| spare.drive.geometry())),
+        writes: with_spares(choice, spares.iter().map(|spare| spare.member.geometry())),
         index_memory: request.index_memory,
         hedging: if request.no_hedging { Hedging::OFF } else { Hedging::default() },
         ..OpenOptions::default()
@@ -210,8 +209,7 @@ fn sort_spares(
     let (mut members, mut spares) = (Vec::new(), Vec::new());
     for path in paths {
         let drive = Drive::open(&session.ring, &session.handle, path)?;
-        let label = path.display().to_string();
-        let named = NamedDrive { label, drive: Rc::new(drive) };
+        let named = NamedDrive::new(path.display().to_string(), drive, &session.handle);
         match session.executor.run(holdings(&named))? {
             Some(_) => members.push(path.clone()),
             None => spares.push(named),

@@ -21,7 +21,7 @@ use super::watch::{Pace, changes};
 use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::progress::Job;
-use crate::session::{NamedDrive, random_uuid, refuse_without_metadata};
+use crate::session::{NamedDrive, random_uuid, refuse_worse_way};
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
 
@@ -117,7 +117,7 @@ impl Service {
     /// Keeps a drive ready, to take the place of one that fails.
     pub(crate) fn keep_spare(&self, named: NamedDrive) -> Result<(), CliError> {
         let uuid = MemberUuid(random_uuid()?);
-        self.volume.add_spare(named.drive.clone(), uuid)?;
+        self.volume.add_spare(named.member.clone(), uuid)?;
         let (uuid, label) = (uuid.to_string(), named.label.clone());
         self.spares.borrow_mut().push(KeptSpare { uuid, label, waiting: Some(named) });
         Ok(())
@@ -206,7 +206,7 @@ impl Service {
         let members = self.slots.borrow().clone();
         let mut slots = Vec::new();
         for member in members {
-            let Some(NamedDrive { label, drive }) = member else {
+            let Some(NamedDrive { label, drive, .. }) = member else {
                 slots.push(None);
                 continue;
             };
@@ -251,9 +251,9 @@ impl Service {
             return Err(CliError::InService { label });
         }
         self.forget(path);
-        let drive = Rc::new(Drive::open(&self.ring, &self.handle, path)?);
-        let named = NamedDrive { label, drive };
-        refuse_without_metadata(&named)?;
+        let drive = Drive::open(&self.ring, &self.handle, path)?;
+        let named = NamedDrive::new(label, drive, &self.handle);
+        refuse_worse_way(&named, &self.ring, &self.handle)?;
         let path = path.to_owned();
         let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
         if let Some(holds) = holdings(&named).await?
@@ -339,7 +339,7 @@ pub(crate) async fn replace_in(
     named: &NamedDrive,
 ) -> Result<(), CliError> {
     let uuid = MemberUuid(random_uuid()?);
-    Ok(volume.replace(slot, named.drive.clone(), uuid).await?)
+    Ok(volume.replace(slot, named.member.clone(), uuid).await?)
 }
 
 /// Whether two paths lead to the same file.

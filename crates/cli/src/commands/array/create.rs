@@ -17,7 +17,7 @@ use crate::foreign::foreign;
 use crate::format::{self, VolumeSize, usage};
 use crate::output::Output;
 use crate::session::{
-    Access, NamedDrive, Session, offer, random_number, random_uuid, refuse_without_metadata,
+    Access, NamedDrive, Session, offer, random_number, random_uuid, refuse_worse_way,
 };
 
 /// Blocks of a chunk, unless another size is chosen.
@@ -48,14 +48,16 @@ pub(crate) struct Create {
     pub size: VolumeSize,
     /// How much of a stripe is on one drive. This, --group-rows and --mode are what the array can always be written
     /// as: a server writes so with --write-mode array, or where nothing that suits the drives better fits
-    #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = format::parse_small_blocks)]
-    pub chunk: u32,
+    ///
+    /// 16KiB unless given; on drives that keep metadata among their blocks 28KiB, and a multiple of that
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks)]
+    pub chunk: Option<u32>,
     /// Stripes that may be written in any order (zone-append)
     #[arg(long, value_name = "ROWS", default_value_t = GROUP_ROWS)]
     pub group_rows: u32,
-    /// How chunks are written
-    #[arg(long, value_enum, default_value_t = Mode::ZoneAppend)]
-    pub mode: Mode,
+    /// How chunks are written; unless given, by Zone Append if drives have it
+    #[arg(long, value_enum)]
+    pub mode: Option<Mode>,
     /// When a write is acknowledged
     #[arg(long, value_enum, default_value_t = Durability::Auto)]
     pub durability: Durability,
@@ -158,7 +160,10 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<ArrayConfig, Cli
     let scheme = scheme_of(request)?;
     let session = Session::new()?;
     let drives = session.open_all(&request.drives, Access::Exclusive)?;
-    drives.iter().try_for_each(refuse_without_metadata)?;
+    let worse = |named| refuse_worse_way(named, &session.ring, &session.handle);
+    drives.iter().try_for_each(worse)?;
+    let geometry = drives[0].member.geometry();
+    let (unit, appends) = (geometry.write_unit.0, geometry.append_limit.0 > 0);
     let mut members = Vec::new();
     for _ in &drives {
         members.push(MemberUuid(random_uuid()?));
@@ -170,9 +175,9 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<ArrayConfig, Cli
             VolumeSize::Largest => None,
             VolumeSize::Blocks(blocks) => Some(blocks),
         },
-        chunk_blocks: request.chunk,
+        chunk_blocks: request.chunk.unwrap_or(CHUNK_BLOCKS.next_multiple_of(unit)),
         group_rows: request.group_rows,
-        tabled: request.mode == Mode::ZoneAppend,
+        tabled: request.mode.map_or(appends, |mode| mode == Mode::ZoneAppend),
         writethrough: match request.durability {
             Durability::Auto => None,
             Durability::Writethrough => Some(true),
@@ -311,8 +316,9 @@ pub(crate) fn not_empty(named: &NamedDrive, holds: &Holdings) -> CliError {
 pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<Holdings>, CliError> {
     let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
     let ours = |text| Some(Holdings { text, by_name: named.drive.is_real() });
-    let records =
-        zoneweave_raid::log::recover::records::read_records(&*named.drive).await.map_err(failed)?;
+    let records = zoneweave_raid::log::recover::records::read_records(&*named.member)
+        .await
+        .map_err(failed)?;
     if let Some(record) = records.newest() {
         let config = &record.config;
         return Ok(ours(format!("a member of array {} ({})", config.name, config.array)));

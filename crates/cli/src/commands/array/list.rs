@@ -91,7 +91,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
 }
 
 async fn describe(path: PathBuf, named: &NamedDrive) -> Listing {
-    let records = match read_records(&*named.drive).await {
+    let records = match read_records(&*named.member).await {
         Ok(records) => records,
         Err(status) => return problem(path, "unreadable", describe_status(status)),
     };

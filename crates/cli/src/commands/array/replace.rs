@@ -12,7 +12,7 @@ use crate::control::{Client, Request, refuse_working, replace_in};
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::session::{Access, Session, refuse_without_metadata};
+use crate::session::{Access, Session, refuse_worse_way};
 use crate::start::{Located, absolute, in_slots, locate, run_job, start_whole};
 use crate::status::{ArrayStatus, inactive_status, render};
 
@@ -103,7 +103,7 @@ fn inactive(
         return Err(CliError::InService { label: request.with.display().to_string() });
     }
     let named = session.open(&request.with, Access::Exclusive)?;
-    refuse_without_metadata(&named)?;
+    refuse_worse_way(&named, &session.ring, &session.handle)?;
     let consent = Consent { all: request.yes_destroy, named: &request.destroy };
     if let Some(holds) = session.executor.run(holdings(&named))?
         && !consent.covers(&named, &holds)

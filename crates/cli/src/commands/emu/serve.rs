@@ -40,7 +40,7 @@ pub(crate) fn run(request: &Serve, output: &Output) -> Result<Exit, CliError> {
     // Before anything can start a thread, which would take signals the old way.
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
-    let NamedDrive { label, drive } = session.open(&request.drive, Access::Exclusive)?;
+    let NamedDrive { label, drive, .. } = session.open(&request.drive, Access::Exclusive)?;
     let options =
         UblkOptions { number: request.number, identity: identity(drive.uuid()), optimal_bytes: 0 };
     let server = start_ublk(&session, UblkDisk::Zoned(drive.clone()), options, output)?;
