@@ -3,6 +3,6 @@
 # drives: zns zns zns zns disk
 # modules: nbd
 # tools: nbd-client mkfs.ext4 e2fsck tagged_blocks
-# limit: 420
+# limit: 900
 
 array_survives_crash /drives/zns0 /drives/zns1 /drives/zns2 /drives/zns3

@@ -3,7 +3,7 @@
 # drives: plainzns plainzns plainzns plainzns disk
 # modules: nbd null_blk
 # tools: nbd-client mkfs.ext4 e2fsck fio tagged_blocks
-# limit: 420
+# limit: 900
 
 null_disks() {
   mount -t configfs configfs /sys/kernel/config

@@ -1,7 +1,7 @@
 # An array served to this kernel's NBD client, over several connections.
 # modules: nbd crc32c_generic ext4
 # tools: nbd-client mkfs.ext4 e2fsck fio fstrim blkdiscard
-# limit: 300
+# limit: 900
 
 DRIVES="/tmp/d/drive0 /tmp/d/drive1 /tmp/d/drive2 /tmp/d/drive3"
 ARRAY=vol0

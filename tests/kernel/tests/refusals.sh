@@ -1,7 +1,7 @@
 # Drives that are not ours to overwrite, and such that cannot be used.
 # drives: zns zns zns plainzns disk
 # tools: mkfs.ext4
-# limit: 240
+# limit: 900
 
 DRIVES="/drives/zns0 /drives/zns1 /drives/zns2"
 block() { echo "/dev/nvme$(readlink "$1" | sed 's|/dev/ng\([0-9]*\)n1|\1|')n1"; }

@@ -2,7 +2,7 @@
 # kernel.
 # drives: zns zns
 # tools: zone_differential
-# limit: 420
+# limit: 900
 
 check "100000 commands are answered the same" zone_differential /drives/zns0 100000 1
 check "a drive is characterized" \

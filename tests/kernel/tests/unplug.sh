@@ -2,7 +2,7 @@
 # drives: zns zns zns zns zns disk
 # modules: nbd
 # tools: nbd-client tagged_blocks
-# limit: 420
+# limit: 900
 
 ARRAY=vol0
 DRIVES="/drives/zns0 /drives/zns1 /drives/zns2 /drives/zns3"

@@ -4,7 +4,7 @@
 # tools: mkfs.ext4 e2fsck fio fstrim blkdiscard
 # qemu: -object memory-backend-memfd,id=mem,size=2048M,share=on -machine memory-backend=mem
 # qemu: -chardev socket,id=vol,path=@FOLDER@/host.sock,reconnect=1 -device vhost-user-blk-pci,chardev=vol,num-queues=2
-# limit: 400
+# limit: 900
 
 DISK=/dev/vda
 queue() { cat "/sys/block/vda/queue/$1"; }

@@ -4,7 +4,7 @@
 # tools: mkfs.ext4 e2fsck fio fstrim blkdiscard
 # qemu: -blockdev driver=nbd,node-name=vol,export=vol0,server.type=unix,server.path=@FOLDER@/host.sock,reconnect-delay=300,discard=unmap
 # qemu: -device virtio-blk-pci,drive=vol,num-queues=2,logical_block_size=4096,physical_block_size=4096
-# limit: 400
+# limit: 900
 
 DISK=/dev/vda
 
