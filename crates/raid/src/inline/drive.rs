@@ -11,7 +11,7 @@
 //! asked for again with nothing but its header, so one bad block is one bad block.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -39,6 +39,8 @@ struct Translated {
     geometry: Geometry,
     /// Where zones end that end in the midst of a frame.
     cut_off: RefCell<BTreeMap<ZoneId, ZoneOffset>>,
+    /// Zones that were written since: where a report finds them in the midst of a frame a write is under way.
+    written: RefCell<BTreeSet<ZoneId>>,
 }
 
 /// Why a drive cannot have its metadata among its blocks.
@@ -87,8 +89,8 @@ impl InlineDrive {
             zrwa: None,
             ..raw.clone()
         };
-        let cut_off = RefCell::default();
-        let translated = Rc::new(Translated { device, shape, geometry, cut_off });
+        let (cut_off, written) = (RefCell::default(), RefCell::default());
+        let translated = Rc::new(Translated { device, shape, geometry, cut_off, written });
         Ok(Self { translated, handle: handle.clone() })
     }
 
@@ -115,6 +117,7 @@ impl ZonedDevice for InlineDrive {
             Command::Write { at, payload, fua } => match drive.framed(at, payload) {
                 Ok((there, framed)) => {
                     let fua = fua && !mutant(Mutant::FrameFuaDropped);
+                    drive.written.borrow_mut().insert(at.zone);
                     let written = drive.device.write(there, framed, fua);
                     self.answer(async move {
                         match written.await? {
@@ -169,7 +172,8 @@ impl Translated {
         let write_pointer = shape.written(info.write_pointer).min(ZoneOffset(capacity.0));
         let is_cut = !info.write_pointer.0.is_multiple_of(shape.blocks());
         let mut cut_off = self.cut_off.borrow_mut();
-        if info.state.is_active() && is_cut {
+        let is_writing = self.written.borrow().contains(&info.zone);
+        if info.state.is_active() && is_cut && !is_writing {
             mark(Mark::FrameCutOff);
             cut_off.insert(info.zone, write_pointer);
         } else if matches!(info.state, ZoneState::Empty) {
