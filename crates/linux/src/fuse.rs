@@ -11,7 +11,7 @@
 //! that, and nothing else: the engine's thread carries the requests out and answers them.
 //!
 //! Invariants:
-//! - At most [`IN_FLIGHT_BYTES`] are under way, and [`mailbox::LETTERS_MAX`] more requests wait; the rest wait in the kernel.
+//! - At most `IN_FLIGHT_BYTES` are under way, and `mailbox::LETTERS_MAX` more requests wait; the rest wait in the kernel.
 //! - The kernel keeps nothing of the file (`FOPEN_DIRECT_IO`), so what is written here is seen elsewhere, and a write that
 //!   has returned is acknowledged as one over NBD is. What is kept above it, by a loop device or a file system, comes with
 //!   their flushes, as for any disk.

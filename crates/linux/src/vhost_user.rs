@@ -14,8 +14,8 @@
 //! Invariants:
 //! - One virtual machine is served at a time; when it has gone, the next may come. Whoever comes meanwhile is
 //!   hung up on, and notices it at once.
-//! - Of the requests of all its queues at most [`IN_FLIGHT_BYTES`] are under way, counted before a request is taken out of
-//!   its queue. A request of any length is worked off in pieces of [`PIECE_BYTES`].
+//! - Of the requests of all its queues at most `IN_FLIGHT_BYTES` are under way, counted before a request is taken out of
+//!   its queue. A request of any length is worked off in pieces of `PIECE_BYTES`.
 //! - No queue is changed or read out while a request of it is under way: such a message waits until all are
 //!   answered. So a virtual machine that is stopped in order, or whose server is, has lost and repeated nothing.
 //! - The control socket cannot make the engine's thread wait: a message is read when all of it is there, and answered when
