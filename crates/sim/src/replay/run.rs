@@ -126,7 +126,7 @@ impl Replay {
             Pace::Recorded(_) => IN_FLIGHT_MOST,
             Pace::QueueDepth(depth) => depth,
         };
-        Driver { queue_depth, largest }
+        Driver { queue_depth, largest, warm_up: 0 }
     }
 
     /// What is drawn, on a volume of so many blocks and at its time.

@@ -36,7 +36,7 @@ pub struct BlockRequest {
     pub due: Option<Nanos>,
 }
 
-/// What requests took.
+/// What requests took, of those that count.
 #[derive(Clone, Debug, Default)]
 pub struct Driven {
     /// Those that read.
@@ -45,7 +45,7 @@ pub struct Driven {
     pub writes: Recorder,
     /// All of them.
     pub all: Recorder,
-    /// From the start to the end of the last one.
+    /// From the start, or the end of what does not count, to the end of the last one.
     pub span: Nanos,
 }
 
@@ -56,6 +56,8 @@ pub struct Driver {
     pub queue_depth: u32,
     /// Blocks of the largest request.
     pub largest: u32,
+    /// Blocks that have to be done before anything counts.
+    pub warm_up: u64,
 }
 
 struct State<'a, N> {
@@ -64,6 +66,10 @@ struct State<'a, N> {
     source: Bytes,
     next: RefCell<N>,
     begun: Nanos,
+    /// Blocks left that do not count.
+    uncounted: Cell<u64>,
+    /// When the last request was done that does not count.
+    counted_from: Cell<Nanos>,
     last: Cell<Nanos>,
     driven: RefCell<Driven>,
 }
@@ -95,11 +101,13 @@ impl Driver {
             source: source.freeze(),
             next: RefCell::new(next),
             begun,
+            uncounted: Cell::new(self.warm_up),
+            counted_from: Cell::new(begun),
             last: Cell::new(begun),
             driven: RefCell::default(),
         };
         try_join_all((0..self.queue_depth).map(|_| state.lane())).await?;
-        let span = state.last.get().since(begun);
+        let span = state.last.get().since(state.counted_from.get());
         Ok(Driven { span, ..state.driven.into_inner() })
     }
 }
@@ -115,8 +123,8 @@ impl<E: From<WorkloadError>, N: FnMut() -> Result<Option<BlockRequest>, E>> Stat
             }
             self.carry_out(request).await?;
             let now = self.handle.now();
-            self.record(request, now.since(started));
             self.last.set(now);
+            self.record(request, now.since(started));
         }
         Ok(())
     }
@@ -137,6 +145,12 @@ impl<E: From<WorkloadError>, N: FnMut() -> Result<Option<BlockRequest>, E>> Stat
     }
 
     fn record(&self, request: BlockRequest, latency: Nanos) {
+        let uncounted = self.uncounted.get();
+        if uncounted > 0 {
+            self.uncounted.set(uncounted.saturating_sub(request.blocks.into()));
+            self.counted_from.set(self.last.get());
+            return;
+        }
         let mut driven = self.driven.borrow_mut();
         let bytes = u64::from(request.blocks) * BLOCK_BYTES as u64;
         driven.all.record(latency, bytes);
@@ -203,7 +217,11 @@ mod tests {
         }
     }
 
-    fn driven(queue_depth: u32, due_us: &[Option<u64>]) -> (Driven, Vec<(Nanos, Lba)>) {
+    fn driven(
+        queue_depth: u32,
+        warm_up: u64,
+        due_us: &[Option<u64>],
+    ) -> (Driven, Vec<(Nanos, Lba)>) {
         let executor = Executor::new(Rc::new(VirtualTime::new()));
         let handle = executor.handle();
         let slow = Rc::new(Slow { handle: handle.clone(), came: RefCell::default() });
@@ -218,7 +236,7 @@ mod tests {
             });
             Ok::<_, WorkloadError>(request)
         };
-        let driver = Driver { queue_depth, largest: 4 };
+        let driver = Driver { queue_depth, largest: 4, warm_up };
         let driven = executor.run(driver.drive(&handle, &device, next)).unwrap();
         let came = slow.came.take();
         (driven, came)
@@ -226,7 +244,7 @@ mod tests {
 
     #[test]
     fn so_many_are_in_flight() {
-        let (driven, came) = driven(2, &[None; 6]);
+        let (driven, came) = driven(2, 0, &[None; 6]);
         assert_eq!(driven.span, Nanos::from_micros(30));
         assert_eq!((driven.reads.operations(), driven.writes.operations()), (3, 3));
         assert_eq!(driven.all.operations(), 6);
@@ -235,9 +253,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_done_first_does_not_count() {
+        let (driven, came) = driven(2, 3, &[None; 8]);
+        assert_eq!((came.len(), driven.all.operations()), (8, 5));
+        assert_eq!(driven.span, Nanos::from_micros(20));
+    }
+
+    #[test]
     fn requests_come_at_their_times_and_waiting_for_a_lane_counts() {
         let times = [Some(5), Some(100), Some(102), Some(104)];
-        let (driven, came) = driven(2, &times);
+        let (driven, came) = driven(2, 0, &times);
         let at: Vec<u64> = came.iter().map(|(at, _)| at.0 / 1000).collect();
         assert_eq!(at, [5, 100, 102, 110]);
         assert_eq!(driven.span, Nanos::from_micros(120));

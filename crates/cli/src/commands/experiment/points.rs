@@ -154,7 +154,7 @@ mod tests {
     fn run(path: &Path, jobs: usize) -> String {
         let output =
             Output::new(&Globals { json: false, quiet: true, verbose: false, color: Color::Never });
-        let points = Experiment::by_name("zapraid/exp5").unwrap().points(&SETTINGS);
+        let points = Experiment::by_name("zapraid/fig2").unwrap().points(&SETTINGS);
         let progress = Progress::of(&output, "points", "points");
         let ledger = Ledger::open(path.to_owned(), &points).unwrap();
         let rows = ledger.complete(&points, jobs, &progress).unwrap();
@@ -181,7 +181,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("points.jsonl");
         let whole = run(&path, 2);
-        let points = Experiment::by_name("zapraid/exp5").unwrap().points(&SETTINGS);
+        let points = Experiment::by_name("zapraid/fig2").unwrap().points(&SETTINGS);
         let outdated = || Ledger::open(path.clone(), &points).unwrap().outdated();
         assert_eq!(outdated(), 0);
         let fingerprint = format!("\"fingerprint\":\"{}\"", points[0].key().fingerprint);

@@ -7,7 +7,7 @@ use zoneweave_raid::layout::Scheme;
 
 use super::beyond::beside_the_best;
 use super::writes::{HOST, Mode, P50, P95, P99, THROUGHPUT, Writes};
-use super::{METHOD, kib};
+use super::{METHOD, STEADY, kib};
 use crate::experiments::Report;
 use crate::experiments::chart::{Chart, Line};
 use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape, within};
@@ -147,7 +147,7 @@ pub(in crate::experiments) fn suite() -> Suite {
     }
     Suite {
         title: "ZapRAID, Exp#10: queue depths, and a conventional array",
-        method: format!("{METHOD}\n\n{OWN_METHOD}"),
+        method: format!("{METHOD}\n\n{STEADY}\n\n{OWN_METHOD}"),
         metrics: METRICS,
         configurations,
         judge,

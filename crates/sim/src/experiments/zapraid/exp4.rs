@@ -181,7 +181,7 @@ fn run(
                 due: None,
             }))
         };
-        let driver = Driver { queue_depth: QUEUE_DEPTH, largest: MIXTURE_BLOCKS_MAX };
+        let driver = Driver { queue_depth: QUEUE_DEPTH, largest: MIXTURE_BLOCKS_MAX, warm_up: 0 };
         let device: Rc<dyn BlockDevice> = Rc::new(device);
         let driven = driver.drive(&bench.handle, &device, next).await?;
         let mut values = figures_of(&driven.all.figures(driven.span));

@@ -1,6 +1,6 @@
 //! Exp#6: normal reads and degraded ones (Fig. 11).
 
-use super::reads::{Reads, SCALE_LEAST, SEARCH_METHOD, Which, read_at_random};
+use super::reads::{Reads, SEARCH_METHOD, Which, read_at_random};
 use super::writes::{Mode, P50, P95, P99, THROUGHPUT, Writes, figures_of};
 use super::{METHOD, kib};
 use crate::experiments::Report;
@@ -12,7 +12,7 @@ const CHUNKS: [u32; 3] = [1, 2, 4];
 const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99];
 
 const OWN_METHOD: &str = "\
-A volume is written, 4 GiB at least so that a segment is complete, and then chunks are read at random places, one at a \
+A volume is written, so many that a segment is complete, and then chunks are read at random places, one at a \
 time. Then a drive is taken out, and what was in the open segment is moved. Degraded reads are those of chunks that have to \
 be rebuilt: from segments written by Zone Write, where chunks of a stripe are in the same place of each zone (Log-RAID in \
 the paper), and from ZapRAID's. Normal reads are those of the same chunks before the drive was taken out; they are the same \
@@ -40,9 +40,8 @@ pub(in crate::experiments) fn suite() -> Suite {
     for chunk in CHUNKS {
         for (case, mode, which) in CASES {
             let writes = Writes::one_segment(mode, chunk);
-            let work = move |scale: f64, seed| {
-                let scale = scale.max(SCALE_LEAST);
-                let range = writes.range(scale);
+            let work = move |scale, seed| {
+                let range = writes.range(scale)?;
                 writes.run_then(scale, seed, async |volume, bench, values| {
                     let Reads { figures, .. } =
                         read_at_random(volume, bench, which, range, chunk, seed).await?;

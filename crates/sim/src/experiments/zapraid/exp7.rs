@@ -2,9 +2,9 @@
 
 use zoneweave_raid::log::format::MAX_SEAL_ROWS;
 
-use super::reads::{SCALE_LEAST, SEARCH_METHOD, Which, read_at_random};
+use super::reads::{SEARCH_METHOD, Which, read_at_random};
 use super::writes::{HOST, Mode, P50, P95, P99, TABLE, THROUGHPUT, Writes};
-use super::{METHOD, kib};
+use super::{METHOD, STEADY, kib};
 use crate::experiments::Report;
 use crate::experiments::chart::{Chart, Line};
 use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape, within};
@@ -20,7 +20,7 @@ const ROWS: Metric = Metric { name: "table rows searched", unit: "for a read" };
 const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, TABLE, READ, ROWS, HOST];
 
 const OWN_METHOD: &str = "\
-One segment is open, groups have G rows; G = 1 is Zone Write. After the writes, of 4 GiB at least so that a segment is \
+One segment is open, groups have G rows; G = 1 is Zone Write. After the writes, so many that a segment is \
 complete, a drive is taken out. When what was in the open segment is moved, chunks are read at random places, one at a \
 time; only those count that had to be rebuilt.";
 
@@ -57,9 +57,8 @@ pub(in crate::experiments) fn suite() -> Suite {
         for group in GROUPS {
             let writes = Writes::one_segment(mode(group), chunk);
             let paper = PAPER_WRITES.iter().find(|(of, ..)| *of == chunk && group == 256);
-            let work = move |scale: f64, seed| {
-                let scale = scale.max(SCALE_LEAST);
-                let range = writes.range(scale);
+            let work = move |scale, seed| {
+                let range = writes.range(scale)?;
                 writes.run_then(scale, seed, async |volume, bench, values| {
                     let reads =
                         read_at_random(volume, bench, Which::Degraded, range, chunk, seed).await?;
@@ -74,7 +73,7 @@ pub(in crate::experiments) fn suite() -> Suite {
     }
     Suite {
         title: "ZapRAID, Exp#7: the size of stripe groups",
-        method: format!("{METHOD}\n\n{OWN_METHOD} {SEARCH_METHOD}\n\n{DEVIATIONS}"),
+        method: format!("{METHOD}\n\n{STEADY}\n\n{OWN_METHOD} {SEARCH_METHOD}\n\n{DEVIATIONS}"),
         metrics: METRICS,
         configurations,
         judge,

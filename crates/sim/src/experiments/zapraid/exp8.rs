@@ -3,7 +3,7 @@
 use zoneweave_raid::layout::{Arrangement, Scheme};
 
 use super::writes::{Mode, THROUGHPUT, WRITE_METRICS, Writes};
-use super::{METHOD, kib};
+use super::{METHOD, STEADY, kib};
 use crate::experiments::Report;
 use crate::experiments::chart::{Chart, Line};
 use crate::experiments::suite::{Configuration, Results, Suite, shape};
@@ -26,10 +26,7 @@ const PAPER: [(u32, f64, f64); 3] = [(1, 71.5, 72.1), (2, 75.8, 76.4), (4, 5.3, 
 
 const OWN_METHOD: &str = "\
 Four drives, one segment, 64 requests as large as a chunk. A scheme's stripes have four (RAID-0), three (RAID-4 and \
-RAID-5) or two (RAID-01 and RAID-6) data chunks, and so much faster it is.
-
-Where findings do not hold: as in Exp#5, what is beyond the 1,050 MiB/s of the flash behind a zone went into write \
-buffers of the drives, which take the more of a run the smaller its scale is, and the more the faster the scheme is.";
+RAID-5) or two (RAID-01 and RAID-6) data chunks, and so much faster it is.";
 
 fn name(scheme: &str, chunk_blocks: u32, mode: Mode) -> String {
     format!("{scheme} {} {}", kib(chunk_blocks), mode.name())
@@ -51,7 +48,7 @@ pub(in crate::experiments) fn suite() -> Suite {
     }
     Suite {
         title: "ZapRAID, Exp#8: RAID schemes",
-        method: format!("{METHOD}\n\n{OWN_METHOD}"),
+        method: format!("{METHOD}\n\n{STEADY}\n\n{OWN_METHOD}"),
         metrics: WRITE_METRICS,
         configurations,
         judge,

@@ -192,8 +192,14 @@ impl Work {
                 Load::Alike => segment,
             };
             let (mix, range) = (Mix::Uniform(1), blocks);
-            let writes =
-                RandomWrites { mix, queue_depth: 64, range, blocks: least + 4 * segment, seed };
+            let writes = RandomWrites {
+                mix,
+                queue_depth: 64,
+                range,
+                warm_up: 0,
+                blocks: least + 4 * segment,
+                seed,
+            };
             let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
             let handle = bench.handle.clone();
             let before = volume.status().counters.user_blocks_written;
@@ -289,7 +295,7 @@ async fn fill(handle: &Handle, volume: &Volume, blocks: u64) -> Result<(), Exper
         let length = u32::try_from(blocks - start).map_or(REQUEST, |left| left.min(REQUEST));
         Ok(Some(write_of(Lba(start), length)))
     };
-    Driver { queue_depth: 64, largest: REQUEST }.drive(handle, &device, next).await?;
+    Driver { queue_depth: 64, largest: REQUEST, warm_up: 0 }.drive(handle, &device, next).await?;
     Ok(())
 }
 

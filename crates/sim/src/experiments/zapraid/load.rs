@@ -50,7 +50,9 @@ pub(super) struct RandomWrites {
     pub(super) queue_depth: u32,
     /// Places are chosen from so many blocks, or the whole device if that is smaller.
     pub(super) range: u64,
-    /// In all.
+    /// Blocks that do not count, before all others.
+    pub(super) warm_up: u64,
+    /// Blocks that count.
     pub(super) blocks: u64,
     pub(super) seed: u64,
 }
@@ -67,7 +69,7 @@ impl RandomWrites {
         if range < largest.into() {
             return Err(WorkloadError::Impossible("the range is smaller than a request"));
         }
-        let (mut random, mut left) = (Random::new(self.seed), self.blocks);
+        let (mut random, mut left) = (Random::new(self.seed), self.warm_up + self.blocks);
         let next = || -> Result<_, WorkloadError> {
             if left == 0 {
                 return Ok(None);
@@ -77,7 +79,7 @@ impl RandomWrites {
             let places = range / u64::from(blocks);
             Ok(Some(write_of(Lba(random.below(places) * u64::from(blocks)), blocks)))
         };
-        let driver = Driver { queue_depth: self.queue_depth, largest };
+        let driver = Driver { queue_depth: self.queue_depth, largest, warm_up: self.warm_up };
         Ok(figures(&driver.drive(handle, &device, next).await?))
     }
 }

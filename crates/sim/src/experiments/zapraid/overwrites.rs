@@ -59,7 +59,7 @@ impl Overwrites {
             sent += 1;
             Ok(Some(write_of(Lba(place * request), self.request)))
         };
-        let driver = Driver { queue_depth: self.queue_depth, largest: self.request };
+        let driver = Driver { queue_depth: self.queue_depth, largest: self.request, warm_up: 0 };
         Ok(figures(&driver.drive(handle, &device, next).await?))
     }
 }

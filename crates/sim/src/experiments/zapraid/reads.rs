@@ -29,10 +29,6 @@ Computing takes no time here, and the search of the stripe table is computing: t
 at, and each read takes 1.3 ns longer for each. That is what it takes on a core of an AMD EPYC (1.25 ns in groups of 256 \
 rows, 1.45 ns in groups of 16,384; release build), and what follows from the paper, too (768 entries in around 1 us).";
 
-/// A part of the paper's data of which one segment at least is complete: others are moved when a drive is
-/// taken out.
-pub(super) const SCALE_LEAST: f64 = 1.0 / 16.0;
-
 /// Which reads count. Both are of chunks that are on a drive, or were until it was taken out: on each
 /// drive parity takes other places, and how long a chunk takes depends on where on a die it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

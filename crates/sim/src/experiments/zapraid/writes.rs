@@ -18,6 +18,10 @@ use crate::workload::{Figures, Host};
 /// Bytes that the paper writes in a run.
 const WRITTEN_BYTES: f64 = 64.0 * 1_073_741_824.0;
 
+/// What is written before anything counts. A drive takes 1,780 MiB/s until its write buffer of 40 MiB is full and 1,050
+/// afterwards, so that is full after 98 MiB, an array of four drives after some 400 if it ever is.
+const WARM_UP_BYTES: u64 = 1 << 30;
+
 /// Zones that an array keeps beside those that a run fills.
 const SPARE_ZONES: u32 = 12;
 
@@ -30,8 +34,11 @@ pub(super) const TABLE: Metric = Metric { name: "stripe table", unit: "KiB per G
 /// Of the thread that serves the drives.
 pub(super) const HOST: Metric = Metric { name: "host thread busy", unit: "%" };
 
+/// Blocks written beside those of users, mostly to fill stripes.
+pub(super) const PADDED: Metric = Metric { name: "padding", unit: "% of users' blocks" };
+
 /// What a run of writes measures.
-pub(super) const WRITE_METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, TABLE, HOST];
+pub(super) const WRITE_METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, TABLE, PADDED, HOST];
 
 /// How an array writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +117,11 @@ impl Writes {
         if self.mode != Mode::RaiznSpdk {
             return self.run_then(scale, seed, async |_, _, _| Ok(()));
         }
-        let blocks = written_blocks(scale);
-        self.testbed(blocks, seed)?.run_drives(Host::SPDK, async |drives, bench| {
+        let load = self.load(scale, seed)?;
+        self.testbed(load.range, seed)?.run_drives(Host::SPDK, async |drives, bench| {
             let handle = bench.handle.clone();
-            let array = RaiznSpdk::new(&handle, drives, self.small, self.large, self.range(scale));
-            measure(self.load(scale, seed), Rc::new(array), &bench).await
+            let array = RaiznSpdk::new(&handle, drives, self.small, self.large, load.range);
+            measure(load, Rc::new(array), &bench).await
         })
     }
 
@@ -125,13 +132,13 @@ impl Writes {
         seed: u64,
         then: impl AsyncFnOnce(&Volume, &Bench, &mut Values) -> Result<(), ExperimentError>,
     ) -> Result<Values, ExperimentError> {
-        let blocks = written_blocks(scale);
+        let load = self.load(scale, seed)?;
         let choice = self.mode.choice(self.small, self.large, &Preset::by_name(self.preset)?)?;
         let chunk = if self.large.count > 0 { self.large } else { self.small }.chunk_blocks;
-        self.testbed(blocks, seed)?.run_as(choice, chunk, Host::SPDK, async |volume, bench| {
-            let mut values =
-                measure(self.load(scale, seed), Rc::new(volume.clone()), &bench).await?;
-            values.put(TABLE.name, table_kib_per_gib(&volume, blocks));
+        self.testbed(load.range, seed)?.run_as(choice, chunk, Host::SPDK, async |volume, bench| {
+            let mut values = measure(load, Rc::new(volume.clone()), &bench).await?;
+            values.put(TABLE.name, table_kib_per_gib(&volume, load.range));
+            values.put(PADDED.name, 100.0 * (volume.status().write_amplification - 1.0));
             then(&volume, &bench, &mut values).await?;
             Ok(values)
         })
@@ -139,13 +146,28 @@ impl Writes {
 
     /// Blocks among which requests choose: as many as are written, where the paper's volume has three
     /// times as many. Nothing is collected either way.
-    pub(super) fn range(&self, scale: f64) -> u64 {
-        written_blocks(scale)
+    pub(super) fn range(&self, scale: f64) -> Result<u64, ExperimentError> {
+        self.load(scale, 0).map(|load| load.range)
     }
 
-    fn load(&self, scale: f64, seed: u64) -> RandomWrites {
-        let (mix, queue_depth, range) = (self.mix, self.queue_depth, self.range(scale));
-        RandomWrites { mix, queue_depth, range, blocks: written_blocks(scale), seed }
+    /// What counts are as many blocks as whole segments hold: where the flash of a zone is the bound, a
+    /// segment is written faster while its first blocks fill what the one before leaves of the drives' write buffers.
+    fn load(&self, scale: f64, seed: u64) -> Result<RandomWrites, ExperimentError> {
+        let (mix, queue_depth) = (self.mix, self.queue_depth);
+        let segment = self.zone_blocks()? * self.columns();
+        let blocks = written_blocks(scale).div_ceil(segment) * segment;
+        let warm_up = WARM_UP_BYTES / BLOCK_BYTES as u64;
+        Ok(RandomWrites { mix, queue_depth, range: warm_up + blocks, warm_up, blocks, seed })
+    }
+
+    fn columns(&self) -> u64 {
+        u64::try_from(self.scheme.data()).unwrap_or(u64::MAX)
+    }
+
+    /// What a zone takes of users: headers and index runs take less than a hundredth.
+    fn zone_blocks(&self) -> Result<u64, ExperimentError> {
+        let capacity = Preset::by_name(self.preset)?.geometry().zone_capacity;
+        Ok(u64::from(capacity.0) * 99 / 100)
     }
 
     fn testbed(&self, blocks: u64, seed: u64) -> Result<Testbed, ExperimentError> {
@@ -156,12 +178,8 @@ impl Writes {
     /// Zones of each drive for so many blocks, without anything having to be moved: as if each stripe
     /// held no more than what is in flight.
     fn zones(&self, blocks: u64) -> Result<u32, ExperimentError> {
-        let capacity = Preset::by_name(self.preset)?.geometry().zone_capacity;
-        let data = u64::try_from(self.scheme.data()).unwrap_or(u64::MAX);
-        let filled = data.min(self.queue_depth.into());
-        // Headers and index runs take less than a hundredth.
-        let zone_blocks = u64::from(capacity.0) * 99 / 100;
-        let zones = blocks.div_ceil(zone_blocks * filled);
+        let filled = self.columns().min(self.queue_depth.into());
+        let zones = blocks.div_ceil(self.zone_blocks()? * filled);
         Ok(u32::try_from(zones).unwrap_or(u32::MAX / 2) + SPARE_ZONES)
     }
 }

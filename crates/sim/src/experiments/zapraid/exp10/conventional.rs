@@ -73,6 +73,7 @@ pub(super) fn run(
         mix: Mix::Uniform(chunk_blocks),
         queue_depth: depth,
         range: blocks,
+        warm_up: 0,
         blocks: written_blocks(scale),
         seed,
     };
