@@ -114,6 +114,7 @@ fn parse_header(
         && oob.generation == header.generation
         && usize::from(oob.column) == slot
         && header.shape.scheme == shape.scheme
+        && header.shape.unit == shape.unit
         && header.zone_capacity == membership.config.zone_capacity
         && header.zones.get(slot) == Some(&Some(zone));
     if !fits {

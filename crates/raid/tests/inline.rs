@@ -5,14 +5,17 @@
 mod support;
 
 use support::life::{assert_hit, assert_holds, live, one_life, put_all};
-use support::{Array, Shape, attach};
+use support::{Array, Shape, attach, executor};
 use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::limits::LimitError;
 use zoneweave_raid::log::{OpenOptions, ReplaceError};
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::Random;
-use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZoneAddress, ZoneId, ZoneOffset};
+use zoneweave_zoned::{
+    BlockCount, Geometry, OobKind, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState,
+    ZonedDeviceExt,
+};
 
 const BLOCKS: u64 = 90;
 
@@ -63,6 +66,42 @@ fn a_block_that_cannot_be_read_takes_no_other_with_it() {
     hit(damaged, 3, |at| damaged.set_unreadable(at, BlockCount(1)));
     live(&array, async |volume, _, _| assert_holds(volume, BLOCKS, 1).await);
     assert_hit(&[Mark::BlockReadWithHeaderAlone]);
+}
+
+/// Full zones of data, of all drives.
+fn full_zones(array: &Array) -> Vec<(&RamDrive, ZoneId)> {
+    let zones = || (2..array.shape.zones).map(ZoneId);
+    let all = array.drives.iter().flat_map(|drive| zones().map(move |zone| (&*drive, zone)));
+    all.filter(|(drive, zone)| drive.zone(*zone).state == ZoneState::Full).collect()
+}
+
+/// The last write to a zone takes along the blocks behind its last frame, which a crash can cut off: the zone holds all of
+/// its segment and stays active.
+#[test]
+fn zones_that_lack_what_is_behind_their_segment_are_finished() {
+    let array = filled();
+    live(&array, async |volume, _, _| {
+        for version in 2..=9 {
+            put_all(volume, BLOCKS, version).await;
+        }
+    });
+    let full = full_zones(&array);
+    assert!(full.len() >= 4, "{} zones", full.len());
+    let executor = executor();
+    let handle = executor.handle();
+    let cut = async {
+        for (drive, zone) in &full {
+            let at = ZoneAddress::new(*zone, 0);
+            let frames = drive.peek(at, BlockCount(128));
+            let device = drive.attach(&handle);
+            device.manage(*zone, ZoneAction::Reset).await.unwrap();
+            device.write(at, frames, true).await.unwrap();
+        }
+    };
+    executor.run_until(cut, || false).unwrap();
+    assert!(full_zones(&array).is_empty());
+    live(&array, async |volume, _, _| assert_holds(volume, BLOCKS, 9).await);
+    assert_eq!(full_zones(&array).len(), full.len());
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod rescue;
 mod segments;
 pub(in crate::log) mod sequences;
 mod twins;
+mod witnesses;
 
 use std::num::NonZeroU32;
 use std::rc::Rc;

@@ -15,10 +15,12 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, ColumnSet};
+use crate::log::active_zones::finish_ends;
 use crate::log::core::{Core, is_blank};
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
+use crate::log::recover::witnesses::{Witnesses, ask_witnesses};
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -57,24 +59,6 @@ struct Sorted {
 
 /// Zones that tell what they hold: nothing, or some segment.
 type Told = BTreeSet<(Column, ZoneId)>;
-
-/// Which generations the blocks behind a damaged header carry, and how many of them each. What
-/// damaged the header may have put blocks of another segment behind it.
-#[derive(Default)]
-struct Witnesses {
-    generations: BTreeMap<u64, usize>,
-    /// Some of them, or the header, cannot be read: the next start may be told something else.
-    unread: bool,
-}
-
-impl Witnesses {
-    /// The generation that more than half of the blocks carry.
-    fn majority(&self) -> Option<u64> {
-        let total: usize = self.generations.values().sum();
-        let most = |(_, count): &(&u64, &usize)| **count * 2 > total;
-        self.generations.iter().find(most).map(|(generation, _)| *generation)
-    }
-}
 
 /// Finds every segment and enters it into the state; fills the pools with the empty zones.
 pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError> {
@@ -342,7 +326,11 @@ async fn probed(core: &Rc<Core>, column: Column, info: ZoneInfo) -> ZoneInfo {
 /// How often a block is read that tells which segment a zone belongs to. A drive may err now and then.
 const READS: u32 = 4;
 
-async fn read_stubbornly(core: &Rc<Core>, column: Column, at: ZoneAddress) -> Option<Payload> {
+pub(super) async fn read_stubbornly(
+    core: &Rc<Core>,
+    column: Column,
+    at: ZoneAddress,
+) -> Option<Payload> {
     for _ in 0..READS {
         match core.read_zone(column, at, BlockCount(1)).await {
             Ok(payload) => return Some(payload),
@@ -369,33 +357,9 @@ pub(in crate::log) async fn read_header(
         && oob.generation == header.generation
         && header.geometry.scheme() == state.config.scheme
         && header.zone_capacity == state.config.zone_capacity
+        && header.geometry.unit() == state.config.write_unit
         && header.zone(column) == Some(zone);
     ours.then_some(header)
-}
-
-/// Blocks behind a damaged header that are asked for the segment's generation.
-const WITNESSES: u32 = 32;
-
-/// The generations that the blocks behind a damaged header carry.
-async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Witnesses {
-    let mut asked = Witnesses::default();
-    let written = info.write_pointer.0.min(WITNESSES + 1);
-    for offset in 0..written {
-        let at = ZoneAddress::new(info.zone, offset);
-        let Some(payload) = read_stubbornly(core, column, at).await else {
-            asked.unread = true;
-            continue;
-        };
-        let state = core.state.borrow();
-        let (block, oob) = (payload.block(0), payload.block_oob(0));
-        let data = state.scheme().data();
-        let chunk = Oob::verify_chunk(state.seed, &oob, &block, data);
-        let found = chunk.or_else(|| Oob::verify_other(state.seed, &oob, &block, Place::Index));
-        if let Some(oob) = found.filter(|oob| oob.column == column) {
-            *asked.generations.entry(oob.generation).or_default() += 1;
-        }
-    }
-    asked
 }
 
 /// Gives zones without a valid header to the segment whose generation most blocks carry, or to
@@ -456,6 +420,7 @@ async fn enter(
     let mut zones: Vec<Option<ColumnZone>> = vec![None; base.zones.len()];
     let mut written: Vec<Option<ZoneOffset>> = vec![None; base.zones.len()];
     let (mut extra, mut unfinished) = (Vec::new(), BTreeMap::new());
+    let mut ends_missing = BTreeSet::new();
     for (column, claims) in columns {
         for claim in claims {
             let native =
@@ -474,6 +439,9 @@ async fn enter(
                 }
                 zones[column.index()] =
                     Some(ColumnZone { zone: claim.info.zone, resets: claim.info.resets });
+                if complete && claim.info.state.is_active() {
+                    ends_missing.insert((column, claim.info.zone));
+                }
                 let end = if trusted { end } else { claim.info.write_pointer };
                 written[column.index()] = Some(end);
             } else {
@@ -482,23 +450,38 @@ async fn enter(
             }
         }
     }
-    let mut state = core.state.borrow_mut();
+    let sealed_by_record = core.state.borrow().seals.contains_key(&base.segment);
+    mark_if(Mark::FullLeftoverKnownBySeal, || sealed_by_record && some_full);
+    let found = insert(&mut core.state.borrow_mut(), &base, zones, written)?;
+    if !found.leftover {
+        finish_ends(core, found.slot, &ends_missing).await;
+    }
+    Ok((Some(found), extra))
+}
+
+/// Enters a segment of which these zones are left, written so far.
+fn insert(
+    state: &mut State,
+    base: &SegmentHeader,
+    mut zones: Vec<Option<ColumnZone>>,
+    mut written: Vec<Option<ZoneOffset>>,
+) -> Result<FoundSegment, OpenError> {
     // A member that failed since it was looked at has no zones: whoever takes its place gets them again.
     for (column, member) in state.members.iter().enumerate() {
         if member.device.is_none() {
             (zones[column], written[column]) = (None, None);
         }
     }
-    let expected = expected_columns(&state, &base, &zones);
+    let expected = expected_columns(state, base, &zones);
+    let end = base.geometry.end();
     let complete = |column: &Column| written[column.index()].is_some_and(|wp| wp >= end);
     // A record that says which stripes count was made because the segment is not whole.
     let sealed_by_record = state.seals.contains_key(&base.segment);
     let whole = expected.iter().all(complete);
-    mark_if(Mark::FullLeftoverKnownBySeal, || sealed_by_record && some_full);
     let leftover = sealed_by_record || !whole;
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
-    let mut segment = Segment::new(&base, zones.clone(), phase);
+    let mut segment = Segment::new(base, zones.clone(), phase);
     // A member in full service has a column of every segment: one without it has lost it.
     segment.damaged = state.members.iter().zip(&zones).any(|(member, zone)| {
         let online = member.entry.state == MemberState::Online && member.device.is_some();
@@ -513,7 +496,7 @@ async fn enter(
     for (member, zone) in state.members.iter_mut().zip(&zones) {
         member.active_zones += u32::from(leftover && zone.is_some());
     }
-    Ok((Some(FoundSegment { slot, written, expected, leftover }), extra))
+    Ok(FoundSegment { slot, written, expected, leftover })
 }
 
 /// Whether what a member has of a segment can be a copy only, which its rebuild has made or was making:

@@ -1,0 +1,57 @@
+//! What the blocks behind a damaged header tell of its segment.
+//!
+//! Fault model: any of them may be damaged or unreadable, so most of those that verify decide, and only a block of the
+//! right column counts.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use zoneweave_zoned::{ZoneAddress, ZoneInfo};
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::format::{Oob, Place};
+use crate::log::recover::segments::read_stubbornly;
+
+/// Which generations the blocks behind a damaged header carry, and how many of them each. What
+/// damaged the header may have put blocks of another segment behind it.
+#[derive(Default)]
+pub(super) struct Witnesses {
+    generations: BTreeMap<u64, usize>,
+    /// Some of them, or the header, cannot be read: the next start may be told something else.
+    pub(super) unread: bool,
+}
+
+impl Witnesses {
+    /// The generation that more than half of the blocks carry.
+    pub(super) fn majority(&self) -> Option<u64> {
+        let total: usize = self.generations.values().sum();
+        let most = |(_, count): &(&u64, &usize)| **count * 2 > total;
+        self.generations.iter().find(most).map(|(generation, _)| *generation)
+    }
+}
+
+/// Blocks behind a damaged header that are asked for the segment's generation.
+const WITNESSES: u32 = 32;
+
+/// The generations that the blocks behind a damaged header carry.
+pub(super) async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Witnesses {
+    let mut asked = Witnesses::default();
+    let written = info.write_pointer.0.min(WITNESSES + 1);
+    for offset in 0..written {
+        let at = ZoneAddress::new(info.zone, offset);
+        let Some(payload) = read_stubbornly(core, column, at).await else {
+            asked.unread = true;
+            continue;
+        };
+        let state = core.state.borrow();
+        let (block, oob) = (payload.block(0), payload.block_oob(0));
+        let data = state.scheme().data();
+        let chunk = Oob::verify_chunk(state.seed, &oob, &block, data);
+        let found = chunk.or_else(|| Oob::verify_other(state.seed, &oob, &block, Place::Index));
+        if let Some(oob) = found.filter(|oob| oob.column == column) {
+            *asked.generations.entry(oob.generation).or_default() += 1;
+        }
+    }
+    asked
+}
