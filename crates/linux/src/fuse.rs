@@ -209,10 +209,12 @@ impl FuseServer {
         let unmounting = elsewhere(&shared.ring, move || session.umount_and_join());
         let unmounted = within(&shared.handle, SHUTDOWN_TIME, unmounting).await;
         let gone = matches!(unmounted, Some(Ok(Ok(()))));
-        if !gone {
-            mountpoint::detach(&path);
-        }
+        // What is asked from here on gets errors, and nobody who waits for an answer keeps the mount.
         shared.mailbox.close();
+        if !gone {
+            let detaching = elsewhere(&shared.ring, move || mountpoint::detach(&path));
+            let _ = within(&shared.handle, SHUTDOWN_TIME, detaching).await;
+        }
         // What is still there after that waits for a device that does not answer: it is left behind.
         let _ = within(&shared.handle, SHUTDOWN_TIME, shared.idle()).await;
         gone

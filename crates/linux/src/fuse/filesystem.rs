@@ -138,7 +138,7 @@ impl Filesystem for OneFile {
         offset: u64,
         data: &[u8],
         _: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
@@ -149,7 +149,9 @@ impl Filesystem for OneFile {
         let mut buffer = AlignedBuffer::unfilled(BlockCount(blocks));
         buffer.as_mut()[..data.len()].copy_from_slice(data);
         let data = buffer.freeze().slice(..data.len());
-        self.mailbox.put(Request::Write { offset, data, reply });
+        // Of a file opened by O_DSYNC, or O_SYNC which has its bit, nothing is flushed after each write: who writes has to.
+        let fua = flags.0 & libc::O_DSYNC != 0;
+        self.mailbox.put(Request::Write { offset, data, fua, reply });
     }
 
     fn flush(

@@ -7,7 +7,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockError, ByteDevice, Status};
 /// A request and the way back. One that is dropped is answered with an error.
 pub(super) enum Request {
     Read { offset: u64, length: u32, reply: ReplyData },
-    Write { offset: u64, data: Bytes, reply: ReplyWrite },
+    Write { offset: u64, data: Bytes, fua: bool, reply: ReplyWrite },
     Flush { reply: ReplyEmpty },
     Punch { offset: u64, length: u64, reply: ReplyEmpty },
     Zero { offset: u64, length: u64, reply: ReplyEmpty },
@@ -39,9 +39,9 @@ impl Request {
                     true
                 }
             },
-            Self::Write { offset, data, reply } => {
+            Self::Write { offset, data, fua, reply } => {
                 let length = u32::try_from(data.len()).expect("at most 1 MiB");
-                match device.write(offset, vec![data], false).await {
+                match device.write(offset, vec![data], fua).await {
                     Ok(()) => reply.written(length),
                     Err(ref error) => {
                         reply.error(errno(error));

@@ -13,6 +13,9 @@ pub const QUEUES_MAX: u16 = 64;
 /// Entries of a queue.
 pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
 
+/// Pieces of data that a request may have.
+pub(super) const SEGMENTS_MAX: u32 = 126;
+
 /// Ranges in one discard or one write of zeros.
 pub(super) const RANGES_MAX: u32 = 16;
 /// The most that one range covers: 1 GiB, so that none takes for long.
@@ -21,7 +24,7 @@ pub(super) const RANGE_SECTORS_MAX: u32 = 1 << 21;
 const FEATURE_SEGMENTS_MAX: u64 = 1 << 2;
 const FEATURE_READ_ONLY: u64 = 1 << 5;
 const FEATURE_BLOCK_SIZE: u64 = 1 << 6;
-const FEATURE_FLUSH: u64 = 1 << 9;
+pub(super) const FEATURE_FLUSH: u64 = 1 << 9;
 const FEATURE_TOPOLOGY: u64 = 1 << 10;
 const FEATURE_QUEUES: u64 = 1 << 12;
 const FEATURE_DISCARD: u64 = 1 << 13;
@@ -86,7 +89,7 @@ pub(super) fn space(info: &BlockDeviceInfo, optimal_bytes: u64) -> [u8; SPACE_BY
         capacity_sectors: U64::new(info.blocks * BLOCK_SECTORS),
         segment_bytes_max: U32::ZERO,
         // A request has a header and a status besides, and the smallest usual queue has 128 entries.
-        segments_max: U32::new(126),
+        segments_max: U32::new(SEGMENTS_MAX),
         geometry: U32::ZERO,
         block_bytes: U32::new(u32::try_from(BLOCK_BYTES).expect("4096")),
         physical_block_shift: 0,

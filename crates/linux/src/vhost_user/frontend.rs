@@ -21,7 +21,7 @@ use vhost::vhost_user::{
 
 use super::Shared;
 use super::config::{
-    FEATURE_EVENT_INDEX, QUEUE_SIZE_MAX, QUEUES_MAX, SPACE_BYTES, features, space,
+    FEATURE_EVENT_INDEX, FEATURE_FLUSH, QUEUE_SIZE_MAX, QUEUES_MAX, SPACE_BYTES, features, space,
 };
 use super::memory::Memory;
 use super::vring::{Addresses, Vring};
@@ -126,6 +126,7 @@ impl VhostUserBackendReqHandler for Frontend {
         let enabled = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
         for vring in &self.vrings {
             vring.set_event_index(features & FEATURE_EVENT_INDEX != 0);
+            vring.write_through.set(features & FEATURE_FLUSH == 0);
             if enabled {
                 vring.enabled.set(true);
             }

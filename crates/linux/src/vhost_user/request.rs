@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, BlockError, ByteDevice};
 
 use super::PIECE_BYTES;
-use super::config::{RANGE_SECTORS_MAX, RANGES_MAX, SECTOR_BYTES};
+use super::config::{RANGE_SECTORS_MAX, RANGES_MAX, SECTOR_BYTES, SEGMENTS_MAX};
 
 const STATUS_OK: u8 = 0;
 const STATUS_IO_ERROR: u8 = 1;
@@ -40,6 +40,9 @@ struct Range {
     sectors: U32,
     flags: U32,
 }
+
+/// Descriptors of a request: a header, data and a status.
+const PIECES_MAX: usize = SEGMENTS_MAX as usize + 2;
 
 const HEADER_BYTES: u64 = size_of::<Header>() as u64;
 const RANGE_BYTES: u64 = size_of::<Range>() as u64;
@@ -128,13 +131,17 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Follows the descriptors; `None` if there is no place for a status. The library ends chains that loop, lead
+    /// Follows the descriptors; `None` if there is no place for a status, or there are more of them than a guest may
+    /// use: tables of their own have up to 65,535. The library ends chains that loop, lead
     /// nowhere or are too long, and what is left of them is a short request.
     pub(super) fn of_chain(
         chain: impl Iterator<Item = virtio_queue::desc::split::Descriptor>,
     ) -> Option<Self> {
         let (mut given, mut wanted) = (Pieces::default(), Pieces::default());
-        for descriptor in chain {
+        for (number, descriptor) in chain.enumerate() {
+            if number >= PIECES_MAX {
+                return None;
+            }
             if descriptor.is_write_only() {
                 wanted.push(descriptor.addr(), descriptor.len());
             } else if wanted.list.is_empty() {
@@ -155,14 +162,15 @@ impl Request {
         self.given.bytes + self.wanted.bytes
     }
 
-    /// Carries the request out, and writes its status; returns whether it failed, and how many bytes the guest got.
+    /// Carries the request out, durably if `fua`, and writes its status; returns whether it failed, and how many bytes the guest got.
     pub(super) async fn serve(
         &self,
         device: &ByteDevice,
         serial: &str,
         memory: &GuestMemoryMmap,
+        fua: bool,
     ) -> (bool, u32) {
-        let (status, read) = match self.carry_out(device, serial, memory).await {
+        let (status, read) = match self.carry_out(device, serial, memory, fua).await {
             Ok(read) => (STATUS_OK, read),
             Err(Refusal::Failed) => (STATUS_IO_ERROR, 0),
             Err(Refusal::Unsupported) => (STATUS_UNSUPPORTED, 0),
@@ -178,13 +186,14 @@ impl Request {
         device: &ByteDevice,
         serial: &str,
         memory: &GuestMemoryMmap,
+        fua: bool,
     ) -> Result<u64, Refusal> {
         let mut header = Header::new_zeroed();
         self.given.read(memory, 0, header.as_mut_bytes())?;
         let sector = header.sector.get();
         match header.kind.get() {
             READ => self.read(device, sector, memory).await,
-            WRITE => self.write(device, sector, memory).await,
+            WRITE => self.write(device, sector, memory, fua).await,
             FLUSH => device.flush().await.map(|()| 0).map_err(Refusal::from),
             GET_ID => {
                 let mut id = [0; ID_BYTES];
@@ -197,7 +206,7 @@ impl Request {
                 Ok(bytes)
             }
             kind @ (DISCARD | WRITE_ZEROES) => {
-                self.ranges(device, kind == DISCARD, memory).await.map(|()| 0)
+                self.ranges(device, kind == DISCARD, memory, fua).await.map(|()| 0)
             }
             _ => Err(Refusal::Unsupported),
         }
@@ -226,6 +235,7 @@ impl Request {
         device: &ByteDevice,
         sector: u64,
         memory: &GuestMemoryMmap,
+        fua: bool,
     ) -> Result<u64, Refusal> {
         let bytes = self.given.bytes - HEADER_BYTES;
         let offset = range(device, sector, bytes)?;
@@ -234,7 +244,7 @@ impl Request {
             let blocks = u32::try_from(length.div_ceil(BLOCK_BYTES)).expect("a piece");
             let mut buffer = AlignedBuffer::unfilled(BlockCount(blocks));
             self.given.read(memory, HEADER_BYTES + at, &mut buffer.as_mut()[..length])?;
-            device.write(offset + at, vec![buffer.freeze().slice(..length)], false).await?;
+            device.write(offset + at, vec![buffer.freeze().slice(..length)], fua).await?;
         }
         Ok(0)
     }
@@ -245,6 +255,7 @@ impl Request {
         device: &ByteDevice,
         discard: bool,
         memory: &GuestMemoryMmap,
+        fua: bool,
     ) -> Result<(), Refusal> {
         let bytes = self.given.bytes - HEADER_BYTES;
         let count = bytes / RANGE_BYTES;
@@ -266,8 +277,8 @@ impl Request {
             let length = u64::from(sectors) * SECTOR_BYTES;
             let offset = range(device, asked.sector.get(), length)?;
             match discard {
-                true => device.trim(offset, length, false).await?,
-                false => device.write_zeroes(offset, length, false).await?,
+                true => device.trim(offset, length, fua).await?,
+                false => device.write_zeroes(offset, length, fua).await?,
             }
         }
         Ok(())

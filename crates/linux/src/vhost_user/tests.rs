@@ -16,8 +16,8 @@ use zoneweave_runtime::Executor;
 use super::*;
 use crate::MemoryDevice;
 use guest::{
-    DATA, DISCARD, FLUSH, GET_ID, Guest, HEADER, NEXT, QUEUE_SIZE, READ, STATUS, WRITABLE, WRITE,
-    WRITE_ZEROES,
+    DATA, DESCRIPTORS, DISCARD, FLUSH, GET_ID, Guest, HEADER, NEXT, QUEUE_SIZE, READ, STATUS,
+    WRITABLE, WRITE, WRITE_ZEROES,
 };
 
 const BLOCKS: u64 = 4096;
@@ -131,6 +131,14 @@ fn chains_that_make_no_sense_are_answered() {
         assert_eq!(guest.answer(), (0, 0));
         guest.offer(1);
         assert_eq!(guest.answer(), (1, 0));
+        // A table of its own of more pieces than a guest may use.
+        let table = u16::try_from((DATA - DESCRIPTORS) / 16).unwrap();
+        for number in 0..200 {
+            guest.describe(table + number, STATUS, 1, NEXT | WRITABLE, number + 1);
+        }
+        guest.describe(0, DATA, 200 * 16, 4, 0);
+        guest.offer(0);
+        assert_eq!(guest.answer(), (0, 0));
         // Memory that there is not.
         for (nowhere, bytes) in [(8 << 20, 512), ((8 << 20) - 256, 512), (u64::MAX - 100, 512)] {
             guest.header(READ, 0);

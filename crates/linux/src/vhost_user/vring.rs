@@ -31,6 +31,8 @@ pub(super) struct Vring {
     queue: RefCell<Queue>,
     pub(super) addresses: Cell<Option<Addresses>>,
     pub(super) enabled: Cell<bool>,
+    /// The guest does not flush, so what is written has to be durable when it is answered (VIRTIO 1.2, section 5.2.6.2).
+    pub(super) write_through: Cell<bool>,
     /// Counts up when there are requests.
     pub(super) kick: RefCell<Option<Descriptor>>,
     /// To be counted up when there are answers.
@@ -57,6 +59,7 @@ impl Vring {
             queue: RefCell::new(queue),
             addresses: Cell::new(None),
             enabled: Cell::new(false),
+            write_through: Cell::new(true),
             kick: RefCell::default(),
             call: RefCell::default(),
             error: RefCell::default(),
@@ -171,6 +174,8 @@ impl Vring {
                 // Without a place for its status all that can be done is to give it back.
                 self.shared.count_request(true);
                 self.answer(&memory.guest, head, 0)?;
+                // A guest may put such chains in for ever.
+                self.shared.handle.yield_now().await;
                 continue;
             };
             let share = request.data_bytes().clamp(REQUEST_BYTES_MIN, u64::from(PIECE_BYTES));
@@ -203,7 +208,9 @@ impl Vring {
 
     async fn serve(&self, memory: &GuestMemoryMmap, head: u16, request: Request, budget: Permit) {
         let shared = &self.shared;
-        let (failed, written) = request.serve(&shared.device, &shared.options.serial, memory).await;
+        let fua = self.write_through.get();
+        let (failed, written) =
+            request.serve(&shared.device, &shared.options.serial, memory, fua).await;
         drop(budget);
         shared.count_request(failed);
         if self.answer(memory, head, written).is_err() {

@@ -17,7 +17,7 @@ use vmm_sys_util::eventfd::EventFd;
 const MEMORY_BYTES: u64 = 8 << 20;
 const USER: u64 = 0x7f00_0000_0000;
 
-const DESCRIPTORS: u64 = 0x1000;
+pub(super) const DESCRIPTORS: u64 = 0x1000;
 const AVAILABLE: u64 = 0x2000;
 const USED: u64 = 0x3000;
 /// Where headers, data and statuses are.
