@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDeviceExt};
+use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
 use crate::layout::Column;
 use crate::log::core::Core;
@@ -160,16 +160,25 @@ pub(super) fn is_active_no_more(result: Result<(), Status>) -> bool {
 }
 
 /// Finishes zones that hold all of a segment but are not full: a crash came before what is behind the segment was
-/// written, or cut that off. Where a drive refuses, more of its zones are active than are counted, and it will refuse
-/// to open another one sooner.
+/// written, or cut that off. Where a drive refuses, more of its zones are active than are counted, and it will refuse to
+/// open another one sooner.
 pub(super) async fn finish_ends(core: &Core, slot: SegmentSlot, ends: &BTreeSet<(Column, ZoneId)>) {
     let finishes = ends.iter().filter_map(|(column, zone)| {
         let kept = core.state.borrow().segments[slot].zones[column.index()];
         let device =
             core.device(*column).filter(|_| kept.is_some_and(|kept| kept.zone == *zone))?;
-        Some(async move { device.manage(*zone, ZoneAction::Finish).await })
+        Some(async move { finish_durably(&*device, *zone).await })
     });
     futures_util::future::join_all(finishes).await;
+}
+
+/// Finishes a zone once what it holds is durable: it stays full where a loss of power takes what was in it.
+///
+/// # Errors
+/// The drive's status.
+pub(super) async fn finish_durably(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), Status> {
+    device.flush().await?;
+    device.manage(zone, ZoneAction::Finish).await
 }
 
 async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {

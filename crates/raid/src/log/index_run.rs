@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use zoneweave_zoned::{
-    BlockCount, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
-    zero_blocks,
+    BlockCount, Payload, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt, zero_blocks,
 };
 
 use crate::layout::Column;
+use crate::log::active_zones::finish_durably;
 use crate::log::core::Core;
 use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
@@ -128,7 +128,7 @@ pub(super) async fn fill_up(
     }
     if left.0 > FILLER_BLOCKS.min(device.geometry().max_transfer.0) {
         mark(Mark::LargerZoneFinished);
-        return device.manage(end.zone, ZoneAction::Finish).await;
+        return finish_durably(device, end.zone).await;
     }
     mark(Mark::ZoneFilled);
     let block = || structured_payload(array, zero_blocks(BlockCount(1)), Place::Filler, 0, column);
