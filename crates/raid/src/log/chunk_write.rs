@@ -3,7 +3,10 @@
 //! Chunks of tabled segments are appended at once: the drive picks the row. Those of aligned segments are
 //! queued for their zone (`zone_queue`), which a task of its own empties while there is something in it.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use zoneweave_zoned::{
     Command, Completion, Payload, Reply, Status, ZoneAddress, ZoneId, ZonedDevice,
@@ -106,19 +109,46 @@ pub(super) fn queue(
     }
 }
 
+/// Writes to a zone and notes how long that took, unless it is more than buffers that it waited for.
+async fn write(
+    core: &Core,
+    open: &OpenZone,
+    at: ZoneAddress,
+    payload: Payload,
+    fua: bool,
+) -> Result<Reply, Status> {
+    let blocks = payload.blocks();
+    let mut write = pin!(open.device.submit(Command::Write { at, payload, fua }));
+    // A drive that is done at once keeps nobody waiting.
+    if let Poll::Ready(result) = poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await
+    {
+        return result;
+    }
+    let begun = core.handle.now();
+    let beside = core.state.borrow_mut().drain.begin_write(open.column);
+    let result = write.await;
+    let mut state = core.state.borrow_mut();
+    let among = state.drain.end_write(open.column, beside);
+    if result.is_ok() && !fua && state.segments[open.slot].gathers {
+        let now = core.handle.now();
+        state.drain.note(blocks, now.since(begun), among, now);
+    }
+    result
+}
+
 /// Writes what waits for a zone, one write after the other, until nothing does: if the member is taken
 /// out of service nothing does any more. The stripes that wait for it keep the segment where it is.
 async fn empty_queue(core: Rc<Core>, open: OpenZone) {
-    let OpenZone { slot, column, zone, device } = open;
+    let OpenZone { slot, column, zone, ref device } = open;
     loop {
         let next = core.state.borrow_mut().queue_mut(slot, column).next();
         let Some(ZoneWrite { at, payload, fua, mut done, .. }) = next else { return };
         let at = ZoneAddress { zone, offset: at };
-        let placed = place_of(device.submit(Command::Write { at, payload, fua }).await);
+        let placed = place_of(write(&core, &open, at, payload, fua).await);
         let elsewhere =
             |told: ZoneAddress| if told == at { Ok(()) } else { Err(Status::InternalError) };
         let written = placed.and_then(elsewhere);
-        core.note_chunk(column, &device, written);
+        core.note_chunk(column, device, written);
         let behind = match written {
             Ok(()) => Vec::new(),
             Err(_) => core.state.borrow_mut().queue_mut(slot, column).break_off(),

@@ -11,6 +11,7 @@
 
 pub mod choice;
 pub mod create;
+mod drain;
 pub mod format;
 mod gather;
 pub mod geometry;

@@ -14,6 +14,7 @@ use zoneweave_zoned::{Lba, ZoneId, ZonedDevice};
 
 use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::checkpoint::Checkpoints;
+use crate::log::drain::Drain;
 use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
 use crate::log::geometry::SegmentGeometry;
 use crate::log::hedge::Hedge;
@@ -134,6 +135,8 @@ pub(super) struct State {
     pub lifespans: Lifespans,
     /// When reads are rebuilt although their drive is there.
     pub hedge: Hedge,
+    /// How fast drives empty their buffers.
+    pub(super) drain: Drain,
     /// What happened so far.
     pub counters: Counters,
 }

@@ -5,6 +5,8 @@
 //! run before a stripe is closed that does not fill: they may have more. A group is left only when every stripe of
 //! it is done.
 
+use zoneweave_runtime::Nanos;
+
 use crate::log::format::StreamKind;
 use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::SegmentSlot;
@@ -69,7 +71,7 @@ pub(super) struct StripePlan {
 
 impl State {
     /// Decides what the writer of a stream does next.
-    pub(super) fn next_step(&mut self, kind: StreamKind) -> Step {
+    pub(super) fn next_step(&mut self, kind: StreamKind, now: Nanos) -> Step {
         if let Some(reason) = self.stopped {
             let queued = self.stream(kind).queued() > 0;
             return if queued { Step::FailQueue(reason) } else { Step::Wait };
@@ -86,14 +88,23 @@ impl State {
         if self.must_yield(kind) {
             return Step::Wait;
         }
+        if self.is_held_back(kind, now) {
+            return Step::Wait;
+        }
         match self.next_stripe(kind) {
             Some(ready) if ready.early && self.stream(kind).is_patient() => {
                 self.stream_mut(kind).note_turn();
                 Step::LetRun
             }
-            Some(ready) => Step::Stripe(self.take_stripe(kind, ready)),
+            Some(ready) => Step::Stripe(self.take_stripe(kind, ready, now)),
             None => self.segment_wanted(kind),
         }
+    }
+
+    /// Whether a stream waits since drives drain no more. Something is under way then, and its end wakes it.
+    fn is_held_back(&mut self, kind: StreamKind, now: Nanos) -> bool {
+        self.drain.holds(now)
+            && self.stream(kind).open_segments().any(|slot| self.segments[slot].in_flight > 0)
     }
 
     fn tend(&mut self, kind: StreamKind, lane: LaneId, chore: Chore) -> Step {
@@ -233,7 +244,7 @@ impl State {
         self.no_room(kind).map_or(Step::Wait, Step::FailQueue)
     }
 
-    fn take_stripe(&mut self, kind: StreamKind, ready: Ready) -> StripePlan {
+    fn take_stripe(&mut self, kind: StreamKind, ready: Ready, now: Nanos) -> StripePlan {
         let Ready { lane, class, early } = ready;
         let slot = self.stream(kind).lane(lane).open.expect("a lane with a segment");
         let full = self.segments[slot].geometry.stripe_blocks();
@@ -260,6 +271,7 @@ impl State {
         let stripe = cursor.next_row;
         cursor.next_row += 1;
         self.note_pace(kind, full as u64);
+        self.drain.begin(full as u64, now);
         StripePlan { slot, stripe, class, blocks, fua }
     }
 

@@ -33,7 +33,8 @@ use crate::mutants::{Mutant, mutant};
 pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
     while !core.closing.get() {
         end_aborted(&core);
-        let step = core.state.borrow_mut().next_step(kind);
+        let now = core.handle.now();
+        let step = core.state.borrow_mut().next_step(kind, now);
         match step {
             Step::Wait => wait(&core, kind).await,
             Step::LetRun => core.handle.yield_now().await,

@@ -36,8 +36,9 @@ paper gives no number in its text, none is compared.";
 
 /// What counts of a run of random writes (`writes.rs`).
 const STEADY: &str = "\
-What is measured is a steady state. Before anything counts a GiB is written: a drive's write buffer of 40 MiB is full by then if \
-it ever is (after 0.4 GiB at most), so that nothing counts that a drive merely keeps in memory. What counts then is as much as whole \
+What is measured is a steady state. Before anything counts four GiB are written: a drive's write buffer of 40 MiB is full by then if \
+it ever is (after 0.4 GiB at most), so that nothing counts that a drive merely keeps in memory, and adaptive has learnt how fast drives \
+empty it, and writes no faster. What counts then is as much as whole \
 segments hold, at least one. Where the flash behind a zone is the bound (1,050 MiB/s; three drives 3,150) an array is faster for a moment \
 when it goes on to the next zones: these are on other dies, which take what comes while those of the last zones empty the buffer. That \
 happens once for each segment of 3.1 GiB, in the paper's 64 GiB as well, so it counts as often here: 40 MiB a zone of 1,077, which makes \

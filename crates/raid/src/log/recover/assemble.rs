@@ -13,6 +13,7 @@ use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 use crate::layout::Column;
 use crate::log::checkpoint::Checkpoints;
 use crate::log::choice::Chosen;
+use crate::log::drain::Drain;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{ArrayUuid, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord};
 use crate::log::hedge::{Hedge, Hedging};
@@ -393,6 +394,7 @@ fn finish(
         counters: Counters::default(),
         geometry,
         hedge: Hedge::new(Hedging::OFF),
+        drain: Drain::default(),
         policy,
         refused,
         config,

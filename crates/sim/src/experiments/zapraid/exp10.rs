@@ -72,10 +72,8 @@ not of the drives. What is decided is that it is slower than the zoned array. (4
 Zone Write under way, and whoever has been answered sends the next request before the next write is made up, so that this one takes \
 all of them along: with 4 or 8 requests in flight it is 16 to 33 % faster than the best of the paper's (16 KiB with 8: as fast, as the \
 flash is no faster). What does not fill a stripe waits for the next one, so that with 4 the 99th percentile is \
-11 to 15 % above that of Zone Append, whose median it is far below. Elsewhere its 99th percentile is above the lowest where it is so \
-fast that write buffers fill, which a slower way to write never does: 3,300 MiB/s with 4 KiB and 64 in flight, median and 99th percentile 61 \
-and 290 us, where Zone Append has 150 and 158 us at half of that. To stay just below what the flash takes would need a pace for each \
-zone, which this engine has not. (5) `adaptive` on drives without a write buffer appends, because \
+11 to 15 % above that of Zone Append, whose median it is far below. Where the flash of the zones is the bound adaptive is held back to what it drains, so that hardly a write meets a full \
+buffer; but requests wait for whole writes, two or three of them, and with 8 or 16 in flight these are few and of unequal sizes. (5) `adaptive` on drives without a write buffer appends, because \
 the drive's profile says that this is faster. (6) A write that is alone takes 3 us \
 longer by Zone Append on the drive itself, in the model as in the measurements that it was fitted to. So ZapRAID is beyond the bound \
 with a stripe that is appended, and Zone Write within it.";

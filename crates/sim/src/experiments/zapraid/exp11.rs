@@ -67,12 +67,8 @@ often, so 3.2 and not 4.0.
 
 Beyond the paper: for every workload and choice of segments `adaptive` should be no more than 3 % slower than the best of the \
 paper's three, and its 99th percentile no more than 10 % above the lowest of theirs. Where the second does not hold: (6) one segment of the kind \
-(4 and 8 KiB with Ns=1, 16 KiB with Nl=1) is bound by the flash of one zone. Adaptive writes all that it takes, 3,231 MiB/s, so write buffers are full, and \
-whoever meets a full one waits for programs of dies. The lowest percentile is that of a slower way to write, which leaves room \
-in the buffers: Zone Append of 8 KiB with 3,013 MiB/s, or Zone Write of 16 KiB with 3,094. Where one is as fast, adaptive's percentile is \
-below it or as high (the third row). In a trial with at most six stripes under way in a segment instead of 64, 4 KiB to one segment (Exp#5) had the same \
-throughput and a 99th percentile of 166 us instead of 303, within the bound; for 16 KiB, where two stripes are the least, it was 593 instead of 694. How many are \
-right depends on the drive, the chunk and the depth, so the engine does not do it. (7) Several segments with chunks of 16 KiB: the data paths of the drives are \
+(4 and 8 KiB with Ns=1, 16 KiB with Nl=1) is bound by the flash of one zone. Adaptive is held back to what that drains, so that \
+hardly a write meets a full buffer; but requests wait for whole writes of a zone, where those of Zone Append take turns one by one. (7) Several segments with chunks of 16 KiB: the data paths of the drives are \
 the bound, and writes that take along what waits are of unequal sizes, where chunks one by one take turns evenly.";
 
 /// What a drive takes at most, whatever is written.
