@@ -138,7 +138,7 @@ fn segments_are_given_up_while_pages_are_away() {
 /// away: what was moved is taken back, and there is room again.
 #[test]
 fn a_full_array_survives_failures_in_a_row() {
-    for seed in [3, 24] {
+    for seed in [13, 25] {
         let array = full(seed);
         let mut model = Model::new(array.blocks);
         let mut random = Random::new(seed);
