@@ -20,6 +20,7 @@ mod error;
 mod identify;
 mod open;
 mod report;
+mod retry;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use zoneweave_zoned::{
 use super::encode::{Answer, Encoded, Order, Plan, encode, report_dwords, written_at};
 use super::open::{Opened, ZONE_RECEIVE};
 use super::report::{self, zones_in};
+use super::retry::{self, DELAYS, PATIENCE};
 use super::status;
 use crate::ring::{CommandDone, DeviceCommand, Lent, Opcode};
 use crate::service::{DriveLoss, Service, Watched, watch};
@@ -115,7 +116,7 @@ impl Core {
         }
     }
 
-    /// Sends a command and waits for it.
+    /// Sends a command and waits for it; again, if that may be and may help.
     async fn send(
         &self,
         opcode: Opcode,
@@ -124,12 +125,38 @@ impl Core {
         metadata: Lent,
     ) -> Result<CommandDone, Status> {
         let (namespace, timeout_ms) = (self.namespace, COMMAND_TIMEOUT_MS);
-        let command = DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms };
-        let done = self.service.asked(self.ring.command(&self.file, command)).await;
+        let sizes = (retry::lent_bytes(&data), retry::lent_bytes(&metadata));
+        let mut memory = (data, metadata);
+        let since = self.handle.now();
+        let mut delays = DELAYS.iter().filter(|_| retry::is_repeatable(opcode, &dwords));
+        loop {
+            let (data, metadata) = memory;
+            let command = DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms };
+            let done = self.service.asked(self.ring.command(&self.file, command)).await;
+            let has_time = self.handle.now().since(since) < PATIENCE && self.loss().is_none();
+            let delay = if has_time && retry::may_pass(&done) { delays.next() } else { None };
+            let Some(delay) = delay else {
+                return self.judged(done);
+            };
+            self.handle.sleep(*delay).await;
+            memory = (retry::lend(done.data, sizes.0), retry::lend(done.metadata, sizes.1));
+        }
+    }
+
+    fn judged(&self, done: CommandDone) -> Result<CommandDone, Status> {
         match &done.status {
+            // A way to the drive is lost, and the drive if its device is gone as well.
+            Ok(value) if retry::is_of_path(*value) => {
+                Err(if self.is_named() { Status::Aborted } else { Status::DeviceGone })
+            }
             Ok(value) => status::of_nvme(*value).map(|()| done),
             Err(error) => Err(status::of_kernel(error)),
         }
+    }
+
+    /// The kernel takes the device's name away when the drive is gone.
+    fn is_named(&self) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|status| status.st_nlink > 0)
     }
 
     /// Asks for zones until all are told: an answer is no longer than a transfer.
@@ -176,8 +203,7 @@ impl Watched for Core {
         if !self.service.answers() {
             return false;
         }
-        // The kernel takes the device's name away when the drive is gone.
-        let named = rustix::fs::fstat(&self.file).is_ok_and(|status| status.st_nlink > 0);
+        let named = self.is_named();
         if !named {
             self.service.die(DriveLoss::Gone);
         }

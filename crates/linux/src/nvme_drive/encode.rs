@@ -8,10 +8,10 @@ use zoneweave_zoned::{
 
 use crate::ring::{Lent, Opcode};
 
-const FLUSH: Opcode = Opcode(0x00);
+pub(super) const FLUSH: Opcode = Opcode(0x00);
 const WRITE: Opcode = Opcode(0x01);
-const READ: Opcode = Opcode(0x02);
-const ZONE_SEND: Opcode = Opcode(0x79);
+pub(super) const READ: Opcode = Opcode(0x02);
+pub(super) const ZONE_SEND: Opcode = Opcode(0x79);
 const APPEND: Opcode = Opcode(0x7D);
 
 /// In dword 12: Force Unit Access.

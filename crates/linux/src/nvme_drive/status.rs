@@ -23,8 +23,10 @@ pub(super) fn of_nvme(value: u16) -> Result<(), Status> {
         0x00B => Status::DeviceGone,
         // End-to-end guard, application tag and reference tag check errors, compare failures.
         0x282..=0x285 => Status::UnrecoveredRead,
-        // Errors on the way to the drive: pathing, and access states.
-        0x300..=0x36F => Status::DeviceGone,
+        // The controller has lost its access to the namespace for good.
+        0x301 => Status::DeviceGone,
+        // Other errors on the way to the drive, access states among them, are told apart before.
+        0x300..=0x37F => Status::Aborted,
         _ => Status::InternalError,
     })
 }

@@ -14,6 +14,9 @@ const COMMAND_IO: u32 = 0xC048_4E80;
 /// `NVME_URING_CMD_IO_VEC`: a list of buffers.
 const COMMAND_IO_VECTORS: u32 = 0xC048_4E81;
 
+/// In a completion, above its status.
+const DO_NOT_RETRY: usize = 1 << 14;
+
 /// NVMe's number of an I/O command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opcode(pub(crate) u8);
@@ -43,6 +46,8 @@ pub(crate) struct DeviceCommand {
 pub(crate) struct CommandDone {
     /// The NVMe status, zero for success; or why the kernel has none.
     pub(crate) status: io::Result<u16>,
+    /// Whether the drive, if it failed, says that the same command would fail again (Do Not Retry).
+    pub(crate) is_final: bool,
     /// The first two dwords of the completion.
     pub(crate) result: u64,
     /// The buffer for data, if the command had one to be filled.
@@ -127,9 +132,9 @@ impl Ring {
         self.0.enqueue_large(entry.user_data(operation.user_data));
         let finished = operation.await;
         let Held::Command(memory) = finished.held else { unreachable!("started with a command") };
-        // Above the status there are hints about retries, which are not for us to make.
         let status = |bits: usize| u16::try_from(bits & 0x7FF).expect("eleven bits");
         CommandDone {
+            is_final: finished.result.as_ref().is_ok_and(|bits| bits & DO_NOT_RETRY != 0),
             status: finished.result.map(status),
             result: finished.extra,
             data: memory.data.into_filled(),
