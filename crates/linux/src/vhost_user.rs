@@ -18,6 +18,8 @@
 //!   its queue. A request of any length is worked off in pieces of `PIECE_BYTES`.
 //! - No queue is changed or read out while a request of it is under way: such a message waits until all are
 //!   answered. So a virtual machine that is stopped in order, or whose server is, has lost and repeated nothing.
+//! - What is under way is marked in memory that outlives a server that is killed: the next one carries out what has no
+//!   answer, in the order in which it was taken, and nothing else (`inflight.rs`).
 //! - The control socket cannot make the engine's thread wait: a message is read when all of it is there, and answered when
 //!   there is room.
 //!
@@ -29,6 +31,7 @@
 mod config;
 mod connection;
 mod frontend;
+mod inflight;
 mod memory;
 mod request;
 #[cfg(test)]

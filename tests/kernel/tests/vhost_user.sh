@@ -1,4 +1,4 @@
-# A volume of the host as the virtio disk of this guest, by vhost-user.
+# A volume of the host as the virtio disk of this guest, by vhost-user; its server is killed, and restarted, meanwhile.
 # host: vhost-user
 # modules: virtio_blk crc32c_generic ext4
 # tools: mkfs.ext4 e2fsck fio fstrim blkdiscard
@@ -24,3 +24,16 @@ check "and read as zeros" cmp -n 8388608 $DISK /dev/zero
 check "ranges are zeroed" /bin/blkdiscard -z -o 8M -l 8M $DISK
 check "they read as zeros, too" cmp -n 16777216 $DISK /dev/zero
 check "ext4 keeps what it is given" ext4_keeps $DISK
+
+# What a killed server had taken and not answered is done by the next one.
+fio_verifies $DISK --io_size=64M >/tmp/fio.log 2>&1 &
+FIO=$!
+written() { awk '{print $5}' /sys/block/vda/stat; }
+for way in kill restart kill; do
+  before=$(written)
+  within 200 sh -c "[ \$(awk '{print \$5}' /sys/block/vda/stat) -gt $((before + 50)) ]"
+  kill -0 $FIO || fail "fio ended before the server did"
+  host $way
+done
+check "fio writes and verifies, although the server is killed" wait $FIO
+check "ext4 keeps what it is given after that" ext4_keeps $DISK

@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::Shared;
 use super::config::{
     FEATURE_EVENT_INDEX, FEATURE_FLUSH, QUEUE_SIZE_MAX, QUEUES_MAX, SPACE_BYTES, features, space,
 };
+use super::inflight;
 use super::memory::Memory;
 use super::vring::{Addresses, Vring};
 
@@ -141,7 +143,7 @@ impl VhostUserBackendReqHandler for Frontend {
         _postcopy: Option<bool>,
     ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
         let memory = Memory::map(regions, files)
-            .map_err(|error| Error::ReqHandlerError(std::io::Error::other(error)))?;
+            .map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
         self.memory.replace(Some(Rc::new(memory)));
         Ok(None)
     }
@@ -204,7 +206,7 @@ impl VhostUserBackendReqHandler for Frontend {
 
     fn get_protocol_features(&self) -> Result<VhostUserProtocolFeatures> {
         type Features = VhostUserProtocolFeatures;
-        Ok(Features::MQ | Features::CONFIG | Features::RESET_DEVICE)
+        Ok(Features::MQ | Features::CONFIG | Features::RESET_DEVICE | Features::INFLIGHT_SHMFD)
     }
 
     fn set_protocol_features(&self, _features: u64) -> Result<()> {
@@ -241,12 +243,17 @@ impl VhostUserBackendReqHandler for Frontend {
         Err(NOT_OFFERED)
     }
 
-    fn get_inflight_fd(&self, _: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
-        Err(NOT_OFFERED)
+    fn get_inflight_fd(&self, asked: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        inflight::make(asked).map_err(|error| Error::ReqHandlerError(io::Error::other(error)))
     }
 
-    fn set_inflight_fd(&self, _: &VhostUserInflight, _: File) -> Result<()> {
-        Err(NOT_OFFERED)
+    fn set_inflight_fd(&self, told: &VhostUserInflight, file: File) -> Result<()> {
+        let tables = inflight::map(told, file);
+        let tables = tables.map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
+        for (vring, table) in self.vrings.iter().zip(tables) {
+            vring.in_flight.replace(Some(table));
+        }
+        Ok(())
     }
 
     fn get_max_mem_slots(&self) -> Result<u64> {

@@ -78,7 +78,7 @@ impl Memory {
 }
 
 /// Refuses memory that is not there: touching it would end this process. Where that can be had, nobody can take it away later.
-fn protect(file: &File, end: u64) -> Result<(), MemoryError> {
+pub(super) fn protect(file: &File, end: u64) -> Result<(), MemoryError> {
     // Refused for files on disk and huge pages, and for memory whose owner has decided.
     let _ = fcntl_add_seals(file, SealFlags::SHRINK);
     let there = fstat(file).map_err(io::Error::from)?.st_size;

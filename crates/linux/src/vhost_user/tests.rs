@@ -4,11 +4,12 @@ mod guest;
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
 use vhost::vhost_user::VhostUserFrontend;
-use vhost::vhost_user::message::VhostUserConfigFlags;
+use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserInflight};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use vm_memory::{Bytes, GuestAddress};
 use zoneweave_runtime::Executor;
@@ -220,6 +221,53 @@ fn messages_that_make_no_sense_end_the_connection_and_the_next_is_served() {
         assert_eq!(guest.control.get_queue_num().unwrap(), 64);
     });
     assert_eq!(status.misbehaved, 8);
+}
+
+/// A server was killed: some requests were taken and not answered, and not in the order in which they were offered.
+#[test]
+fn what_a_killed_server_left_is_done_by_the_next_one_and_nothing_else() {
+    let (_, status) = serve(|path| {
+        let mut guest = Guest::start(path);
+        let asked = VhostUserInflight::new(0, 0, 1, QUEUE_SIZE);
+        let (told, memory) = guest.control.get_inflight_fd(&asked).unwrap();
+        guest.control.set_inflight_fd(&told, memory.as_raw_fd()).unwrap();
+        assert_eq!(guest.write(0, &[1; 512]), 0);
+        assert_eq!(guest.read(0, 512), [1; 512]);
+        let table = |at: u64, bytes: &[u8]| memory.write_at(bytes, at).unwrap();
+        let answers = || {
+            let mut found = [0; 2];
+            memory.read_exact_at(&mut found, 14).unwrap();
+            u16::from_le_bytes(found)
+        };
+        assert_eq!(answers(), 2);
+        // Three writes of the same sector, each in a chain of its own. The one of 3 was taken first, then that of 9;
+        // that of 6 was answered, and its place among the offers is one that another request has taken since.
+        for head in [3_u16, 6, 9] {
+            let header = HEADER + 64 * u64::from(head);
+            let data = DATA + 4096 * u64::from(head);
+            guest.memory.write_obj(WRITE, GuestAddress(header)).unwrap();
+            guest.memory.write_obj(8_u64, GuestAddress(header + 8)).unwrap();
+            guest.memory.write_slice(&[head.to_le_bytes()[0]; 512], GuestAddress(data)).unwrap();
+            guest.describe(head, header, 16, NEXT, head + 1);
+            guest.describe(head + 1, data, 512, NEXT, head + 2);
+            guest.describe(head + 2, STATUS, 1, WRITABLE, 0);
+        }
+        let _ = guest.control.get_vring_base(0).unwrap();
+        for (head, counter) in [(3, 7_u64), (9, 8)] {
+            table(16 + 16 * head, &[1]);
+            table(16 + 16 * head + 8, &counter.to_le_bytes());
+        }
+        guest.control.set_inflight_fd(&told, memory.as_raw_fd()).unwrap();
+        guest.claim(4);
+        guest.start_queue(2);
+        assert_eq!((guest.answer().0, guest.answer().0), (3, 9));
+        assert_eq!(guest.read(8, 512), [9; 512]);
+        assert_eq!(answers(), 5);
+        let mut marks = vec![0; 16 * usize::from(QUEUE_SIZE)];
+        memory.read_exact_at(&mut marks, 16).unwrap();
+        assert!(marks.iter().step_by(16).all(|mark| *mark == 0));
+    });
+    assert_eq!((status.failed, status.misbehaved), (0, 0));
 }
 
 #[test]

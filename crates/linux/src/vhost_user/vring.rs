@@ -1,21 +1,28 @@
 //! A queue of requests in the guest's memory: one task takes requests out, and one task for each answers it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use vhost::vhost_user::{Error as ProtocolError, Result as ProtocolResult};
 use virtio_queue::{Error, Queue, QueueOwnedT, QueueT};
-use vm_memory::GuestMemoryMmap;
+use vm_memory::mmap::MmapRegion;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap};
 use zoneweave_runtime::{Gate, Permit};
 
 use super::config::QUEUE_SIZE_MAX;
+use super::inflight::InFlight;
 use super::memory::Memory;
 use super::request::Request;
 use super::{PIECE_BYTES, REQUEST_BYTES_MIN, Shared};
 use crate::Descriptor;
 use crate::within::unless;
+
+/// Room for a list of as many requests as a queue may have.
+const LIST_BYTES: usize = 4096;
 
 /// Where the parts of a queue are, for the process that runs the guest.
 #[derive(Clone, Copy)]
@@ -39,6 +46,10 @@ pub(super) struct Vring {
     pub(super) call: RefCell<Option<OwnedFd>>,
     /// To be counted up when the queue is given up.
     pub(super) error: RefCell<Option<OwnedFd>>,
+    /// What outlives this process of the requests that are under way, if the other side keeps it.
+    pub(super) in_flight: RefCell<Option<InFlight>>,
+    /// What another server had taken and not answered.
+    again: RefCell<VecDeque<Taken>>,
     resting: Cell<bool>,
     /// The one that takes requests, and one for each request.
     tasks: Cell<usize>,
@@ -63,6 +74,8 @@ impl Vring {
             kick: RefCell::default(),
             call: RefCell::default(),
             error: RefCell::default(),
+            in_flight: RefCell::default(),
+            again: RefCell::default(),
             resting: Cell::new(true),
             tasks: Cell::new(0),
             changed: Gate::new(),
@@ -94,6 +107,7 @@ impl Vring {
         self.kick.take();
         self.call.take();
         self.error.take();
+        self.in_flight.take();
     }
 
     /// Lets no more requests be taken.
@@ -148,9 +162,18 @@ impl Vring {
             queue.set_ready(false);
             return None;
         }
-        // Everything that was taken is answered, whoever did that.
         let used = queue.used_idx(&memory.guest, Ordering::Acquire).ok()?;
         queue.set_next_used(used.0);
+        // Without a table everything that was taken is answered, whoever did that.
+        if let Some(table) = &*self.in_flight.borrow() {
+            if table.size() < queue.size() {
+                return None;
+            }
+            let left = table.left_over(used.0);
+            let taken = used.0.wrapping_add(u16::try_from(left.len()).ok()?);
+            queue.set_next_avail(taken);
+            self.again.replace(requests_of(&queue, &memory.guest, &left)?);
+        }
         Some(())
     }
 
@@ -192,11 +215,17 @@ impl Vring {
 
     /// The next request; `None` if the queue is empty, and the guest tells when it is not.
     fn take(&self, memory: &GuestMemoryMmap) -> Result<Option<Taken>, Error> {
+        if let Some(taken) = self.again.borrow_mut().pop_front() {
+            return Ok(Some(taken));
+        }
         let mut queue = self.queue.borrow_mut();
         // Between the two the guest may have put in more.
         for _ in 0..2 {
             if let Some(chain) = queue.iter(memory)?.next() {
                 let head = chain.head_index();
+                if let Some(table) = &*self.in_flight.borrow() {
+                    table.begin(head);
+                }
                 return Ok(Some(Taken { head, request: Request::of_chain(chain) }));
             }
             if !queue.enable_notification(memory)? {
@@ -220,7 +249,14 @@ impl Vring {
 
     fn answer(&self, memory: &GuestMemoryMmap, head: u16, written: u32) -> Result<(), Error> {
         let mut queue = self.queue.borrow_mut();
+        let table = self.in_flight.borrow();
+        if let Some(table) = &*table {
+            table.answering(head);
+        }
         queue.add_used(memory, head, written)?;
+        if let Some(table) = &*table {
+            table.answered(head, queue.next_used());
+        }
         if queue.needs_notification(memory)? {
             signal(&self.call);
         }
@@ -239,6 +275,33 @@ impl Vring {
         self.tasks.set(self.tasks.get() - 1);
         self.changed.open();
     }
+}
+
+/// Requests by their heads alone. What the guest offers may name others by now, so they are offered by a list of ours,
+/// which for the library is memory behind all of the guest's.
+fn requests_of(queue: &Queue, guest: &GuestMemoryMmap, heads: &[u16]) -> Option<VecDeque<Taken>> {
+    if heads.is_empty() {
+        return Some(VecDeque::new());
+    }
+    let list = guest.last_addr().0.checked_add(1)?.checked_next_multiple_of(LIST_BYTES as u64)?;
+    let region = GuestRegionMmap::new(MmapRegion::new(LIST_BYTES).ok()?, GuestAddress(list))?;
+    let memory = guest.insert_region(Arc::new(region)).ok()?;
+    let mut offered = Queue::new(QUEUE_SIZE_MAX).ok()?;
+    offered.try_set_size(queue.size()).ok()?;
+    offered.try_set_desc_table_address(GuestAddress(queue.desc_table())).ok()?;
+    offered.try_set_used_ring_address(GuestAddress(queue.used_ring())).ok()?;
+    offered.try_set_avail_ring_address(GuestAddress(list)).ok()?;
+    offered.set_ready(true);
+    // Flags, how many, and which.
+    let words = [0, u16::try_from(heads.len()).ok()?].into_iter().chain(heads.iter().copied());
+    let bytes: Vec<u8> = words.flat_map(u16::to_le_bytes).collect();
+    memory.write_slice(&bytes, GuestAddress(list)).ok()?;
+    let chains = offered.iter(&memory).ok()?;
+    Some(
+        chains
+            .map(|chain| Taken { head: chain.head_index(), request: Request::of_chain(chain) })
+            .collect(),
+    )
 }
 
 fn signal(event: &RefCell<Option<OwnedFd>>) {

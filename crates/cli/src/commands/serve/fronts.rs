@@ -195,7 +195,7 @@ pub(super) fn look(export: &str) -> String {
     if let Some(path) = export.strip_prefix(VHOST_USER) {
         return format!(
             "qemu-system-x86_64 ... -m 2G -object memory-backend-memfd,id=mem,size=2G,share=on -machine memory-backend=mem \\\n  \
-             -chardev socket,id=vol,path='{path}' -device vhost-user-blk-pci,chardev=vol"
+             -chardev socket,id=vol,path='{path}',reconnect=1 -device vhost-user-blk-pci,chardev=vol"
         );
     }
     if let Some(path) = export.strip_prefix(FUSE) {

@@ -76,6 +76,7 @@ impl Guest {
         let known = control.get_protocol_features().unwrap();
         let wanted = VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::CONFIG
+            | VhostUserProtocolFeatures::INFLIGHT_SHMFD
             | VhostUserProtocolFeatures::REPLY_ACK;
         assert!(known.contains(wanted));
         control.set_protocol_features(wanted).unwrap();
@@ -137,6 +138,12 @@ impl Guest {
         self.memory.write_obj(head, GuestAddress(place)).unwrap();
         self.available = self.available.wrapping_add(1);
         self.jump_to(self.available);
+    }
+
+    /// So many chains were offered already, before this server.
+    pub(super) fn claim(&mut self, index: u16) {
+        self.available = index;
+        self.memory.write_obj(index, GuestAddress(AVAILABLE + 2)).unwrap();
     }
 
     /// Claims that so many chains are available.
