@@ -24,6 +24,21 @@ fn drives_are_sparse_files_and_never_overwritten() {
 }
 
 #[test]
+fn drives_without_metadata_make_arrays_of_their_own() {
+    let place = Place::new();
+    place
+        .run("emu create d --drives 4 --zones 16 --zone-capacity 1MiB --without-metadata")
+        .exits(0);
+    let members = "d/drive0 d/drive1 d/drive2 d/drive3";
+    place.run(&format!("array create vol0 --level raid5 --size 4MiB {members}")).exits(0);
+    place.run(&format!("array scrub {members}")).exits(0).says("no damage");
+    place.run(&format!("array check {members}")).exits(0);
+    place.run("emu create e --drives 1 --zones 16 --zone-capacity 1MiB").exits(0);
+    let mixed = "array create vol1 --level raid1 --size 1MiB e/drive0 d/drive0 --yes-destroy --destroy d/drive0";
+    place.run(mixed).exits(1).complains("either all drives");
+}
+
+#[test]
 fn unknown_words_are_wrong_usage() {
     let place = Place::new();
     place.run("emu create d --preset zn540").exits(2).complains("choose one of instant");

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_emulator::media_format::PresetName;
 use zoneweave_linux::{FileDrive, FileDriveError};
-use zoneweave_zoned::{BlockCount, Geometry};
+use zoneweave_zoned::{BlockCount, Geometry, OobKind};
 
 use crate::error::{CliError, Exit};
 use crate::format;
@@ -47,6 +47,10 @@ pub(crate) struct Create {
     /// is. Without it they are as fast as the file system
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
+    /// Without metadata beside their blocks, as disks are that have no format for it: arrays of such drives
+    /// keep it in blocks among the others
+    #[arg(long)]
+    pub without_metadata: bool,
 }
 
 /// Without a preset.
@@ -112,6 +116,14 @@ struct Kind {
 }
 
 fn kind(create: &Create) -> Result<Kind, CliError> {
+    let mut kind = formatted_kind(create)?;
+    if create.without_metadata {
+        kind.geometry.oob = OobKind::None;
+    }
+    Ok(kind)
+}
+
+fn formatted_kind(create: &Create) -> Result<Kind, CliError> {
     let capacity = create.zone_capacity.map(BlockCount);
     let Some(name) = &create.preset else {
         let zones = create.zones.unwrap_or(ZONES);

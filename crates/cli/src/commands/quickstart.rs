@@ -85,6 +85,7 @@ fn make_drives(request: &Quickstart, output: &Output) -> Result<(), CliError> {
         zones: Some(request.zones),
         zone_capacity: Some(request.zone_capacity),
         preset: None,
+        without_metadata: false,
     };
     let made = create_quietly(&create)?;
     output.note(format_args!(
