@@ -9,6 +9,8 @@ host_serve() {
   ZONEWEAVE_RUNTIME_DIR=$folder/run "$ZONEWEAVE" serve "$kind" "$folder"/host/drive* --socket "unix:$folder/host.sock" \
     >"$folder/host.log.now" 2>&1 &
   echo $! >"$folder/host-pid"
+  # That it is killed is nothing to be told of.
+  disown $!
   until grep -q '^ready' "$folder/host.log.now"; do
     kill -0 "$(cat "$folder/host-pid")" 2>/dev/null || { cat "$folder/host.log.now"; return 1; }
     sleep 0.1

@@ -1,10 +1,10 @@
 # The root file system of a guest: busybox, our binary, the tools and modules a test asks for.
 # shellcheck shell=bash
 
-# Copies a program and the libraries it is linked with.
+# Copies a program, without what debuggers read, and the libraries it is linked with.
 copy_program() {
   local root=$1 from=$2 library
-  install -D -m 755 "$from" "$root/bin/$(basename "$from")" || return 1
+  strip -o "$root/bin/$(basename "$from")" "$from" || install -m 755 "$from" "$root/bin/" || return 1
   # Static programs make ldd fail.
   for library in $(ldd "$from" 2>/dev/null | grep -oE '/[^ ]+'); do
     [ -e "$root$library" ] || install -D -m 755 "$library" "$root$library" || return 1
@@ -19,6 +19,7 @@ copy_modules() {
     modprobe -d "$MODULES" -S "$KERNEL_RELEASE" --show-depends "$module" >"$root/depends" || return 1
     while read -r kind path _; do
       [ "$kind" = insmod ] || continue
+      compgen -G "$root/modules/*-$(basename "${path%.*z*}")" >/dev/null && continue
       number=$((number + 1))
       copy_module "$path" "$root/modules/$(printf '%03d' $number)-$(basename "$path")" || return 1
     done <"$root/depends"
@@ -54,9 +55,10 @@ initramfs() {
     path=$(find_tool "$tool") && copy_program "$root" "$path" || return 1
   done
   # shellcheck disable=SC2046
-  copy_modules "$root" $(head_of "$script" modules) || return 1
+  copy_modules "$root" $(head_of "$script" modules) $(head_of "$script" drives | grep -q . && echo nvme) || return 1
+  expected_drives "$script" >"$root/drives.expected"
   install -m 755 $HERE/lib/init "$root/init" &&
-    install -m 644 $HERE/lib/guest.sh "$root/guest.sh" &&
+    install -m 644 $HERE/lib/guest.sh $HERE/lib/array.sh "$root/" &&
     install -m 644 "$script" "$root/test.sh" || return 1
   (cd "$root" && find . -print0 | cpio --null -o -H newc --quiet) >"$folder/initramfs.cpio"
 }

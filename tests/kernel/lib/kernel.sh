@@ -1,11 +1,12 @@
-# The kernel of the guests: Debian's for virtual machines, unpacked under target/ and kept there.
+# The kernel of the guests: Debian's, unpacked under target/ and kept there. The one for virtual machines would be a
+# quarter of it, but has no f2fs.
 #
 # It comes from a suite newer than the machine's, with an apt that has its own lists and touches nothing of the
 # system. Sets KERNEL (the image) and MODULES (a folder for `modprobe -d`), or KERNEL_PROBLEM.
 # shellcheck shell=bash
 
 KERNEL_SUITE=trixie
-KERNEL_PACKAGE=linux-image-cloud-amd64
+KERNEL_PACKAGE=linux-image-amd64
 # The mirror that this machine uses itself.
 KERNEL_MIRROR=${KERNEL_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
   grep -E '/debian/?$' | head -n 1)}
@@ -42,7 +43,7 @@ SOURCES
 }
 
 fetch_kernel() {
-  local kept=$PWD/target/kernel-tests/kernel
+  local kept=$PWD/target/kernel-tests/$KERNEL_PACKAGE
   if [ ! -d "$kept" ]; then
     command -v apt-get >/dev/null || { KERNEL_PROBLEM="not a Debian system"; return 1; }
     [ -n "$KERNEL_MIRROR" ] || { KERNEL_PROBLEM="apt has no mirror of Debian: set KERNEL_MIRROR"; return 1; }

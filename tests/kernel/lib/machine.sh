@@ -11,10 +11,23 @@ limit_of() {
   echo $((${limit:-120}))
 }
 
+# Where the medium of a drive fails: `# fails: zns0 read 24576` in the head of a test, any number of such lines. The
+# sector (of 512 bytes) is one of the image, where zones lie one after the other and metadata behind them all. A
+# `write` fails with 0x280 and a `read` with 0x281, always.
+failures_of() {
+  local script=$1 serial=$2 number=0 drive kind sector
+  sed -n 's/^# fails: *//p' "$script" | while read -r drive kind sector; do
+    [ "$drive" = "$serial" ] || continue
+    printf ',inject-error.%d.event=none,inject-error.%d.iotype=%s,inject-error.%d.errno=5,inject-error.%d.sector=%d' \
+      $number $number "$kind" $number $number "$sector"
+    number=$((number + 1))
+  done
+}
+
 # Options for one drive: a controller of its own, behind a port from which it can be unplugged. The controller is
 # called c0, c1 ..., its backend d0, d1 ...; the guest finds it as /drives/KIND0, /drives/KIND1 ...
 drive_options() {
-  local number=$1 serial=$2 kind=$3 folder=$4 image=$4/$2.img
+  local script=$1 number=$2 serial=$3 kind=$4 image=$5/$3.img failures
   local zoned=zoned=true,zoned.zone_size=16M,zoned.zone_capacity=12M,zoned.max_open=14,zoned.max_active=14
   local namespace=logical_block_size=4096,physical_block_size=4096
   truncate -s 512M "$image"
@@ -29,7 +42,12 @@ drive_options() {
     *) echo "no kind of drive is called $kind" >&2; return 1 ;;
   esac
   echo -device "nvme,id=c$number,serial=$serial,bus=port$number,mdts=$transfer"
-  echo -drive "file=$image,id=d$number,format=raw,if=none,cache=unsafe"
+  failures=$(failures_of "$script" "$serial")
+  if [ -n "$failures" ]; then
+    echo -blockdev "driver=blkdebug,node-name=d$number,image.driver=file,image.filename=$image,image.cache.no-flush=on$failures"
+  else
+    echo -drive "file=$image,id=d$number,format=raw,if=none,cache=unsafe"
+  fi
   echo -device "nvme-ns,drive=d$number,bus=c$number,nsid=1,$namespace"
 }
 
@@ -44,24 +62,29 @@ requests() {
   done
 }
 
+# The drives of a test by their serial numbers, in the order of their controllers: zns0, zns1, disk0.
+expected_drives() {
+  head_of "$1" drives | tr -s ' ' '\n' | awk 'NF { print $1 count[$1]++ + 0 }'
+}
+
 # Boots a guest and waits for its end. `console` is what its kernel and test said, `results` what it reported and
 # what it asked of the host.
 boot() {
-  local script=$1 folder=$2 number=0 kind options=() counts= guest
-  for kind in $(head_of "$script" drives); do
+  local script=$1 folder=$2 number=0 serial options=() guest
+  for serial in $(expected_drives "$script"); do
     # shellcheck disable=SC2207
-    options+=($(drive_options $number "$kind$(grep -ow "$kind" <<<"$counts" | wc -l)" "$kind" "$folder"))
-    counts+=" $kind"
+    options+=($(drive_options "$script" $number "$serial" "${serial%%[0-9]*}" "$folder"))
     number=$((number + 1))
   done
   : >"$folder/console" >"$folder/results"
   mkfifo "$folder/requests"
   # shellcheck disable=SC2046
-  timeout -k 5 "$(limit_of "$script")" qemu-system-x86_64 "${MACHINE[@]}" -monitor stdio \
+  TIMEFORMAT='%U s of processor by the guest, %S s by the system'
+  { time timeout -k 5 "$(limit_of "$script")" qemu-system-x86_64 "${MACHINE[@]}" -monitor stdio \
     -serial "file:$folder/console" -serial "file:$folder/results" -kernel "$KERNEL" \
     -initrd "$folder/initramfs.cpio" -append "$COMMAND_LINE" "${options[@]}" \
     $(head_of "$script" qemu | sed "s|@FOLDER@|$folder|g") \
-    <"$folder/requests" >"$folder/monitor" 2>&1 &
+    <"$folder/requests" >"$folder/monitor" 2>&1; } 2>"$folder/time" &
   guest=$!
   tail -n +1 -f -s 0.1 --pid=$guest "$folder/results" 2>/dev/null |
     sed -un 's/\r//g; /^\(monitor\|host\) /p' | requests "$folder" >"$folder/requests"

@@ -1,23 +1,25 @@
-# An emulated drive as a zoned disk of the kernel: reports, zone management, appends, file systems for zones.
-# modules: ublk_drv crc32c_generic xxhash_generic blake2b_generic btrfs zonefs
-# tools: blkzone dd fio mkfs.btrfs btrfs
+# An emulated drive as a zoned disk of the kernel: reports, zone management, appends, file systems for zones: zonefs,
+# btrfs, and f2fs, which keeps what it overwrites on a conventional disk beside it.
+# modules: ublk_drv crc32c_generic xxhash_generic blake2b_generic btrfs zonefs f2fs loop
+# tools: blkzone dd fio mkfs.btrfs btrfs mkfs.f2fs fsck.f2fs losetup
 # limit: 900
 
 DISK=/dev/ublkb0
 ZONES=32
 
-# Starts the server in the background, and waits until the disk is served.
+# Starts the server of a drive in the background, and waits until the disk is served.
 serve() {
-  zoneweave emu serve /tmp/d/drive0 >/tmp/serve.log 2>&1 &
+  zoneweave emu serve "$1" >/tmp/serve.log 2>&1 &
   SERVER=$!
   within 60 grep -q '^ready' /tmp/serve.log || { cat /tmp/serve.log; return 1; }
 }
+stop() { kill -TERM $SERVER && wait $SERVER; }
 sectors() { cat "/sys/block/ublkb0/queue/$1"; }
 # How many zones are in a state, in the words of blkzone.
 in_state() { /bin/blkzone report $DISK | grep -c "zcond:.*($1)" || true; }
 
 check "a drive is made" zoneweave emu create /tmp/d --drives 1 --zones $ZONES --zone-capacity 12M
-check "the drive is served" serve
+check "the drive is served" serve /tmp/d/drive0
 check "it is zoned" test "$(sectors zoned)" = host-managed
 check "it has its zones" test "$(sectors nr_zones)" = $ZONES
 check "zones start every 16 MiB" test "$(sectors chunk_sectors)" = 32768
@@ -67,29 +69,49 @@ check "a file is emptied" truncate -s 0 /mnt/seq/3
 check "zonefs is put away" umount /mnt
 check "zones are reset after zonefs" /bin/blkzone reset $DISK
 
+# A mounted file system gets files, so many of them large, and has them when it is mounted again.
+keeps_files() {
+  local fs=$1 first=$2 files=$3 number
+  check "$fs is mounted" mount -t "$fs" "$first" /mnt
+  for number in $(seq "$files"); do cp /tmp/random "/mnt/large$number"; done
+  mkdir /mnt/many
+  for number in $(seq 60); do echo "$number" >"/mnt/many/$number"; done
+  sync
+  rm /mnt/many/1?
+  (cd /mnt && find . -type f -exec md5sum {} + >/tmp/sums)
+  check "$fs is unmounted" umount /mnt
+  check "$fs is mounted again" mount -t "$fs" "$first" /mnt
+  check "$fs has what was written" sh -c "cd /mnt && md5sum -c /tmp/sums >/tmp/differences"
+}
+
 check "btrfs is made" mkfs.btrfs -q -f -O zoned -d single -m single $DISK
-check "btrfs is mounted" mount -t btrfs $DISK /mnt
-cp /tmp/random /mnt/one
-mkdir /mnt/many
-for number in $(seq 60); do echo "$number" >"/mnt/many/$number"; done
-sync
-rm /mnt/many/1?
-(cd /mnt && find . -type f -exec md5sum {} + >/tmp/sums)
-check "btrfs is unmounted" umount /mnt
-check "btrfs is mounted again" mount -t btrfs $DISK /mnt
-check "btrfs has what was written" sh -c "cd /mnt && md5sum -c /tmp/sums >/tmp/differences"
+keeps_files btrfs $DISK 1
 
 # The server is killed under a mounted file system, which goes on with the next one.
 kill -9 $SERVER
 wait $SERVER || true
 check "the disk outlives its server" test -b $DISK
-check "another server takes it over" serve
+check "another server takes it over" serve /tmp/d/drive0
 cp /tmp/random /mnt/two
 sync
 check "btrfs goes on" cmp /tmp/random /mnt/two
 check "btrfs is put away" umount /mnt
 check "btrfs is in order" btrfs check $DISK
-check "the server stops" sh -c "kill -TERM $SERVER"
-wait $SERVER || fail "the server ended with status $?"
+check "the server stops" stop
 check "the disk is gone" test ! -e $DISK
 check "zones tell of it" zoneweave zones /tmp/d/drive0
+
+# Zones that can be filled: fsck.f2fs 1.15 does not know of others, and counts free segments in them.
+ZONES=64
+check "a drive of full zones is made" zoneweave emu create /tmp/f --drives 1 --zones $ZONES --zone-capacity 16M
+check "this drive is served" serve /tmp/f/drive0
+# It has no room for what is written.
+truncate -s 96M /tmp/beside
+check "there is a conventional disk" /bin/losetup --sector-size 4096 /dev/loop0 /tmp/beside
+check "f2fs is made" mkfs.f2fs -f -m -c $DISK /dev/loop0
+keeps_files f2fs /dev/loop0 28
+check "zones of it are in use" test "$(in_state em)" -lt $ZONES
+check "f2fs is put away" umount /mnt
+check "f2fs is in order" fsck.f2fs --dry-run /dev/loop0
+check "the conventional disk is put away" losetup -d /dev/loop0
+check "the server stops after f2fs" stop

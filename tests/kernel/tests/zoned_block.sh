@@ -6,14 +6,6 @@
 
 OURS=/dev/ublkb0
 NULL=/dev/nullb1
-
-fails_with() {
-  local words=$1
-  shift
-  if "$@" >/tmp/said 2>&1; then cat /tmp/said; return 1; fi
-  cat /tmp/said
-  grep -q -e "$words" /tmp/said
-}
 # How many zones a drive has in a state, or in any.
 count() { zoneweave zones "$1" --json | grep -o "\"state\": *\"$2" | wc -l; }
 
