@@ -1,6 +1,6 @@
 //! A block device in memory: for trying clients and front ends without a drive.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::rc::Rc;
@@ -15,13 +15,24 @@ use zoneweave_zoned::{
 pub struct MemoryDevice {
     capacity: u64,
     blocks: RefCell<BTreeMap<u64, Bytes>>,
+    durable: Cell<u64>,
 }
 
 impl MemoryDevice {
     /// A device of zeros.
     #[must_use]
     pub fn new(blocks: u64) -> Rc<Self> {
-        Rc::new(Self { capacity: blocks, blocks: RefCell::default() })
+        Rc::new(Self { capacity: blocks, blocks: RefCell::default(), durable: Cell::new(0) })
+    }
+
+    /// How many changes were to be durable at once.
+    #[must_use]
+    pub fn durable_changes(&self) -> u64 {
+        self.durable.get()
+    }
+
+    fn count(&self, fua: bool) {
+        self.durable.set(self.durable.get() + u64::from(fua));
     }
 
     fn check(&self, lba: Lba, blocks: u64) -> Result<(), BlockError> {
@@ -86,11 +97,13 @@ impl BlockDevice for MemoryDevice {
         Box::pin(ready(self.load(lba, blocks)))
     }
 
-    fn write(&self, lba: Lba, data: Vec<Bytes>, _fua: bool) -> BlockFuture<()> {
+    fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
+        self.count(fua);
         Box::pin(ready(self.store(lba, data)))
     }
 
-    fn write_zeroes(&self, lba: Lba, blocks: u64, _fua: bool) -> BlockFuture<()> {
+    fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
+        self.count(fua);
         let checked = self.check(lba, blocks);
         if checked.is_ok() {
             self.discard(lba, blocks);

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::thread;
 
 use rustix::fs::{FallocateFlags, fallocate};
@@ -18,12 +18,18 @@ const BYTES: u64 = BLOCKS * 4096;
 fn serve<T: Send + 'static>(
     client: impl FnOnce(&Path) -> T + Send + 'static,
 ) -> Option<(T, FuseStatus, bool)> {
+    serve_device(MemoryDevice::new(BLOCKS), client)
+}
+
+fn serve_device<T: Send + 'static>(
+    device: Rc<MemoryDevice>,
+    client: impl FnOnce(&Path) -> T + Send + 'static,
+) -> Option<(T, FuseStatus, bool)> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("vol");
     let ring = Ring::new().unwrap();
     let executor = Executor::new(Rc::new(ring.clone()));
     let handle = executor.handle();
-    let device = MemoryDevice::new(BLOCKS);
     let server = match FuseServer::start(&ring, &handle, device, &path, "test") {
         Ok(server) => server,
         Err(error @ (FuseError::NoDriver | FuseError::Mount { .. })) => {
@@ -92,6 +98,22 @@ fn a_file_is_written_and_read() {
     if let Some((_, status, gone)) = served {
         assert!(status.requests > 10 && gone, "{status:?}");
         assert_eq!(status.failed, 0);
+    }
+}
+
+#[test]
+fn what_a_file_that_is_opened_so_takes_is_durable_when_it_is_answered() {
+    for (flags, changes) in [(0, 0), (libc::O_DSYNC, 2), (libc::O_SYNC, 2)] {
+        let device = MemoryDevice::new(BLOCKS);
+        let served = serve_device(device.clone(), move |path| {
+            let mut options = OpenOptions::new();
+            let file = options.write(true).custom_flags(flags).open(path).unwrap();
+            file.write_all_at(&[1; 4096], 0).unwrap();
+            file.write_all_at(&[2; 4096], 8192).unwrap();
+        });
+        if served.is_some() {
+            assert_eq!(device.durable_changes(), changes, "opened with {flags:#x}");
+        }
     }
 }
 

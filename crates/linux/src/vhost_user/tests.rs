@@ -28,6 +28,13 @@ const SECTORS: u64 = BLOCKS * 8;
 fn serve<T: Send + 'static>(
     guest: impl FnOnce(&Path) -> T + Send + 'static,
 ) -> (T, VhostUserStatus) {
+    serve_device(MemoryDevice::new(BLOCKS), guest)
+}
+
+fn serve_device<T: Send + 'static>(
+    device: Rc<MemoryDevice>,
+    guest: impl FnOnce(&Path) -> T + Send + 'static,
+) -> (T, VhostUserStatus) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     let ring = Ring::new().unwrap();
@@ -35,7 +42,6 @@ fn serve<T: Send + 'static>(
     let handle = executor.handle();
     let options =
         VhostUserOptions { serial: "a disk of memory, really".to_owned(), optimal_bytes: 0 };
-    let device = MemoryDevice::new(BLOCKS);
     let server = VhostUserServer::start(&ring, &handle, device, &path, options).unwrap();
     let socket = path.clone();
     let thread = thread::spawn(move || guest(&socket));
@@ -76,6 +82,28 @@ fn a_guest_writes_and_reads_in_sectors() {
     });
     assert_eq!((status.requests, status.failed, status.misbehaved), (11, 0, 0));
     assert!(status.connected);
+}
+
+#[test]
+fn what_a_guest_that_does_not_flush_writes_is_durable_when_it_is_answered() {
+    let durable = |flushes: bool| {
+        let device = MemoryDevice::new(BLOCKS);
+        serve_device(device.clone(), move |path| {
+            let mut guest = Guest::connect(path);
+            if !flushes {
+                guest.do_without_flush();
+            }
+            guest.share();
+            guest.start_queue(0);
+            assert_eq!(guest.write(0, &[1; 4096]), 0);
+            assert_eq!(guest.range(WRITE_ZEROES, 8, 8, 0), 0);
+            assert_eq!(guest.range(DISCARD, 16, 8, 0), 0);
+            assert_eq!(guest.read(0, 4096), [1; 4096]);
+        });
+        device.durable_changes()
+    };
+    assert_eq!(durable(true), 0);
+    assert!(durable(false) >= 2);
 }
 
 #[test]

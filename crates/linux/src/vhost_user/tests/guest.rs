@@ -25,6 +25,9 @@ pub(super) const HEADER: u64 = 0x1_0000;
 pub(super) const STATUS: u64 = 0x1_1000;
 pub(super) const DATA: u64 = 0x10_0000;
 
+/// The feature of disks that are flushed.
+const FLUSHES: u32 = 9;
+
 pub(super) const QUEUE_SIZE: u16 = 16;
 pub(super) const NEXT: u16 = 1;
 pub(super) const WRITABLE: u16 = 2;
@@ -92,6 +95,12 @@ impl Guest {
         let event = || EventFd::new(0).unwrap();
         let (kick, call, error) = (event(), event(), event());
         Self { control, memory, file, kick, call, error, available: 0, used: 0 }
+    }
+
+    /// Agrees on features anew, without flushes.
+    pub(super) fn do_without_flush(&self) {
+        let features = self.control.get_features().unwrap();
+        self.control.set_features(features & !(1 << 29) & !(1 << FLUSHES)).unwrap();
     }
 
     /// Connects, and starts queue 0 where a former server left it.
