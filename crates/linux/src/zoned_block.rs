@@ -24,6 +24,7 @@ mod check;
 mod core;
 mod error;
 mod open;
+mod pieces;
 mod report;
 mod status;
 mod sysfs;

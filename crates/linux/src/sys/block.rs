@@ -8,16 +8,31 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::blkzoned::{REPORTS_CAPACITY, ReportHeader, ReportedZone, ZoneRange};
 
 /// How the kernel numbers these requests: direction, size of the argument, type and number.
-#[expect(clippy::cast_possible_truncation, reason = "structures of 16 bytes")]
+#[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
 const fn request(direction: u32, bytes: usize, number: u32) -> libc::Ioctl {
     (direction << 30 | (bytes as u32) << 16 | 0x12 << 8 | number) as libc::Ioctl
 }
 
 const WRITE: u32 = 1;
+const READ: u32 = 2;
 const READ_WRITE: u32 = 3;
 
 /// `BLKREPORTZONE`.
 const REPORT: libc::Ioctl = request(READ_WRITE, size_of::<ReportHeader>(), 130);
+
+/// `BLKGETSIZE64`.
+const SIZE: libc::Ioctl = request(READ, size_of::<u64>(), 114);
+
+/// The size of a block device, without waiting for what uses it.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes = 0_u64;
+    // SAFETY: the request writes one number of 64 bits, which outlives the call.
+    super::check(unsafe { libc::ioctl(device.as_raw_fd(), SIZE, &raw mut bytes) })?;
+    Ok(bytes)
+}
 
 /// What can be done to zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +112,7 @@ mod tests {
     #[test]
     fn requests_have_the_numbers_of_the_kernel() {
         assert_eq!(REPORT, 0xC010_1282_u32 as libc::Ioctl);
+        assert_eq!(SIZE, 0x8008_1272_u32 as libc::Ioctl);
         assert_eq!(ZoneChange::Reset.request(), 0x4010_1283);
         assert_eq!(ZoneChange::Open.request(), 0x4010_1286);
         assert_eq!(ZoneChange::Close.request(), 0x4010_1287);
@@ -107,6 +123,7 @@ mod tests {
     fn what_has_no_zones_says_so() {
         let file = File::open("/dev/null").unwrap();
         assert!(report_zones(file.as_fd(), 0, 3).is_err());
+        assert!(device_bytes(file.as_fd()).is_err());
         let range = ZoneRange { first_sector: 0, sectors: 8 };
         assert!(change_zones(file.as_fd(), ZoneChange::Reset, range).is_err());
     }

@@ -7,24 +7,28 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use rustix::fs::{SeekFrom, fstat, seek};
 use zoneweave_emulator::DriveCounters;
-use zoneweave_runtime::{Handle, Semaphore};
+use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::{
-    AlignedBuffer, BLOCK_BYTES, BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply,
+    AlignedBuffer, BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply,
     ReportOptions, Status, ZoneAction, ZoneAddress, ZoneFilter, ZoneId, ZoneInfo, ZoneOffset,
     ZoneReport, ZoneState, zero_blocks,
 };
 
 use super::check::{change_of, check, is_chosen, is_for, refusal_of_write};
 use super::open::{Access, Opened, REPORTED_AT_ONCE};
+use super::pieces::aligned;
 use super::report::Layout;
-use super::status::{Tried, of_kernel};
+use super::status::{Tried, is_of_host, of_kernel};
 use crate::blkzoned::{ReportedZone, ZoneRange};
 use crate::service::{DriveLoss, Service, Watched, watch};
-use crate::sys::block::{ZoneChange, change_zones, report_zones};
+use crate::sys::block::{ZoneChange, change_zones, device_bytes, report_zones};
 use crate::worker::Worker;
 use crate::{Descriptor, Ring};
+
+/// What is waited before something that this machine had no room for is tried again, and again.
+const DELAYS: [Nanos; 3] =
+    [Nanos::from_millis(10), Nanos::from_millis(100), Nanos::from_millis(1000)];
 
 /// What the kernel answers only after the drive has, in the call itself.
 enum Call {
@@ -145,17 +149,26 @@ impl Core {
         if self.is_there() { of_kernel(tried, error) } else { Status::DeviceGone }
     }
 
-    /// Whether the disk has its name and its size, which the kernel takes away when the drive is gone.
+    /// Whether the disk has its size, which the kernel takes away when the drive is gone. Its name may go without that.
     fn is_there(&self) -> bool {
-        let named = fstat(&self.file).is_ok_and(|status| status.st_nlink > 0);
-        named && seek(&self.file, SeekFrom::End(0)).is_ok_and(|bytes| bytes >= self.bytes)
+        device_bytes(self.file.as_fd()).is_ok_and(|bytes| bytes >= self.bytes)
     }
 
     async fn load(&self, at: ZoneAddress, blocks: BlockCount) -> io::Result<Bytes> {
-        let buffer = AlignedBuffer::unfilled(blocks);
         let (length, position) = (blocks.data_bytes(), self.layout.position(at));
-        let reading = self.ring.read_exact_at(&self.file, buffer, length, position);
-        Ok(self.service.asked(reading).await?.freeze())
+        let mut delays = DELAYS.iter();
+        loop {
+            let buffer = AlignedBuffer::unfilled(blocks);
+            let reading = self.ring.read_exact_at(&self.file, buffer, length, position);
+            let error = match self.service.asked(reading).await {
+                Ok(buffer) => return Ok(buffer.freeze()),
+                Err(error) => error,
+            };
+            match delays.next().filter(|_| is_of_host(&error)) {
+                Some(delay) => self.handle.sleep(*delay).await,
+                None => return Err(error),
+            }
+        }
     }
 
     /// What was never written is not asked for: it is zeros here, but some drives answer otherwise, and shingled
@@ -219,25 +232,33 @@ impl Core {
                 return Err(status);
             }
         }
-        zone.place.set(None);
-        zone.unwritten.set(zone.unwritten.get().max(at.offset.plus(blocks)));
-        let (data, position) = (aligned(payload.data), self.layout.position(at));
-        let written = match fua {
-            true => {
-                let writing = self.ring.write_all_durably_at(&self.file, data, position);
-                self.service.asked(writing).await
-            }
-            false => {
-                let writing = self.ring.write_all_at(&self.file, data, position);
-                self.service.asked(writing).await
-            }
-        };
-        match written {
-            Ok(()) => {
+        let data = aligned(payload.data);
+        let mut delays = DELAYS.iter();
+        loop {
+            zone.place.set(None);
+            zone.unwritten.set(zone.unwritten.get().max(at.offset.plus(blocks)));
+            let Err(error) = self.store(data.clone(), at, fua).await else {
                 zone.place.set((end < capacity).then_some(at.offset.plus(blocks)));
-                Ok(())
+                return Ok(());
+            };
+            let status = self.write_failed(at.zone, &error).await;
+            // Nothing of it was written if the zone still ends where it begins.
+            let again = is_of_host(&error) && zone.place.get() == Some(at.offset);
+            match delays.next().filter(|_| again) {
+                Some(delay) => self.handle.sleep(*delay).await,
+                None => return Err(status),
             }
-            Err(error) => Err(self.write_failed(at.zone, &error).await),
+        }
+    }
+
+    async fn store(&self, data: Vec<Bytes>, at: ZoneAddress, fua: bool) -> io::Result<()> {
+        let position = self.layout.position(at);
+        if fua {
+            let writing = self.ring.write_all_durably_at(&self.file, data, position);
+            self.service.asked(writing).await
+        } else {
+            let writing = self.ring.write_all_at(&self.file, data, position);
+            self.service.asked(writing).await
         }
     }
 
@@ -249,7 +270,11 @@ impl Core {
         }
         match self.look(zone).await {
             Ok(info) => {
-                self.zones[zone.index()].place.set(place_of(&info));
+                let known = &self.zones[zone.index()];
+                known.place.set(place_of(&info));
+                if place_of(&info).is_some() {
+                    known.unwritten.set(info.write_pointer);
+                }
                 match info.state {
                     ZoneState::ReadOnly => Status::ZoneReadOnly,
                     ZoneState::Offline => Status::ZoneOffline,
@@ -389,42 +414,4 @@ fn end_of(info: &ZoneInfo) -> ZoneOffset {
 fn place_of(info: &ZoneInfo) -> Option<ZoneOffset> {
     let takes_writes = info.state.is_active() || info.state == ZoneState::Empty;
     takes_writes.then_some(info.write_pointer)
-}
-
-/// Data as disks take it: in pieces that begin at pages. What does not is copied.
-fn aligned(mut data: Vec<Bytes>) -> Vec<Bytes> {
-    data.retain(|piece| !piece.is_empty());
-    if data.iter().all(|piece| piece.as_ptr().addr().is_multiple_of(BLOCK_BYTES)) {
-        return data;
-    }
-    let bytes = data.iter().map(Bytes::len).sum();
-    let mut buffer = AlignedBuffer::unfilled(BlockCount::of_data_bytes(bytes));
-    let mut rest = buffer.as_mut();
-    for piece in data {
-        let (now, later) = rest.split_at_mut(piece.len());
-        now.copy_from_slice(&piece);
-        rest = later;
-    }
-    vec![buffer.freeze()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_is_copied_only_if_it_begins_within_a_page() {
-        let mut buffer = AlignedBuffer::zeroed(BlockCount(4));
-        buffer.as_mut()[1] = 7;
-        buffer.as_mut()[BLOCK_BYTES + 1] = 9;
-        let whole = buffer.freeze();
-        let fits = vec![whole.slice(BLOCK_BYTES..), Bytes::new(), whole.slice(..BLOCK_BYTES)];
-        let kept = aligned(fits);
-        assert_eq!(kept.len(), 2);
-        assert_eq!(kept[0].as_ptr(), whole[BLOCK_BYTES..].as_ptr());
-        let odd = vec![whole.slice(1..=BLOCK_BYTES), whole.slice(..2 * BLOCK_BYTES)];
-        let copied = aligned(odd.clone());
-        assert_eq!((copied.len(), copied.concat()), (1, odd.concat()));
-        assert!(copied[0].as_ptr().addr().is_multiple_of(BLOCK_BYTES));
-    }
 }

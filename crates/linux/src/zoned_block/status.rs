@@ -41,9 +41,21 @@ pub(super) fn of_kernel(tried: Tried, error: &io::Error) -> Status {
     }
 }
 
+/// Whether this machine, not the drive, could not do something for now: no memory, no request, interrupted.
+pub(super) fn is_of_host(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM | libc::EBUSY | libc::EINTR))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_this_machine_has_no_room_for_is_no_error_of_the_drive() {
+        let of = |code| is_of_host(&io::Error::from_raw_os_error(code));
+        assert!(of(libc::ENOMEM) && of(libc::EAGAIN) && of(libc::EBUSY));
+        assert!(!of(libc::EIO) && !of(libc::ENODEV) && !of(libc::EINVAL));
+    }
 
     #[test]
     fn errors_become_statuses() {
