@@ -1,11 +1,16 @@
 # What a test in a guest can say, and what it can ask of the host. What it prints goes to the console, which is
 # shown if it fails.
 
-# Reports one thing that is as it should be, or is not.
-ok() { echo "ok $*" | tee /dev/ttyS1; }
-fail() { echo "FAILED $*" | tee /dev/ttyS1; exit 1; }
+# Reports to the host; the console gets it with the seconds since the boot.
+report() {
+  echo "$*" >/dev/ttyS1
+  echo "[$(cut -d' ' -f1 /proc/uptime)] $*"
+}
+# One thing that is as it should be, or is not.
+ok() { report "ok $*"; }
+fail() { report "FAILED $*"; exit 1; }
 # Something to be told with the results, such as a measurement.
-note() { echo "note $*" | tee /dev/ttyS1; }
+note() { report "note $*"; }
 
 # `check WHAT COMMAND...`: a command that has to succeed; one that does not ends the test.
 check() {
