@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::BLOCK_BYTES;
 
-use super::FORMAT_VERSION;
+use super::{FORMAT_VERSION, crc};
 
 const MAGIC: [u8; 8] = *b"ZNWEAVE\0";
 
@@ -35,7 +35,7 @@ impl Seed {
     /// The checksum of the pieces one after the other.
     #[must_use]
     pub fn checksum(self, pieces: &[&[u8]]) -> u32 {
-        pieces.iter().fold(self.0, |sum, piece| crc32c::crc32c_append(sum, piece))
+        pieces.iter().fold(self.0, |sum, piece| crc::append(sum, piece))
     }
 }
 

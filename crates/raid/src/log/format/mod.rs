@@ -9,6 +9,7 @@
 //! that they have not checked.
 
 pub mod checkpoint;
+mod crc;
 mod envelope;
 #[doc(hidden)]
 pub mod fuzzing;

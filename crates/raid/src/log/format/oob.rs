@@ -144,7 +144,11 @@ pub fn data_checksum(seed: Seed, lba: Lba, sequence: u64, data: &[u8]) -> u32 {
     if mutant(Mutant::ChecksumNotSeeded) {
         return seed.checksum(&[data]);
     }
-    seed.checksum(&[&lba.0.to_le_bytes(), &sequence.to_le_bytes(), data])
+    // Sixteen bytes at once take no longer than eight.
+    let mut whose = [0; 16];
+    whose[..8].copy_from_slice(&lba.0.to_le_bytes());
+    whose[8..].copy_from_slice(&sequence.to_le_bytes());
+    seed.checksum(&[&whose, data])
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
@@ -324,8 +328,11 @@ fn stored_digest(raw: &Raw) -> u32 {
 }
 
 fn own_checksum(seed: Seed, raw: &Raw, payload_digest: u32) -> u32 {
-    let bytes = raw.as_bytes();
-    seed.checksum(&[&payload_digest.to_le_bytes(), &bytes[..OOB_BYTES - 4]])
+    // The digest comes first; where the checksum is to be there is just the room for it.
+    let mut covered = [0; OOB_BYTES];
+    covered[..4].copy_from_slice(&payload_digest.to_le_bytes());
+    covered[4..].copy_from_slice(&raw.as_bytes()[..OOB_BYTES - 4]);
+    seed.checksum(&[&covered])
 }
 
 #[cfg(test)]
