@@ -2,13 +2,16 @@
 //!
 //! Writes run together even where they overlap: the newest sequence wins when they complete, and
 //! only blocks with writes in flight need a sequence in memory. A trim covers too many blocks for
-//! that; it excludes overlapping requests admitted after it and waits for those before it.
+//! that; it excludes overlapping requests admitted after it and waits for those before it, of which it has the number.
+
+mod table;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use zoneweave_zoned::Lba;
 
+use crate::log::inflight::table::Table;
 use crate::mutants::{Mutant, mutant};
 
 #[derive(Debug, Default)]
@@ -23,11 +26,18 @@ struct Writes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TrimTicket(u64);
 
+#[derive(Debug)]
+struct Trim {
+    range: Range<u64>,
+    /// Blocks of writes in flight that it covers, as often as they are written.
+    writes: u64,
+}
+
 /// The requests under way.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    writes: BTreeMap<Lba, Writes>,
-    trims: BTreeMap<TrimTicket, Range<u64>>,
+    writes: Table<Writes>,
+    trims: BTreeMap<TrimTicket, Trim>,
     tickets: u64,
 }
 
@@ -36,14 +46,20 @@ impl InFlight {
     #[must_use]
     pub(super) fn write_must_wait(&self, range: &Range<u64>) -> bool {
         let mut trims = self.trims.values();
-        trims.any(|trim| overlap(trim, range) && !mutant(Mutant::TrimDoesNotExclude))
+        trims.any(|trim| overlap(&trim.range, range) && !mutant(Mutant::TrimDoesNotExclude))
     }
 
     /// Counts the blocks of a write in.
     pub(super) fn begin_write(&mut self, range: Range<u64>) {
         for lba in range {
-            self.writes.entry(Lba(lba)).or_default().count += 1;
+            self.writes.entry(Lba(lba)).count += 1;
+            self.trims_of(Lba(lba)).for_each(|trim| trim.writes += 1);
         }
+    }
+
+    /// The trims that cover a block: nearly always none.
+    fn trims_of(&mut self, lba: Lba) -> impl Iterator<Item = &mut Trim> {
+        self.trims.values_mut().filter(move |trim| trim.range.contains(&lba.0))
     }
 
     /// Counts one block of a write out. `sequence` is that of a completed write, `None` of one
@@ -52,7 +68,7 @@ impl InFlight {
     /// # Panics
     /// If no write of the block is in flight.
     pub(super) fn end_write(&mut self, lba: Lba, sequence: Option<u64>) -> bool {
-        let writes = self.writes.get_mut(&lba).expect("a write in flight");
+        let writes = self.writes.get_mut(lba).expect("a write in flight");
         writes.count -= 1;
         let newest = sequence.is_some_and(|sequence| {
             sequence > writes.applied || mutant(Mutant::LastCompletionWins)
@@ -61,8 +77,9 @@ impl InFlight {
             writes.applied = sequence;
         }
         if writes.count == 0 {
-            self.writes.remove(&lba);
+            self.writes.remove(lba);
         }
+        self.trims_of(lba).for_each(|trim| trim.writes -= 1);
         newest
     }
 
@@ -70,16 +87,26 @@ impl InFlight {
     pub(super) fn begin_trim(&mut self, range: Range<u64>) -> TrimTicket {
         let ticket = TrimTicket(self.tickets);
         self.tickets += 1;
-        self.trims.insert(ticket, range);
+        let writes = self.writes_within(&range);
+        self.trims.insert(ticket, Trim { range, writes });
         ticket
+    }
+
+    /// Blocks of writes in flight within a range, as often as they are written.
+    fn writes_within(&self, range: &Range<u64>) -> u64 {
+        let count = |writes: &Writes| u64::from(writes.count);
+        if range.end - range.start < self.writes.places() {
+            return range.clone().filter_map(|lba| self.writes.get(Lba(lba))).map(count).sum();
+        }
+        let covered = self.writes.iter().filter(|(lba, _)| range.contains(&lba.0));
+        covered.map(|(_, writes)| count(writes)).sum()
     }
 
     /// Whether a registered trim has to wait for requests admitted before it.
     #[must_use]
     pub(super) fn trim_must_wait(&self, ticket: TrimTicket) -> bool {
-        let range = &self.trims[&ticket];
-        let earlier = self.trims.range(..ticket).any(|(_, trim)| overlap(trim, range));
-        earlier || self.writes.range(Lba(range.start)..Lba(range.end)).next().is_some()
+        let Trim { range, writes } = &self.trims[&ticket];
+        *writes > 0 || self.trims.range(..ticket).any(|(_, trim)| overlap(&trim.range, range))
     }
 
     /// Ends a trim.
@@ -113,6 +140,21 @@ mod tests {
         assert!(inflight.end_write(Lba(5), Some(3)));
         assert!(!inflight.end_write(Lba(6), None));
         assert!(inflight.is_empty());
+    }
+
+    #[test]
+    fn a_trim_of_much_waits_for_every_write_in_it() {
+        let mut inflight = InFlight::default();
+        inflight.begin_write(1000..1003);
+        inflight.begin_write(1002..1003);
+        inflight.begin_write(1 << 40..(1 << 40) + 1);
+        let [short, long] = [1002..1010, 0..1 << 40].map(|range| inflight.begin_trim(range));
+        inflight.end_trim(short);
+        for (lba, sequence) in [(1000, 1), (1001, 2), (1002, 4), (1002, 3)] {
+            assert!(inflight.trim_must_wait(long));
+            inflight.end_write(Lba(lba), Some(sequence));
+        }
+        assert!(!inflight.trim_must_wait(long) && !inflight.is_empty());
     }
 
     #[test]
