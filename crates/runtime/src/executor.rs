@@ -30,8 +30,15 @@ struct Task {
     name: &'static str,
     serial: u64,
     /// Taken out while the task is being polled.
-    future: Option<LocalFuture>,
-    waker: Arc<TaskWaker>,
+    parts: Option<TaskParts>,
+}
+
+/// What it takes to poll a task.
+struct TaskParts {
+    future: LocalFuture,
+    woken: Arc<TaskWaker>,
+    /// The same, made once.
+    waker: Waker,
 }
 
 #[derive(Default)]
@@ -48,11 +55,19 @@ impl ReadyQueue {
         self.len.store(keys.len(), Ordering::Release);
     }
 
-    fn pop(&self) -> Option<TaskKey> {
+    /// Takes all keys, in exchange for an empty queue: locking once for all of them is cheaper.
+    fn take(&self, empty: &mut VecDeque<TaskKey>) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = keys.pop_front();
+        std::mem::swap(&mut *keys, empty);
+        self.len.store(0, Ordering::Release);
+    }
+
+    /// Puts keys back that were taken, before those that came since.
+    fn put_back(&self, taken: &mut VecDeque<TaskKey>) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.append(&mut keys);
+        std::mem::swap(&mut *keys, taken);
         self.len.store(keys.len(), Ordering::Release);
-        first
     }
 
     fn len(&self) -> usize {
@@ -155,6 +170,7 @@ impl Executor {
         let mut main = pin!(main);
         let woken = Arc::new(MainWaker(AtomicBool::new(true)));
         let waker = Waker::from(woken.clone());
+        let mut round = VecDeque::new();
         loop {
             if woken.0.swap(false, Ordering::AcqRel) {
                 let polled = main.as_mut().poll(&mut Context::from_waker(&waker));
@@ -163,9 +179,13 @@ impl Executor {
                 }
             }
             // Tasks woken in this round wait for the next, so that I/O is never starved.
-            for _ in 0..self.shared.ready.len() {
-                self.shared.poll_one();
+            if self.shared.ready.len() > 0 {
+                self.shared.ready.take(&mut round);
+            }
+            while let Some(key) = round.pop_front() {
+                self.shared.poll_one(key);
                 if stop() {
+                    self.shared.ready.put_back(&mut round);
                     return None;
                 }
             }
@@ -199,29 +219,27 @@ impl Drop for Executor {
 }
 
 impl Shared {
-    fn poll_one(&self) {
-        let Some(key) = self.ready.pop() else { return };
-        let (mut future, task_waker) = {
+    fn poll_one(&self, key: TaskKey) {
+        let mut parts = {
             let mut tasks = self.tasks.borrow_mut();
             let Some(task) = tasks.get_mut(key.slot).filter(|task| task.serial == key.serial)
             else {
                 return;
             };
-            let Some(future) = task.future.take() else { return };
-            (future, task.waker.clone())
+            let Some(parts) = task.parts.take() else { return };
+            parts
         };
-        task_waker.queued.store(false, Ordering::Release);
-        let waker = Waker::from(task_waker);
-        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        parts.woken.queued.store(false, Ordering::Release);
+        let polled = parts.future.as_mut().poll(&mut Context::from_waker(&parts.waker));
         let finished = match polled {
             Poll::Pending => {
                 if let Some(task) = self.tasks.borrow_mut().get_mut(key.slot) {
-                    task.future = Some(future);
+                    task.parts = Some(parts);
                 }
                 None
             }
             Poll::Ready(()) => {
-                drop(future);
+                drop(parts);
                 self.tasks.borrow_mut().try_remove(key.slot)
             }
         };
@@ -263,20 +281,26 @@ impl Handle {
         future: impl Future<Output = T> + 'static,
     ) -> JoinHandle<T> {
         let (sender, receiver) = oneshot();
-        let future: LocalFuture = Box::pin(async move { sender.send(future.await) });
+        self.start(name, Box::pin(async move { sender.send(future.await) }));
+        JoinHandle(receiver)
+    }
+
+    /// Starts a task that nobody waits for.
+    pub fn spawn_alone(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
+        self.start(name, Box::pin(future));
+    }
+
+    fn start(&self, name: &'static str, future: LocalFuture) {
         let serial = self.shared.serials.get();
         self.shared.serials.set(serial + 1);
         let mut tasks = self.shared.tasks.borrow_mut();
         let entry = tasks.vacant_entry();
         let key = TaskKey { slot: entry.key(), serial };
-        let waker = Arc::new(TaskWaker {
-            queue: self.shared.ready.clone(),
-            key,
-            queued: AtomicBool::new(true),
-        });
-        entry.insert(Task { name, serial, future: Some(future), waker });
+        let queue = self.shared.ready.clone();
+        let woken = Arc::new(TaskWaker { queue, key, queued: AtomicBool::new(true) });
+        let parts = TaskParts { future, waker: woken.clone().into(), woken };
+        entry.insert(Task { name, serial, parts: Some(parts) });
         self.shared.ready.push(key);
-        JoinHandle(receiver)
     }
 
     /// Waits for a span of time.
@@ -372,6 +396,30 @@ mod tests {
         executor.run(handle.yield_now());
         drop((executor, handle, join));
         assert_eq!(Rc::strong_count(&witness), 1);
+    }
+
+    #[test]
+    fn whoever_stops_finds_the_others_where_they_were() {
+        let executor = executor();
+        let handle = executor.handle();
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for name in 0..4 {
+            let (inner, log) = (handle.clone(), log.clone());
+            handle.spawn_alone("counts", async move {
+                for _ in 0..2 {
+                    log.borrow_mut().push(name);
+                    inner.yield_now().await;
+                }
+            });
+        }
+        let stopped = executor.run_until(std::future::pending::<()>(), || log.borrow().len() == 2);
+        assert_eq!((stopped, log.borrow().clone()), (None, vec![0, 1]));
+        executor.run(async {
+            while log.borrow().len() < 8 {
+                handle.yield_now().await;
+            }
+        });
+        assert_eq!(*log.borrow(), [0, 1, 2, 3, 0, 1, 2, 3]);
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub(super) fn queue(
         Queued::Behind => None,
         Queued::Refused(done) => Some(done),
         Queued::Start => {
-            core.handle.spawn("zone", empty_queue(core.clone(), open));
+            core.handle.spawn_alone("zone", empty_queue(core.clone(), open));
             None
         }
     }

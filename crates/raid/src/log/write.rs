@@ -180,7 +180,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
         }
     }
     if tabled {
-        core.handle.spawn("stripe", chunk_write::appended(core.clone(), appends));
+        core.handle.spawn_alone("stripe", chunk_write::appended(core.clone(), appends));
     }
     if under_way.end(core) {
         core.changed.open();
