@@ -20,7 +20,7 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
-use crate::layout::{Column, ColumnSet};
+use crate::layout::{Column, ColumnSet, MAX_COLUMNS};
 use crate::log::core::Core;
 use crate::log::index::BlockPlace;
 use crate::log::state::State;
@@ -190,8 +190,14 @@ impl State {
     fn usual_bound(&self, size: usize) -> Option<u64> {
         let hedging = &self.hedge.hedging;
         let here = self.members.iter().filter(|member| member.device.is_some());
-        let mut bounds: Vec<_> =
-            here.filter_map(|member| member.pace.usual[size].bound(hedging)).collect();
+        let known = here.filter_map(|member| member.pace.usual[size].bound(hedging));
+        // Without a list: every read asks for it.
+        let (mut room, mut count) = ([0; MAX_COLUMNS], 0);
+        for (place, bound) in room.iter_mut().zip(known) {
+            *place = bound;
+            count += 1;
+        }
+        let bounds = &mut room[..count];
         bounds.sort_unstable();
         (bounds.len() >= 2).then(|| bounds[(bounds.len() - 1) / 2])
     }
@@ -222,17 +228,19 @@ impl State {
             && sizes.any(|size| self.usual_bound(size).is_some_and(|bound| slow(size, bound)))
     }
 
-    /// Decides how blocks are read.
-    pub(super) fn route(&mut self, places: &[BlockPlace], now: Nanos) -> Route {
+    /// Decides how blocks are read. The clock is looked at only if it matters.
+    pub(super) fn route(&mut self, places: &[BlockPlace], clock: impl Fn() -> Nanos) -> Route {
         if !self.is_hedging() || places.is_empty() {
             return Route::Direct;
         }
         self.hedge.earn();
+        let mut now = None;
         let mut latest = 0;
         let mut held_up = ColumnSet::default();
         for (column, size) in columns_of(places) {
             let Some(bound) = self.usual_bound(size) else { continue };
             latest = latest.max(bound);
+            let now = *now.get_or_insert_with(&clock);
             if self.is_held_up(column, size, bound, now) {
                 held_up = held_up.with(column);
             }
@@ -240,6 +248,7 @@ impl State {
         if latest == 0 {
             return Route::Direct;
         }
+        let now = now.unwrap_or_else(clock);
         let until = Route::Until(now + Nanos(latest));
         if held_up.is_empty() || !self.can_go_around(held_up, places, now) {
             return until;

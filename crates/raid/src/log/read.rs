@@ -12,7 +12,9 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use zoneweave_runtime::{Nanos, oneshot};
-use zoneweave_zoned::{BlockCount, BlockError, Lba, Status, ZoneAddress, zero_blocks};
+use zoneweave_zoned::{
+    BLOCK_BYTES, BlockCount, BlockError, Lba, Payload, Status, ZoneAddress, zero_blocks,
+};
 
 use crate::layout::ColumnSet;
 use crate::log::core::Core;
@@ -109,8 +111,10 @@ pub(super) async fn read_range(
 
 /// Reads a block of the volume: most of what is read is one, and needs no lists.
 async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
-    let place = {
-        let _held = hold_range(core, For::Users, lba.0..lba.0 + 1).await?;
+    let place = if core.state.borrow().has_whole_index() {
+        core.state.borrow().data_place(lba)
+    } else {
+        let _held = Box::pin(hold_range(core, For::Users, lba.0..lba.0 + 1)).await?;
         core.state.borrow().data_place(lba)
     };
     let Some(place) = place else {
@@ -118,7 +122,7 @@ async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
         return Ok(zero_blocks(BlockCount(1)));
     };
     let _pin = Pin::new(core, place.slot);
-    let route = core.state.borrow_mut().route(&[place], core.handle.now());
+    let route = core.state.borrow_mut().route(&[place], || core.handle.now());
     let found = match route {
         Route::Direct => read_place(core, place).await,
         route => Box::pin(read_by(core, vec![place], route)).await.pop().flatten(),
@@ -153,7 +157,7 @@ pub(super) fn pin_all(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Pin> {
 /// Reads data blocks by place, or has them rebuilt where drives are held up. The segments must be
 /// pinned.
 async fn read_hedged(core: &Rc<Core>, places: Vec<BlockPlace>) -> Vec<Option<FoundBlock>> {
-    let route = core.state.borrow_mut().route(&places, core.handle.now());
+    let route = core.state.borrow_mut().route(&places, || core.handle.now());
     read_by(core, places, route).await
 }
 
@@ -295,12 +299,26 @@ async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Option<FoundBlock> {
         return Box::pin(read_places(core, &[place])).await.pop().flatten();
     };
     let read = core.read_zone(spot.column, spot.at, BlockCount(1)).await;
-    let read = read.map(|payload| (payload.block(0), payload.block_oob(0)));
+    let read = read.map(only_block);
     if let Some(found) = read.as_ref().ok().and_then(|raw| intact(core, raw, place)) {
         return Some(found);
     }
     let rebuilt = Box::pin(rebuild_block(core, place)).await;
     Box::pin(repaired(core, Some(&read), place, rebuilt)).await
+}
+
+/// A block that was read by itself.
+fn only_block(payload: Payload) -> RawBlock {
+    let Payload { mut data, oob } = payload;
+    match data.pop() {
+        // Drives answer in one piece, which need not be shared.
+        Some(block) if data.is_empty() && block.len() == BLOCK_BYTES => (block, oob),
+        last => {
+            data.extend(last);
+            let payload = Payload { data, oob };
+            (payload.block(0), payload.block_oob(0))
+        }
+    }
 }
 
 /// The way of each place, if columns are left out.

@@ -94,8 +94,8 @@ pub(super) fn write_at_once(
     let end = lba.0.checked_add(blocks).filter(|end| blocks > 0 && *end > lba.0)?;
     {
         let state = core.state.borrow();
-        let in_memory = state.offload.is_none() && state.absent.is_none();
-        let ready = end <= state.config.volume_blocks && in_memory && !state.has_few_sequences();
+        let inside = end <= state.config.volume_blocks;
+        let ready = inside && state.has_whole_index() && !state.has_few_sequences();
         if !ready || !core.takes_writes() || state.inflight.write_must_wait(&(lba.0..end)) {
             return None;
         }

@@ -532,6 +532,12 @@ impl State {
         }
     }
 
+    /// Whether all of the index is in memory, and nobody has to hold any page of it.
+    #[must_use]
+    pub(super) fn has_whole_index(&self) -> bool {
+        self.offload.is_none() && self.absent.is_none()
+    }
+
     /// Whether a block of the volume holds data: neither unmapped nor trimmed.
     #[must_use]
     pub(super) fn data_place(&self, lba: Lba) -> Option<BlockPlace> {
