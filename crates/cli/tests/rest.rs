@@ -26,10 +26,16 @@ fn a_benchmark_reports_configuration_memory_and_results() {
     let amplified = bench.document("bench")["results"][0]["write_amplification"].as_f64().unwrap();
     assert!((1.0..3.0).contains(&amplified), "{amplified}");
     place.run("bench --only nothing").exits(2).complains("raid5 3+1");
-    let bench = place.run(&format!("{quick} --only degraded")).exits(0);
-    let bench = bench.document("bench");
+    let degraded = place.run(&format!("{quick} --only degraded")).exits(0);
+    let bench = degraded.document("bench");
     assert!(bench["memory"]["cold_memcpy_bytes_per_second"].as_f64().unwrap() > 0.0);
     assert!(bench["machine"]["kernel"].as_str().unwrap().contains('.'));
+    std::fs::write(place.path("baseline.json"), &degraded.stdout).unwrap();
+    let again = place.run(&format!("{quick} --only degraded --size 4KiB --compare baseline.json"));
+    let again = again.exits(0);
+    let ratios = &again.document("bench")["results"][0]["against_baseline"];
+    assert!(ratios["of_cold_memcpy"].as_f64().unwrap() > 0.0);
+    place.run("bench --compare gone.json").exits(2).complains("gone.json cannot be read");
     place.run("bench --seconds never").exits(2).complains("no number");
 }
 

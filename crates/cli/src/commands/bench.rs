@@ -4,19 +4,24 @@
 //! own cost and that of moving the data. What they are to be compared with is measured in the same run: copying
 //! cold memory, XOR and CRC-32C. With `--emulator` it is an emulated drive that is measured ([`emulator`]).
 
+mod compare;
 mod emulator;
 mod memory;
 mod volume;
 mod workload;
 
 use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::{Output, Tone};
+use compare::{Baseline, Ratios};
 use memory::{MemoryRates, measure_memory};
 use volume::{Bench as Drives, Measure, Requests, ZONE_BLOCKS};
 use workload::{WORKLOADS, Workload};
@@ -64,6 +69,9 @@ pub(crate) struct Bench {
     /// The memory that cold copies run over
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = format::parse_blocks)]
     region: u64,
+    /// Print ratios to an earlier run's --json document
+    #[arg(long, value_name = "FILE", conflicts_with = "emulator")]
+    compare: Option<PathBuf>,
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
@@ -107,8 +115,13 @@ struct Line {
     volume_bytes: u64,
     /// Of writes: data blocks written for each that users write.
     write_amplification: Option<f64>,
-    /// Throughput against copying cold memory.
+    /// What a request takes of the processor, the load included.
+    processor_ns_per_request: f64,
+    /// Throughput against copying cold memory, both in a second of the processor.
     of_cold_memcpy: f64,
+    /// Against the document that --compare named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against_baseline: Option<Ratios>,
 }
 
 pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
@@ -116,6 +129,8 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
         return emulator::run(request, output);
     }
     let runs = request.runs.unwrap_or(3);
+    // Before minutes of measuring: it may not be there.
+    let baseline = request.compare.as_deref().map(Baseline::load).transpose()?;
     output.note("measuring memory");
     let memory = measure_memory(request.region, runs);
     let chosen = |workload: &&Workload| {
@@ -142,6 +157,9 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
             results.push(line(workload, requests, measure, &memory));
         }
     }
+    if let Some(baseline) = &baseline {
+        baseline.compare(&mut results);
+    }
     let report = Report {
         program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),
         machine: machine(),
@@ -156,8 +174,16 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
+/// The processor's time for this process so far. Others on the machine hardly change what something takes of it.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).expect("a process has used no negative time")
+}
+
 fn line(workload: &Workload, requests: Requests, measure: Measure, memory: &MemoryRates) -> Line {
     let bytes_per_second = measure.blocks_per_second * 4096.0;
+    let blocks_per_processor_second =
+        1e9 / measure.processor_ns_per_request * f64::from(requests.blocks);
     Line {
         array: workload.scheme().to_string(),
         workload: workload.name,
@@ -169,7 +195,9 @@ fn line(workload: &Workload, requests: Requests, measure: Measure, memory: &Memo
         latency_p99_ns: measure.latency_p99_ns,
         volume_bytes: measure.volume_blocks * 4096,
         write_amplification: measure.amplification,
-        of_cold_memcpy: bytes_per_second / memory.cold_memcpy_bytes_per_second,
+        processor_ns_per_request: measure.processor_ns_per_request,
+        of_cold_memcpy: blocks_per_processor_second * 4096.0 / memory.cold_memcpy_bytes_per_second,
+        against_baseline: None,
     }
 }
 
@@ -207,8 +235,9 @@ fn tell(report: &Report, output: &Output) {
         rate(memory.crc32c_bytes_per_second)
     ));
     output.line("");
+    let compared = report.results.iter().any(|line| line.against_baseline.is_some());
     let rows = report.results.iter().map(|line| {
-        vec![
+        let mut row = vec![
             line.array.clone(),
             line.workload.to_owned(),
             format::bytes(line.request_bytes),
@@ -217,11 +246,16 @@ fn tell(report: &Report, output: &Output) {
             format!("{:.0}", line.requests_per_second),
             microseconds(line.latency_p50_ns),
             microseconds(line.latency_p99_ns),
+            format!("{:.2}", line.processor_ns_per_request / 1000.0),
             line.write_amplification.map(|times| format!("{times:.2}")).unwrap_or_default(),
             format!("{:.0} %", line.of_cold_memcpy * 100.0),
-        ]
+        ];
+        if compared {
+            row.extend(told(line.against_baseline));
+        }
+        row
     });
-    let headings = [
+    let mut headings = vec![
         "ARRAY",
         "WORKLOAD",
         ">SIZE",
@@ -230,13 +264,29 @@ fn tell(report: &Report, output: &Output) {
         ">REQUESTS/S",
         ">P50 us",
         ">P99 us",
+        ">CPU us",
         ">AMPLIFICATION",
         ">OF MEMCPY",
     ];
+    if compared {
+        headings.extend([">RATE x", ">CPU x", ">P50 x"]);
+    }
     for (number, text) in format::table(&headings, &rows.collect::<Vec<_>>()).iter().enumerate() {
         let text = if number == 0 { output.paint(Tone::Faint, text) } else { text.clone() };
         output.line(text);
     }
+}
+
+/// How a line compares to an earlier one.
+fn told(ratios: Option<Ratios>) -> [String; 3] {
+    let tell = |of: fn(&Ratios) -> f64| {
+        ratios.as_ref().map(of).map(|times| format!("{times:.2}")).unwrap_or_default()
+    };
+    [
+        tell(|ratios| ratios.throughput),
+        tell(|ratios| ratios.processor_time),
+        tell(|ratios| ratios.latency_p50),
+    ]
 }
 
 fn rate(bytes_per_second: f64) -> String {

@@ -7,13 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use zoneweave_emulator::Preset;
 use zoneweave_sim::mixed_load::{MixedLoad, MixedLoadOutcome, READERS, WRITERS};
 
 use super::memory::{MemoryRates, measure_memory};
-use super::{Bench, Machine, machine, rate};
+use super::{Bench, Machine, machine, processor_time, rate};
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::{Output, Tone};
@@ -121,12 +120,6 @@ fn figures(outcome: &MixedLoadOutcome, processor: Duration, wall: Duration) -> R
         zone_changes: outcome.counters.zone_changes,
         commands_per_second: outcome.commands as f64 / processor.as_secs_f64(),
     }
-}
-
-/// The processor's time for this process so far.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::try_from(time).expect("a process has used no negative time")
 }
 
 fn tell(report: &Report, output: &Output) {

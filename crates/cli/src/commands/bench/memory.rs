@@ -8,6 +8,8 @@ use zoneweave_erasure::Code;
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
+use super::processor_time;
+
 /// Buffers that blocks are copied to and from in turn, so that they stay in the cache.
 const BUFFERS: usize = 64;
 
@@ -17,7 +19,7 @@ const SPAN: Duration = Duration::from_millis(300);
 /// Blocks between two looks at the clock.
 const BATCH: u32 = 256;
 
-/// Bytes of source data a second.
+/// Bytes of source data in a second of the processor.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct MemoryRates {
     pub region_bytes: u64,
@@ -67,7 +69,7 @@ impl Region {
     }
 
     fn rate_once(&mut self, blocks: u32, step: fn(&mut Self, usize)) -> f64 {
-        let started = Instant::now();
+        let (started, processor) = (Instant::now(), processor_time());
         let mut steps = 0_u32;
         while started.elapsed() < SPAN {
             for at in 0..BATCH {
@@ -75,7 +77,8 @@ impl Region {
             }
             steps += BATCH;
         }
-        f64::from(steps) * f64::from(blocks) * 4096.0 / started.elapsed().as_secs_f64()
+        f64::from(steps) * f64::from(blocks) * 4096.0
+            / processor_time().saturating_sub(processor).as_secs_f64()
     }
 
     fn place(&mut self) -> std::ops::Range<usize> {

@@ -16,6 +16,7 @@ use zoneweave_raid::log::{
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, BlockDevice, BlockError, Geometry, Lba};
 
+use super::processor_time;
 use crate::commands::array::create::GROUP_ROWS;
 use crate::error::CliError;
 use crate::format;
@@ -62,6 +63,7 @@ pub(super) struct Requests {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measure {
     pub(super) blocks_per_second: f64,
+    pub(super) processor_ns_per_request: f64,
     pub(super) latency_p50_ns: u64,
     pub(super) latency_p99_ns: u64,
     /// Of writes: data blocks that were written, with padding, moved ones and the index, for each block of users.
@@ -165,7 +167,7 @@ impl Array<'_> {
     ) -> Result<Measure, CliError> {
         let Session { executor, handle, .. } = &self.bench.session;
         let before = self.volume.status().counters;
-        let started = handle.now();
+        let (started, processor) = (handle.now(), processor_time());
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -196,10 +198,12 @@ impl Array<'_> {
             Ok::<_, BlockError>(())
         })?;
         let seconds = handle.now().since(started).as_secs_f64();
+        let processor = processor_time().saturating_sub(processor);
         let latencies = load.latencies_ns.borrow();
         let blocks = latencies.len() * u64::from(requests.blocks);
         Ok(Measure {
             blocks_per_second: ratio(blocks, 1) / seconds,
+            processor_ns_per_request: processor.as_secs_f64() * 1e9 / ratio(latencies.len(), 1),
             latency_p50_ns: latencies.value_at_quantile(0.5),
             latency_p99_ns: latencies.value_at_quantile(0.99),
             amplification: requests

@@ -1,0 +1,91 @@
+//! What was measured beside an earlier measurement: ratios, as figures of two days cannot be compared otherwise.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::Line;
+use crate::error::CliError;
+
+/// The part of an earlier document that is compared.
+#[derive(Deserialize)]
+pub(super) struct Baseline {
+    kind: String,
+    results: Vec<Earlier>,
+}
+
+#[derive(Deserialize)]
+struct Earlier {
+    array: String,
+    workload: String,
+    request_bytes: u64,
+    depth: u32,
+    bytes_per_second: f64,
+    latency_p50_ns: u64,
+    of_cold_memcpy: f64,
+    processor_ns_per_request: f64,
+}
+
+/// How much of what was measured earlier is measured now: 1 if nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Ratios {
+    pub(super) throughput: f64,
+    /// Of throughput as a part of copying memory in the same run, which leaves out how fast the machine was.
+    pub(super) of_cold_memcpy: f64,
+    pub(super) processor_time: f64,
+    pub(super) latency_p50: f64,
+}
+
+type Key = (String, String, u64, u32);
+
+impl Baseline {
+    /// The document of an earlier run with `--json`.
+    ///
+    /// # Errors
+    /// If there is none, or it is something else.
+    pub(super) fn load(path: &Path) -> Result<Self, CliError> {
+        let usage = |problem| CliError::Usage { option: "compare", problem };
+        let file = File::open(path)
+            .map_err(|error| usage(format!("{} cannot be read: {error}", path.display())))?;
+        let baseline: Self = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
+            usage(format!("{} is no result of `zoneweave bench --json`: {error}", path.display()))
+        })?;
+        if baseline.kind != "bench" {
+            return Err(usage(format!(
+                "{} is a document of another kind ({}) than `zoneweave bench --json` makes",
+                path.display(),
+                baseline.kind
+            )));
+        }
+        Ok(baseline)
+    }
+
+    /// Notes in each line how it compares, if it was measured earlier.
+    pub(super) fn compare(&self, lines: &mut [Line]) {
+        let key = |earlier: &Earlier| -> Key {
+            let Earlier { array, workload, request_bytes, depth, .. } = earlier;
+            (array.clone(), workload.clone(), *request_bytes, *depth)
+        };
+        let earlier: BTreeMap<_, _> =
+            self.results.iter().map(|earlier| (key(earlier), earlier)).collect();
+        for line in lines {
+            let key =
+                (line.array.clone(), line.workload.to_owned(), line.request_bytes, line.depth);
+            line.against_baseline = earlier.get(&key).map(|earlier| earlier.ratios(line));
+        }
+    }
+}
+
+impl Earlier {
+    fn ratios(&self, now: &Line) -> Ratios {
+        Ratios {
+            throughput: now.bytes_per_second / self.bytes_per_second,
+            of_cold_memcpy: now.of_cold_memcpy / self.of_cold_memcpy,
+            processor_time: now.processor_ns_per_request / self.processor_ns_per_request,
+            latency_p50: super::volume::ratio(now.latency_p50_ns, self.latency_p50_ns.max(1)),
+        }
+    }
+}
