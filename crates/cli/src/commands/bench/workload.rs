@@ -18,6 +18,9 @@ const CHUNK_BLOCKS: u64 = 2;
 /// The part of all zones that a volume has whose blocks are written again and again.
 const FULL_PERCENT: u64 = 77;
 
+/// How long is read from an array that has just lost a drive, before it counts.
+const SETTLING_SECONDS: f64 = 0.3;
+
 /// A load on a kind of array.
 pub(super) struct Workload {
     pub(super) name: &'static str,
@@ -119,6 +122,9 @@ impl Workload {
         array.fill()?;
         if let Kind::Degraded = self.kind {
             array.lose_drive()?;
+            // What was being filled is given up and moved: that is not what reads cost from then on.
+            let requests = Requests { write: false, blocks: 1, depth: DEPTH };
+            array.measure(requests, SETTLING_SECONDS, u64::MAX)?;
         }
         if overwrites {
             // Until segments hold as much that counts as they will.
