@@ -257,14 +257,18 @@ fn split<T: FromBytes + KnownLayout + Immutable>(body: &[u8]) -> Result<(&T, &[u
 
 /// Bits, the first in the lowest bit of the first byte.
 fn packed(bits: impl Iterator<Item = bool>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for (at, set) in bits.enumerate() {
-        if at.is_multiple_of(8) {
-            bytes.push(0);
+    let mut bytes = Vec::with_capacity(bits.size_hint().0.div_ceil(8));
+    let (mut byte, mut held) = (0_u8, 0);
+    for set in bits {
+        byte |= u8::from(set) << held;
+        held += 1;
+        if held == 8 {
+            bytes.push(byte);
+            (byte, held) = (0, 0);
         }
-        if let Some(last) = bytes.last_mut() {
-            *last |= u8::from(set) << (at % 8);
-        }
+    }
+    if held > 0 {
+        bytes.push(byte);
     }
     bytes
 }
