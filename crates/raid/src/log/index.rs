@@ -151,6 +151,7 @@ impl PbaSpace {
 impl Pba {
     /// The address so many blocks further in the same column.
     #[must_use]
+    #[inline]
     pub(super) fn plus(self, blocks: u32) -> Self {
         Self(self.0 + u64::from(blocks))
     }
@@ -243,23 +244,27 @@ impl Index {
 
     /// The page that a block is in.
     #[must_use]
+    #[inline]
     pub(super) fn page_of(&self, lba: Lba) -> Page {
         Page(self.page_entries.divide(lba.0).0)
     }
 
     /// Where a block is; `None` if it is unmapped, or its page is not in memory.
     #[must_use]
+    #[inline]
     pub(super) fn get(&self, lba: Lba) -> Option<Pba> {
         self.table.get(lba, self.page_entries).checked_sub(1).map(Pba)
     }
 
     /// Maps or unmaps a block; returns what it was mapped to.
+    #[inline]
     pub(super) fn set(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
         self.mark_changed(self.page_of(lba));
         self.enter(lba, pba)
     }
 
     /// Maps a block as its page on media says; returns what it was mapped to.
+    #[inline]
     pub(super) fn enter(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
         if self.is_paged {
             self.take_in(self.page_of(lba));
@@ -367,6 +372,7 @@ impl Index {
     }
 
     /// Notes that a page on media does not tell what is here.
+    #[inline]
     pub(super) fn mark_changed(&mut self, page: Page) {
         let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
         self.changed_pages += u64::from(*word & bit == 0);

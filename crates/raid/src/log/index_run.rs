@@ -310,18 +310,18 @@ fn decode_copy(payload: &Payload, expected: &Expected) -> Option<Vec<IndexEntry>
     let mut entries = Vec::with_capacity(expected.entries);
     for (at, block) in payload.iter_blocks().enumerate() {
         let oob = Oob::verify_other(seed, &payload.block_oob(at), &block, Place::Index)?;
-        let decoded = IndexBlock::decode(&block, expected.array).ok()?;
+        let before = entries.len();
+        let decoded = IndexBlock::decode_verified(&block, expected.array, &mut entries).ok()?;
         let right = oob.generation == expected.generation
             && decoded.segment == expected.segment
             && decoded.generation == expected.generation
             && decoded.span == expected.span
             && decoded.column == expected.column
-            && decoded.first as usize == entries.len();
+            && decoded.first as usize == before;
         if !right && !mutant(Mutant::IndexRunNotMatched) {
             mark(Mark::ListOfOtherPlace);
             return None;
         }
-        entries.extend(decoded.entries);
     }
     (entries.len() == expected.entries).then_some(entries)
 }

@@ -154,7 +154,26 @@ impl IndexBlock {
     /// # Errors
     /// What is wrong with it.
     pub fn decode(block: &[u8], array: ArrayUuid) -> Result<Self, FormatError> {
+        let mut entries = Vec::new();
         let body = Envelope::open_of(block, BlockType::Index, array)?;
+        let decoded = Self::decode_body(body, &mut entries)?;
+        Ok(Self { entries, ..decoded })
+    }
+
+    /// Adds the entries of a block of which every byte was verified by what stands beside it to others; returns the rest.
+    ///
+    /// # Errors
+    /// What is wrong with it; some of its entries may be among the others then.
+    pub(in crate::log) fn decode_verified(
+        block: &[u8],
+        array: ArrayUuid,
+        entries: &mut Vec<IndexEntry>,
+    ) -> Result<Self, FormatError> {
+        let body = Envelope::open_verified(block, BlockType::Index, array)?;
+        Self::decode_body(body, entries)
+    }
+
+    fn decode_body(body: &[u8], entries: &mut Vec<IndexEntry>) -> Result<Self, FormatError> {
         let (head, rest) =
             RawHead::ref_from_prefix(body).map_err(|_| FormatError::Field { field: "length" })?;
         let count = usize::from(head.count.get());
@@ -164,9 +183,26 @@ impl IndexBlock {
         if usize::from(head.column) >= MAX_COLUMNS {
             return Err(FormatError::Field { field: "column" });
         }
-        let mut entries = Vec::with_capacity(count);
-        for bytes in rest.chunks_exact(ENTRY) {
-            entries.push(decode_entry(bytes)?);
+        // Found wrong in the end, so that nothing but this is asked of each.
+        let (mut largest, mut unknown) = (0, false);
+        let entry = |bytes: &[u8; ENTRY]| {
+            let raw = RawEntry::ref_from_bytes(bytes).expect("of its size");
+            let kind = EntryKind::of(raw.kind);
+            unknown |= kind.is_none();
+            largest = largest.max(raw.sequence.get());
+            IndexEntry {
+                sequence: raw.sequence.get(),
+                lba: Lba(u64::from(raw.lba_low.get()) | u64::from(raw.lba_high) << 32),
+                kind: kind.unwrap_or(EntryKind::Empty),
+                stripe_in_group: raw.stripe_in_group.get(),
+            }
+        };
+        entries.extend(rest.as_chunks::<ENTRY>().0.iter().map(entry));
+        if largest >= NUMBER_LIMIT {
+            return Err(FormatError::Field { field: "entry sequence" });
+        }
+        if unknown {
+            return Err(FormatError::Field { field: "entry kind" });
         }
         Ok(Self {
             segment: head.segment.get(),
@@ -174,7 +210,7 @@ impl IndexBlock {
             column: Column(head.column),
             span: head.span.get(),
             first: head.first.get(),
-            entries,
+            entries: Vec::new(),
         })
     }
 }
@@ -189,19 +225,6 @@ fn encode_entry(entry: &IndexEntry) -> RawEntry {
         kind: entry.kind as u8,
         stripe_in_group: entry.stripe_in_group.into(),
     }
-}
-
-fn decode_entry(bytes: &[u8]) -> Result<IndexEntry, FormatError> {
-    let raw = RawEntry::ref_from_bytes(bytes).map_err(|_| FormatError::Field { field: "entry" })?;
-    if raw.sequence.get() >= NUMBER_LIMIT {
-        return Err(FormatError::Field { field: "entry sequence" });
-    }
-    Ok(IndexEntry {
-        sequence: raw.sequence.get(),
-        lba: Lba(u64::from(raw.lba_low.get()) | u64::from(raw.lba_high) << 32),
-        kind: EntryKind::of(raw.kind).ok_or(FormatError::Field { field: "entry kind" })?,
-        stripe_in_group: raw.stripe_in_group.get(),
-    })
 }
 
 #[cfg(test)]

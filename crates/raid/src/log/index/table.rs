@@ -130,6 +130,7 @@ impl Table {
         }
     }
 
+    #[inline]
     pub(super) fn get(&self, lba: Lba, pages: Divisor) -> u64 {
         match self {
             Self::Narrow(entries) => entries.get(lba, pages).into(),
@@ -138,6 +139,7 @@ impl Table {
     }
 
     /// Replaces an entry; returns the one before.
+    #[inline]
     pub(super) fn replace(&mut self, lba: Lba, pages: Divisor, entry: u64) -> u64 {
         match self {
             Self::Narrow(entries) => {

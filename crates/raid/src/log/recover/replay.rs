@@ -437,7 +437,8 @@ impl Partition {
         if sequence < known {
             return;
         }
-        match state.index.get(lba).filter(|_| sequence == known) {
+        // The index is looked at only where it may tell of a twin.
+        match (sequence == known).then(|| state.index.get(lba)).flatten() {
             Some(other) => {
                 let preferred = rank(state, pba) > rank(state, other);
                 mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);

@@ -34,6 +34,7 @@ pub(in crate::log) enum Dense {
 }
 
 impl Dense {
+    #[inline]
     fn get(&self, at: usize) -> u64 {
         match self {
             Self::Narrow(sequences) => {
@@ -44,19 +45,26 @@ impl Dense {
         }
     }
 
+    #[inline]
     fn set(&mut self, at: usize, sequence: u64) {
         match self {
             Self::Narrow(sequences) if sequence < NARROW => {
                 let [a, b, c, d, e, ..] = sequence.to_le_bytes();
                 sequences[at] = [a, b, c, d, e];
             }
-            Self::Narrow(sequences) => {
-                let all = 0..sequences.len();
-                *self = Self::Wide(all.map(|at| self.get(at)).collect());
-                self.set(at, sequence);
-            }
+            Self::Narrow(_) => self.widen()[at] = sequence,
             Self::Wide(sequences) => sequences[at] = sequence,
         }
+    }
+
+    #[cold]
+    fn widen(&mut self) -> &mut [u64] {
+        if let Self::Narrow(sequences) = self {
+            let all = 0..sequences.len();
+            *self = Self::Wide(all.map(|at| self.get(at)).collect());
+        }
+        let Self::Wide(sequences) = self else { unreachable!("they are wide now") };
+        sequences
     }
 }
 
@@ -76,6 +84,7 @@ impl Sequences {
         Self::Sparse { page_entries, pages: vec![Vec::new(); Lba(pages).index()] }
     }
 
+    #[inline]
     pub(in crate::log) fn get(&self, lba: Lba) -> u64 {
         match self {
             Self::Dense { start, sequences } => sequences.get(Lba(lba.0 - start).index()),
@@ -87,6 +96,7 @@ impl Sequences {
     }
 
     /// Something is known of a block from now on.
+    #[inline]
     pub(in crate::log) fn set(&mut self, lba: Lba, sequence: u64) {
         match self {
             Self::Dense { start, sequences } => {
