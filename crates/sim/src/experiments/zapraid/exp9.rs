@@ -54,17 +54,17 @@ const PAPER_MORE: f64 = 1_510.0;
 
 /// Nanoseconds for an entry of a page, where a start on demand enters it and where another one does.
 const PAGE_ENTRY_ON_DEMAND: u64 = 6;
-const PAGE_ENTRY: u64 = 15;
+const PAGE_ENTRY: u64 = 12;
 
 /// Nanoseconds for an entry of a list that is entered into the index, that is only kept aside, and to enter that
-/// later: 31 ns for a block that is entered at once, 22 for one that is not, and a third as many entries more as
-/// blocks.
-const LIST_ENTRY: u64 = 23;
-const DEFERRED_ENTRY: u64 = 17;
-const ENTERED_LATER: u64 = 46;
+/// later: 21 ns for a block that is entered at once, 16 for one that is not, and a third as many entries more as
+/// blocks; where they are entered at once an eighth is written twice.
+const LIST_ENTRY: u64 = 15;
+const DEFERRED_ENTRY: u64 = 13;
+const ENTERED_LATER: u64 = 41;
 
-/// Nanoseconds for a page that a directory lists: too little to be measured is less than this.
-const LISTED_PAGE: u64 = 20;
+/// Nanoseconds for a page that a directory lists.
+const LISTED_PAGE: u64 = 5;
 
 /// Entries of a page, and of a directory, at the most.
 const ENTRIES: u64 = 960;
@@ -74,7 +74,7 @@ const LOOKS: Looks = Looks {
     page: Nanos(PAGE_ENTRY * ENTRIES),
     directory: Nanos(LISTED_PAGE * ENTRIES),
     list: Nanos(LIST_ENTRY * ENTRIES_PER_INDEX_BLOCK as u64),
-    chunk: Nanos(250),
+    chunk: Nanos(235),
     other: Nanos(1_000),
 };
 
@@ -95,10 +95,13 @@ the same drives in each of the ways below, and a block is read at once. Not only
 as the scale says (a 64th at the least), so there are as many segments as at full scale.
 
 Beside what every command takes, looking at what was read takes a thread's time: 6 ns for an entry of a page of the \
-index on demand and 15 ns else, 23 ns for an entry of a list, 17 ns for one that a start on demand keeps aside and 46 ns to enter it \
-with its page later, 250 ns for a block of a segment that the crash left open, its share of what is \
-verified included, and 20 ns for a page that a directory lists, as the example `start` of `zoneweave-raid` measures on one core \
-of an AMD EPYC, with as much to do for other programs; 1 us for a header or a record of the superblock (taken for that, not measured).
+index on demand and 12 ns else, 15 ns for an entry of a list, 13 ns for one that a start on demand keeps aside and 41 ns to enter it \
+with its page later, 235 ns for a block of a segment that the crash left open, its share of what is \
+verified included, and 5 ns for a page that a directory lists. That is what the example `start` of `zoneweave-raid` measures, rounded up: the \
+least of 15 runs, by the time that the thread ran, on one of two virtual cores of an AMD EPYC that had four programs to run at \
+a time (three times: 5.3, 5.3 and 5.4 ns, 11.7 to 12.1, 20.5 to 21.4 for a block by lists, of which there are half as many entries more, \
+15.4 to 16.2 for one kept aside, a third more, 39.9 to 40.8, 201 to 233, 1 to 4.5). 1 us for a header or a record of the superblock is \
+taken for that, not measured.
 
 By *lists*: those of every segment are read, as in the paper. By a *checkpoint*: its pages are read, and the lists of segments \
 that it does not know. *On demand*: users are served before that, and pages are read when somebody asks for them, and in the \
