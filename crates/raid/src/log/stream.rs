@@ -304,6 +304,17 @@ impl Stream {
         Class { chunk, lifetime: if told { lifetime } else { Lifetime::default() } }
     }
 
+    /// The class of blocks that can be written beside whatever users write: as of requests of so many, unless no segment is
+    /// open for these and one is for others. One of their own would be padded for the most part, and take room.
+    #[must_use]
+    pub(super) fn class_beside(&self, blocks: u64, lifetime: Lifetime) -> Class {
+        let class = self.class_of(blocks, lifetime);
+        if self.has_chunks(class.chunk) || !self.is_open() || class.chunk == ChunkClass::Large {
+            return class;
+        }
+        self.class_of(self.large_from, lifetime)
+    }
+
     /// What waits in a class, oldest first.
     #[must_use]
     pub(super) fn queue(&self, class: Class) -> &VecDeque<PendingBlock> {

@@ -127,7 +127,7 @@ pub(in crate::log) async fn write(
             return Some(Vec::new());
         }
         let (ticket, written) = Ticket::new(pieces.len() as u64);
-        let class = state.user.class_of(pieces.len() as u64, Lifetime::Long);
+        let class = state.user.class_beside(pieces.len() as u64, Lifetime::Long);
         state.checkpoints.placed = vec![None; pieces.len()];
         for (piece, Piece { lba, sequence, data }) in pieces.into_iter().enumerate() {
             let block = PendingBlock::Data(PendingData {
