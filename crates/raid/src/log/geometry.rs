@@ -158,6 +158,12 @@ impl SegmentGeometry {
         u64::from(self.column_blocks()) * self.scheme.data() as u64
     }
 
+    /// Chunk blocks of all its columns.
+    #[must_use]
+    pub fn chunk_blocks_in_all(&self) -> usize {
+        self.column_blocks() as usize * self.scheme.columns()
+    }
+
     /// The rows of a span.
     #[must_use]
     pub fn rows_of_span(&self, span: u32) -> std::ops::Range<u32> {

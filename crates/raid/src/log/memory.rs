@@ -32,7 +32,7 @@ use crate::log::zone_queue::ZoneQueue;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// Where each block of the volume is: 4 bytes for each, 8 where there are 16 TiB or more. With less memory the
-    /// pages that are there, and where the others are.
+    /// pages that are there, where the others are, and which blocks of some segments are needed.
     pub index_bytes: u64,
     /// Where the pages of the newest checkpoint of the index are, and of one that is being written.
     pub checkpoint_bytes: u64,
@@ -101,7 +101,8 @@ impl Memory {
         };
         let stripes: u64 = shapes.map(parity).sum();
         Self {
-            index_bytes: index_bytes(config, policy, &space, limit),
+            index_bytes: index_bytes(config, policy, &space, limit)
+                + limit.map_or(0, |limit| limit.of_live()),
             checkpoint_bytes: 2 * Checkpoints::bytes_of(&space),
             segment_bytes: u64::from(slots) * segment_bytes(scheme.columns())
                 + free_zone_bytes(u64::from(config.zones) * scheme.columns() as u64),
@@ -165,7 +166,9 @@ pub(super) fn memory(core: &Core) -> Memory {
     let lists = segments.iter().map(|(_, segment)| segment.list_bytes());
     let tables = segments.iter().filter_map(|(_, segment)| segment.table.as_ref());
     Memory {
-        index_bytes: index.bytes() + offload,
+        index_bytes: index.bytes()
+            + offload
+            + segments.iter().map(|(_, segment)| segment.live_bytes()).sum::<u64>(),
         checkpoint_bytes: checkpoints.bytes(),
         segment_bytes: u64::from(segment_slots(config)) * segment_bytes(columns)
             + free_zone_bytes(free as u64),

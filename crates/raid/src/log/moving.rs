@@ -79,7 +79,11 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
         }
         let entries = span_entries(core, slot, span).await;
         let first = geometry.first_of_span(span);
-        let mut listed: Vec<_> = listed_blocks(slot, first, &entries).collect();
+        let mut listed: Vec<_> = {
+            let state = core.state.borrow();
+            let blocks = listed_blocks(slot, first, &entries);
+            blocks.filter(|(place, entry)| may_be_live(&state, *place, entry)).collect()
+        };
         // All at once, unless pages of the index may be away that tell what is live.
         let parts: Vec<_> = match mover.pages {
             Some(Pages { entries, of_a_batch, .. }) => {
@@ -388,6 +392,14 @@ pub(super) async fn span_entries(
         Some(entries) => entries,
         None => load_span(core, slot, span).await,
     }
+}
+
+/// Whether a block may be live, as far as that can be told without the pages of the index: to read a page for each block
+/// that died would cost as much as to move it.
+fn may_be_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {
+    let segment = &state.segments[place.slot];
+    let of_data = matches!(entry.kind, EntryKind::Data | EntryKind::Lost);
+    !of_data || segment.may_be_live(place) || state.tombstones.contains_key(&state.space.pba(place))
 }
 
 fn is_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {

@@ -139,6 +139,9 @@ fn allocate(
         zones: zones.iter().map(|zone| zone.map(|zone| zone.zone)).collect(),
     };
     let mut opened = Segment::new(&header, zones, Phase::Open);
+    if state.may_remember_live(&geometry) {
+        opened.remember_live();
+    }
     opened.gathers = mode == LaneMode::Gather;
     opened.lifetime = class.lifetime;
     state.segments.insert(slot, opened);

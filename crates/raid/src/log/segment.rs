@@ -3,12 +3,13 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
+use fixedbitset::FixedBitSet;
 use zoneweave_zoned::ZoneId;
 
 use crate::layout::Column;
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
-use crate::log::index::SegmentSlot;
+use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::stream::Lifetime;
 use crate::log::stripe_table::StripeTable;
 use crate::log::underway::ChunkUnderWay;
@@ -67,6 +68,9 @@ pub(super) struct Segment {
     pub phase: Phase,
     /// Blocks of it that the index maps, and tombstone blocks still needed.
     pub valid: u64,
+    /// Which ones the index maps, column by column, where pages of it may leave memory: so nobody has to read these to
+    /// know. `None` where it is not known.
+    pub live: Option<FixedBitSet>,
     /// Those of them that tell of pages of the index which are not in memory.
     pub pages_away: u64,
     /// The oldest sequence of any block in it; `u64::MAX` while it holds none.
@@ -142,6 +146,7 @@ impl Segment {
             listed: header.zones.clone(),
             phase,
             valid: 0,
+            live: None,
             pages_away: 0,
             min_sequence: u64::MAX,
             readers: 0,
@@ -168,6 +173,41 @@ impl Segment {
             indexed_spans: 0,
             noted: Cell::new(false),
         }
+    }
+
+    /// Remembers which blocks the index maps from now on, of a segment with nothing in it.
+    pub(super) fn remember_live(&mut self) {
+        self.live = Some(FixedBitSet::with_capacity(self.geometry.chunk_blocks_in_all()));
+    }
+
+    /// Notes that the index maps a block, or does no more.
+    pub(super) fn note_live(&mut self, place: BlockPlace, lives: bool) {
+        let at = self.bit_of(place);
+        if let Some(live) = &mut self.live {
+            live.set(at, lives);
+        }
+    }
+
+    /// Whether the index may map a block.
+    #[must_use]
+    pub(super) fn may_be_live(&self, place: BlockPlace) -> bool {
+        self.live.as_ref().is_none_or(|live| live.contains(self.bit_of(place)))
+    }
+
+    fn bit_of(&self, place: BlockPlace) -> usize {
+        place.column.index() * self.geometry.column_blocks() as usize + place.block.0 as usize
+    }
+
+    /// Memory of which blocks of a segment the index maps.
+    #[must_use]
+    pub(super) fn live_bytes_of(geometry: &SegmentGeometry) -> u64 {
+        geometry.chunk_blocks_in_all().div_ceil(128) as u64 * 16
+    }
+
+    /// The same of this one.
+    #[must_use]
+    pub(super) fn live_bytes(&self) -> u64 {
+        if self.live.is_some() { Self::live_bytes_of(&self.geometry) } else { 0 }
     }
 
     /// Memory of what is recorded of blocks not yet covered by an index run.

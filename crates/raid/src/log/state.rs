@@ -495,10 +495,11 @@ impl State {
             *count += 1;
             return;
         }
-        let slot = self.space.place(pba).slot;
-        let segment = &mut self.segments[slot];
+        let place = self.space.place(pba);
+        let segment = &mut self.segments[place.slot];
         assert!(segment.phase != Phase::Dead, "mapped into dead segment {}", segment.id);
         segment.valid += 1;
+        segment.note_live(place, true);
     }
 
     /// Counts an index entry that points somewhere no more.
@@ -510,8 +511,10 @@ impl State {
             }
             self.tombstones.remove(&pba);
         }
-        let slot = self.space.place(pba).slot;
-        self.segments[slot].valid -= 1;
+        let place = self.space.place(pba);
+        let segment = &mut self.segments[place.slot];
+        segment.valid -= 1;
+        segment.note_live(place, false);
     }
 
     /// Makes a tombstone block known, before entries are pointed at it.

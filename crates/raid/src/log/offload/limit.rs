@@ -26,6 +26,10 @@ const OF_A_TRIM: u64 = 16;
 /// Batches of each segment that is being moved: two under way, one that is being read, and one that is looked at.
 const BATCHES_OF_A_MOVE: u64 = 4;
 
+/// What part of the memory for pages is taken besides, to remember which blocks of segments are live: enough for all
+/// segments of an array with a volume of two thirds of it, at half the memory that its index needs.
+const PART_OF_LIVE: u64 = 8;
+
 /// Pages that a checkpoint works with.
 const OF_A_CHECKPOINT: u64 = 64;
 
@@ -36,6 +40,14 @@ pub struct IndexLimit {
     pub bytes: u64,
     /// Entries of a page, if it has not as many as a block holds.
     pub page_entries: Option<NonZeroU32>,
+}
+
+impl IndexLimit {
+    /// Bytes beside that, for which blocks of segments are live.
+    #[must_use]
+    pub(in crate::log) const fn of_live(&self) -> u64 {
+        self.bytes / PART_OF_LIVE
+    }
 }
 
 /// How many pages are in memory.

@@ -35,10 +35,11 @@ use zoneweave_zoned::Lba;
 use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{Address, AddressSpace, Mapped, MappingBlock};
 use crate::log::frames::Frames;
+use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::memory::in_tree;
 use crate::log::recover::checkpoint::Unusable;
-use crate::log::segment::Phase;
+use crate::log::segment::{Phase, Segment};
 use crate::log::state::{Move, Moved, State};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -172,6 +173,14 @@ impl State {
             away: offload.away,
             limit_bytes: offload.limit.asked.bytes,
         })
+    }
+
+    /// Whether there is memory to remember which blocks of one more segment are live.
+    #[must_use]
+    pub(super) fn may_remember_live(&self, geometry: &SegmentGeometry) -> bool {
+        let Some(offload) = &self.offload else { return false };
+        let so_far: u64 = self.segments.iter().map(|(_, segment)| segment.live_bytes()).sum();
+        so_far + Segment::live_bytes_of(geometry) <= offload.limit.asked.of_live()
     }
 
     /// Whether a page is on media only.
