@@ -10,10 +10,10 @@ use zoneweave_zoned::{
     ReportOptions, Status, ZoneId, ZoneReport,
 };
 
-use super::encode::{Answer, Encoded, Order, Plan, encode, report_dwords, written_at};
+use super::encode::{Answer, Encoded, Order, Plan, ZONE_SEND, encode, report_dwords, written_at};
 use super::open::{Opened, ZONE_RECEIVE};
 use super::report::{self, zones_in};
-use super::retry::{self, DELAYS, PATIENCE};
+use super::retry::{self, PATIENCE, Record};
 use super::status;
 use crate::ring::{CommandDone, DeviceCommand, Lent, Opcode};
 use crate::service::{DriveLoss, Service, Watched, watch};
@@ -35,6 +35,7 @@ pub(super) struct Core {
     geometry: Geometry,
     /// For each zone: what changes it takes all permits, and appends take one each.
     orders: Vec<Semaphore>,
+    record: Record,
     service: Service,
 }
 
@@ -48,6 +49,7 @@ impl Core {
             namespace: opened.namespace,
             orders: (0..opened.geometry.zones).map(|_| Semaphore::new(APPENDS)).collect(),
             geometry: opened.geometry,
+            record: Record::default(),
             service: Service::new(handle),
         });
         handle.spawn("drive watch", watch(handle.clone(), Rc::downgrade(&core)));
@@ -128,26 +130,34 @@ impl Core {
         let sizes = (retry::lent_bytes(&data), retry::lent_bytes(&metadata));
         let mut memory = (data, metadata);
         let since = self.handle.now();
-        let mut delays = DELAYS.iter().filter(|_| retry::is_repeatable(opcode, &dwords));
+        let mut delays = self.record.delays(opcode).iter();
         loop {
             let (data, metadata) = memory;
             let command = DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms };
             let done = self.service.asked(self.ring.command(&self.file, command)).await;
-            let has_time = self.handle.now().since(since) < PATIENCE && self.loss().is_none();
-            let delay = if has_time && retry::may_pass(&done) { delays.next() } else { None };
-            let Some(delay) = delay else {
-                return self.judged(done);
+            let now = self.handle.now();
+            self.record.note(&done, now);
+            let may_pass = retry::may_pass(&done) && retry::is_repeatable(opcode);
+            let has_time = now.since(since) < PATIENCE && self.loss().is_none();
+            let Some(delay) = delays.next().filter(|_| may_pass && has_time) else {
+                if may_pass {
+                    self.record.give_up();
+                }
+                return self.judged(opcode, done);
             };
             self.handle.sleep(*delay).await;
             memory = (retry::lend(done.data, sizes.0), retry::lend(done.metadata, sizes.1));
         }
     }
 
-    fn judged(&self, done: CommandDone) -> Result<CommandDone, Status> {
+    fn judged(&self, opcode: Opcode, done: CommandDone) -> Result<CommandDone, Status> {
         match &done.status {
-            // A way to the drive is lost, and the drive if its device is gone as well.
+            // A way to the drive is lost, and the drive if its device is gone as well, or nothing else is heard of it for long. A
+            // change of zones that a path holds up could still happen, after the zone was written again.
             Ok(value) if retry::is_of_path(*value) => {
-                Err(if self.is_named() { Status::Aborted } else { Status::DeviceGone })
+                let has_way = self.is_named() && !self.record.is_cut_off(self.handle.now());
+                let is_lost = !has_way || opcode == ZONE_SEND;
+                Err(if is_lost { Status::DeviceGone } else { Status::Aborted })
             }
             Ok(value) => status::of_nvme(*value).map(|()| done),
             Err(error) => Err(status::of_kernel(error)),

@@ -1,34 +1,72 @@
 //! Which commands are sent again after they failed.
 //!
 //! The kernel repeats what file systems ask of a drive, but not what came through its character device: a controller
-//! that is reset, or a path that changes hands, fails whatever was under way. What changes nothing, or the same as
-//! once, is repeated, unless the drive says that it will fail again. Writes and appends never are: they may have
-//! happened, and the engine writes elsewhere what it has no answer for. Neither is what media answer: the engine has
-//! the other drives for that.
+//! that is reset, or a path that changes hands, fails whatever was under way. What changes nothing is repeated, unless
+//! the drive says that it will fail again. Nothing else is: a write, an append or a reset may have happened, or may happen
+//! yet where a path holds it up, and a flush that failed may have lost what the next one would find nothing of. The engine knows
+//! what to do about those. Neither is what media answer: the engine has the other drives for that.
+//!
+//! A drive that goes on failing in passing costs the delays once: until a command succeeds none is repeated any more. One of
+//! which nothing is heard but that its path is lost is gone after a while.
+
+use std::cell::Cell;
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::AlignedBuffer;
 
-use super::encode::{FLUSH, READ, ZONE_SEND};
+use super::encode::READ;
 use super::open::ZONE_RECEIVE;
 use crate::ring::{CommandDone, Lent, Opcode};
 
-/// What is waited before a command is sent again, and again.
-pub(super) const DELAYS: [Nanos; 3] =
+const DELAYS: [Nanos; 3] =
     [Nanos::from_millis(50), Nanos::from_millis(200), Nanos::from_millis(800)];
 
-/// After this time a command that failed is not sent again: it may have run into its own limit.
+/// After this time a command that failed is not sent again, as it may have run into its own limit; and a path does not
+/// come back.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(20);
 
-/// In dword 13 of zone management: the action that resets a zone.
-const RESET: u32 = 4;
+/// Whether a command changes nothing, however often it is sent.
+pub(super) fn is_repeatable(opcode: Opcode) -> bool {
+    matches!(opcode, READ | Opcode(ZONE_RECEIVE))
+}
 
-/// Whether a command sent twice does what it does once.
-pub(super) fn is_repeatable(opcode: Opcode, dwords: &[u32; 6]) -> bool {
-    match opcode {
-        READ | FLUSH | Opcode(ZONE_RECEIVE) => true,
-        ZONE_SEND => dwords[3] & 0xFF == RESET,
-        _ => false,
+/// How a drive has answered lately.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    /// A command failed as often as it is sent, and none has succeeded since.
+    gave_up: Cell<bool>,
+    /// Since when nothing was heard but that the path is lost.
+    cut_off: Cell<Option<Nanos>>,
+}
+
+impl Record {
+    /// What is waited before a command is sent again, and again.
+    pub(super) fn delays(&self, opcode: Opcode) -> &'static [Nanos] {
+        if is_repeatable(opcode) && !self.gave_up.get() { &DELAYS } else { &[] }
+    }
+
+    /// Notes what became of a command.
+    pub(super) fn note(&self, done: &CommandDone, now: Nanos) {
+        match done.status {
+            Ok(value) if is_of_path(value) => {
+                self.cut_off.set(Some(self.cut_off.get().unwrap_or(now)));
+            }
+            Ok(value) => {
+                self.cut_off.set(None);
+                self.gave_up.set(self.gave_up.get() && value != 0);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Notes that a command failed as often as it is sent.
+    pub(super) fn give_up(&self) {
+        self.gave_up.set(true);
+    }
+
+    /// Whether nothing was heard of the drive for long but that its path is lost.
+    pub(super) fn is_cut_off(&self, now: Nanos) -> bool {
+        self.cut_off.get().is_some_and(|since| now.since(since) >= PATIENCE)
     }
 }
 
@@ -63,9 +101,13 @@ pub(super) fn lent_bytes(lent: &Lent) -> usize {
     }
 }
 
-/// The memory of a command that is sent again. Such a command has nothing for the drive to read.
+/// The memory of a command that is sent again, without what the drive filled before it failed. Such a command has nothing for
+/// the drive to read.
 pub(super) fn lend(buffer: Option<AlignedBuffer>, bytes: usize) -> Lent {
-    buffer.map_or(Lent::Nothing, |buffer| Lent::In(buffer, bytes))
+    buffer.map_or(Lent::Nothing, |mut buffer| {
+        buffer.as_mut().fill(0);
+        Lent::In(buffer, bytes)
+    })
 }
 
 #[cfg(test)]
@@ -80,17 +122,43 @@ mod tests {
 
     #[test]
     fn what_changes_something_is_not_repeated() {
-        let with = |action| [0, 0, 0, action, 0, 0];
-        for opcode in [FLUSH, READ, Opcode(ZONE_RECEIVE)] {
-            assert!(is_repeatable(opcode, &with(0)));
+        assert!(is_repeatable(READ) && is_repeatable(Opcode(ZONE_RECEIVE)));
+        // Flush, write, zone management, append.
+        for opcode in [0x00, 0x01, 0x79, 0x7D] {
+            assert!(!is_repeatable(Opcode(opcode)));
         }
-        assert!(is_repeatable(ZONE_SEND, &with(RESET)));
-        for action in [1, 2, 3, 5, 0x10] {
-            assert!(!is_repeatable(ZONE_SEND, &with(action)));
-        }
-        // Write, and append.
-        assert!(!is_repeatable(Opcode(0x01), &with(0)));
-        assert!(!is_repeatable(Opcode(0x7D), &with(0)));
+    }
+
+    #[test]
+    fn a_drive_that_goes_on_failing_costs_the_delays_once() {
+        let record = Record::default();
+        assert_eq!(record.delays(READ), DELAYS);
+        assert!(record.delays(Opcode(0)).is_empty());
+        record.give_up();
+        record.note(&done(Ok(0x006), false), Nanos(1));
+        assert!(record.delays(READ).is_empty());
+        record.note(&done(Ok(0), false), Nanos(2));
+        assert_eq!(record.delays(READ), DELAYS);
+    }
+
+    #[test]
+    fn a_path_that_does_not_come_back_is_a_lost_drive() {
+        let record = Record::default();
+        let lost = done(Ok(0x371), false);
+        record.note(&lost, Nanos(5));
+        record.note(&lost, PATIENCE);
+        assert!(!record.is_cut_off(PATIENCE) && record.is_cut_off(PATIENCE + Nanos(5)));
+        record.note(&done(Ok(0x281), true), PATIENCE);
+        record.note(&lost, PATIENCE);
+        assert!(!record.is_cut_off(PATIENCE + Nanos(5)));
+    }
+
+    #[test]
+    fn memory_that_is_lent_again_is_empty() {
+        let mut buffer = AlignedBuffer::zeroed(zoneweave_zoned::BlockCount(1));
+        buffer.as_mut()[100] = 7;
+        let Lent::In(buffer, 64) = lend(Some(buffer), 64) else { panic!("memory") };
+        assert!(buffer.as_ref().iter().all(|byte| *byte == 0));
     }
 
     #[test]

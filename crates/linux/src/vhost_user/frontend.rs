@@ -195,7 +195,7 @@ impl VhostUserBackendReqHandler for Frontend {
     }
 
     fn set_vring_call(&self, index: u8, file: Option<File>) -> Result<()> {
-        self.vring(index)?.call.replace(event(file)?);
+        self.vring(index)?.set_call(event(file)?);
         Ok(())
     }
 
@@ -250,8 +250,9 @@ impl VhostUserBackendReqHandler for Frontend {
     fn set_inflight_fd(&self, told: &VhostUserInflight, file: File) -> Result<()> {
         let tables = inflight::map(told, file);
         let tables = tables.map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
-        for (vring, table) in self.vrings.iter().zip(tables) {
-            vring.in_flight.replace(Some(table));
+        let mut tables = tables.into_iter();
+        for vring in &self.vrings {
+            vring.in_flight.replace(tables.next());
         }
         Ok(())
     }

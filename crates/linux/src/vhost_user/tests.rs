@@ -298,6 +298,25 @@ fn what_a_killed_server_left_is_done_by_the_next_one_and_nothing_else() {
     assert_eq!((status.failed, status.misbehaved), (0, 0));
 }
 
+/// A server was killed after an answer and before it told the guest. One that counts by index is told of no later answer
+/// either, as long as it has not looked at this one.
+#[test]
+fn a_guest_is_told_of_answers_that_a_killed_server_did_not_tell_of() {
+    let (mut guest, _) = serve(|path| {
+        let mut guest = Guest::start(path);
+        assert_eq!(guest.write(0, &[5; 512]), 0);
+        let _ = guest.control.get_vring_base(0).unwrap();
+        guest
+    });
+    guest.forget_told();
+    serve(move |path| {
+        guest.control = Guest::connect(path).control;
+        guest.share();
+        guest.start_queue(1);
+        guest.told();
+    });
+}
+
 #[test]
 fn a_guest_goes_on_where_the_last_server_stopped() {
     let (mut guest, _) = serve(|path| {

@@ -108,6 +108,14 @@ impl Vring {
         self.call.take();
         self.error.take();
         self.in_flight.take();
+        self.again.take();
+    }
+
+    /// Where the guest is told of answers. What it was not told of by a server that was killed it is told now: it looks by
+    /// itself, and nobody would tell it of later answers, as it waits for the earlier one.
+    pub(super) fn set_call(&self, event: Option<OwnedFd>) {
+        self.call.replace(event);
+        signal(&self.call);
     }
 
     /// Lets no more requests be taken.
@@ -164,6 +172,7 @@ impl Vring {
         }
         let used = queue.used_idx(&memory.guest, Ordering::Acquire).ok()?;
         queue.set_next_used(used.0);
+        self.again.take();
         // Without a table everything that was taken is answered, whoever did that.
         if let Some(table) = &*self.in_flight.borrow() {
             if table.size() < queue.size() {
@@ -174,6 +183,8 @@ impl Vring {
             queue.set_next_avail(taken);
             self.again.replace(requests_of(&queue, &memory.guest, &left)?);
         }
+        // As `set_call` does, which may have come before.
+        signal(&self.call);
         Some(())
     }
 
@@ -182,7 +193,8 @@ impl Vring {
         memory: &Rc<Memory>,
         kick: &Descriptor,
     ) -> Result<(), Error> {
-        while !self.resting.get() {
+        // Of what another server left all is done first: how far the queue was taken does not tell.
+        while !self.resting.get() || !self.again.borrow().is_empty() {
             let Some(Taken { head, request }) = self.take(&memory.guest)? else {
                 match unless(self.told_to_rest(), self.shared.ring.readable(kick)).await {
                     None => return Ok(()),
@@ -267,6 +279,7 @@ impl Vring {
     fn give_up(&self) {
         self.shared.count_misbehaviour();
         self.kick.take();
+        self.again.take();
         self.begin_rest();
         signal(&self.error);
     }

@@ -164,7 +164,7 @@ impl Core {
                 Ok(buffer) => return Ok(buffer.freeze()),
                 Err(error) => error,
             };
-            match delays.next().filter(|_| is_of_host(&error)) {
+            match delays.next().filter(|_| is_of_host(&error) && self.in_service().is_ok()) {
                 Some(delay) => self.handle.sleep(*delay).await,
                 None => return Err(error),
             }
@@ -248,6 +248,7 @@ impl Core {
                 Some(delay) => self.handle.sleep(*delay).await,
                 None => return Err(status),
             }
+            self.in_service()?;
         }
     }
 

@@ -172,6 +172,16 @@ impl Guest {
         (self.memory.read_obj(place).unwrap(), self.memory.read_obj(GuestAddress(next)).unwrap())
     }
 
+    /// Forgets that it was told of answers.
+    pub(super) fn forget_told(&self) {
+        while self.call.read().is_ok() {}
+    }
+
+    /// Waits until it is told of answers.
+    pub(super) fn told(&self) {
+        wait(&self.call);
+    }
+
     /// Waits until the queue is given up.
     pub(super) fn given_up(&self) {
         wait(&self.error);
