@@ -160,6 +160,11 @@ impl Drain {
     /// Whether a stream waits that has something under way.
     pub(super) fn holds(&mut self, now: Nanos) -> bool {
         let Phase::Held(held) = &self.phase else { return false };
+        // No write tells of buffers any more, as where all are to be durable at once.
+        if now.since(self.window.begun) > TELLING {
+            self.phase = Phase::Free(now);
+            return false;
+        }
         let holds = held.paid > now;
         self.window.bound |= holds;
         holds
@@ -394,6 +399,20 @@ mod tests {
         }
         drive.run(seconds(1), NEVER);
         assert!(drive.written > 295_000, "{} blocks in a second", drive.written);
+    }
+
+    #[test]
+    fn what_was_learnt_is_forgotten_where_no_write_tells_of_buffers_any_more() {
+        let mut drive = Drive::slow();
+        drive.run(seconds(2), NEVER);
+        assert!(matches!(drive.drain.phase, Phase::Held(_)));
+        // Writes go on, but are to be durable at once: what they take says nothing.
+        for _ in 0..100 {
+            drive.drain.begin(BLOCKS.into(), drive.now);
+            drive.advance(Nanos(500_000));
+        }
+        assert!(!drive.drain.holds(drive.now));
+        assert!(matches!(drive.drain.phase, Phase::Free(_)));
     }
 
     #[test]

@@ -101,10 +101,11 @@ impl State {
         }
     }
 
-    /// Whether a stream waits since drives drain no more. Something is under way then, and its end wakes it.
+    /// Whether a stream waits since drives drain no more. A stripe is under way then, and its end wakes it: not the
+    /// end of a group, which may be long in coming.
     fn is_held_back(&mut self, kind: StreamKind, now: Nanos) -> bool {
         self.drain.holds(now)
-            && self.stream(kind).open_segments().any(|slot| self.segments[slot].in_flight > 0)
+            && self.idle_lanes(kind).any(|(_, slot)| self.segments[slot].in_flight > 0)
     }
 
     fn tend(&mut self, kind: StreamKind, lane: LaneId, chore: Chore) -> Step {
