@@ -44,10 +44,10 @@ paper has 1,024).
 
 Skewed requests follow Zipf's law with an exponent of 1, where the paper has 0.99.
 
-Where findings do not hold. Skewed requests find what they need in memory more often than not; what moves blocks does not: a segment that \
-is moved out names blocks of all parts of the volume. At half the memory a page is read and one is written for every thirty blocks of users. Pages \
-leave memory a few at a time, as small requests, for which nobody else keeps a segment here: stripes are padded, and room is less. In a trial \
-in which they were written beside users' blocks, two seeds lost 6.7 % instead of 9.8; exact knowledge of what is live besides made it 5.5 %.";
+Where findings do not hold. Skewed requests find what they need in memory more often than not; what moves blocks does not: what is left of a segment \
+is of all parts of the volume. Pages that leave memory are written beside users' blocks, and a bit for each block tells what is live, in an eighth of the memory for \
+pages besides. How many pages a batch of moved blocks may be of follows from how many are in memory: at a 32nd they are 13, so that \
+each batch waits for its own; more data, more pages, and less is lost.";
 
 fn name(workload: &str, memory: u32) -> String {
     format!("{workload} memory {memory} %")
