@@ -205,10 +205,12 @@ impl FuseServer {
     /// Unmounts the file, and answers what was asked before. Returns whether it is gone; if not, who still uses it gets errors.
     pub async fn shutdown(self) -> bool {
         let Self { shared, session, path, .. } = self;
+        // Somebody has unmounted it. What is there now, if anything is, is not ours.
+        let was_unmounted = shared.ended.get();
         // The kernel may have something to ask before it lets go, so it is waited for elsewhere.
         let unmounting = elsewhere(&shared.ring, move || session.umount_and_join());
         let unmounted = within(&shared.handle, SHUTDOWN_TIME, unmounting).await;
-        let gone = matches!(unmounted, Some(Ok(Ok(()))));
+        let gone = was_unmounted || matches!(unmounted, Some(Ok(Ok(()))));
         // What is asked from here on gets errors, and nobody who waits for an answer keeps the mount.
         shared.mailbox.close();
         if !gone {
