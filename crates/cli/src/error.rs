@@ -115,7 +115,8 @@ pub(crate) enum CliError {
     File { path: PathBuf, action: &'static str, error: io::Error },
     #[error("cannot {action}: {error}")]
     System { action: &'static str, error: io::Error },
-    #[error("--{option}: {problem}")]
+    /// `option` is without its dashes, or an argument in angle brackets.
+    #[error("{}{option}: {problem}", if option.starts_with('<') { "" } else { "--" })]
     Usage { option: &'static str, problem: String },
     #[error("none of the drives could be opened: {first}")]
     NoDrives { first: DriveError },

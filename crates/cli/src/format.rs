@@ -28,7 +28,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 pub(crate) fn parse_blocks(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
     if bytes == 0 || !bytes.is_multiple_of(4096) {
-        return Err(format!("{text:?} must be a multiple of the block size, 4KiB"));
+        return Err(format!("{text:?} must be a multiple of the block size, 4KiB, and not 0"));
     }
     Ok(bytes / 4096)
 }

@@ -157,6 +157,10 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
             results.push(line(workload, requests, measure, &memory));
         }
     }
+    if results.is_empty() {
+        let problem = "none of the workloads has requests of that size and depth".to_owned();
+        return Err(CliError::Usage { option: "depth", problem });
+    }
     if let Some(baseline) = &baseline {
         baseline.compare(&mut results);
     }

@@ -120,7 +120,7 @@ fn carry_out(request: &Run, output: &Output) -> Result<(), CliError> {
             request.name,
             names.join(", ")
         );
-        return Err(CliError::Usage { option: "name", problem });
+        return Err(CliError::Usage { option: "<NAME>", problem });
     }
     let mut files = Vec::new();
     if request.only.is_some() {

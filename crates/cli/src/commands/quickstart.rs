@@ -11,7 +11,7 @@ use super::array::create::{self, Durability, Level};
 use super::emu::{self, create_quietly, drive_paths};
 use super::serve::{Nbd, Served, serve_nbd};
 use crate::error::{CliError, Exit};
-use crate::format::{self, VolumeSize};
+use crate::format::{self, VolumeSize, usage};
 use crate::output::Output;
 use crate::session::{Access, Session, offer};
 use crate::writing::Writing;
@@ -45,6 +45,15 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
     let drives = find_drives(&request.directory);
     if is_blank(&drives)? {
         let first = drive_paths(&request.directory, request.drives);
+        if !first.iter().all(|drive| drives.contains(drive)) {
+            return Err(usage("drives")(format!(
+                "{} drives that hold nothing are in {}, and an array of {} was asked for: ask for as many as there are, \
+                 or for another directory",
+                drives.len(),
+                request.directory.display(),
+                request.drives
+            )));
+        }
         make_array(&request, &first, output)?;
     }
     let socket = request.directory.join(format!("{}.sock", request.name));

@@ -42,7 +42,7 @@ pub(crate) struct Replay {
     #[arg(long, value_enum)]
     format: Option<TraceFormat>,
     /// Make up so many requests, 60 % of 4 KiB and 25 % of 16 to 256 KiB, at places by Zipf's law
-    #[arg(long, value_name = "REQUESTS")]
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
     generate: Option<u64>,
     #[command(flatten)]
     mixture: MixtureOptions,

@@ -107,7 +107,7 @@ pub(crate) struct Served {
     pub rebuild_limit: Option<NonZeroU64>,
     /// Memory for the index of the volume, such as 256M; as much as it needs otherwise, 1 GiB for each TiB. What of it
     /// nobody asks for is on the drives then
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_index_memory)]
     pub index_memory: Option<u64>,
     #[command(flatten)]
     pub writing: Writing,
@@ -226,6 +226,16 @@ fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
     let slow =
         || format!("{bytes} bytes in a second would rebuild nothing for days: ask for 1M or more");
     NonZeroU64::new(bytes).filter(|bytes| bytes.get() >= LEAST_RATE).ok_or_else(slow)
+}
+
+/// Less than this is hardly meant: what a request needs of the index is read for it, and let go again.
+const LEAST_INDEX_MEMORY: u64 = 64 << 10;
+
+fn parse_index_memory(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text)?;
+    let little =
+        || format!("{bytes} bytes of the index are too little to work with: ask for 64K or more");
+    (bytes >= LEAST_INDEX_MEMORY).then_some(bytes).ok_or_else(little)
 }
 
 /// Looks after the array, and tells what happens to it.

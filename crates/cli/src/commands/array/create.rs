@@ -200,8 +200,8 @@ fn check_name(name: &str) -> Result<(), CliError> {
     if fits && name.chars().all(plain) && !name.starts_with(['.', '-']) {
         return Ok(());
     }
-    Err(usage("name")(format!(
-        "{name:?} cannot be a name: use 1 to {NAME_BYTES} of the characters a-z A-Z 0-9 . _ -, \
+    Err(usage("<NAME>")(format!(
+        "{name:?}, the first argument, cannot be a name: use 1 to {NAME_BYTES} of the characters a-z A-Z 0-9 . _ -, \
          not starting with . or -"
     )))
 }
