@@ -9,8 +9,10 @@ BLOCKS=512
 # What fio writes of a disk.
 PART=128M
 
-# Serves the array of some drives as a disk of this kernel.
+# Serves the array of some drives as a disk of this kernel. What an earlier server said is forgotten before: the job may
+# empty its file later than it is looked at.
 serve() {
+  : >/tmp/server.log
   zoneweave serve ublk "$@" >/tmp/server.log 2>&1 &
   SERVER=$!
   within 200 grep -q '^ready' /tmp/server.log || { cat /tmp/server.log; return 1; }

@@ -20,6 +20,7 @@ check "the server stops" stop_nbd
 
 VOLUME=/tmp/volume
 serve_fuse() {
+  : >/tmp/server.log
   # shellcheck disable=SC2086
   zoneweave serve fuse $DRIVES --mountpoint $VOLUME >/tmp/server.log 2>&1 &
   SERVER=$!

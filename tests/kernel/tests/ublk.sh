@@ -7,13 +7,16 @@ DRIVES="/tmp/d/drive0 /tmp/d/drive1 /tmp/d/drive2 /tmp/d/drive3"
 OTHERS="/tmp/e/drive0 /tmp/e/drive1 /tmp/e/drive2 /tmp/e/drive3"
 DISK=/dev/ublkb0
 
-# Starts the server in the background, and waits until the disk is served.
+# Starts the server in the background, and waits until the disk is served. What an earlier one said is forgotten before:
+# the job may empty its file later than it is looked at.
 serve() {
+  : >/tmp/serve.log
   zoneweave serve ublk $DRIVES "$@" >/tmp/serve.log 2>&1 &
   SERVER=$!
   within 60 grep -q '^ready' /tmp/serve.log || { cat /tmp/serve.log; return 1; }
 }
 nbd() {
+  : >/tmp/serve.log
   zoneweave serve nbd $DRIVES --socket unix:/tmp/s.sock "$@" >/tmp/serve.log 2>&1 &
   SERVER=$!
   within 60 grep -q '^ready' /tmp/serve.log || { cat /tmp/serve.log; return 1; }
