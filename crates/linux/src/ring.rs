@@ -57,6 +57,8 @@ pub struct Ring(Rc<Inner>);
 
 struct Inner {
     started: Instant,
+    /// The time of the last turn.
+    recent: Cell<Nanos>,
     timers: TimerQueue,
     queues: RefCell<Queues>,
     /// `None` once the memory was leaked because the kernel kept an operation.
@@ -102,6 +104,7 @@ impl Ring {
         let queues = RefCell::new(options.build()?);
         Ok(Self(Rc::new(Inner {
             started: Instant::now(),
+            recent: Cell::new(Nanos::ZERO),
             timers: TimerQueue::new(),
             queues,
             slots: RefCell::default(),
@@ -178,6 +181,10 @@ impl Reactor for Ring {
         Nanos(u64::try_from(elapsed).expect("584 years of nanoseconds fit 64 bits"))
     }
 
+    fn recent(&self) -> Nanos {
+        self.0.recent.get()
+    }
+
     fn timers(&self) -> &TimerQueue {
         &self.0.timers
     }
@@ -195,7 +202,9 @@ impl Reactor for Ring {
             inner.queues.borrow().submit_and_wait(limit);
         }
         inner.reap();
-        inner.timers.fire_due(self.now());
+        let now = self.now();
+        inner.recent.set(now);
+        inner.timers.fire_due(now);
         Progress::Some
     }
 }

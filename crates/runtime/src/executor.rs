@@ -262,6 +262,12 @@ impl Handle {
         self.shared.reactor.now()
     }
 
+    /// A time that has been since tasks ran the last time: see [`Reactor::recent`].
+    #[must_use]
+    pub fn recent(&self) -> Nanos {
+        self.shared.reactor.recent()
+    }
+
     /// The reactor underneath, for devices that add timers of their own.
     #[must_use]
     pub fn reactor(&self) -> Rc<dyn Reactor> {

@@ -11,6 +11,7 @@
 
 mod executor;
 mod gate;
+mod join;
 mod oneshot;
 mod random;
 mod reactor;
@@ -21,6 +22,7 @@ mod virtual_time;
 
 pub use executor::{Executor, Handle, JoinHandle};
 pub use gate::Gate;
+pub use join::join;
 pub use oneshot::{Receiver, Sender, oneshot};
 pub use random::Random;
 pub use reactor::{Progress, Reactor, Wait};

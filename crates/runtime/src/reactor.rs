@@ -25,6 +25,12 @@ pub trait Reactor {
     /// The current time. It never runs backwards.
     fn now(&self) -> Nanos;
 
+    /// A time that has been since the last turn began, for what needs no better: asking a clock takes as long as some
+    /// of what is timed.
+    fn recent(&self) -> Nanos {
+        self.now()
+    }
+
     /// The timers this reactor fires.
     fn timers(&self) -> &TimerQueue;
 

@@ -174,7 +174,7 @@ impl Core {
             }
         };
         match &result {
-            Ok(_) => self.state.borrow_mut().members[column.index()].seen = self.handle.now(),
+            Ok(_) => self.state.borrow_mut().members[column.index()].seen = self.handle.recent(),
             Err(status) => self.note_read_failure(column, &device, *status),
         }
         result
@@ -221,7 +221,7 @@ impl Core {
             let member = &mut state.members[column.index()];
             match result {
                 Ok(()) => {
-                    member.seen = self.handle.now();
+                    member.seen = self.handle.recent();
                     None
                 }
                 Err(status) => {
