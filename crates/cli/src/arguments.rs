@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     array, bench, characterize, completions, demo, doctor, emu, experiment, inspect, man,
-    quickstart, replay, serve, simulate, zones,
+    quickstart, replay, serve, simulate, soak, zones,
 };
 
 /// RAID volumes over zoned drives.
@@ -76,6 +76,8 @@ pub(crate) enum Verb {
     Replay(replay::Replay),
     /// Try to break the volume: made-up histories with crashes and faults, on drives in memory
     Simulate(simulate::Simulate),
+    /// Use a volume in memory in every way for an hour, verify everything read, and watch what memory it takes
+    Soak(soak::Soak),
     /// Tell what this machine can do, and what to do about the rest
     Doctor(doctor::Doctor),
     /// Make an array, fail a drive, rebuild it, cut the power, and verify everything

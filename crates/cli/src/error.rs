@@ -14,7 +14,7 @@ use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_sim::experiments::ExperimentError;
 use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
-use zoneweave_zoned::{BlockError, Status};
+use zoneweave_zoned::{BlockError, Lba, Status};
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +173,8 @@ pub(crate) enum CliError {
     RuntimeDirectory { path: PathBuf, problem: String },
     #[error("{what} does not exist: {range}")]
     OutOfRange { what: String, range: String },
+    #[error("the volume is broken: block {} is read, and not as it was written", at.0)]
+    ReadWrong { at: Lba },
     #[error("step {step} of the demonstration found something wrong: {problem}")]
     Demonstration { step: usize, problem: String },
 }
@@ -224,7 +226,9 @@ impl CliError {
             Self::NoServer { .. } | Self::ServerBroken { .. } | Self::NotServed { .. } => {
                 Exit::Unreachable
             }
-            Self::Block(BlockError::Unrecoverable { .. }) => Exit::DataLost,
+            Self::Block(BlockError::Unrecoverable { .. }) | Self::ReadWrong { .. } => {
+                Exit::DataLost
+            }
             Self::Remote { exit, .. } => *exit,
             Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,

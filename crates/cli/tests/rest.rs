@@ -64,6 +64,7 @@ fn help_pages_and_completions_name_every_verb() {
         "characterize",
         "doctor",
         "replay",
+        "soak",
         "demo",
         "quickstart",
     ];

@@ -14,6 +14,7 @@ pub(crate) mod quickstart;
 pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod simulate;
+pub(crate) mod soak;
 mod wear;
 pub(crate) mod zones;
 
@@ -34,6 +35,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Experiment(experiment) => experiment::run(&experiment, output),
         Verb::Replay(replay) => replay::run(&replay, output),
         Verb::Simulate(simulate) => simulate::run(&simulate, output),
+        Verb::Soak(soak) => soak::run(&soak, output),
         Verb::Doctor(doctor) => doctor::run(&doctor, output),
         Verb::Demo(demo) => demo::run(&demo, output),
         Verb::Quickstart(quickstart) => quickstart::run(quickstart, output),
