@@ -16,6 +16,7 @@ use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
+use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::Partition;
 use crate::log::segment::Segment;
 use crate::log::state::State;
@@ -42,6 +43,7 @@ pub(super) async fn enter_pages(
     remember: bool,
 ) -> Result<(), Unusable> {
     let mut looked_up = 0;
+    let mut plain = plain_of(&core.state.borrow(), pages.len());
     for pages in pages.chunks(PAGES_AT_A_TIME) {
         let (listed, newest) = {
             let state = core.state.borrow();
@@ -53,7 +55,7 @@ pub(super) async fn enter_pages(
         let unclear: Vec<_> = {
             let mut state = core.state.borrow_mut();
             let enter = |(page, block): &(Page, MappingBlock)| {
-                enter_page(&mut state, partition, *page, block)
+                enter_page(&mut state, partition, &mut plain, *page, block)
             };
             pages.iter().flat_map(enter).collect()
         };
@@ -77,10 +79,19 @@ pub(super) async fn enter_pages(
     Ok(())
 }
 
+/// What counts without a look at each entry, where there are so many pages that it pays to look at each segment first.
+fn plain_of(state: &State, pages: usize) -> Plain {
+    let columns = state.segments.slots() * state.scheme().columns() as u64;
+    let worth_it = pages as u64 * state.index.page_entries() >= columns;
+    let segments = worth_it.then(|| state.segments.iter()).into_iter().flatten();
+    Plain::of(state.space, segments.filter(|(_, segment)| segment.settled))
+}
+
 /// Enters a page; returns the entries that may be older or newer than what was replayed.
 fn enter_page(
     state: &mut State,
     partition: &mut Partition,
+    plain: &mut Plain,
     page: Page,
     block: &MappingBlock,
 ) -> Vec<(Lba, Pba)> {
@@ -88,7 +99,9 @@ fn enter_page(
     let bound = bound_of(block);
     // It is here now, whatever of it counts.
     state.index.take_in(page);
-    tell(state, page, block, 0..block.entries.len(), |state, told| {
+    let (entered, others) = plain.enter_unmapped(&mut state.index, page, block);
+    partition.bound_all(block.first, entered, bound);
+    tell(state, page, block, others, |state, told| {
         let Told { lba, pba, trimmed, .. } = told;
         let meets = told.meets(partition.known(state, lba), bound);
         match meets {

@@ -77,6 +77,34 @@ impl Plain {
         others
     }
 
+    /// Enters what leads to one of them, except for blocks that are mapped already, and counts none of it; returns the
+    /// entries, and the places of the other ones in the page.
+    pub(in crate::log) fn enter_unmapped(
+        &mut self,
+        index: &mut Index,
+        page: Page,
+        block: &MappingBlock,
+    ) -> (&[Entry], Vec<usize>) {
+        let Self { space, blocks, of_page: plain, .. } = self;
+        let mut others = Vec::new();
+        plain.clear();
+        plain.resize(block.entries.len(), Entry::default());
+        // The last page may tell of fewer blocks than it has room for in memory.
+        let mut told = block.entries.iter().zip(plain.iter_mut()).enumerate();
+        index.tell_all(page, |mapped| match told.next() {
+            None | Some((_, (Mapped::Nowhere, _))) => {}
+            Some((_, (Mapped::Block(address), plain)))
+                if mapped.is_none() && is_in(*space, blocks, (*address).into()) =>
+            {
+                *plain = Pba::from(*address).into();
+            }
+            Some((at, _)) => others.push(at),
+        });
+        assert!(told.next().is_none(), "the page is in memory");
+        index.fill(page, plain);
+        (plain, others)
+    }
+
     /// Counts an entry, if it leads to one of them.
     pub(in crate::log) fn count(&mut self, pba: Pba) -> bool {
         let (column, block) = self.space.column(pba);
@@ -101,4 +129,10 @@ impl Plain {
             }
         }
     }
+}
+
+/// Whether an address is in one of the columns that have so many blocks.
+fn is_in(space: PbaSpace, blocks: &[u32], pba: Pba) -> bool {
+    let (column, block) = space.column(pba);
+    blocks.get(Lba(column).index()).is_some_and(|blocks| block < u64::from(*blocks))
 }

@@ -15,7 +15,7 @@ use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::geometry::ChunkBlock;
-use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
+use crate::log::index::{self, BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::{pin_all, read_places};
 use crate::log::recover::checkpoint::Unusable;
@@ -382,6 +382,11 @@ impl Partition {
     /// Notes how new an entry is at the most.
     pub(super) fn bound(&mut self, lba: Lba, sequence: u64) {
         self.sequences.set(lba, sequence);
+    }
+
+    /// The same of those entries of a page that lead somewhere.
+    pub(super) fn bound_all(&mut self, first: Lba, entries: &[index::Entry], sequence: u64) {
+        self.sequences.set_all(first, entries, sequence);
     }
 
     /// Notes that a block was written before the page that tells so, wherever the newest version of it is:

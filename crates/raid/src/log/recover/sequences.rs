@@ -2,7 +2,7 @@
 
 use zoneweave_zoned::Lba;
 
-use crate::log::index::Page;
+use crate::log::index::{Entry, Page};
 
 /// The sequence of each block of a range; zero of those of which nothing is known.
 pub(in crate::log) enum Sequences {
@@ -112,6 +112,24 @@ impl Sequences {
         }
     }
 
+    /// The same is known of those blocks from `first` on whose entries lead somewhere.
+    pub(in crate::log) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: u64) {
+        let set = |entry: &Entry| entry.address().is_some();
+        match self {
+            Self::Dense { start, sequences: Dense::Narrow(sequences) } if sequence < NARROW => {
+                let [a, b, c, d, e, ..] = sequence.to_le_bytes();
+                let sequences = sequences[Lba(first.0 - *start).index()..].iter_mut();
+                for (known, _) in sequences.zip(entries).filter(|(_, entry)| set(entry)) {
+                    *known = [a, b, c, d, e];
+                }
+            }
+            _ => {
+                let lbas = (first.0..).map(Lba).zip(entries).filter(|(_, entry)| set(entry));
+                lbas.for_each(|(lba, _)| self.set(lba, sequence));
+            }
+        }
+    }
+
     /// What is known of few blocks, by page; in order in each.
     ///
     /// # Panics
@@ -129,7 +147,12 @@ pub(in crate::log) fn sequence_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64>
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_zoned::BlockCount;
+
     use super::*;
+    use crate::layout::{Column, Scheme};
+    use crate::log::geometry::ChunkBlock;
+    use crate::log::index::{BlockPlace, PbaSpace, SegmentSlot};
 
     #[test]
     fn both_know_the_same() {
@@ -141,5 +164,25 @@ mod tests {
             assert!((0..100).map(Lba).all(|lba| dense.get(lba) == sparse.get(lba)));
         }
         assert_eq!((sparse.get(Lba(3)), sparse.get(Lba(4))), (8, 0));
+    }
+
+    #[test]
+    fn many_at_a_time_are_as_one_by_one() {
+        let space = PbaSpace::new(Scheme::new(3, 1).unwrap(), BlockCount(64));
+        let somewhere = space.pba(BlockPlace {
+            slot: SegmentSlot(1),
+            column: Column::of(2),
+            block: ChunkBlock(3),
+        });
+        let entries = [somewhere.into(), Entry::default(), somewhere.into()];
+        for sequence in [9, NARROW - 1, NARROW] {
+            let both = [Sequences::dense(8, 32, NARROW), Sequences::sparse(8, 4)];
+            for mut sequences in both {
+                sequences.set(Lba(17), 5);
+                sequences.set_all(Lba(16), &entries, sequence);
+                let found = [15, 16, 17, 18, 19].map(|lba| sequences.get(Lba(lba)));
+                assert_eq!(found, [0, sequence, 5, sequence, 0]);
+            }
+        }
     }
 }
