@@ -248,7 +248,9 @@ impl Candidate {
             PolicyError::Drive(LimitError::AppendTooLarge { .. }) if self.appends => {
                 Some(Self { appends: false, ..self })
             }
-            PolicyError::Drive(LimitError::AppendTooLarge { .. })
+            PolicyError::Drive(
+                LimitError::AppendTooLarge { .. } | LimitError::PartsOfUnits { .. },
+            )
             | PolicyError::TooFull { .. }
             | PolicyError::Shape => self.smaller_chunks(auto).or_else(|| self.fewer_lanes(auto)),
             PolicyError::Drive(_)

@@ -106,12 +106,16 @@ pub enum LimitError {
         limit: BlockCount,
     },
     /// A drive has no metadata beside its blocks.
-    #[error("a drive stores no metadata beside its blocks: format it with 64 bytes of metadata")]
+    #[error(
+        "a drive stores no metadata beside its blocks, and its zones or transfers are too small for an array to keep it \
+         among them (zones must hold 64 KiB): format the drive with 64 bytes of metadata"
+    )]
     NoMetadata,
     /// Drives that keep their metadata in different ways.
     #[error(
-        "a drive writes by units of {found} where the others do by {unit}: either all drives of an \
-         array keep metadata beside their blocks, or all among them"
+        "a drive is written {} KiB at a time where the others are {} KiB: either all drives of an \
+         array keep metadata beside their blocks, or all among them",
+        kib(found.0), kib(unit.0)
     )]
     OtherUnit {
         /// The unit of the others.
@@ -121,8 +125,9 @@ pub enum LimitError {
     },
     /// Chunks that drives cannot write.
     #[error(
-        "chunks of {chunk_blocks} blocks are not possible on drives that write by units of {unit}: \
-         choose a multiple of that"
+        "chunks of {} KiB are not possible on drives that keep metadata among their blocks, which are written {} KiB at a \
+         time: choose a multiple of that, such as {} KiB",
+        kib(*chunk_blocks), kib(unit.0), kib(chunk_blocks.next_multiple_of(unit.0))
     )]
     PartsOfUnits {
         /// The chunk size.
@@ -133,6 +138,11 @@ pub enum LimitError {
     /// A volume of nothing.
     #[error("a volume needs at least one block: give --size")]
     EmptyVolume,
+}
+
+/// The size of so many blocks as people write it.
+const fn kib(blocks: u32) -> u64 {
+    blocks as u64 * 4
 }
 
 /// The largest volume that stays writable for ever.

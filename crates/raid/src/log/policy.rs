@@ -300,6 +300,12 @@ impl WritePolicy {
                 && (1..=MAX_SEAL_ROWS).contains(&lane.group_rows)
                 && shape(config, lane).is_some()
         };
+        let unit = config.write_unit;
+        let parts = |lane: &LaneOptions| !lane.chunk_blocks.is_multiple_of(unit.0);
+        if let Some(lane) = self.lanes().find(|lane| parts(lane)) {
+            let chunk_blocks = lane.chunk_blocks;
+            return Err(PolicyError::Drive(LimitError::PartsOfUnits { chunk_blocks, unit }));
+        }
         if !self.lanes().all(legal) {
             return Err(PolicyError::Shape);
         }
