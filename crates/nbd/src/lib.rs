@@ -1,4 +1,4 @@
-//! The server side of the NBD protocol, sans-I/O.
+//! The NBD protocol, sans-I/O: the server's side, and of the client's what a load generator says.
 //!
 //! Bytes go in, bytes and typed events come out. There are no sockets, clocks, threads or futures
 //! here: the front end that owns the connection moves the bytes, enforces deadlines and connection
@@ -16,6 +16,7 @@
 //!   included, is answered as unsupported.
 //! * [`Session`] is what was agreed. It parses request headers ([`Session::parse_request`]), makes
 //!   a [`RequestDecoder`] that also collects write payloads, and a [`ReplyEncoder`].
+//! * [`client`] has the least that a client says: it asks for an export, and for reads and writes.
 //!
 //! # Invariants
 //! * The client is hostile. No byte it sends can panic, is echoed back, or is trusted as a length
@@ -28,6 +29,7 @@
 //! Source: `doc/proto.md` of the NetworkBlockDevice project. Extended headers, TLS and resize are
 //! deliberately absent.
 
+pub mod client;
 mod errno;
 mod export;
 mod flags;

@@ -7,23 +7,24 @@
 mod compare;
 mod emulator;
 mod memory;
+mod nbd;
+mod report;
 mod volume;
 mod workload;
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 
 use crate::error::{CliError, Exit};
 use crate::format;
-use crate::output::{Output, Tone};
-use compare::{Baseline, Ratios};
+use crate::output::Output;
+use compare::Baseline;
 use memory::{MemoryRates, measure_memory};
-use volume::{Bench as Drives, Measure, Requests, ZONE_BLOCKS};
+use report::{Line, Report, line, machine, nbd_line, tell};
+use volume::{Bench as Drives, Requests, ZONE_BLOCKS};
 use workload::{WORKLOADS, Workload};
 
 /// Request sizes, in blocks.
@@ -53,7 +54,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 2_000_000, requires = "emulator",
           value_parser = clap::value_parser!(u32).range(4800..))]
     commands: u32,
-    /// Measure those workloads only whose names contain this
+    /// Measure those workloads only whose names contain this, from the start of a word on
     #[arg(long, value_name = "TEXT", conflicts_with = "emulator")]
     only: Option<String>,
     /// Requests of this size only
@@ -82,48 +83,6 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     Err(format!("{text:?} is not between 0.001 and 3600"))
 }
 
-#[derive(Serialize)]
-struct Report {
-    program: String,
-    machine: Machine,
-    drive_bytes: u64,
-    zone_bytes: u64,
-    seconds_per_measurement: f64,
-    runs: u32,
-    memory: MemoryRates,
-    results: Vec<Line>,
-}
-
-#[derive(Serialize)]
-struct Machine {
-    processor: String,
-    cores: usize,
-    kernel: String,
-}
-
-/// The median of the runs.
-#[derive(Serialize)]
-struct Line {
-    array: String,
-    workload: &'static str,
-    request_bytes: u64,
-    depth: u32,
-    bytes_per_second: f64,
-    requests_per_second: f64,
-    latency_p50_ns: u64,
-    latency_p99_ns: u64,
-    volume_bytes: u64,
-    /// Of writes: data blocks written for each that users write.
-    write_amplification: Option<f64>,
-    /// What a request takes of the processor, the load included.
-    processor_ns_per_request: f64,
-    /// Throughput against copying cold memory, both in a second of the processor.
-    of_cold_memcpy: f64,
-    /// Against the document that --compare named.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    against_baseline: Option<Ratios>,
-}
-
 pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     if request.emulator {
         return emulator::run(request, output);
@@ -133,30 +92,10 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let baseline = request.compare.as_deref().map(Baseline::load).transpose()?;
     output.note("measuring memory");
     let memory = measure_memory(request.region, runs);
-    let chosen = |workload: &&Workload| {
-        request.only.as_ref().is_none_or(|only| workload.label().contains(only.as_str()))
-    };
-    let requests = |requests: &Requests| {
-        request.size.is_none_or(|size| size == requests.blocks)
-            && request.depth.is_none_or(|depth| depth == requests.depth)
-    };
-    let workloads: Vec<_> = WORKLOADS.iter().filter(chosen).collect();
-    let most = workloads.iter().map(|workload| workload.scheme().columns()).max();
-    let Some(drives) = most else {
-        let labels: Vec<_> = WORKLOADS.iter().map(Workload::label).collect();
-        let problem = format!("none of the workloads is called so: {}", labels.join(", "));
-        return Err(CliError::Usage { option: "only", problem });
-    };
-    output.note("making drives");
+    let chosen = Chosen::new(request)?;
     let zones = u32::try_from(request.drive / u64::from(ZONE_BLOCKS)).unwrap_or(u32::MAX);
-    let drives = Drives::new(drives, zones)?;
-    let mut results = Vec::new();
-    for workload in workloads {
-        output.note(workload.label());
-        for (requests, measure) in workload.measure(&drives, request.seconds, runs, requests)? {
-            results.push(line(workload, requests, measure, &memory));
-        }
-    }
+    let mut results = chosen.measure_engine(request, zones, runs, &memory, output)?;
+    results.extend(chosen.measure_nbd(request, zones, runs, &memory, output)?);
     if results.is_empty() {
         let problem = "none of the workloads has requests of that size and depth".to_owned();
         return Err(CliError::Usage { option: "depth", problem });
@@ -178,126 +117,100 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
+/// The workloads that are asked for.
+struct Chosen {
+    engine: Vec<&'static Workload>,
+    nbd: Vec<&'static nbd::Workload>,
+}
+
+impl Chosen {
+    fn new(request: &Bench) -> Result<Self, CliError> {
+        let named = |label: &str| {
+            request.only.as_ref().is_none_or(|only| contains_words(label, only.as_str()))
+        };
+        let engine: Vec<_> = WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
+        let nbd: Vec<_> = nbd::WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
+        if !engine.is_empty() || !nbd.is_empty() {
+            return Ok(Self { engine, nbd });
+        }
+        let labels = WORKLOADS.iter().map(Workload::label);
+        let labels: Vec<_> =
+            labels.chain(nbd::WORKLOADS.iter().map(nbd::Workload::label)).collect();
+        let problem = format!("none of the workloads is called so: {}", labels.join(", "));
+        Err(CliError::Usage { option: "only", problem })
+    }
+
+    fn measure_engine(
+        &self,
+        request: &Bench,
+        zones: u32,
+        runs: u32,
+        memory: &MemoryRates,
+        output: &Output,
+    ) -> Result<Vec<Line>, CliError> {
+        let most = self.engine.iter().map(|workload| workload.scheme().columns()).max();
+        let Some(drives) = most else { return Ok(Vec::new()) };
+        output.note("making drives");
+        let drives = Drives::new(drives, zones)?;
+        let mut results = Vec::new();
+        for workload in &self.engine {
+            output.note(workload.label());
+            let of = |requests: &Requests| request.wants(requests);
+            for (requests, measure) in workload.measure(&drives, request.seconds, runs, of)? {
+                let names = (workload.scheme().to_string(), workload.name);
+                results.push(line(names, requests, measure, memory));
+            }
+        }
+        Ok(results)
+    }
+
+    fn measure_nbd(
+        &self,
+        request: &Bench,
+        zones: u32,
+        runs: u32,
+        memory: &MemoryRates,
+        output: &Output,
+    ) -> Result<Vec<Line>, CliError> {
+        let settings = nbd::Settings { zones, seconds: request.seconds, runs };
+        let mut results = Vec::new();
+        for workload in &self.nbd {
+            output.note(workload.label());
+            let rows = workload.measure(&settings, |requests| request.wants(requests), output)?;
+            results.extend(rows.into_iter().map(|row| nbd_line(row, memory)));
+        }
+        Ok(results)
+    }
+}
+
+impl Bench {
+    fn wants(&self, requests: &Requests) -> bool {
+        self.size.is_none_or(|size| size == requests.blocks)
+            && self.depth.is_none_or(|depth| depth == requests.depth)
+    }
+}
+
+/// Whether a label contains a text that starts with one of its words: `write` is not in `overwrite`.
+fn contains_words(label: &str, text: &str) -> bool {
+    label.match_indices(text).any(|(at, _)| at == 0 || label[..at].ends_with(' '))
+}
+
 /// The processor's time for this process so far. Others on the machine hardly change what something takes of it.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).expect("a process has used no negative time")
 }
 
-fn line(workload: &Workload, requests: Requests, measure: Measure, memory: &MemoryRates) -> Line {
-    let bytes_per_second = measure.blocks_per_second * 4096.0;
-    let blocks_per_processor_second =
-        1e9 / measure.processor_ns_per_request * f64::from(requests.blocks);
-    Line {
-        array: workload.scheme().to_string(),
-        workload: workload.name,
-        request_bytes: u64::from(requests.blocks) * 4096,
-        depth: requests.depth,
-        bytes_per_second,
-        requests_per_second: measure.blocks_per_second / f64::from(requests.blocks),
-        latency_p50_ns: measure.latency_p50_ns,
-        latency_p99_ns: measure.latency_p99_ns,
-        volume_bytes: measure.volume_blocks * 4096,
-        write_amplification: measure.amplification,
-        processor_ns_per_request: measure.processor_ns_per_request,
-        of_cold_memcpy: blocks_per_processor_second * 4096.0 / memory.cold_memcpy_bytes_per_second,
-        against_baseline: None,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_chosen_by_words() {
+        assert!(contains_words("write raid5 3+1", "write raid5"));
+        assert!(contains_words("degraded read raid5 3+1", "read"));
+        assert!(contains_words("write raid6 4+2", "raid6"));
+        assert!(!contains_words("overwrite raid5 3+1", "write raid5 3+1"));
+        assert!(!contains_words("NBD-write raid5 3+1", "write"));
     }
-}
-
-fn machine() -> Machine {
-    let read = |path| fs::read_to_string(path).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    Machine {
-        processor: model.map_or("unknown", |(_, name)| name).to_owned(),
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
-        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-    }
-}
-
-fn tell(report: &Report, output: &Output) {
-    let (machine, memory) = (&report.machine, &report.memory);
-    output.line(format_args!(
-        "{} on {} ({} cores), Linux {}",
-        report.program, machine.processor, machine.cores, machine.kernel
-    ));
-    output.line(format_args!(
-        "drives of {} in memory, which is copied to and from, zones of {}; written as servers do (`--write-mode auto`)",
-        format::bytes(report.drive_bytes),
-        format::bytes(report.zone_bytes)
-    ));
-    output.line(format_args!(
-        "median of {} runs of {} s at most, random requests, one thread",
-        report.runs, report.seconds_per_measurement
-    ));
-    output.line(format_args!(
-        "memory, random 4 KiB blocks of {}: copy {}, XOR 3+1 {}, CRC-32C {}",
-        format::bytes(memory.region_bytes),
-        rate(memory.cold_memcpy_bytes_per_second),
-        rate(memory.xor_bytes_per_second),
-        rate(memory.crc32c_bytes_per_second)
-    ));
-    output.line("");
-    let compared = report.results.iter().any(|line| line.against_baseline.is_some());
-    let rows = report.results.iter().map(|line| {
-        let mut row = vec![
-            line.array.clone(),
-            line.workload.to_owned(),
-            format::bytes(line.request_bytes),
-            line.depth.to_string(),
-            rate(line.bytes_per_second),
-            format!("{:.0}", line.requests_per_second),
-            microseconds(line.latency_p50_ns),
-            microseconds(line.latency_p99_ns),
-            format!("{:.2}", line.processor_ns_per_request / 1000.0),
-            line.write_amplification.map(|times| format!("{times:.2}")).unwrap_or_default(),
-            format!("{:.0} %", line.of_cold_memcpy * 100.0),
-        ];
-        if compared {
-            row.extend(told(line.against_baseline));
-        }
-        row
-    });
-    let mut headings = vec![
-        "ARRAY",
-        "WORKLOAD",
-        ">SIZE",
-        ">DEPTH",
-        ">RATE",
-        ">REQUESTS/S",
-        ">P50 us",
-        ">P99 us",
-        ">CPU us",
-        ">AMPLIFICATION",
-        ">OF MEMCPY",
-    ];
-    if compared {
-        headings.extend([">RATE x", ">CPU x", ">P50 x"]);
-    }
-    for (number, text) in format::table(&headings, &rows.collect::<Vec<_>>()).iter().enumerate() {
-        let text = if number == 0 { output.paint(Tone::Faint, text) } else { text.clone() };
-        output.line(text);
-    }
-}
-
-/// How a line compares to an earlier one.
-fn told(ratios: Option<Ratios>) -> [String; 3] {
-    let tell = |of: fn(&Ratios) -> f64| {
-        ratios.as_ref().map(of).map(|times| format!("{times:.2}")).unwrap_or_default()
-    };
-    [
-        tell(|ratios| ratios.throughput),
-        tell(|ratios| ratios.processor_time),
-        tell(|ratios| ratios.latency_p50),
-    ]
-}
-
-fn rate(bytes_per_second: f64) -> String {
-    format!("{:.2} GiB/s", bytes_per_second / f64::from(1 << 30))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a latency for people")]
-fn microseconds(nanoseconds: u64) -> String {
-    format!("{:.1}", nanoseconds as f64 / 1000.0)
 }

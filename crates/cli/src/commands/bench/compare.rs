@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Line;
+use super::report::Line;
 use crate::error::CliError;
 
 /// The part of an earlier document that is compared.

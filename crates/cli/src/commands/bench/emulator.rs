@@ -12,7 +12,8 @@ use zoneweave_emulator::Preset;
 use zoneweave_sim::mixed_load::{MixedLoad, MixedLoadOutcome, READERS, WRITERS};
 
 use super::memory::{MemoryRates, measure_memory};
-use super::{Bench, Machine, machine, processor_time, rate};
+use super::report::{Machine, machine, rate};
+use super::{Bench, processor_time};
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::{Output, Tone};

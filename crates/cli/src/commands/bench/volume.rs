@@ -31,7 +31,7 @@ const BUFFERS: usize = 64;
 /// The largest request, in blocks.
 const REQUEST_BLOCKS: u32 = 16;
 /// Latencies above it count as this: a minute.
-const LATENCY_MOST_NS: u64 = 60_000_000_000;
+pub(super) const LATENCY_MOST_NS: u64 = 60_000_000_000;
 /// Requests of a fill under way.
 const FILL_DEPTH: usize = 8;
 
@@ -41,18 +41,18 @@ pub(super) struct Bench {
     zones: u32,
     buffers: Rc<Vec<Bytes>>,
     seeds: Cell<u64>,
-    session: Session,
+    pub(super) session: Session,
 }
 
 /// An array that is running.
 pub(super) struct Array<'a> {
     bench: &'a Bench,
-    volume: Volume,
+    pub(super) volume: Volume,
     pub(super) blocks: u64,
 }
 
 /// What is asked of a volume.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Requests {
     pub(super) write: bool,
     pub(super) blocks: u32,

@@ -7,10 +7,10 @@ use super::{DEPTH, DEPTHS, SIZES};
 use crate::error::CliError;
 
 /// The part of all zones that a volume has, in percent.
-const USED_PERCENT: u64 = 60;
+pub(super) const USED_PERCENT: u64 = 60;
 
 /// The part of all zones that may be written before anything has to be moved, in percent.
-const FRESH_PERCENT: u64 = 45;
+pub(super) const FRESH_PERCENT: u64 = 45;
 
 /// Blocks of a chunk, as servers choose them: what is left empty of a stripe is padding.
 const CHUNK_BLOCKS: u64 = 2;
@@ -138,7 +138,7 @@ impl Workload {
     }
 }
 
-fn median(mut runs: Vec<Measure>) -> Measure {
+pub(super) fn median(mut runs: Vec<Measure>) -> Measure {
     runs.sort_by(|a, b| a.processor_ns_per_request.total_cmp(&b.processor_ns_per_request));
     runs.swap_remove(runs.len() / 2)
 }

@@ -1,0 +1,258 @@
+//! The engine behind an NBD server, beside nbdkit's memory plugin, which does nothing but copy.
+//!
+//! An array of drives in memory is served by a thread of its own, as `zoneweave serve nbd` does it, over a unix
+//! socket. The load comes from [`client`], and once more from fio, which is what others measure with. Where fio or
+//! nbdkit are not installed that is said, and their rows are missing. What is compared runs one after the other in
+//! each run, so that both have the same machine.
+
+mod client;
+mod fio;
+mod nbdkit;
+mod server;
+
+use std::path::Path;
+
+use tempfile::TempDir;
+use zoneweave_raid::layout::Scheme;
+
+use super::DEPTH;
+use super::volume::{Measure, Requests, ratio};
+use super::workload::{FRESH_PERCENT, median};
+use crate::error::CliError;
+use crate::output::Output;
+use client::Load;
+use fio::Fio;
+use nbdkit::Nbdkit;
+use server::Host;
+
+/// Requests of each kind: blocks, and how many at a time.
+const REQUESTS: [(u32, u32); 3] = [(1, DEPTH), (16, DEPTH), (1, 1)];
+
+/// Requests of one kind.
+pub(super) struct Workload {
+    name: &'static str,
+    by_fio: &'static str,
+    write: bool,
+}
+
+/// All of them, in order.
+pub(super) const WORKLOADS: [Workload; 2] = [
+    Workload { name: "NBD-write", by_fio: "NBD-write by fio", write: true },
+    Workload { name: "NBD-read", by_fio: "NBD-read by fio", write: false },
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Server {
+    Ours,
+    Nbdkit,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Client {
+    Ours,
+    Fio,
+}
+
+/// What was measured of one server by one client.
+pub(super) struct Row {
+    pub(super) array: String,
+    pub(super) workload: &'static str,
+    pub(super) requests: Requests,
+    pub(super) measure: Measure,
+    /// The same of nbdkit, of our own server.
+    pub(super) nbdkit: Option<Measure>,
+}
+
+struct Measured {
+    server: Server,
+    client: Client,
+    requests: Requests,
+    runs: Vec<Measure>,
+}
+
+/// How everything is measured.
+pub(super) struct Settings {
+    pub(super) zones: u32,
+    pub(super) seconds: f64,
+    pub(super) runs: u32,
+}
+
+/// What is measured with: sockets, servers, and the programs that are there.
+struct Bench {
+    host: Host,
+    nbdkit: Option<Nbdkit>,
+    fio: Option<Fio>,
+    /// Removed when nothing in it is used any more.
+    _directory: TempDir,
+}
+
+fn scheme() -> Scheme {
+    Scheme::new(3, 1).expect("3+1 is a scheme")
+}
+
+impl Workload {
+    /// What people call it.
+    pub(super) fn label(&self) -> String {
+        format!("{} {}", self.name, scheme())
+    }
+
+    /// The medians of some runs for each server, client, size and depth.
+    pub(super) fn measure(
+        &self,
+        settings: &Settings,
+        of: impl Fn(&Requests) -> bool,
+        output: &Output,
+    ) -> Result<Vec<Row>, CliError> {
+        let write = self.write;
+        let requests = REQUESTS.map(|(blocks, depth)| Requests { write, blocks, depth });
+        let requests: Vec<_> = requests.into_iter().filter(of).collect();
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bench = Bench::new(settings, output)?;
+        let mut measured = bench.rows(&requests);
+        for _ in 0..settings.runs {
+            for row in &mut measured {
+                row.runs.push(bench.measure(row, settings.seconds)?);
+            }
+        }
+        Ok(self.reported(measured))
+    }
+
+    fn reported(&self, measured: Vec<Measured>) -> Vec<Row> {
+        let medians: Vec<_> = measured
+            .into_iter()
+            .map(|row| (row.server, row.client, row.requests, median(row.runs)))
+            .collect();
+        let of_nbdkit = |server: Server, of: (Client, Requests)| {
+            let same = |row: &&(Server, Client, Requests, Measure)| {
+                (row.0, (row.1, row.2)) == (Server::Nbdkit, of)
+            };
+            medians.iter().find(same).filter(|_| server == Server::Ours).map(|row| row.3)
+        };
+        let row =
+            |&(server, client, requests, measure): &(Server, Client, Requests, Measure)| Row {
+                array: match server {
+                    Server::Ours => scheme().to_string(),
+                    Server::Nbdkit => "nbdkit memory".to_owned(),
+                },
+                workload: match client {
+                    Client::Ours => self.name,
+                    Client::Fio => self.by_fio,
+                },
+                requests,
+                measure,
+                nbdkit: of_nbdkit(server, (client, requests)),
+            };
+        medians.iter().map(row).collect()
+    }
+}
+
+impl Bench {
+    fn new(settings: &Settings, output: &Output) -> Result<Self, CliError> {
+        let directory = tempfile::tempdir()
+            .map_err(|error| CliError::System { action: "make a folder for sockets", error })?;
+        let host = Host::start(settings.zones, directory.path().join("ours.sock"))?;
+        let nbdkit = Nbdkit::start(directory.path().join("nbdkit.sock"), host.volume_bytes())?;
+        if let Some(nbdkit) = &nbdkit {
+            client::fill(nbdkit.socket()).map_err(talking)?;
+        } else {
+            output.warning(
+                "nbdkit is not installed (or lacks its memory plugin): nothing is compared with it",
+            );
+        }
+        let fio = Fio::find(directory.path().join("fio.json"));
+        if fio.is_none() {
+            output.warning(
+                "fio is not installed (or lacks its engine nbd): the load is our own only",
+            );
+        }
+        Ok(Self { host, nbdkit, fio, _directory: directory })
+    }
+
+    /// What there is to measure, with what is to be compared one behind the other.
+    fn rows(&self, requests: &[Requests]) -> Vec<Measured> {
+        let mut rows = Vec::new();
+        for requests in requests {
+            for client in [Client::Ours, Client::Fio] {
+                for server in [Server::Ours, Server::Nbdkit] {
+                    let there = (client == Client::Ours || self.fio.is_some())
+                        && (server == Server::Ours || self.nbdkit.is_some());
+                    if there {
+                        rows.push(Measured { server, client, requests: *requests, runs: vec![] });
+                    }
+                }
+            }
+        }
+        rows
+    }
+
+    fn measure(&self, row: &Measured, seconds: f64) -> Result<Measure, CliError> {
+        match (&self.nbdkit, row.server) {
+            (Some(nbdkit), Server::Nbdkit) => {
+                let clock = || nbdkit.processor_time();
+                self.load(nbdkit.socket(), row, seconds, &clock)
+            }
+            _ => {
+                let serving = self.host.serve(!row.requests.write)?;
+                let clock = || self.host.processor_time();
+                let measure = self.load(self.host.socket(), row, seconds, &clock)?;
+                serving.stop()?;
+                Ok(measure)
+            }
+        }
+    }
+
+    fn load(
+        &self,
+        socket: &Path,
+        row: &Measured,
+        seconds: f64,
+        processor_ns: &dyn Fn() -> Result<u64, CliError>,
+    ) -> Result<Measure, CliError> {
+        let volume_bytes = self.host.volume_bytes();
+        // Of writes no more than go to an array before anything is moved; nbdkit gets as many.
+        let most = self.host.physical_blocks() * FRESH_PERCENT / 100;
+        let most =
+            if row.requests.write { most / u64::from(row.requests.blocks) } else { u64::MAX };
+        let load = Load { requests: row.requests, volume_bytes, seconds, most };
+        let before = processor_ns()?;
+        let counted = match (&self.fio, row.client) {
+            (Some(fio), Client::Fio) => fio.run(socket, &load)?,
+            _ => client::run(socket, &load).map_err(talking)?,
+        };
+        let processor_ns = processor_ns()? - before;
+        Ok(Measure {
+            blocks_per_second: ratio(counted.requests * u64::from(row.requests.blocks), 1)
+                / counted.seconds,
+            processor_ns_per_request: ratio(processor_ns.max(1), counted.requests.max(1)),
+            latency_p50_ns: counted.latency_p50_ns,
+            latency_p99_ns: counted.latency_p99_ns,
+            amplification: None,
+            volume_blocks: volume_bytes / 4096,
+        })
+    }
+}
+
+/// What a load counted.
+struct Counted {
+    requests: u64,
+    seconds: f64,
+    latency_p50_ns: u64,
+    latency_p99_ns: u64,
+}
+
+fn talking(error: std::io::Error) -> CliError {
+    CliError::System { action: "talk to the NBD server that is measured", error }
+}
+
+/// The processor's time of a process or thread so far, by its `stat` file: in steps of 10 ms.
+fn stat_ns(path: &Path) -> Result<u64, CliError> {
+    let broken = |error| CliError::File { path: path.to_owned(), action: "read", error };
+    let text = std::fs::read_to_string(path).map_err(broken)?;
+    let behind_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields = behind_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    // The kernel tells processes of 100 ticks a second, whatever it counts itself.
+    Ok(ticks * 10_000_000)
+}

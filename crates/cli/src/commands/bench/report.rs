@@ -1,0 +1,211 @@
+//! What `zoneweave bench` reports: the machine, what its memory does, and a line for each measurement.
+
+use std::fs;
+
+use serde::Serialize;
+
+use super::compare::Ratios;
+use super::memory::MemoryRates;
+use super::nbd::Row;
+use super::volume::{Measure, Requests, ratio};
+use crate::format;
+use crate::output::{Output, Tone};
+
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) program: String,
+    pub(super) machine: Machine,
+    pub(super) drive_bytes: u64,
+    pub(super) zone_bytes: u64,
+    pub(super) seconds_per_measurement: f64,
+    pub(super) runs: u32,
+    pub(super) memory: MemoryRates,
+    pub(super) results: Vec<Line>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Machine {
+    pub(super) processor: String,
+    pub(super) cores: usize,
+    pub(super) kernel: String,
+}
+
+/// The median of the runs.
+#[derive(Serialize)]
+pub(super) struct Line {
+    pub(super) array: String,
+    pub(super) workload: &'static str,
+    pub(super) request_bytes: u64,
+    pub(super) depth: u32,
+    pub(super) bytes_per_second: f64,
+    pub(super) requests_per_second: f64,
+    pub(super) latency_p50_ns: u64,
+    pub(super) latency_p99_ns: u64,
+    pub(super) volume_bytes: u64,
+    /// Of writes: data blocks written for each that users write.
+    pub(super) write_amplification: Option<f64>,
+    /// What a request takes of the processor, the load included; over NBD of the server alone.
+    pub(super) processor_ns_per_request: f64,
+    /// Throughput against copying cold memory, both in a second of the processor.
+    pub(super) of_cold_memcpy: f64,
+    /// Over NBD: against nbdkit's memory plugin under the same load in the same run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) against_nbdkit: Option<Beside>,
+    /// Against the document that --compare named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) against_baseline: Option<Ratios>,
+}
+
+/// One server beside another.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Beside {
+    pub(super) throughput: f64,
+    pub(super) latency_p50: f64,
+}
+
+pub(super) fn line(
+    (array, workload): (String, &'static str),
+    requests: Requests,
+    measure: Measure,
+    memory: &MemoryRates,
+) -> Line {
+    let bytes_per_second = measure.blocks_per_second * 4096.0;
+    let blocks_per_processor_second =
+        1e9 / measure.processor_ns_per_request * f64::from(requests.blocks);
+    Line {
+        array,
+        workload,
+        request_bytes: u64::from(requests.blocks) * 4096,
+        depth: requests.depth,
+        bytes_per_second,
+        requests_per_second: measure.blocks_per_second / f64::from(requests.blocks),
+        latency_p50_ns: measure.latency_p50_ns,
+        latency_p99_ns: measure.latency_p99_ns,
+        volume_bytes: measure.volume_blocks * 4096,
+        write_amplification: measure.amplification,
+        processor_ns_per_request: measure.processor_ns_per_request,
+        of_cold_memcpy: blocks_per_processor_second * 4096.0 / memory.cold_memcpy_bytes_per_second,
+        against_nbdkit: None,
+        against_baseline: None,
+    }
+}
+
+/// A line of what was measured over NBD.
+pub(super) fn nbd_line(row: Row, memory: &MemoryRates) -> Line {
+    let beside = |nbdkit: Measure| Beside {
+        throughput: row.measure.blocks_per_second / nbdkit.blocks_per_second,
+        latency_p50: ratio(row.measure.latency_p50_ns, nbdkit.latency_p50_ns.max(1)),
+    };
+    let against_nbdkit = row.nbdkit.map(beside);
+    Line { against_nbdkit, ..line((row.array, row.workload), row.requests, row.measure, memory) }
+}
+
+pub(super) fn machine() -> Machine {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    Machine {
+        processor: model.map_or("unknown", |(_, name)| name).to_owned(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+    }
+}
+
+pub(super) fn tell(report: &Report, output: &Output) {
+    let (machine, memory) = (&report.machine, &report.memory);
+    output.line(format_args!(
+        "{} on {} ({} cores), Linux {}",
+        report.program, machine.processor, machine.cores, machine.kernel
+    ));
+    output.line(format_args!(
+        "drives of {} in memory, which is copied to and from, zones of {}; written as servers do (`--write-mode auto`)",
+        format::bytes(report.drive_bytes),
+        format::bytes(report.zone_bytes)
+    ));
+    output.line(format_args!(
+        "median of {} runs of {} s at most, random requests; one thread does everything, and over NBD one is the server and one the load",
+        report.runs, report.seconds_per_measurement
+    ));
+    output.line(format_args!(
+        "memory, random 4 KiB blocks of {}: copy {}, XOR 3+1 {}, CRC-32C {}",
+        format::bytes(memory.region_bytes),
+        rate(memory.cold_memcpy_bytes_per_second),
+        rate(memory.xor_bytes_per_second),
+        rate(memory.crc32c_bytes_per_second)
+    ));
+    output.line("");
+    let compared = report.results.iter().any(|line| line.against_baseline.is_some());
+    let beside = report.results.iter().any(|line| line.against_nbdkit.is_some());
+    let rows = report.results.iter().map(|line| {
+        let mut row = vec![
+            line.array.clone(),
+            line.workload.to_owned(),
+            format::bytes(line.request_bytes),
+            line.depth.to_string(),
+            rate(line.bytes_per_second),
+            format!("{:.0}", line.requests_per_second),
+            microseconds(line.latency_p50_ns),
+            microseconds(line.latency_p99_ns),
+            format!("{:.2}", line.processor_ns_per_request / 1000.0),
+            line.write_amplification.map(|times| format!("{times:.2}")).unwrap_or_default(),
+            format!("{:.0} %", line.of_cold_memcpy * 100.0),
+        ];
+        if beside {
+            row.extend(told_beside(line.against_nbdkit));
+        }
+        if compared {
+            row.extend(told(line.against_baseline));
+        }
+        row
+    });
+    let mut headings = vec![
+        "ARRAY",
+        "WORKLOAD",
+        ">SIZE",
+        ">DEPTH",
+        ">RATE",
+        ">REQUESTS/S",
+        ">P50 us",
+        ">P99 us",
+        ">CPU us",
+        ">AMPLIFICATION",
+        ">OF MEMCPY",
+    ];
+    if beside {
+        headings.extend([">RATE x NBDKIT", ">P50 x NBDKIT"]);
+    }
+    if compared {
+        headings.extend([">RATE x", ">CPU x", ">P50 x"]);
+    }
+    for (number, text) in format::table(&headings, &rows.collect::<Vec<_>>()).iter().enumerate() {
+        let text = if number == 0 { output.paint(Tone::Faint, text) } else { text.clone() };
+        output.line(text);
+    }
+}
+
+/// How a line compares to nbdkit.
+fn told_beside(beside: Option<Beside>) -> [String; 2] {
+    let tell = |times: Option<f64>| times.map(|times| format!("{times:.2}")).unwrap_or_default();
+    [tell(beside.map(|beside| beside.throughput)), tell(beside.map(|beside| beside.latency_p50))]
+}
+
+/// How a line compares to an earlier one.
+fn told(ratios: Option<Ratios>) -> [String; 3] {
+    let tell = |of: fn(&Ratios) -> f64| {
+        ratios.as_ref().map(of).map(|times| format!("{times:.2}")).unwrap_or_default()
+    };
+    [
+        tell(|ratios| ratios.throughput),
+        tell(|ratios| ratios.processor_time),
+        tell(|ratios| ratios.latency_p50),
+    ]
+}
+
+pub(super) fn rate(bytes_per_second: f64) -> String {
+    format!("{:.2} GiB/s", bytes_per_second / f64::from(1 << 30))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a latency for people")]
+fn microseconds(nanoseconds: u64) -> String {
+    format!("{:.1}", nanoseconds as f64 / 1000.0)
+}
