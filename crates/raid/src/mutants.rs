@@ -75,6 +75,8 @@ mutants! {
     PagesAwayNotCounted = "pages-away-not-counted",
     /// A checkpoint that begins while a page is being written leaves out what that tells.
     LeavingPageLeftOut = "leaving-page-left-out",
+    /// A segment of which no block is known to be live is freed, whatever else counts in it.
+    LiveBitsDecide = "live-bits-decide",
     /// A segment is worth moving only if it could hold more itself, whatever the one does that is filled.
     GainByOwnSize = "gain-by-own-size",
     /// A record that a forced start left behind before it counted makes a history of its own.

@@ -98,7 +98,7 @@ impl State {
         let mut buried = Vec::new();
         for slot in slots {
             let segment = &mut self.segments[*slot];
-            if segment.valid > 0 || segment.in_flight > 0 {
+            if !segment.counts_nothing() || segment.in_flight > 0 {
                 mark(Mark::CameBackToLife);
                 (segment.busy, segment.freeing) = (false, false);
                 continue;

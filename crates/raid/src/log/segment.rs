@@ -14,6 +14,8 @@ use crate::log::stream::Lifetime;
 use crate::log::stripe_table::StripeTable;
 use crate::log::underway::ChunkUnderWay;
 use crate::log::zone_queue::ZoneQueue;
+use crate::marks::INSTRUMENTED;
+use crate::mutants::{Mutant, mutant};
 
 /// Where a segment is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +223,14 @@ impl Segment {
     #[must_use]
     pub(super) fn holds_nothing(&self) -> bool {
         let closed = matches!(self.phase, Phase::Sealed | Phase::Leftover);
-        closed && self.valid == 0 && !self.kept
+        closed && self.counts_nothing() && !self.kept
+    }
+
+    /// Whether nothing in it is needed. Which blocks are live tells less: pages and tombstones are not among them.
+    #[must_use]
+    pub(super) fn counts_nothing(&self) -> bool {
+        let none_live = || self.live.as_ref().is_some_and(FixedBitSet::is_clear);
+        self.valid == 0 || INSTRUMENTED && none_live() && mutant(Mutant::LiveBitsDecide)
     }
 
     /// Whether nothing can come to be in it any more. (What a drive has put where is known only from

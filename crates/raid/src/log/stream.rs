@@ -363,3 +363,6 @@ impl Stream {
         queue.push_back(PendingBlock::Tombstone(vec![trim]));
     }
 }
+
+#[cfg(test)]
+mod tests;
