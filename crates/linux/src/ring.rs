@@ -51,6 +51,9 @@ const CANCELLATION: u64 = u64::MAX;
 /// How long a dropped ring waits for the kernel to give operations back.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
+/// Turns that what is in no hurry waits at the most: about as many as a request takes whose drives answer at once.
+const TURNS_MOST: u32 = 16;
+
 /// A handle to the ring; clones share it.
 #[derive(Clone)]
 pub struct Ring(Rc<Inner>);
@@ -66,8 +69,16 @@ struct Inner {
     /// Entries pushed whose completions have not been seen.
     in_flight: Cell<usize>,
     options: RingOptions,
+    waited: Cell<Waited>,
     serials: Cell<u32>,
     completions: RefCell<Vec<Completed>>,
+}
+
+/// Turns since the kernel was told something, and whether there is something that it should be told in the next.
+#[derive(Clone, Copy, Default)]
+struct Waited {
+    turns: u32,
+    hurry: bool,
 }
 
 struct Slot {
@@ -110,6 +121,7 @@ impl Ring {
             slots: RefCell::default(),
             in_flight: Cell::new(0),
             options,
+            waited: Cell::default(),
             serials: Cell::new(0),
             completions: RefCell::default(),
         })))
@@ -129,6 +141,21 @@ impl Ring {
         }
         inner.queues.replace(inner.options.build_large()?);
         Ok(())
+    }
+
+    /// As [`Ring::start`], for what is in no hurry: the kernel is told when it is asked anyway, or some turns later.
+    fn start_without_hurry(
+        &self,
+        descriptor: &Descriptor,
+        held: Held,
+        on_drop: OnDrop,
+        build: impl FnOnce(Fd, &mut Held) -> squeue::Entry,
+    ) -> Operation {
+        let (operation, entry) = self.begin(descriptor, held, on_drop, build);
+        let inner = &*self.0;
+        inner.queues.borrow_mut().push(entry.user_data(operation.user_data));
+        inner.feed();
+        operation
     }
 
     /// Puts `held` into the slab, builds the entry that points to it, and queues it.
@@ -194,12 +221,13 @@ impl Reactor for Ring {
         inner.feed();
         let until_timer = inner.timers.next_deadline().map(|deadline| deadline.since(self.now()));
         if wait == Wait::No || until_timer == Some(Nanos::ZERO) {
-            inner.queues.borrow_mut().submit();
+            inner.submit_in_time();
         } else if inner.in_flight.get() == 0 && until_timer.is_none() {
             return Progress::Idle;
         } else {
             let limit = until_timer.map(|span| Duration::from_nanos(span.0));
             inner.queues.borrow().submit_and_wait(limit);
+            inner.waited.set(Waited::default());
         }
         inner.reap();
         let now = self.now();
@@ -210,12 +238,31 @@ impl Reactor for Ring {
 }
 
 impl Inner {
+    /// Tells the kernel what it has to know now. What is in no hurry waits for what is, or until nobody can run; but not
+    /// for ever, since there may always be somebody.
+    fn submit_in_time(&self) {
+        let Waited { turns, hurry } = self.waited.get();
+        let mut queues = self.queues.borrow_mut();
+        if !hurry && turns < TURNS_MOST && !queues.has_work() {
+            self.waited.set(Waited { turns: turns + 1, hurry });
+            return;
+        }
+        queues.submit();
+        self.waited.set(Waited::default());
+    }
+
+    fn hurry(&self) {
+        self.waited.set(Waited { hurry: true, ..self.waited.get() });
+    }
+
     fn enqueue(&self, entry: squeue::Entry) {
+        self.hurry();
         self.queues.borrow_mut().push(entry);
         self.feed();
     }
 
     fn enqueue_large(&self, entry: squeue::Entry128) {
+        self.hurry();
         self.queues.borrow_mut().push_large(entry);
         self.feed();
     }

@@ -100,6 +100,14 @@ async fn transmit(
     outcome
 }
 
+/// A share of the budget: at once, if there is one.
+async fn acquire(budget: &Semaphore, share: u64) -> Permit {
+    match budget.try_acquire_many(share) {
+        Some(permit) => permit,
+        None => budget.acquire_many(share).await,
+    }
+}
+
 async fn read_requests(
     shared: &Rc<Shared>,
     input: &mut Input,
@@ -115,16 +123,15 @@ async fn read_requests(
             Ok(request) if request.command == Command::Disconnect => return Ok(()),
             Ok(request) => {
                 let share = u64::from(request.length_bytes).clamp(REQUEST_BYTES_MIN, share_max());
-                let budget = budget.acquire_many(share).await;
+                let budget = acquire(budget, share).await;
                 let length = usize::try_from(request.payload_bytes()).expect("at most 32 MiB");
                 let payload = input.payload(length).await?;
                 let outlet = Outlet::new(session, output, budget);
-                shared
-                    .handle
-                    .spawn("NBD request", request::run(device.clone(), request, payload, outlet));
+                let running = request::run(device.clone(), request, payload, outlet);
+                shared.handle.spawn_alone("NBD request", running);
             }
             Err(RequestError::Rejected(rejection)) => {
-                let budget = budget.acquire_many(REQUEST_BYTES_MIN).await;
+                let budget = acquire(budget, REQUEST_BYTES_MIN).await;
                 // Clients do not look for an answer before they have sent everything.
                 input.skip(u64::from(rejection.payload_bytes)).await?;
                 output.push(vec![session.replies().reject(&rejection)], budget);

@@ -1,12 +1,13 @@
 //! The sending half of a connection: one writer, fed by the tasks of its requests.
 //!
-//! The queue needs no bound of its own: each reply carries the budget of its request.
+//! All replies that are there go out together, by a call that does not wait; only what the socket has no room for goes
+//! through the ring. The queue needs no bound of its own: each reply carries the budget of its request.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::io::{self, IoSlice};
 
-use bytes::Bytes;
-use rustix::net::Shutdown;
+use bytes::{Buf, Bytes};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg};
 use zoneweave_runtime::{Gate, Permit};
 
 use crate::{Descriptor, Ring};
@@ -14,16 +15,19 @@ use crate::{Descriptor, Ring};
 /// Pieces sent in one system call; the kernel takes 1,024.
 const PIECES_MAX: usize = 512;
 
-/// A reply and the budget it gives back once it is sent.
-struct Reply {
+/// Replies on their way to a client, each in one piece or several, and the budgets that they give back once they are sent.
+#[derive(Default)]
+struct Queue {
+    /// Acknowledgements: 16 bytes each.
+    acknowledgements: Vec<u8>,
     pieces: Vec<Bytes>,
-    budget: Permit,
+    budgets: Vec<Permit>,
 }
 
 /// Replies on their way to a client.
 #[derive(Default)]
 pub(super) struct Output {
-    queue: RefCell<VecDeque<Reply>>,
+    queue: RefCell<Queue>,
     closed: Cell<bool>,
     changed: Gate,
 }
@@ -31,7 +35,19 @@ pub(super) struct Output {
 impl Output {
     /// Queues a reply.
     pub(super) fn push(&self, pieces: Vec<Bytes>, budget: Permit) {
-        self.queue.borrow_mut().push_back(Reply { pieces, budget });
+        let mut queue = self.queue.borrow_mut();
+        queue.pieces.extend(pieces);
+        queue.budgets.push(budget);
+        drop(queue);
+        self.changed.open();
+    }
+
+    /// Queues a reply that is nothing but a header, the same for all of its kind but for the cookie: many of them are one piece.
+    pub(super) fn push_acknowledgement(&self, header: [u8; 16], budget: Permit) {
+        let mut queue = self.queue.borrow_mut();
+        queue.acknowledgements.extend_from_slice(&header);
+        queue.budgets.push(budget);
+        drop(queue);
         self.changed.open();
     }
 
@@ -45,8 +61,11 @@ impl Output {
     /// shut, so that its reader ends too, and later replies are dropped.
     pub(super) async fn run(&self, ring: &Ring, socket: &Descriptor) {
         let mut broken = false;
-        while let Some((pieces, budgets)) = self.next().await {
-            if !broken && ring.send_all(socket, pieces).await.is_err() {
+        while let Some(Queue { acknowledgements, mut pieces, budgets }) = self.next().await {
+            if !acknowledgements.is_empty() {
+                pieces.push(acknowledgements.into());
+            }
+            if !broken && send(ring, socket, pieces).await.is_err() {
                 broken = true;
                 let _ = rustix::net::shutdown(socket, Shutdown::Both);
             }
@@ -54,18 +73,12 @@ impl Output {
         }
     }
 
-    /// As many queued replies as fit one call, at least one; `None` after the last.
-    async fn next(&self) -> Option<(Vec<Bytes>, Vec<Permit>)> {
+    /// All replies that are queued, at least one; `None` after the last.
+    async fn next(&self) -> Option<Queue> {
         loop {
-            let (mut pieces, mut budgets) = (Vec::new(), Vec::new());
-            while pieces.len() < PIECES_MAX
-                && let Some(reply) = self.queue.borrow_mut().pop_front()
-            {
-                pieces.extend(reply.pieces);
-                budgets.push(reply.budget);
-            }
-            if !budgets.is_empty() {
-                return Some((pieces, budgets));
+            let queue = self.queue.take();
+            if !queue.budgets.is_empty() {
+                return Some(queue);
             }
             if self.closed.get() {
                 return None;
@@ -73,4 +86,38 @@ impl Output {
             self.changed.wait().await;
         }
     }
+}
+
+/// Sends all of it.
+async fn send(ring: &Ring, socket: &Descriptor, pieces: Vec<Bytes>) -> io::Result<()> {
+    let mut rest = pieces;
+    rest.reverse();
+    while !rest.is_empty() {
+        match send_now(socket, &mut rest) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                rest.reverse();
+                return ring.send_all(socket, rest).await;
+            }
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Sends what there is room for, of pieces of which the last is the first to be sent, and removes it.
+fn send_now(socket: &Descriptor, rest: &mut Vec<Bytes>) -> rustix::io::Result<()> {
+    let slices: Vec<_> =
+        rest.iter().rev().take(PIECES_MAX).map(|piece| IoSlice::new(piece)).collect();
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let mut sent = sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
+    while let Some(piece) = rest.last_mut() {
+        if piece.len() > sent {
+            piece.advance(sent);
+            break;
+        }
+        sent -= piece.len();
+        rest.pop();
+    }
+    Ok(())
 }

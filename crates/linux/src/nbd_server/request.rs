@@ -5,7 +5,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_nbd::{
     Command, ContextId, Errno, ReadExtent, ReplyEncoder, Request, STATUS_EXTENTS_MAX, Session,
-    StatusExtent, StatusFlags,
+    StatusExtent, StatusFlags, simple_reply,
 };
 use zoneweave_runtime::Permit;
 use zoneweave_zoned::{BLOCK_BYTES, BlockError, ByteDevice, ExtentState, Status};
@@ -30,24 +30,28 @@ impl Outlet {
 /// Runs a request and queues its reply.
 pub(super) async fn run(device: Rc<ByteDevice>, request: Request, payload: Bytes, to: Outlet) {
     let reply = match answer(&device, &request, payload, &to).await {
-        Ok(reply) => reply,
+        Ok(Some(reply)) => reply,
+        Ok(None) => {
+            return to.output.push_acknowledgement(simple_reply(request.cookie, None), to.budget);
+        }
         Err(error) => vec![failure(to.encoder, &request, &error)],
     };
     to.output.push(reply, to.budget);
 }
 
+/// The pieces of a reply; `None` for a mere acknowledgement.
 async fn answer(
     device: &ByteDevice,
     request: &Request,
     payload: Bytes,
     to: &Outlet,
-) -> Result<Vec<Bytes>, BlockError> {
+) -> Result<Option<Vec<Bytes>>, BlockError> {
     let &Request { offset_bytes: offset, length_bytes, force_unit_access: fua, .. } = request;
     let length = u64::from(length_bytes);
     match request.command {
         Command::Read { .. } => {
             let pieces = device.read(offset, length_bytes).await?;
-            return Ok(encode_read(to.encoder, request, pieces));
+            return Ok(Some(encode_read(to.encoder, request, pieces)));
         }
         Command::BlockStatus { request_one } => {
             let limit = if request_one { 1 } else { STATUS_EXTENTS_MAX };
@@ -60,19 +64,19 @@ async fn answer(
                 },
             });
             let context = to.context.expect("the parser lets no status pass without a context");
-            return Ok(vec![to.encoder.block_status(request, context, extents)]);
+            return Ok(Some(vec![to.encoder.block_status(request, context, extents)]));
         }
         Command::Write => device.write(offset, vec![payload], fua).await?,
         Command::Flush => device.flush().await?,
         Command::Trim => device.trim(offset, length, fua).await?,
         Command::WriteZeroes { fast_zero: true, .. } if !is_whole_blocks(offset, length) => {
             let text = "part of a block is zeroed by rewriting it, which is not fast";
-            return Ok(vec![to.encoder.fail(request.cookie, Errno::NotSupported, text)]);
+            return Ok(Some(vec![to.encoder.fail(request.cookie, Errno::NotSupported, text)]));
         }
         Command::WriteZeroes { .. } => device.write_zeroes(offset, length, fua).await?,
         Command::Cache | Command::Disconnect => {}
     }
-    Ok(vec![to.encoder.acknowledge(request.cookie)])
+    Ok(None)
 }
 
 fn is_whole_blocks(offset: u64, length: u64) -> bool {

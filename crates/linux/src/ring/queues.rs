@@ -79,6 +79,12 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Queue<S, C> {
         }
     }
 
+    /// Whether the kernel has something to do for operations that it knows of, as soon as it is asked.
+    fn has_work(&mut self) -> bool {
+        let queue = self.uring.submission();
+        queue.taskrun() || queue.cq_overflow()
+    }
+
     fn submit_and_wait(&self, limit: Option<Duration>) {
         let submitter = self.uring.submitter();
         accept_interruption(match limit {
@@ -129,6 +135,11 @@ impl Queues {
     /// Tells the kernel about new entries and lets it post completions, without waiting.
     pub(super) fn submit(&mut self) {
         either!(self, queue => queue.submit());
+    }
+
+    /// Whether the kernel has something to do for operations that it knows of, as soon as it is asked.
+    pub(super) fn has_work(&mut self) -> bool {
+        either!(self, queue => queue.has_work())
     }
 
     /// Tells the kernel about new entries, and waits for a completion.

@@ -27,7 +27,8 @@ impl Ring {
         Ok(finished.accepted.expect("a successful accept has a socket"))
     }
 
-    /// Receives into `range` of `buffer`; a count of zero means that the peer sends no more.
+    /// Receives into `range` of `buffer`, in no hurry: what was received before gets its turn first. A count of
+    /// zero means that the peer sends no more.
     ///
     /// # Errors
     /// What the kernel says.
@@ -43,10 +44,11 @@ impl Ring {
         assert!(!range.is_empty(), "receiving nothing looks like the end of the stream");
         loop {
             let held = Held::Buffer(buffer);
-            let receiving = self.start(socket, held, OnDrop::Cancel, |descriptor, held| {
-                let (pointer, length) = held.writable(range.clone());
-                opcode::Recv::new(descriptor, pointer, length).build()
-            });
+            let receiving =
+                self.start_without_hurry(socket, held, OnDrop::Cancel, |descriptor, held| {
+                    let (pointer, length) = held.writable(range.clone());
+                    opcode::Recv::new(descriptor, pointer, length).build()
+                });
             let (returned, count) = receiving.await.into_buffer();
             buffer = returned;
             match count {
