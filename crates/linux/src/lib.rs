@@ -28,7 +28,7 @@ pub use entropy::entropy;
 pub use file_drive::{DriveFailure, FileDrive, FileDriveError};
 pub use memory_device::MemoryDevice;
 pub use nvme_drive::{NonsenseError, NvmeDrive, NvmeDriveError};
-pub use ring::{Descriptor, Ring, RingError, RingOptions};
+pub use ring::{Descriptor, NoOperations, Ring, RingError, RingOptions};
 pub use service::DriveLoss;
 pub use signals::{Signal, Signals};
 pub use zoned_block::{DiskNonsense, ZonedBlock, ZonedBlockError};

@@ -17,6 +17,7 @@ mod control;
 mod driver_command;
 mod file;
 mod held;
+mod no_operation;
 mod options;
 mod queues;
 mod socket;
@@ -39,6 +40,7 @@ use zoneweave_runtime::{Nanos, Progress, Reactor, Receiver, Sender, TimerQueue, 
 pub(crate) use command::{CommandDone, DeviceCommand, Lent, Opcode};
 pub(crate) use control::ControlRing;
 use held::{Finished, Held};
+pub use no_operation::NoOperations;
 pub use options::{RingError, RingOptions};
 use queues::{Completed, Queues};
 

@@ -2,7 +2,7 @@
 //!
 //! The drives complete at once and are copied to and from, so that the figures are the engine's
 //! own cost and that of moving the data. What they are to be compared with is measured in the same run: copying
-//! cold memory, XOR and CRC-32C. With `--emulator` it is an emulated drive that is measured ([`emulator`]).
+//! cold memory, XOR and CRC-32C. Then the same engine on drives in files, and behind an NBD server ([`nbd`]). With `--emulator` it is an emulated drive that is measured ([`emulator`]).
 
 mod compare;
 mod emulator;
@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
+use tempfile::TempDir;
 
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::Output;
 use compare::Baseline;
-use memory::{MemoryRates, measure_memory};
-use report::{Line, Report, line, machine, nbd_line, tell};
+use memory::{MemoryRates, measure_memory, no_ops_per_second, region_blocks};
+use report::{Line, Report, for_each_tib, line, machine, nbd_line, tell};
 use volume::{Bench as Drives, Requests, ZONE_BLOCKS};
 use workload::{WORKLOADS, Workload};
 
@@ -35,6 +36,9 @@ const DEPTHS: [u32; 3] = [1, 32, 64];
 
 /// Those of the measurements that are made at one depth only.
 const DEPTH: u32 = 64;
+
+/// Zones of a drive in a file at the most: 128 MiB of them.
+const FILE_ZONES_MOST: u32 = 64;
 
 #[derive(Args)]
 pub(crate) struct Bench {
@@ -67,9 +71,12 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = format::parse_blocks,
           conflicts_with = "emulator")]
     drive: u64,
-    /// The memory that cold copies run over
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = format::parse_blocks)]
-    region: u64,
+    /// The memory that cold copies run over (default: 4GiB, or 1GiB where that is not free)
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_blocks)]
+    region: Option<u64>,
+    /// The folder for drives in files: what it is on is measured, too (default: that of temporary files)
+    #[arg(long, value_name = "DIR", conflicts_with = "emulator")]
+    folder: Option<PathBuf>,
     /// Print ratios to an earlier run's --json document
     #[arg(long, value_name = "FILE", conflicts_with = "emulator")]
     compare: Option<PathBuf>,
@@ -90,9 +97,10 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let runs = request.runs.unwrap_or(3);
     // Before minutes of measuring: it may not be there.
     let baseline = request.compare.as_deref().map(Baseline::load).transpose()?;
-    output.note("measuring memory");
-    let memory = measure_memory(request.region, runs);
     let chosen = Chosen::new(request)?;
+    output.note("measuring memory");
+    let memory = measure_memory(request.region_blocks(output), runs);
+    let no_ops = no_ops_per_second(runs)?;
     let zones = u32::try_from(request.drive / u64::from(ZONE_BLOCKS)).unwrap_or(u32::MAX);
     let mut results = chosen.measure_engine(request, zones, runs, &memory, output)?;
     results.extend(chosen.measure_nbd(request, zones, runs, &memory, output)?);
@@ -111,6 +119,8 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
         seconds_per_measurement: request.seconds,
         runs,
         memory,
+        io_uring_no_ops_per_second: no_ops,
+        for_each_tib: for_each_tib(),
         results,
     };
     output.result("bench", &report, |output| tell(&report, output));
@@ -148,17 +158,27 @@ impl Chosen {
         memory: &MemoryRates,
         output: &Output,
     ) -> Result<Vec<Line>, CliError> {
-        let most = self.engine.iter().map(|workload| workload.scheme().columns()).max();
-        let Some(drives) = most else { return Ok(Vec::new()) };
-        output.note("making drives");
-        let drives = Drives::new(drives, zones)?;
         let mut results = Vec::new();
-        for workload in &self.engine {
-            output.note(workload.label());
-            let of = |requests: &Requests| request.wants(requests);
-            for (requests, measure) in workload.measure(&drives, request.seconds, runs, of)? {
-                let names = (workload.scheme().to_string(), workload.name);
-                results.push(line(names, requests, measure, memory));
+        for in_files in [false, true] {
+            let here = || self.engine.iter().filter(|workload| workload.in_files() == in_files);
+            let Some(drives) = here().map(|workload| workload.scheme().columns()).max() else {
+                continue;
+            };
+            let folder = in_files.then(|| request.folder()).transpose()?;
+            output.note("making drives");
+            let drives = match &folder {
+                None => Drives::new(drives, zones)?,
+                Some(folder) => {
+                    Drives::in_files(folder.path(), drives, zones.min(FILE_ZONES_MOST))?
+                }
+            };
+            for workload in here() {
+                output.note(workload.label());
+                let of = |requests: &Requests| request.wants(requests);
+                for (requests, measure) in workload.measure(&drives, request.seconds, runs, of)? {
+                    let names = (workload.scheme().to_string(), workload.name);
+                    results.push(line(names, requests, measure, memory));
+                }
             }
         }
         Ok(results)
@@ -184,6 +204,24 @@ impl Chosen {
 }
 
 impl Bench {
+    fn region_blocks(&self, output: &Output) -> u64 {
+        let (most, enough) = region_blocks();
+        if self.region.is_none() && !enough {
+            let small = format::bytes(most * 4096);
+            output.warning(format_args!(
+                "less than 5 GiB of memory are free: copying is measured over {small}, which is faster than over 4 GiB"
+            ));
+        }
+        self.region.unwrap_or(most)
+    }
+
+    /// A new folder for drives in files.
+    fn folder(&self) -> Result<TempDir, CliError> {
+        let parent = self.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let made = tempfile::tempdir_in(&parent);
+        made.map_err(|error| CliError::File { path: parent, action: "make a folder in", error })
+    }
+
     fn wants(&self, requests: &Requests) -> bool {
         self.size.is_none_or(|size| size == requests.blocks)
             && self.depth.is_none_or(|depth| depth == requests.depth)

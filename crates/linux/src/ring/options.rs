@@ -93,7 +93,7 @@ impl RingOptions {
         }
     }
 
-    fn build_entries<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+    pub(super) fn build_entries<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
         self,
         builder: impl Fn() -> Builder<S, C>,
     ) -> Result<IoUring<S, C>, RingError> {

@@ -63,7 +63,7 @@ pub(super) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let preset = preset.map_err(format::usage("preset"))?;
     let count = request.runs.unwrap_or(5);
     output.note("measuring memory");
-    let memory = measure_memory(request.region, count.min(3));
+    let memory = measure_memory(request.region_blocks(output), count.min(3));
     let mut runs = Vec::new();
     for number in 1..=count {
         output.note(format_args!("run {number} of {count}"));

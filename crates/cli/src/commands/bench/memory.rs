@@ -1,14 +1,20 @@
-//! What memory does: copying, XOR and CRC-32C of random blocks of a region larger than any cache.
+//! What memory does: copying, XOR and CRC-32C of random blocks of a region larger than any cache, and of these alone
+//! what writes and reads of the engine could do at the most.
 
+use std::fs;
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use zoneweave_erasure::Code;
+use zoneweave_linux::NoOperations;
+use zoneweave_raid::log::format::{ArrayUuid, Seed, data_checksum};
 use zoneweave_runtime::Random;
-use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba};
 
 use super::processor_time;
+use crate::error::CliError;
 
 /// Buffers that blocks are copied to and from in turn, so that they stay in the cache.
 const BUFFERS: usize = 64;
@@ -19,6 +25,15 @@ const SPAN: Duration = Duration::from_millis(300);
 /// Blocks between two looks at the clock.
 const BATCH: u32 = 256;
 
+/// Operations of io_uring with one system call.
+const NO_OPS: u32 = 64;
+
+/// What copying of cold memory is defined over: 4 GiB.
+const REGION_BLOCKS: u64 = (4 << 30) / BLOCK_BYTES as u64;
+
+/// What it is measured over where there is no room for that: 1 GiB.
+const SMALL_REGION_BLOCKS: u64 = REGION_BLOCKS / 4;
+
 /// Bytes of source data in a second of the processor.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct MemoryRates {
@@ -27,7 +42,13 @@ pub(super) struct MemoryRates {
     pub cold_memcpy_bytes_per_second: f64,
     /// Three data blocks and the parity of them.
     pub xor_bytes_per_second: f64,
+    /// By the engine's own means.
     pub crc32c_bytes_per_second: f64,
+    /// Of writes to 3+1, nothing but this: checksums of three blocks and of their parity, the parity, and four copies to
+    /// cold memory. What no engine can exceed that does these one after the other.
+    pub write_floor_bytes_per_second: f64,
+    /// Of reads: a copy from cold memory, and its checksum.
+    pub read_floor_bytes_per_second: f64,
 }
 
 struct Region {
@@ -36,6 +57,17 @@ struct Region {
     random: Random,
     buffers: Vec<AlignedBuffer>,
     code: Code,
+    seed: Seed,
+}
+
+/// As much as copying is defined over, or less where the machine has not got that, which is said by the bool.
+pub(super) fn region_blocks() -> (u64, bool) {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = available.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    // With a quarter more, which others may need meanwhile.
+    let enough = kib.is_some_and(|kib| kib / 4 >= REGION_BLOCKS * 5 / 4);
+    (if enough { REGION_BLOCKS } else { SMALL_REGION_BLOCKS }, enough)
 }
 
 /// Measures each rate `runs` times and takes the medians.
@@ -51,13 +83,35 @@ pub(super) fn measure_memory(region_blocks: u64, runs: u32) -> MemoryRates {
         random: Random::new(1),
         buffers: (0..BUFFERS).map(|_| AlignedBuffer::zeroed(BlockCount(1))).collect(),
         code: Code::new(3, 1).expect("3+1 is a code"),
+        seed: Seed::of(ArrayUuid([1; 16])),
     };
     MemoryRates {
         region_bytes: blocks * BLOCK_BYTES as u64,
         cold_memcpy_bytes_per_second: region.rate(runs, 1, Region::copy),
         xor_bytes_per_second: region.rate(runs, 3, Region::xor),
         crc32c_bytes_per_second: region.rate(runs, 1, Region::checksum),
+        write_floor_bytes_per_second: region.rate(runs, 3, Region::write),
+        read_floor_bytes_per_second: region.rate(runs, 1, Region::read),
     }
+}
+
+/// Operations of io_uring that do nothing, 64 with each system call, in a second of the processor.
+pub(super) fn no_ops_per_second(runs: u32) -> Result<f64, CliError> {
+    let mut operations = NoOperations::new(NO_OPS)?;
+    let mut rates: Vec<_> = (0..runs)
+        .map(|_| {
+            let (started, processor) = (Instant::now(), processor_time());
+            let mut batches = 0_u32;
+            while started.elapsed() < SPAN {
+                operations.run();
+                batches += 1;
+            }
+            let seconds = processor_time().saturating_sub(processor).as_secs_f64();
+            f64::from(batches) * f64::from(NO_OPS) / seconds
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    Ok(rates[rates.len() / 2])
 }
 
 impl Region {
@@ -81,7 +135,7 @@ impl Region {
             / processor_time().saturating_sub(processor).as_secs_f64()
     }
 
-    fn place(&mut self) -> std::ops::Range<usize> {
+    fn place(&mut self) -> Range<usize> {
         let block = usize::try_from(self.random.below(self.blocks)).expect("memory is addressable");
         block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES
     }
@@ -106,6 +160,28 @@ impl Region {
 
     fn checksum(&mut self, _at: usize) {
         let place = self.place();
-        black_box(crc32c::crc32c(&self.memory.as_ref()[place]));
+        black_box(data_checksum(self.seed, Lba(0), 0, &self.memory.as_ref()[place]));
+    }
+
+    /// Three blocks of users, from buffers.
+    fn write(&mut self, at: usize) {
+        let first = at * 4 % BUFFERS;
+        let (data, parity) = self.buffers[first..first + 4].split_at_mut(3);
+        let sources = [data[0].as_ref(), data[1].as_ref(), data[2].as_ref()];
+        self.code.encode(&sources, &mut [parity[0].as_mut()]);
+        for number in first..first + 4 {
+            let place = self.place();
+            let block = self.buffers[number].as_ref();
+            black_box(data_checksum(self.seed, Lba(number as u64), 0, block));
+            self.memory.as_mut()[place].copy_from_slice(block);
+        }
+    }
+
+    /// A block for users, into a buffer.
+    fn read(&mut self, at: usize) {
+        let place = self.place();
+        let buffer = self.buffers[at % BUFFERS].as_mut();
+        buffer.copy_from_slice(&self.memory.as_ref()[place]);
+        black_box(data_checksum(self.seed, Lba(at as u64), 0, buffer));
     }
 }

@@ -245,14 +245,3 @@ struct Counted {
 fn talking(error: std::io::Error) -> CliError {
     CliError::System { action: "talk to the NBD server that is measured", error }
 }
-
-/// The processor's time of a process or thread so far, by its `stat` file: in steps of 10 ms.
-fn stat_ns(path: &Path) -> Result<u64, CliError> {
-    let broken = |error| CliError::File { path: path.to_owned(), action: "read", error };
-    let text = std::fs::read_to_string(path).map_err(broken)?;
-    let behind_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields = behind_name.split_whitespace().skip(11).take(2);
-    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
-    // The kernel tells processes of 100 ticks a second, whatever it counts itself.
-    Ok(ticks * 10_000_000)
-}

@@ -3,11 +3,17 @@
 use std::fs;
 
 use serde::Serialize;
+use zoneweave_emulator::Preset;
+use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
+use zoneweave_raid::log::{Lanes, Memory, WritePolicy};
+use zoneweave_zoned::BlockCount;
 
 use super::compare::Ratios;
 use super::memory::MemoryRates;
 use super::nbd::Row;
 use super::volume::{Measure, Requests, ratio};
+use crate::commands::array::create::GROUP_ROWS;
 use crate::format;
 use crate::output::{Output, Tone};
 
@@ -20,6 +26,9 @@ pub(super) struct Report {
     pub(super) seconds_per_measurement: f64,
     pub(super) runs: u32,
     pub(super) memory: MemoryRates,
+    /// Operations that do nothing, 64 with each system call.
+    pub(super) io_uring_no_ops_per_second: f64,
+    pub(super) for_each_tib: ForEachTib,
     pub(super) results: Vec<Line>,
 }
 
@@ -112,27 +121,7 @@ pub(super) fn machine() -> Machine {
 }
 
 pub(super) fn tell(report: &Report, output: &Output) {
-    let (machine, memory) = (&report.machine, &report.memory);
-    output.line(format_args!(
-        "{} on {} ({} cores), Linux {}",
-        report.program, machine.processor, machine.cores, machine.kernel
-    ));
-    output.line(format_args!(
-        "drives of {} in memory, which is copied to and from, zones of {}; written as servers do (`--write-mode auto`)",
-        format::bytes(report.drive_bytes),
-        format::bytes(report.zone_bytes)
-    ));
-    output.line(format_args!(
-        "median of {} runs of {} s at most, random requests; one thread does everything, and over NBD one is the server and one the load",
-        report.runs, report.seconds_per_measurement
-    ));
-    output.line(format_args!(
-        "memory, random 4 KiB blocks of {}: copy {}, XOR 3+1 {}, CRC-32C {}",
-        format::bytes(memory.region_bytes),
-        rate(memory.cold_memcpy_bytes_per_second),
-        rate(memory.xor_bytes_per_second),
-        rate(memory.crc32c_bytes_per_second)
-    ));
+    introduce(report, output);
     output.line("");
     let compared = report.results.iter().any(|line| line.against_baseline.is_some());
     let beside = report.results.iter().any(|line| line.against_nbdkit.is_some());
@@ -175,11 +164,91 @@ pub(super) fn tell(report: &Report, output: &Output) {
         headings.extend([">RATE x NBDKIT", ">P50 x NBDKIT"]);
     }
     if compared {
-        headings.extend([">RATE x", ">CPU x", ">P50 x"]);
+        headings.extend([">RATE x", ">OF MEMCPY x", ">CPU x", ">P50 x"]);
     }
     for (number, text) in format::table(&headings, &rows.collect::<Vec<_>>()).iter().enumerate() {
         let text = if number == 0 { output.paint(Tone::Faint, text) } else { text.clone() };
         output.line(text);
+    }
+}
+
+/// What the figures are of.
+fn introduce(report: &Report, output: &Output) {
+    let (machine, memory) = (&report.machine, &report.memory);
+    output.line(format_args!(
+        "{} on {} ({} cores), Linux {}",
+        report.program, machine.processor, machine.cores, machine.kernel
+    ));
+    output.line(format_args!(
+        "drives of {} in memory, which is copied to and from, zones of {}; written as servers do (`--write-mode auto`)",
+        format::bytes(report.drive_bytes),
+        format::bytes(report.zone_bytes)
+    ));
+    output.line(format_args!(
+        "median of {} runs of {} s at most, random requests; one thread does everything, and over NBD one is the server and one the load",
+        report.runs, report.seconds_per_measurement
+    ));
+    let copy = memory.cold_memcpy_bytes_per_second;
+    output.line(format_args!(
+        "memory, random 4 KiB blocks of {}: copy {}, XOR 3+1 {}, CRC-32C {}; io_uring {:.1} M no-ops/s",
+        format::bytes(memory.region_bytes),
+        rate(copy),
+        rate(memory.xor_bytes_per_second),
+        rate(memory.crc32c_bytes_per_second),
+        report.io_uring_no_ops_per_second / 1e6
+    ));
+    let floor = |of: f64| format!("{:.0} % of copying", of / copy * 100.0);
+    output.line(format_args!(
+        "copies, checksums and parity alone: writes of 4 KiB to 3+1 at {}, reads at {}",
+        floor(memory.write_floor_bytes_per_second),
+        floor(memory.read_floor_bytes_per_second)
+    ));
+    let tib = &report.for_each_tib;
+    output.line(format_args!(
+        "memory for each TiB of a volume, by formula: index {}, tables {} (3+1, zones of {})",
+        format::bytes(tib.index_bytes),
+        format::bytes(tib.table_bytes),
+        format::bytes(tib.zone_bytes)
+    ));
+}
+
+/// What a volume of a TiB takes of memory at the most: the engine has a formula for it.
+#[derive(Serialize)]
+pub(super) struct ForEachTib {
+    index_bytes: u64,
+    /// Segments, lists, stripes and checkpoints.
+    table_bytes: u64,
+    /// Of the drives that is calculated for, those of the preset zn540-1tb.
+    zone_bytes: u64,
+}
+
+/// For drives of flash: those that are measured have zones so small that tables are large.
+pub(super) fn for_each_tib() -> ForEachTib {
+    let geometry = Preset::by_name("zn540-1tb").expect("a preset").geometry().clone();
+    let config = ArrayConfig {
+        array: ArrayUuid([0; 16]),
+        name: String::new(),
+        scheme: Scheme::new(3, 1).expect("3+1 is a scheme"),
+        zones: geometry.zones,
+        zone_capacity: geometry.zone_capacity,
+        chunk_blocks: 1,
+        group_rows: GROUP_ROWS,
+        tabled: true,
+        write_unit: BlockCount(1),
+        volume_blocks: (1 << 40) / 4096,
+        entry_bytes: 4,
+        writethrough: None,
+    };
+    let users = Lanes { count: 4, chunk_blocks: 2 };
+    let policy = WritePolicy::adaptive(users, Lanes::default());
+    let most = Memory::most(&config, &policy, None, 0, 0);
+    ForEachTib {
+        index_bytes: most.index_bytes,
+        table_bytes: most.checkpoint_bytes
+            + most.segment_bytes
+            + most.list_bytes
+            + most.stripe_table_bytes,
+        zone_bytes: geometry.zone_capacity.data_bytes() as u64,
     }
 }
 
@@ -190,12 +259,13 @@ fn told_beside(beside: Option<Beside>) -> [String; 2] {
 }
 
 /// How a line compares to an earlier one.
-fn told(ratios: Option<Ratios>) -> [String; 3] {
+fn told(ratios: Option<Ratios>) -> [String; 4] {
     let tell = |of: fn(&Ratios) -> f64| {
         ratios.as_ref().map(of).map(|times| format!("{times:.2}")).unwrap_or_default()
     };
     [
         tell(|ratios| ratios.throughput),
+        tell(|ratios| ratios.of_cold_memcpy),
         tell(|ratios| ratios.processor_time),
         tell(|ratios| ratios.latency_p50),
     ]

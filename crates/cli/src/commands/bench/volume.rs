@@ -1,12 +1,14 @@
-//! Arrays of drives in memory, and load on them.
+//! Arrays of drives in memory or in files, and load on them.
 
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use hdrhistogram::Histogram;
 use zoneweave_emulator::MemoryDrive;
+use zoneweave_linux::FileDrive;
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
@@ -14,7 +16,9 @@ use zoneweave_raid::log::{
     open_array,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{AlignedBuffer, BlockCount, BlockDevice, BlockError, Geometry, Lba};
+use zoneweave_zoned::{
+    AlignedBuffer, BlockCount, BlockDevice, BlockError, Geometry, Lba, ZonedDevice,
+};
 
 use super::processor_time;
 use crate::commands::array::create::GROUP_ROWS;
@@ -35,9 +39,9 @@ pub(super) const LATENCY_MOST_NS: u64 = 60_000_000_000;
 /// Requests of a fill under way.
 const FILL_DEPTH: usize = 8;
 
-/// Drives in memory, that arrays are made on one after the other.
+/// Drives, that arrays are made on one after the other.
 pub(super) struct Bench {
-    drives: Vec<Rc<MemoryDrive>>,
+    drives: Vec<Rc<dyn ZonedDevice>>,
     zones: u32,
     buffers: Rc<Vec<Bytes>>,
     seeds: Cell<u64>,
@@ -77,22 +81,36 @@ impl Bench {
     /// # Errors
     /// If there can be no such drives.
     pub(super) fn new(drives: usize, zones: u32) -> Result<Self, CliError> {
-        let geometry = Geometry::new(zones, BlockCount(ZONE_BLOCKS));
-        if zones < ZONES_LEAST || !MemoryDrive::fits(&geometry) {
-            let (option, zone) = ("drive", format::bytes(u64::from(ZONE_BLOCKS) * 4096));
-            let problem = format!(
-                "drives of {zones} zones of {zone}: give them {ZONES_LEAST} or more, and less than 16 TiB"
-            );
-            return Err(CliError::Usage { option, problem });
-        }
-        let drive = |_| Rc::new(MemoryDrive::new(geometry.clone()).expect("a possible drive"));
-        Ok(Self {
-            drives: (0..drives).map(drive).collect(),
+        let geometry = geometry(zones)?;
+        let drive = |_| -> Rc<dyn ZonedDevice> {
+            Rc::new(MemoryDrive::new(geometry.clone()).expect("a possible drive"))
+        };
+        Ok(Self::of(Session::new()?, (0..drives).map(drive).collect(), zones))
+    }
+
+    /// As many drives, in files in a folder.
+    ///
+    /// # Errors
+    /// If there can be no such drives, or no such files.
+    pub(super) fn in_files(folder: &Path, drives: usize, zones: u32) -> Result<Self, CliError> {
+        let (geometry, session) = (geometry(zones)?, Session::new()?);
+        let drive = |number| -> Result<Rc<dyn ZonedDevice>, CliError> {
+            let path = folder.join(format!("drive{number}"));
+            FileDrive::create(&path, geometry.clone(), random_uuid()?)?;
+            Ok(Rc::new(FileDrive::open(&session.ring, &session.handle, &path)?))
+        };
+        let drives = (0..drives).map(drive).collect::<Result<_, _>>()?;
+        Ok(Self::of(session, drives, zones))
+    }
+
+    fn of(session: Session, drives: Vec<Rc<dyn ZonedDevice>>, zones: u32) -> Self {
+        Self {
+            drives,
             zones,
             buffers: Rc::new((0..BUFFERS).map(buffer).collect()),
             seeds: Cell::new(1),
-            session: Session::new()?,
-        })
+            session,
+        }
     }
 
     /// Blocks of data that all zones of an array hold.
@@ -103,9 +121,9 @@ impl Bench {
     /// Makes an array of the first drives with a volume of that part of all zones if it may be so large, and starts it as a server would.
     pub(super) fn array(&self, scheme: Scheme, percent: u64) -> Result<Array<'_>, CliError> {
         let drives = &self.drives[..scheme.columns()];
-        let offer = |(number, drive): (u32, &Rc<MemoryDrive>)| OfferedDrive {
+        let offer = |(number, drive): (u32, &Rc<dyn ZonedDevice>)| OfferedDrive {
             device: drive.clone(),
-            label: format!("memory {number}"),
+            label: format!("drive {number}"),
         };
         let offered: Vec<_> = (0..).zip(drives).map(offer).collect();
         let mut options = CreateOptions {
@@ -277,6 +295,18 @@ impl Load {
         }
         Ok(())
     }
+}
+
+fn geometry(zones: u32) -> Result<Geometry, CliError> {
+    let geometry = Geometry::new(zones, BlockCount(ZONE_BLOCKS));
+    if zones < ZONES_LEAST || !MemoryDrive::fits(&geometry) {
+        let (option, zone) = ("drive", format::bytes(u64::from(ZONE_BLOCKS) * 4096));
+        let problem = format!(
+            "drives of {zones} zones of {zone}: give them {ZONES_LEAST} or more, and less than 16 TiB"
+        );
+        return Err(CliError::Usage { option, problem });
+    }
+    Ok(geometry)
 }
 
 fn buffer(number: usize) -> Bytes {

@@ -1,4 +1,4 @@
-//! What is measured of arrays in memory.
+//! What is measured of arrays in this process.
 
 use zoneweave_raid::layout::Scheme;
 
@@ -21,6 +21,9 @@ const FULL_PERCENT: u64 = 77;
 /// How long is read from an array that has just lost a drive, before it counts.
 const SETTLING_SECONDS: f64 = 0.3;
 
+/// Sizes of requests to drives in files.
+const ENDS: [u32; 2] = [1, 16];
+
 /// A load on a kind of array.
 pub(super) struct Workload {
     pub(super) name: &'static str,
@@ -28,6 +31,8 @@ pub(super) struct Workload {
     kind: Kind,
     sizes: &'static [u32],
     depths: &'static [u32],
+    /// Whether the drives are files.
+    in_files: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -43,31 +48,30 @@ enum Kind {
 }
 
 /// All of them, in order.
-pub(super) const WORKLOADS: [Workload; 6] = [
-    Workload { name: "write", scheme: (3, 1), kind: Kind::Fresh, sizes: &SIZES, depths: &DEPTHS },
-    Workload { name: "write", scheme: (4, 1), kind: Kind::Fresh, sizes: &[1], depths: &[DEPTH] },
-    Workload { name: "write", scheme: (4, 2), kind: Kind::Fresh, sizes: &[1], depths: &[DEPTH] },
-    Workload { name: "read", scheme: (3, 1), kind: Kind::Read, sizes: &SIZES, depths: &DEPTHS },
-    Workload {
-        name: "degraded read",
-        scheme: (3, 1),
-        kind: Kind::Degraded,
-        sizes: &SIZES,
-        depths: &[DEPTH],
-    },
-    Workload {
-        name: "overwrite",
-        scheme: (3, 1),
-        kind: Kind::Overwrite,
-        sizes: &[1],
-        depths: &[DEPTH],
-    },
+pub(super) const WORKLOADS: [Workload; 8] = [
+    Workload { sizes: &SIZES, depths: &DEPTHS, ..of("write", Kind::Fresh) },
+    Workload { scheme: (4, 1), ..of("write", Kind::Fresh) },
+    Workload { scheme: (4, 2), ..of("write", Kind::Fresh) },
+    Workload { sizes: &SIZES, depths: &DEPTHS, ..of("read", Kind::Read) },
+    Workload { sizes: &SIZES, ..of("degraded read", Kind::Degraded) },
+    of("overwrite", Kind::Overwrite),
+    Workload { in_files: true, sizes: &ENDS, depths: &[1, DEPTH], ..of("file-write", Kind::Fresh) },
+    Workload { in_files: true, sizes: &ENDS, depths: &[1, DEPTH], ..of("file-read", Kind::Read) },
 ];
+
+/// Requests of one block, many at a time, to 3+1 on drives in memory.
+const fn of(name: &'static str, kind: Kind) -> Workload {
+    Workload { name, scheme: (3, 1), kind, sizes: &[1], depths: &[DEPTH], in_files: false }
+}
 
 impl Workload {
     /// What people call it.
     pub(super) fn label(&self) -> String {
         format!("{} {}", self.name, self.scheme())
+    }
+
+    pub(super) fn in_files(&self) -> bool {
+        self.in_files
     }
 
     pub(super) fn scheme(&self) -> Scheme {

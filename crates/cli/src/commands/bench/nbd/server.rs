@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
 
-use super::{scheme, stat_ns};
+use super::scheme;
 use crate::commands::bench::volume::{Array, Bench as Drives};
 use crate::commands::bench::workload::USED_PERCENT;
 use crate::error::CliError;
@@ -23,7 +23,7 @@ struct Order {
 
 /// What it says of itself: where its times are, and what an array of its drives holds.
 struct Facts {
-    stat: PathBuf,
+    schedstat: PathBuf,
     volume_bytes: u64,
     physical_blocks: u64,
 }
@@ -80,7 +80,10 @@ impl Host {
     }
 
     pub(super) fn processor_time(&self) -> Result<u64, CliError> {
-        stat_ns(&self.facts.stat)
+        let path = &self.facts.schedstat;
+        let broken = |error| CliError::File { path: path.clone(), action: "read", error };
+        let text = std::fs::read_to_string(path).map_err(broken)?;
+        Ok(text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
     }
 
     /// Serves a new array.
@@ -129,7 +132,7 @@ fn facts(drives: &Drives) -> Result<Facts, CliError> {
     let volume_bytes = array.blocks * 4096;
     array.close()?;
     Ok(Facts {
-        stat: Path::new("/proc").join(own).join("stat"),
+        schedstat: Path::new("/proc").join(own).join("schedstat"),
         volume_bytes,
         physical_blocks: drives.physical_blocks(scheme()),
     })
