@@ -9,6 +9,7 @@ mod emulator;
 mod memory;
 mod nbd;
 mod report;
+mod start;
 mod volume;
 mod workload;
 
@@ -71,6 +72,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = format::parse_blocks,
           conflicts_with = "emulator")]
     drive: u64,
+    /// What is mapped of the volumes that are started: a GiB takes some 60 MiB of memory
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = format::parse_blocks,
+          conflicts_with = "emulator")]
+    mapped: u64,
     /// The memory that cold copies run over (default: 4GiB, or 1GiB where that is not free)
     #[arg(long, value_name = "SIZE", value_parser = format::parse_blocks)]
     region: Option<u64>,
@@ -104,7 +109,8 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let zones = u32::try_from(request.drive / u64::from(ZONE_BLOCKS)).unwrap_or(u32::MAX);
     let mut results = chosen.measure_engine(request, zones, runs, &memory, output)?;
     results.extend(chosen.measure_nbd(request, zones, runs, &memory, output)?);
-    if results.is_empty() {
+    let starts = chosen.measure_starts(request, runs, output)?;
+    if results.is_empty() && starts.is_empty() {
         let problem = "none of the workloads has requests of that size and depth".to_owned();
         return Err(CliError::Usage { option: "depth", problem });
     }
@@ -122,6 +128,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
         io_uring_no_ops_per_second: no_ops,
         for_each_tib: for_each_tib(),
         results,
+        starts,
     };
     output.result("bench", &report, |output| tell(&report, output));
     Ok(Exit::Done)
@@ -131,6 +138,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
 struct Chosen {
     engine: Vec<&'static Workload>,
     nbd: Vec<&'static nbd::Workload>,
+    starts: Vec<String>,
 }
 
 impl Chosen {
@@ -140,12 +148,13 @@ impl Chosen {
         };
         let engine: Vec<_> = WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
         let nbd: Vec<_> = nbd::WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
-        if !engine.is_empty() || !nbd.is_empty() {
-            return Ok(Self { engine, nbd });
+        let starts: Vec<_> = start::labels().filter(|label| named(label)).collect();
+        if !engine.is_empty() || !nbd.is_empty() || !starts.is_empty() {
+            return Ok(Self { engine, nbd, starts });
         }
         let labels = WORKLOADS.iter().map(Workload::label);
-        let labels: Vec<_> =
-            labels.chain(nbd::WORKLOADS.iter().map(nbd::Workload::label)).collect();
+        let labels = labels.chain(nbd::WORKLOADS.iter().map(nbd::Workload::label));
+        let labels: Vec<_> = labels.chain(start::labels()).collect();
         let problem = format!("none of the workloads is called so: {}", labels.join(", "));
         Err(CliError::Usage { option: "only", problem })
     }
@@ -200,6 +209,20 @@ impl Chosen {
             results.extend(rows.into_iter().map(|row| nbd_line(row, memory)));
         }
         Ok(results)
+    }
+
+    fn measure_starts(
+        &self,
+        request: &Bench,
+        runs: u32,
+        output: &Output,
+    ) -> Result<Vec<start::Start>, CliError> {
+        // A start has no requests.
+        if self.starts.is_empty() || request.size.is_some() || request.depth.is_some() {
+            return Ok(Vec::new());
+        }
+        let named = |label: &str| self.starts.iter().any(|start| start == label);
+        start::measure(request.mapped, runs, named, output)
     }
 }
 

@@ -12,6 +12,7 @@ use zoneweave_zoned::BlockCount;
 use super::compare::Ratios;
 use super::memory::MemoryRates;
 use super::nbd::Row;
+use super::start::{self, Start};
 use super::volume::{Measure, Requests, ratio};
 use crate::commands::array::create::GROUP_ROWS;
 use crate::format;
@@ -30,6 +31,7 @@ pub(super) struct Report {
     pub(super) io_uring_no_ops_per_second: f64,
     pub(super) for_each_tib: ForEachTib,
     pub(super) results: Vec<Line>,
+    pub(super) starts: Vec<Start>,
 }
 
 #[derive(Serialize)]
@@ -123,6 +125,13 @@ pub(super) fn machine() -> Machine {
 pub(super) fn tell(report: &Report, output: &Output) {
     introduce(report, output);
     output.line("");
+    if !report.results.is_empty() {
+        tell_lines(report, output);
+    }
+    start::tell(&report.starts, output);
+}
+
+fn tell_lines(report: &Report, output: &Output) {
     let compared = report.results.iter().any(|line| line.against_baseline.is_some());
     let beside = report.results.iter().any(|line| line.against_nbdkit.is_some());
     let rows = report.results.iter().map(|line| {
