@@ -17,6 +17,7 @@ mod gather;
 pub mod geometry;
 mod hedge;
 pub mod limits;
+pub mod measuring;
 pub mod paging;
 mod policy;
 pub mod recover;

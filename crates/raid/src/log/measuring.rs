@@ -1,0 +1,66 @@
+//! Structures that every request goes through, for who measures each of them alone (`benches/structures.rs`). Nothing else
+//! uses this.
+
+use std::ops::Range;
+
+use zoneweave_zoned::{BlockCount, Lba};
+
+use crate::layout::Scheme;
+use crate::log::format::ArrayUuid;
+use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
+use crate::log::index::{Index, PbaSpace};
+use crate::log::inflight::InFlight;
+
+/// The index of a volume, all of it in memory.
+pub struct MeasuredIndex(Index);
+
+impl MeasuredIndex {
+    /// Of so many blocks, four bytes each, on four drives with zones of 64 MiB; nothing is mapped.
+    ///
+    /// # Panics
+    /// If they are more than such entries reach.
+    #[must_use]
+    pub fn new(blocks: u64) -> Self {
+        const ZONE: BlockCount = BlockCount(16_384);
+        let scheme = Scheme::new(3, 1).expect("a possible scheme");
+        let space = PbaSpace::new(scheme, ZONE);
+        let slots = u32::try_from(blocks / u64::from(ZONE.0) + 1).expect("few segments");
+        assert_eq!(space.entry_bytes(slots), 4, "{blocks} blocks");
+        Self(Index::new(&AddressSpace {
+            array: ArrayUuid([7; 16]),
+            volume_blocks: blocks,
+            entry_bytes: 4,
+            page_entries: mapping_entries(4),
+            slots,
+            columns: 4,
+            column_blocks: space.column_blocks(),
+        }))
+    }
+
+    /// Where a block is.
+    #[must_use]
+    pub fn get(&self, lba: Lba) -> Option<Address> {
+        self.0.get(lba).map(Address::from)
+    }
+
+    /// Maps a block, as a write does that is complete; returns where it was before.
+    pub fn set(&mut self, lba: Lba, to: Address) -> Option<Address> {
+        self.0.set(lba, Some(to.into())).map(Address::from)
+    }
+}
+
+/// What is in flight.
+#[derive(Default)]
+pub struct MeasuredInFlight(InFlight);
+
+impl MeasuredInFlight {
+    /// A write of some blocks is under way.
+    pub fn begin_write(&mut self, blocks: Range<u64>) {
+        self.0.begin_write(blocks);
+    }
+
+    /// A block of it is complete; whether it is the newest of that block.
+    pub fn end_write(&mut self, lba: Lba, sequence: u64) -> bool {
+        self.0.end_write(lba, Some(sequence))
+    }
+}
