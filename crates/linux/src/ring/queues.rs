@@ -85,6 +85,11 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Queue<S, C> {
         queue.taskrun() || queue.cq_overflow()
     }
 
+    /// Whether there are completions, or will be as soon as the kernel is asked.
+    fn has_news(&mut self) -> bool {
+        self.has_work() || !self.uring.completion().is_empty()
+    }
+
     fn submit_and_wait(&self, limit: Option<Duration>) {
         let submitter = self.uring.submitter();
         accept_interruption(match limit {
@@ -140,6 +145,11 @@ impl Queues {
     /// Whether the kernel has something to do for operations that it knows of, as soon as it is asked.
     pub(super) fn has_work(&mut self) -> bool {
         either!(self, queue => queue.has_work())
+    }
+
+    /// Whether there are completions, or will be as soon as the kernel is asked.
+    pub(super) fn has_news(&mut self) -> bool {
+        either!(self, queue => queue.has_news())
     }
 
     /// Tells the kernel about new entries, and waits for a completion.
