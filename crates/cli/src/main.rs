@@ -9,7 +9,7 @@
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
 //! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 degraded and
-//! rebuilding, 11 degraded, 12 failed.
+//! rebuilding, 11 degraded, 12 failed, or too few drives were named to tell.
 
 mod arguments;
 mod commands;

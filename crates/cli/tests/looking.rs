@@ -27,7 +27,8 @@ fn status_without_a_server_changes_nothing() {
     let status = status.document("array-status");
     assert_eq!(status["server"], serde_json::Value::Null);
     assert_eq!(status["members"][3]["drive"], "d/drive3");
-    place.run("array status d/drive0 --check").exits(12).says("FAILED");
+    let status = place.run("array status d/drive0 --check").exits(12).says("vol0  UNKNOWN");
+    status.says("only 1 of its 4 drives was named: slots 1, 2, 3 missing").says("name all");
     assert_eq!(fs::read(place.path("d/drive0")).unwrap(), before);
 }
 
@@ -47,7 +48,11 @@ fn missing_drives_are_named_and_counted() {
     let status = place.run("array status d/drive0 d/drive1 d/drive2 gone --check").exits(11);
     status.says("gone does not exist");
     let status = place.run("array status d/drive0 d/drive1 --check").exits(12);
-    status.says("has 2 of 4 drives and needs 3");
+    let status = status.says("only 2 of its 4 drives were named: slots 2, 3 missing");
+    let status = status.says("has 2 of 4 drives and needs 3");
+    assert!(!status.stdout.contains("FAILED"), "who names two of four has not lost the others");
+    let status = place.run("array status d/drive0 d/drive1 gone lost --check").exits(12);
+    status.says("FAILED").says("has 2 of 4 drives and needs 3");
     place.run("array status gone").exits(3).complains("does not exist");
 }
 

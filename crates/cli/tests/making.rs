@@ -34,6 +34,16 @@ fn drives_without_metadata_make_arrays_of_their_own() {
     place.run(&format!("array scrub {members}")).exits(0).says("no damage");
     place.run(&format!("array check {members}")).exits(0);
     place.run("emu create e --drives 1 --zones 16 --zone-capacity 1MiB").exits(0);
+    let odd = format!("array create vol1 --size max {members} --yes-destroy --chunk 16KiB");
+    place.run(&odd).exits(2).complains("a multiple of that, such as 28 KiB");
+    let lanes = format!("serve nbd {members} --socket unix:s.sock --small 3x8KiB");
+    place.run(&lanes).exits(1).complains("chunks of 8 KiB").complains("written 28 KiB at a time");
+    let small = "emu create f --drives 2 --zones 16 --zone-capacity 32KiB --without-metadata";
+    place.run(small).exits(0);
+    place
+        .run("array create vol1 --size max f/drive0 f/drive1")
+        .exits(1)
+        .complains("zones must hold 64 KiB");
     let mixed = "array create vol1 --level raid1 --size 1MiB e/drive0 d/drive0 --yes-destroy --destroy d/drive0";
     place.run(mixed).exits(1).complains("either all drives");
 }
@@ -45,9 +55,29 @@ fn unknown_words_are_wrong_usage() {
     place.run("emu create d --zone-capacity 5000").exits(2).complains("multiple of the block size");
     place.run("emu create d --drives 0").exits(2);
     place.run("emu create d --zones 0").exits(1).complains("at least one zone");
+    assert!(!place.path("d").exists(), "refused, and nothing is left of it");
     place.run("array fial d").exits(2).complains("fail");
     place.run("").exits(2);
     place.run("array create vol0 --size max").exits(2).complains("DRIVE");
+}
+
+#[test]
+fn what_cannot_be_made_leaves_nothing_behind() {
+    let place = Place::new();
+    place.run("emu create a/b --drives 2 --zones 0").exits(1).complains("at least one zone");
+    assert!(!place.path("a").exists(), "directories that were made for it are gone, too");
+    fs::create_dir(place.path("k")).unwrap();
+    place.run("emu create k/l --zones 0").exits(1);
+    assert!(place.path("k").exists() && !place.path("k/l").exists());
+    // Drives that can be, for an array that cannot.
+    place.run("quickstart q --zones 4").exits(2).complains("too few");
+    place.run("quickstart q --drives 2 --level raid6").exits(2).complains("at least 3 drives");
+    place.run("quickstart q --name a/b").exits(2).complains("cannot be a name");
+    assert!(!place.path("q").exists(), "the next one begins anew");
+    fs::write(place.path("k/precious"), "data").unwrap();
+    place.run("quickstart k --zones 4").exits(2);
+    let left = fs::read_dir(place.path("k")).unwrap().count();
+    assert_eq!(left, 1, "what was there stays");
 }
 
 #[test]

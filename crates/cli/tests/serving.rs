@@ -28,8 +28,10 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
     client.write(0, &data);
     client.flush();
     place.run("array status d/drive2 --check").exits(0).says("HEALTHY").says("write amplification");
-    let refused = place.run("array replace d/drive0 --slot 1 --with gone").exits(4);
+    let refused = place.run("array replace d/drive0 --slot 1 --with d/drive4").exits(4);
     refused.complains("slot 1 is online");
+    let gone = place.run("array replace d/drive0 --slot 1 --with gone").exits(3);
+    gone.complains("gone does not exist");
     place.run("array replace d/drive0 --slot 9 --with gone").exits(3).complains("slots 0 to 3");
     let failed = place.run("--json array fail d/drive0 --slot 1").exits(0);
     assert_eq!(failed.document("array-status")["members"][1]["state"], "failed");
@@ -199,8 +201,11 @@ fn everything_can_be_done_without_a_server_too() {
     let scrub = place.run("array scrub d/drive0 d/drive1 d/drive2").exits(4);
     scrub.complains("slot 3 of array vol0 is missing");
     place.run(&format!("array scrub {MEMBERS}")).exits(0).says("no damage");
-    let healthy = place.run(&format!("array replace {MEMBERS} --slot 2 --with gone")).exits(4);
+    let healthy = place.run(&format!("array replace {MEMBERS} --slot 2 --with d/drive4")).exits(4);
     healthy.complains("slot 2 is online");
+    // Nobody is told to take a drive out for one that is not there.
+    let gone = place.run(&format!("array replace {MEMBERS} --slot 2 --with gone")).exits(3);
+    gone.complains("gone does not exist");
     let beyond = place.run(&format!("array replace {MEMBERS} --slot 4 --with gone")).exits(3);
     beyond.complains("slots 0 to 3");
     place.run(&format!("array fail {MEMBERS} --slot 2")).exits(0).says("slot 2 failed");
@@ -299,6 +304,49 @@ fn quickstart_makes_what_is_missing_and_keeps_what_is_there() {
     let users = &writing["lanes"][0];
     assert_eq!((&users["command"], &users["segments"]), (&"gathered".into(), &4.into()));
     assert_eq!(writing["fell_back"], serde_json::json!([]));
+}
+
+#[test]
+fn quickstart_tells_which_options_do_not_match_what_is_there() {
+    let place = Place::new();
+    place.run("emu create data/deep --drives 4 --zones 12 --zone-capacity 256KiB").exits(0);
+    let drives = "data/deep/drive0 data/deep/drive1 data/deep/drive2 data/deep/drive3";
+    place.run(&format!("array create mine {drives} --size max")).exits(0);
+    let mut child = place
+        .command(
+            "quickstart data --name other --drives 6 --zones 99 --zone-capacity 1MiB --level raid6",
+        )
+        .args(["--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let document = announced(&mut child);
+    assert_eq!(document["status"]["name"], "mine");
+    assert!(place.path("data/mine.sock").exists(), "the socket is called as the array is");
+    let mut stderr = child.stderr.take().expect("a pipe");
+    stop(child);
+    let mut told = String::new();
+    stderr.read_to_string(&mut told).expect("text");
+    for expected in [
+        "4 of the 4 drives that are used are in directories in data",
+        "warning: --name other: the array is called mine, and what is in data is used as it is",
+        "warning: --drives 6: the array has 4",
+        "warning: --zones 99: the drives have 12",
+        "warning: --zone-capacity 1 MiB: the zones hold 256 KiB",
+        "warning: --level raid6: the array is raid5 3+1",
+    ] {
+        assert!(told.contains(expected), "{expected:?} is not in {told}");
+    }
+    let mut child = place.command("quickstart data --level raid5 --drives 4 --json");
+    let mut child =
+        child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+    announced(&mut child);
+    let mut stderr = child.stderr.take().expect("a pipe");
+    stop(child);
+    told.clear();
+    stderr.read_to_string(&mut told).expect("text");
+    assert!(!told.contains("warning"), "{told}");
 }
 
 #[test]

@@ -79,7 +79,9 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Serve(request) => return serve::run(&request, output),
     };
     let Kind { geometry, preset } = kind(&create)?;
-    let drives = create_drives(&create)?;
+    let mut made = create_drives(&create)?;
+    let drives = std::mem::take(&mut made.drives);
+    made.keep();
     let zone_capacity_bytes = geometry.zone_capacity.data_bytes() as u64;
     let created = Created {
         drives,
@@ -142,9 +144,18 @@ fn formatted_kind(create: &Create) -> Result<Kind, CliError> {
     Ok(Kind { geometry: preset.geometry().clone(), preset: remembered })
 }
 
-fn create_drives(create: &Create) -> Result<Vec<CreatedDrive>, CliError> {
+fn create_drives(create: &Create) -> Result<Made, CliError> {
     let Kind { geometry, preset } = kind(create)?;
     let directory = &create.directory;
+    let missing = directory
+        .ancestors()
+        .take_while(|path| !path.as_os_str().is_empty() && path.symlink_metadata().is_err());
+    // Whatever goes wrong, it is taken back when this is dropped.
+    let mut made = Made {
+        drives: Vec::new(),
+        directories: missing.map(Path::to_owned).collect(),
+        kept: false,
+    };
     fs::create_dir_all(directory).map_err(|error| CliError::File {
         path: directory.clone(),
         action: "make the directory",
@@ -155,32 +166,55 @@ fn create_drives(create: &Create) -> Result<Vec<CreatedDrive>, CliError> {
     if let Some(path) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
         return Err(FileDriveError::Exists { path: path.clone() }.into());
     }
-    let mut created = Vec::new();
     for path in paths {
         let uuid = random_uuid()?;
-        let made = match preset.clone() {
-            Some(preset) => FileDrive::create_as(&path, geometry.clone(), preset, uuid),
-            None => FileDrive::create(&path, geometry.clone(), uuid),
-        };
-        if let Err(error) = made {
-            remove(&created);
-            return Err(error.into());
+        match preset.clone() {
+            Some(preset) => FileDrive::create_as(&path, geometry.clone(), preset, uuid)?,
+            None => FileDrive::create(&path, geometry.clone(), uuid)?,
         }
-        created.push(CreatedDrive { path, uuid: uuid_text(&uuid) });
+        made.drives.push(CreatedDrive { path, uuid: uuid_text(&uuid) });
     }
-    Ok(created)
+    Ok(made)
 }
 
 /// Makes the drives, for other verbs.
-pub(crate) fn create_quietly(create: &Create) -> Result<Vec<PathBuf>, CliError> {
-    Ok(create_drives(create)?.into_iter().map(|drive| drive.path).collect())
+pub(crate) fn create_quietly(create: &Create) -> Result<Made, CliError> {
+    create_drives(create)
 }
 
-/// Takes back what this call made.
-fn remove(created: &[CreatedDrive]) {
-    for drive in created {
-        // The error that led here is the one to tell.
-        let _ = fs::remove_file(&drive.path);
+/// Drives that were made, and the directories for them. All of it is taken back unless it is kept.
+#[must_use]
+pub(crate) struct Made {
+    drives: Vec<CreatedDrive>,
+    /// Those that there were not, the innermost first.
+    directories: Vec<PathBuf>,
+    kept: bool,
+}
+
+impl Made {
+    /// How many drives.
+    pub(crate) fn drives(&self) -> usize {
+        self.drives.len()
+    }
+
+    /// They are to stay.
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        // The error that led here is the one to tell. A directory in which there is something else stays.
+        for drive in &self.drives {
+            let _ = fs::remove_file(&drive.path);
+        }
+        for directory in &self.directories {
+            let _ = fs::remove_dir(directory);
+        }
     }
 }
 

@@ -4,11 +4,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use zoneweave_linux::Drive;
+use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_raid::log::{DriveRole, survey};
+use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
 
 use super::array::create::{self, Durability, Level};
-use super::emu::{self, create_quietly, drive_paths};
+use super::emu::{self, Made, create_quietly, drive_paths};
 use super::serve::{Nbd, Served, serve_nbd};
 use crate::error::{CliError, Exit};
 use crate::format::{self, VolumeSize, usage};
@@ -21,42 +24,49 @@ pub(crate) struct Quickstart {
     /// Where the drives and the socket are
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The array's name
-    #[arg(long, default_value = "vol0")]
-    name: String,
-    /// How many drives to make
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
-    drives: u32,
-    /// Zones of each drive
-    #[arg(long, value_name = "Z", default_value_t = 64)]
-    zones: u32,
-    /// What a zone holds
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = format::parse_small_blocks)]
-    zone_capacity: u32,
-    /// How drives back each other up
-    #[arg(long, value_enum, default_value_t = Level::Raid5)]
-    level: Level,
+    /// The array's name [default: vol0]
+    #[arg(long)]
+    name: Option<String>,
+    /// How many drives to make [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=32))]
+    drives: Option<u32>,
+    /// Zones of each drive [default: 64]
+    #[arg(long, value_name = "Z")]
+    zones: Option<u32>,
+    /// What a zone holds [default: 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks)]
+    zone_capacity: Option<u32>,
+    /// How drives back each other up [default: raid5]
+    #[arg(long, value_enum)]
+    level: Option<Level>,
 }
 
+/// How many drives, unless another number is asked for.
+const DRIVES: u32 = 4;
+
+/// What the array is called, unless it is named.
+const NAME: &str = "vol0";
+
 pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError> {
-    if find_drives(&request.directory).is_empty() {
-        make_drives(&request, output)?;
-    }
+    let (first, drives) = (
+        drive_paths(&request.directory, request.drives.unwrap_or(DRIVES)),
+        find_drives(&request.directory),
+    );
+    let name = if drives.is_empty() {
+        let made = make_drives(&request)?;
+        let config = make_array(&request, &first, output)?;
+        output.note(format_args!(
+            "made {} emulated drives in {}",
+            made.drives(),
+            request.directory.display()
+        ));
+        made.keep();
+        config.name
+    } else {
+        take_what_is_there(&request, &first, &drives, output)?
+    };
     let drives = find_drives(&request.directory);
-    if is_blank(&drives)? {
-        let first = drive_paths(&request.directory, request.drives);
-        if !first.iter().all(|drive| drives.contains(drive)) {
-            return Err(usage("drives")(format!(
-                "{} drives that hold nothing are in {}, and an array of {} was asked for: ask for as many as there are, \
-                 or for another directory",
-                drives.len(),
-                request.directory.display(),
-                request.drives
-            )));
-        }
-        make_array(&request, &first, output)?;
-    }
-    let socket = request.directory.join(format!("{}.sock", request.name));
+    let socket = request.directory.join(format!("{name}.sock"));
     let array = Served {
         no_hedging: false,
         spare: Vec::new(),
@@ -68,7 +78,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
     };
     let socket_address = vec![format!("unix:{}", socket.display())];
     let serving = Nbd { array, socket: socket_address, export: None, ublk: None };
-    serve_nbd(&serving, &hints(&drives, &socket.display().to_string(), &request.name), output)
+    serve_nbd(&serving, &hints(&drives, &socket.display().to_string(), &name), output)
 }
 
 /// Every drive in the directory and the directories in it: a member that was replaced since the
@@ -87,37 +97,110 @@ fn find_drives(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn make_drives(request: &Quickstart, output: &Output) -> Result<(), CliError> {
-    let create = emu::Create {
+fn make_drives(request: &Quickstart) -> Result<Made, CliError> {
+    create_quietly(&emu::Create {
         directory: request.directory.clone(),
-        drives: request.drives,
-        zones: Some(request.zones),
-        zone_capacity: Some(request.zone_capacity),
+        drives: request.drives.unwrap_or(DRIVES),
+        zones: request.zones,
+        zone_capacity: request.zone_capacity,
         preset: None,
         without_metadata: false,
-    };
-    let made = create_quietly(&create)?;
-    output.note(format_args!(
-        "made {} emulated drives in {}",
-        made.len(),
-        request.directory.display()
-    ));
-    Ok(())
+    })
 }
 
-/// Whether no drive holds anything yet.
-fn is_blank(drives: &[PathBuf]) -> Result<bool, CliError> {
+/// Makes an array of drives that hold nothing, or takes the one that they are; tells how that is not as was asked for.
+/// Returns the array's name.
+fn take_what_is_there(
+    request: &Quickstart,
+    first: &[PathBuf],
+    drives: &[PathBuf],
+    output: &Output,
+) -> Result<String, CliError> {
+    let found = look_at(drives)?;
+    let directory = request.directory.display();
+    let deeper = drives.iter().filter(|drive| drive.parent() != Some(&request.directory)).count();
+    if deeper > 0 {
+        output.note(format_args!(
+            "{deeper} of the {} drives that are used are in directories in {directory}",
+            drives.len()
+        ));
+    }
+    for ignored in ignored(request, &found) {
+        output.warning(format_args!("{ignored}, and what is in {directory} is used as it is"));
+    }
+    if !found.blank {
+        return Ok(found.array.map_or_else(|| NAME.to_owned(), |array| array.name));
+    }
+    if !first.iter().all(|drive| drives.contains(drive)) {
+        return Err(usage("drives")(format!(
+            "{} drives that hold nothing are in {directory}, and an array of {} was asked for: ask for as many as there are, \
+             or for another directory",
+            drives.len(),
+            first.len()
+        )));
+    }
+    Ok(make_array(request, first, output)?.name)
+}
+
+/// What drives are.
+struct Found {
+    /// None of them holds anything.
+    blank: bool,
+    array: Option<ArrayConfig>,
+    /// Zones of one of them, and blocks of a zone.
+    zones: Option<(u32, u32)>,
+}
+
+fn look_at(drives: &[PathBuf]) -> Result<Found, CliError> {
     let session = Session::new()?;
-    let opened = session.open_some(drives, Access::Look)?;
-    let found = session.executor.run(zoneweave_raid::log::survey(offer(&opened.opened)));
-    Ok(found.drives.iter().all(|verdict| verdict.role == zoneweave_raid::log::DriveRole::Blank))
+    let opened = session.open_some(drives, Access::Look)?.opened;
+    let survey = session.executor.run(survey(offer(&opened)));
+    let geometry = opened.first().map(|named| named.drive.geometry());
+    Ok(Found {
+        blank: survey.drives.iter().all(|verdict| verdict.role == DriveRole::Blank),
+        array: survey.membership.map(|record| record.config),
+        zones: geometry.map(|geometry| (geometry.zones, geometry.zone_capacity.0)),
+    })
 }
 
-fn make_array(request: &Quickstart, drives: &[PathBuf], output: &Output) -> Result<(), CliError> {
+/// What was asked for, and is otherwise.
+fn ignored(request: &Quickstart, found: &Found) -> Vec<String> {
+    let mut ignored = Vec::new();
+    if let Some((zones, capacity)) = found.zones {
+        let other = request.zones.filter(|asked| *asked != zones);
+        ignored.extend(other.map(|asked| format!("--zones {asked}: the drives have {zones}")));
+        let other = request.zone_capacity.filter(|asked| *asked != capacity);
+        let size = |blocks: u32| format::bytes(u64::from(blocks) * BLOCK_BYTES as u64);
+        ignored.extend(other.map(|asked| {
+            format!("--zone-capacity {}: the zones hold {}", size(asked), size(capacity))
+        }));
+    }
+    let Some(array) = &found.array else { return ignored };
+    let other = request.name.as_ref().filter(|asked| **asked != array.name);
+    ignored
+        .extend(other.map(|asked| format!("--name {asked}: the array is called {}", array.name)));
+    let columns = array.scheme.columns();
+    let other = request.drives.filter(|asked| *asked as usize != columns);
+    ignored.extend(other.map(|asked| format!("--drives {asked}: the array has {columns}")));
+    if let Some(level) = request.level
+        && create::scheme_of(level, columns, None).ok() != Some(array.scheme)
+    {
+        let level = level.to_possible_value();
+        let level = level.as_ref().map_or("", |value| value.get_name());
+        ignored.push(format!("--level {level}: the array is {}", array.scheme));
+    }
+    ignored
+}
+
+fn make_array(
+    request: &Quickstart,
+    drives: &[PathBuf],
+    output: &Output,
+) -> Result<ArrayConfig, CliError> {
     let create = create::Create {
-        name: request.name.clone(),
+        name: request.name.clone().unwrap_or_else(|| NAME.to_owned()),
         drives: drives.to_vec(),
-        level: request.level,
+        level: request.level.unwrap_or(Level::Raid5),
         data: None,
         parity: None,
         size: VolumeSize::Largest,
@@ -130,7 +213,7 @@ fn make_array(request: &Quickstart, drives: &[PathBuf], output: &Output) -> Resu
     };
     let config = create::make(&create, output)?;
     output.note(format_args!("made array {} ({})", config.name, config.scheme));
-    Ok(())
+    Ok(config)
 }
 
 fn hints(drives: &[PathBuf], socket: &str, name: &str) -> Vec<String> {

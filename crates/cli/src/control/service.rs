@@ -238,7 +238,6 @@ impl Service {
             return Err(AdminError::NoSuchSlot { slot, columns: members.len() }.into());
         };
         let works = member.state == "online" && self.failure_of(slot).is_none();
-        refuse_working(slot, works, destroy)?;
         let in_service = self.slots.borrow().iter().enumerate().any(|(at, named)| {
             named.as_ref().is_some_and(|named| same_file(named.drive.path(), path)) && {
                 let members = self.volume.status().members;
@@ -250,6 +249,9 @@ impl Service {
         if in_service {
             return Err(CliError::InService { label });
         }
+        // Before anybody is told to take a drive out for one that is not there.
+        Drive::inspect(path)?;
+        refuse_working(slot, works, destroy)?;
         self.forget(path);
         let drive = Drive::open(&self.ring, &self.handle, path)?;
         let named = NamedDrive::new(label, drive, &self.handle);

@@ -3,7 +3,7 @@
 
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::{ArrayUuid, MemberState, SuperblockRecord};
-use zoneweave_raid::log::{DriveRole, DriveVerdict, Survey};
+use zoneweave_raid::log::{DriveRole, DriveVerdict, OpenError, Survey};
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ZoneCounts};
@@ -16,7 +16,9 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let members: Vec<_> = (0..record.members.len())
         .map(|slot| member(slot, record, survey, &drives.opened))
         .collect();
-    let (health, why, action) = judge(record, survey, &members);
+    let named = drives.opened.len() + drives.unopened.len();
+    let (health, why, action) =
+        few_named(named, survey, &members).unwrap_or_else(|| judge(record, survey, &members));
     Some(ArrayStatus {
         name: config.name.clone(),
         array: config.array.to_string(),
@@ -71,6 +73,35 @@ fn member(
         zones: zones.map(|zones| ZoneCounts::of(&zones)),
         io: None,
     }
+}
+
+/// The verdict where too few drives were named to tell, and nothing says that the others are lost.
+fn few_named(
+    named: usize,
+    survey: &Survey,
+    members: &[MemberStatus],
+) -> Option<(Health, Option<String>, Option<String>)> {
+    let refusal = survey.refusal.as_ref().filter(|refusal| {
+        matches!(refusal, OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. })
+    })?;
+    let missing = members.iter().filter(|member| member.state == "missing");
+    let missing: Vec<_> = missing.map(|member| member.slot.to_string()).collect();
+    if named >= members.len() || missing.is_empty() {
+        return None;
+    }
+    let (was, slots) = match (named, missing.len()) {
+        (1, 1) => ("was", "slot"),
+        (1, _) => ("was", "slots"),
+        (_, 1) => ("were", "slot"),
+        _ => ("were", "slots"),
+    };
+    let why = format!(
+        "only {named} of its {} drives {was} named: {slots} {} missing",
+        members.len(),
+        missing.join(", ")
+    );
+    let action = format!("name all of its drives; if these are all that there are: {refusal}");
+    Some((Health::Unknown, Some(why), Some(action)))
 }
 
 fn judge(

@@ -25,6 +25,8 @@ pub(crate) enum Health {
     Degraded,
     /// Too many members are missing, or it is not certain that nobody else has the rest.
     Failed,
+    /// Fewer drives were named than the array has, too few to tell.
+    Unknown,
 }
 
 impl Health {
@@ -33,6 +35,7 @@ impl Health {
             Self::Healthy => "HEALTHY",
             Self::Degraded => "DEGRADED",
             Self::Failed => "FAILED",
+            Self::Unknown => "UNKNOWN",
         }
     }
 }
@@ -249,7 +252,7 @@ impl ArrayStatus {
             Health::Healthy => Exit::Done,
             Health::Degraded if rebuilding => Exit::DegradedRebuilding,
             Health::Degraded => Exit::Degraded,
-            Health::Failed => Exit::ArrayFailed,
+            Health::Failed | Health::Unknown => Exit::ArrayFailed,
         }
     }
 }

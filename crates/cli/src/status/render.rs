@@ -8,6 +8,9 @@ use crate::format::{bytes, span, table};
 use crate::output::{Output, Tone};
 use crate::progress::Job;
 
+/// Room for each block of data from which on nobody wants to know how much.
+const ROOM_TOLD: f64 = 10.0;
+
 /// Prints the status.
 pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     headline(status, output);
@@ -31,7 +34,7 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
 fn headline(status: &ArrayStatus, output: &Output) {
     let tone = match status.health {
         Health::Healthy => Tone::Good,
-        Health::Degraded => Tone::Warning,
+        Health::Degraded | Health::Unknown => Tone::Warning,
         Health::Failed => Tone::Bad,
     };
     let served = match &status.server {
@@ -136,7 +139,7 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
             server.counters.index_pages_written,
         ));
     }
-    if let Some(uniform) = server.amplification.uniform {
+    if let Some(uniform) = server.amplification.uniform.filter(|_| server.mapped_bytes > 0) {
         output.line(format_args!("  moved     {}", moved(&server.amplification, uniform)));
     }
     let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
@@ -204,9 +207,13 @@ fn moved(found: &Amplification, uniform: f64) -> String {
     let classes: Vec<_> = found.classes.iter().filter_map(told).collect();
     let classes = if classes.is_empty() { "nothing yet".to_owned() } else { classes.join(", ") };
     let Amplification { with_parity, room, .. } = found;
+    // While the volume is all but empty the number says nothing.
+    let room = match *room < ROOM_TOLD {
+        true => format!("room {room:.2} of data"),
+        false => format!("room more than {ROOM_TOLD} times the data"),
+    };
     format!(
-        "{classes} · with parity {with_parity:.2} · theory, all written alike: {uniform:.2} \
-         (room {room:.2} of data)"
+        "{classes} · with parity {with_parity:.2} · theory, all written alike: {uniform:.2} ({room})"
     )
 }
 
@@ -224,4 +231,16 @@ fn bar(job: Job) -> String {
         job.done,
         job.total
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_of_a_volume_that_is_all_but_empty_is_no_number() {
+        let told = |room| moved(&Amplification { room, ..Amplification::default() }, 1.0);
+        assert!(told(1.25).ends_with("(room 1.25 of data)"), "{}", told(1.25));
+        assert!(told(657_720.0).ends_with("(room more than 10 times the data)"));
+    }
 }

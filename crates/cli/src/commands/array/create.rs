@@ -157,7 +157,11 @@ fn words(paths: &[PathBuf]) -> String {
 /// Makes the array.
 pub(crate) fn make(request: &Create, output: &Output) -> Result<ArrayConfig, CliError> {
     check_name(&request.name)?;
-    let scheme = scheme_of(request)?;
+    let general = request.data.is_some() || request.parity.is_some();
+    if general && request.level != Level::Raid {
+        return Err(usage("data")("--data and --parity go with --level raid".to_owned()));
+    }
+    let scheme = scheme_of(request.level, request.drives.len(), request.data.zip(request.parity))?;
     let session = Session::new()?;
     let drives = session.open_all(&request.drives, Access::Exclusive)?;
     let worse = |named| refuse_worse_way(named, &session.ring, &session.handle);
@@ -206,13 +210,13 @@ fn check_name(name: &str) -> Result<(), CliError> {
     )))
 }
 
-fn scheme_of(request: &Create) -> Result<Scheme, CliError> {
-    let drives = request.drives.len();
-    let general = request.data.is_some() || request.parity.is_some();
-    if general && request.level != Level::Raid {
-        return Err(usage("data")("--data and --parity go with --level raid".to_owned()));
-    }
-    let (data, parity) = match request.level {
+/// The scheme that a level is on so many drives; what of a stripe is data and parity, only `raid` asks.
+pub(crate) fn scheme_of(
+    level: Level,
+    drives: usize,
+    parts: Option<(usize, usize)>,
+) -> Result<Scheme, CliError> {
+    let (data, parity) = match level {
         Level::Raid0 => (drives, 0),
         Level::Raid1 => (1, at_least(drives, 2, "raid1")? - 1),
         Level::Raid4 => {
@@ -221,9 +225,9 @@ fn scheme_of(request: &Create) -> Result<Scheme, CliError> {
         }
         Level::Raid5 => (at_least(drives, 2, "raid5")? - 1, 1),
         Level::Raid6 => (at_least(drives, 3, "raid6")? - 2, 2),
-        Level::Raid => match (request.data, request.parity) {
-            (Some(data), Some(parity)) => (data, parity),
-            _ => return Err(usage("level")("raid needs --data K and --parity M".to_owned())),
+        Level::Raid => match parts {
+            Some(parts) => parts,
+            None => return Err(usage("level")("raid needs --data K and --parity M".to_owned())),
         },
         Level::Raid01 => {
             let half = at_least(drives, 4, "raid01")? / 2;

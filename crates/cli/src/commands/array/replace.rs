@@ -45,9 +45,6 @@ impl Replace {
 pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let mut located = locate(&session, &request.drives)?;
-    if located.client.is_none() {
-        check_slot(request, &located)?;
-    }
     let status = match located.client.take() {
         Some(client) => served(request, client, output)?,
         None => inactive(request, &session, &located, output)?,
@@ -69,8 +66,8 @@ fn served(request: &Replace, client: Client, output: &Output) -> Result<ArraySta
     status
 }
 
-/// Before the new drive is looked at: whether its slot wants one. A server checks for itself.
-fn check_slot(request: &Replace, located: &Located) -> Result<(), CliError> {
+/// Whether a member works that is in the slot. A server looks for itself.
+fn slot_works(request: &Replace, located: &Located) -> Result<bool, CliError> {
     let Some(record) = &located.survey.membership else { return Err(CliError::NoArray) };
     let (slot, columns) = (request.slot, record.members.len());
     let Some(member) = record.members.get(slot) else {
@@ -79,7 +76,7 @@ fn check_slot(request: &Replace, located: &Located) -> Result<(), CliError> {
     let is_here = located.survey.drives.iter().any(
         |verdict| matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot),
     );
-    refuse_working(slot, is_here && member.state == MemberState::Online, request.yes_destroy)
+    Ok(is_here && member.state == MemberState::Online)
 }
 
 fn inactive(
@@ -88,6 +85,7 @@ fn inactive(
     located: &Located,
     output: &Output,
 ) -> Result<ArrayStatus, CliError> {
+    let works = slot_works(request, located)?;
     // The new drive may be among those given: the stale one that is used again.
     let drives: Vec<_> = request
         .drives
@@ -104,6 +102,8 @@ fn inactive(
     }
     let named = session.open(&request.with, Access::Exclusive)?;
     refuse_worse_way(&named, &session.ring, &session.handle)?;
+    // After the new drive was looked at: nobody is to take a drive out for one that is not there.
+    refuse_working(request.slot, works, request.yes_destroy)?;
     let consent = Consent { all: request.yes_destroy, named: &request.destroy };
     if let Some(holds) = session.executor.run(holdings(&named))?
         && !consent.covers(&named, &holds)
