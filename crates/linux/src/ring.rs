@@ -271,7 +271,12 @@ impl Inner {
             queues.submit();
             while started.elapsed() < AWAKE_MOST {
                 if queues.has_news() {
-                    return queues.submit();
+                    queues.submit();
+                    if queues.has_completions() {
+                        return;
+                    }
+                    // What the kernel did brought nothing, and it may say so again for ever: waiting for it ends that.
+                    break;
                 }
                 std::hint::spin_loop();
             }

@@ -27,6 +27,9 @@ const LITTLE_BYTES: usize = 512;
 /// So much is received without letting others run, at the most and one call more.
 const AT_ONCE_BYTES: usize = 256 << 10;
 
+/// What a call counts for that brought less: a client may send byte by byte.
+const CALL_BYTES: usize = 4 << 10;
+
 /// A stream of bytes from a client.
 pub(super) struct Input {
     ring: Ring,
@@ -106,7 +109,7 @@ impl Input {
         let nothing = &mut RecvAncillaryBuffer::default();
         match recvmsg(&self.socket, slices, nothing, RecvFlags::DONTWAIT) {
             Ok(received) => {
-                self.at_once_bytes += received.bytes;
+                self.at_once_bytes += received.bytes.max(CALL_BYTES);
                 Ok(Some(received.bytes))
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
@@ -122,9 +125,11 @@ impl Input {
     ) -> io::Result<(AlignedBuffer, usize)> {
         let mut buffer = self.buffer.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let free = self.compact(&mut buffer);
+        let now = rest.start..rest.end.min(rest.start + AT_ONCE_BYTES);
+        let behind = if now.end == rest.end { free } else { 0..0 };
         let slices = &mut [
-            IoSliceMut::new(&mut memory.as_mut()[rest.clone()]),
-            IoSliceMut::new(&mut buffer.as_mut()[free]),
+            IoSliceMut::new(&mut memory.as_mut()[now.clone()]),
+            IoSliceMut::new(&mut buffer.as_mut()[behind]),
         ];
         let count = self.receive_now(slices)?;
         self.buffer = Some(buffer);
@@ -132,7 +137,7 @@ impl Input {
             self.at_once_bytes = 0;
             return self.ring.receive(&self.socket, memory, rest).await;
         };
-        let here = count.min(rest.len());
+        let here = count.min(now.len());
         self.end += count - here;
         Ok((memory, here))
     }

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 
 use bytes::{Buf, Bytes};
+use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg};
 use zoneweave_runtime::{Gate, Permit};
 
@@ -14,6 +15,12 @@ use crate::{Descriptor, Ring};
 
 /// Pieces sent in one system call; the kernel takes 1,024.
 const PIECES_MAX: usize = 512;
+
+/// So much is sent without letting others run, at the most and one call more.
+const AT_ONCE_BYTES: usize = 512 << 10;
+
+/// What a call counts for that sent less.
+const CALL_BYTES: usize = 32 << 10;
 
 /// Replies on their way to a client, each in one piece or several, and the budgets that they give back once they are sent.
 #[derive(Default)]
@@ -88,29 +95,35 @@ impl Output {
     }
 }
 
-/// Sends all of it.
+/// Sends all of it: as much as others can wait for at once, and the rest through the ring.
 async fn send(ring: &Ring, socket: &Descriptor, pieces: Vec<Bytes>) -> io::Result<()> {
     let mut rest = pieces;
     rest.reverse();
+    let mut at_once_bytes = 0;
     while !rest.is_empty() {
-        match send_now(socket, &mut rest) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => {
-                rest.reverse();
-                return ring.send_all(socket, rest).await;
-            }
-            other => other?,
+        let sent = match send_now(socket, &mut rest) {
+            Ok(sent) => sent,
+            Err(Errno::INTR) => 0,
+            Err(Errno::AGAIN) => AT_ONCE_BYTES,
+            Err(error) => return Err(error.into()),
+        };
+        // A client may take little at a time, and for ever.
+        at_once_bytes += sent.max(CALL_BYTES);
+        if at_once_bytes >= AT_ONCE_BYTES && !rest.is_empty() {
+            rest.reverse();
+            return ring.send_all(socket, rest).await;
         }
     }
     Ok(())
 }
 
 /// Sends what there is room for, of pieces of which the last is the first to be sent, and removes it.
-fn send_now(socket: &Descriptor, rest: &mut Vec<Bytes>) -> rustix::io::Result<()> {
+fn send_now(socket: &Descriptor, rest: &mut Vec<Bytes>) -> rustix::io::Result<usize> {
     let slices: Vec<_> =
         rest.iter().rev().take(PIECES_MAX).map(|piece| IoSlice::new(piece)).collect();
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let mut sent = sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
+    let all = sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
+    let mut sent = all;
     while let Some(piece) = rest.last_mut() {
         if piece.len() > sent {
             piece.advance(sent);
@@ -119,5 +132,5 @@ fn send_now(socket: &Descriptor, rest: &mut Vec<Bytes>) -> rustix::io::Result<()
         sent -= piece.len();
         rest.pop();
     }
-    Ok(())
+    Ok(all)
 }

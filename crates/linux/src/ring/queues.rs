@@ -87,7 +87,11 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Queue<S, C> {
 
     /// Whether there are completions, or will be as soon as the kernel is asked.
     fn has_news(&mut self) -> bool {
-        self.has_work() || !self.uring.completion().is_empty()
+        self.has_work() || self.has_completions()
+    }
+
+    fn has_completions(&mut self) -> bool {
+        !self.uring.completion().is_empty()
     }
 
     fn submit_and_wait(&self, limit: Option<Duration>) {
@@ -150,6 +154,11 @@ impl Queues {
     /// Whether there are completions, or will be as soon as the kernel is asked.
     pub(super) fn has_news(&mut self) -> bool {
         either!(self, queue => queue.has_news())
+    }
+
+    /// Whether there are completions.
+    pub(super) fn has_completions(&mut self) -> bool {
+        either!(self, queue => queue.has_completions())
     }
 
     /// Tells the kernel about new entries, and waits for a completion.

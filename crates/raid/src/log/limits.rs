@@ -127,7 +127,7 @@ pub enum LimitError {
     #[error(
         "chunks of {} KiB are not possible on drives that keep metadata among their blocks, which are written {} KiB at a \
          time: choose a multiple of that, such as {} KiB",
-        kib(*chunk_blocks), kib(unit.0), kib(chunk_blocks.next_multiple_of(unit.0))
+        kib(*chunk_blocks), kib(unit.0), kib(chunk_blocks.checked_next_multiple_of(unit.0).unwrap_or(unit.0))
     )]
     PartsOfUnits {
         /// The chunk size.
