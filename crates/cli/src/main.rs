@@ -17,6 +17,7 @@ mod control;
 mod error;
 mod foreign;
 mod format;
+mod memory;
 mod output;
 mod progress;
 mod ranges;

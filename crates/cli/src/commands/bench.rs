@@ -22,6 +22,7 @@ use tempfile::TempDir;
 
 use crate::error::{CliError, Exit};
 use crate::format;
+use crate::memory::refuse_too_large;
 use crate::output::Output;
 use compare::Baseline;
 use memory::{MemoryRates, measure_memory, no_ops_per_second, region_blocks};
@@ -176,7 +177,10 @@ impl Chosen {
             let folder = in_files.then(|| request.folder()).transpose()?;
             output.note("making drives");
             let drives = match &folder {
-                None => Drives::new(drives, zones)?,
+                None => {
+                    refuse_too_large(drives, request.drive.saturating_mul(4096))?;
+                    Drives::new(drives, zones)?
+                }
                 Some(folder) => {
                     Drives::in_files(folder.path(), drives, zones.min(FILE_ZONES_MOST))?
                 }

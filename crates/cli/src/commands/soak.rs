@@ -40,7 +40,7 @@ pub(crate) struct Soak {
     /// Requests in flight
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: u32,
-    /// The size of each of the four drives in memory
+    /// The size of each of the four drives, which are in memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = format::parse_blocks)]
     drive: u64,
     /// Seconds from line to line

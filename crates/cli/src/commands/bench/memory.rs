@@ -1,7 +1,6 @@
 //! What memory does: copying, XOR and CRC-32C of random blocks of a region larger than any cache, and of these alone
 //! what writes and reads of the engine could do at the most.
 
-use std::fs;
 use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba};
 
 use super::processor_time;
 use crate::error::CliError;
+use crate::memory::available_bytes;
 
 /// Buffers that blocks are copied to and from in turn, so that they stay in the cache.
 const BUFFERS: usize = 64;
@@ -62,11 +62,8 @@ struct Region {
 
 /// As much as copying is defined over, or less where the machine has not got that, which is said by the bool.
 pub(super) fn region_blocks() -> (u64, bool) {
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = available.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     // With a quarter more, which others may need meanwhile.
-    let enough = kib.is_some_and(|kib| kib / 4 >= REGION_BLOCKS * 5 / 4);
+    let enough = available_bytes().is_some_and(|bytes| bytes / 4096 >= REGION_BLOCKS * 5 / 4);
     (if enough { REGION_BLOCKS } else { SMALL_REGION_BLOCKS }, enough)
 }
 

@@ -14,6 +14,7 @@ use zoneweave_zoned::{BlockCount, Geometry};
 use crate::commands::array::create::GROUP_ROWS;
 use crate::error::CliError;
 use crate::format;
+use crate::memory::refuse_too_large;
 use crate::session::{Session, random_number, random_uuid};
 
 /// Blocks of a zone: 2 MiB, so that there are hundreds of segments.
@@ -45,6 +46,7 @@ impl Array {
             return Err(CliError::Usage { option: "drive", problem });
         }
         let scheme = Scheme::new(3, 1).expect("a possible scheme");
+        refuse_too_large(scheme.columns(), drive_blocks.saturating_mul(4096))?;
         let offer = |number| OfferedDrive {
             device: Rc::new(MemoryDrive::new(geometry.clone()).expect("a possible drive")),
             label: format!("memory {number}"),
