@@ -149,7 +149,9 @@ impl Chosen {
         };
         let engine: Vec<_> = WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
         let nbd: Vec<_> = nbd::WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
-        let starts: Vec<_> = start::labels().filter(|label| named(label)).collect();
+        // A start has no requests.
+        let any_requests = request.size.is_none() && request.depth.is_none();
+        let starts: Vec<_> = start::labels().filter(|label| any_requests && named(label)).collect();
         if !engine.is_empty() || !nbd.is_empty() || !starts.is_empty() {
             return Ok(Self { engine, nbd, starts });
         }
@@ -221,8 +223,7 @@ impl Chosen {
         runs: u32,
         output: &Output,
     ) -> Result<Vec<start::Start>, CliError> {
-        // A start has no requests.
-        if self.starts.is_empty() || request.size.is_some() || request.depth.is_some() {
+        if self.starts.is_empty() {
             return Ok(Vec::new());
         }
         let named = |label: &str| self.starts.iter().any(|start| start == label);
