@@ -11,7 +11,6 @@
 
 mod executor;
 mod gate;
-mod join;
 mod oneshot;
 mod random;
 mod reactor;
@@ -22,7 +21,6 @@ mod virtual_time;
 
 pub use executor::{Executor, Handle, JoinHandle};
 pub use gate::Gate;
-pub use join::join;
 pub use oneshot::{Receiver, Sender, oneshot};
 pub use random::Random;
 pub use reactor::{Progress, Reactor, Wait};

@@ -8,7 +8,6 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_runtime::join;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
 use crate::layout::Column;
@@ -62,7 +61,7 @@ pub(super) async fn gather(core: &Rc<Core>, mut spots: Vec<Spot>) -> Gathered {
     spots.sort_by_key(Spot::order);
     spots.dedup();
     let runs = spots.chunk_by(Spot::is_before).flat_map(|run| run.chunks(RUN_BLOCKS));
-    let answers = join(runs.map(|run| read_run(core, run))).await;
+    let answers = futures_util::future::join_all(runs.map(|run| read_run(core, run))).await;
     let answers = answers.into_iter().flatten();
     Gathered { blocks: spots.iter().copied().zip(answers).collect() }
 }
