@@ -138,6 +138,11 @@ impl Code {
         if self.mirrored {
             return self.copy_twins(chunks, wanted);
         }
+        if let [(chunk, output)] = wanted
+            && self.rebuild_alone(*chunk, output, chunks)
+        {
+            return Ok(());
+        }
         let decoder = Decoder::new(self, chunks)?;
         for (chunk, output) in wanted {
             assert!(chunks[*chunk].is_none(), "chunk {chunk} is present, not missing");
@@ -149,6 +154,21 @@ impl Code {
             }
         }
         Ok(())
+    }
+
+    /// Rebuilds a data chunk where P and all others are there, of which it is the sum: no matrix is needed
+    /// for what is lost most often. `false` if it is not that.
+    fn rebuild_alone(&self, chunk: usize, output: &mut [u8], chunks: &[Option<&[u8]>]) -> bool {
+        let Some(with_p) = chunks.get(..=self.data_chunks) else { return false };
+        if with_p.get(chunk).is_none_or(Option::is_some) {
+            return false;
+        }
+        let present: Vec<_> = with_p.iter().copied().flatten().collect();
+        let alone = present.len() == self.data_chunks;
+        if alone {
+            kernels::xor(output, &present);
+        }
+        alone
     }
 
     fn copy_twins(
