@@ -5,6 +5,7 @@
 //! others of its command, of which there may be no other copy: then they are read one by one.
 //! Nothing here is verified.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -45,13 +46,20 @@ pub(super) type RawBlock = (Bytes, Bytes);
 pub(super) struct Gathered {
     /// In order of their places.
     blocks: Vec<(Spot, Result<RawBlock, Status>)>,
+    /// Behind the one asked for last: most are asked for in order.
+    next: Cell<usize>,
 }
 
 impl Gathered {
     /// The answer about a block; `None` if it was not asked for.
     #[must_use]
     pub(super) fn get(&self, spot: Spot) -> Option<&Result<RawBlock, Status>> {
-        let at = self.blocks.binary_search_by_key(&spot.order(), |(at, _)| at.order()).ok()?;
+        let next = self.next.get();
+        let at = match self.blocks.get(next) {
+            Some((at, _)) if *at == spot => next,
+            _ => self.blocks.binary_search_by_key(&spot.order(), |(at, _)| at.order()).ok()?,
+        };
+        self.next.set(at + 1);
         Some(&self.blocks[at].1)
     }
 }
@@ -63,7 +71,7 @@ pub(super) async fn gather(core: &Rc<Core>, mut spots: Vec<Spot>) -> Gathered {
     let runs = spots.chunk_by(Spot::is_before).flat_map(|run| run.chunks(RUN_BLOCKS));
     let answers = futures_util::future::join_all(runs.map(|run| read_run(core, run))).await;
     let answers = answers.into_iter().flatten();
-    Gathered { blocks: spots.iter().copied().zip(answers).collect() }
+    Gathered { blocks: spots.iter().copied().zip(answers).collect(), next: Cell::new(0) }
 }
 
 async fn read_run(core: &Rc<Core>, run: &[Spot]) -> Vec<Result<RawBlock, Status>> {

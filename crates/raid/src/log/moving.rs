@@ -260,9 +260,10 @@ impl Mover {
         let found = read_places(&self.core, &places).await;
         let read = batch.into_iter().zip(found);
         if self.pages.is_none() {
-            let blocks =
-                read.flat_map(|(listed, found)| pending_or_lost(&self.core, &listed, found));
-            let blocks = blocks.collect();
+            let mut blocks = Vec::with_capacity(places.len());
+            for (listed, found) in read {
+                pending_or_lost(&self.core, &listed, found, &mut blocks);
+            }
             return self.queue(blocks, Vec::new()).await;
         }
         self.submit_held(read.collect()).await
@@ -276,11 +277,11 @@ impl Mover {
             let state = self.core.state.borrow();
             read.into_iter().partition(|(listed, found)| state.is_wide(listed, found))
         };
-        let blocks = read.into_iter().flat_map(|((place, entry), found)| {
+        let mut blocks = Vec::with_capacity(read.len());
+        for ((place, entry), found) in read {
             let pba = self.core.state.borrow().space.pba(place);
-            pending_of(&self.core, pba, &entry, found)
-        });
-        let blocks = blocks.collect();
+            pending_of(&self.core, pba, &entry, found, &mut blocks);
+        }
         if !self.queue(blocks, vec![held]).await {
             return false;
         }

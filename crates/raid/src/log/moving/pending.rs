@@ -12,7 +12,6 @@ use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 use crate::log::core::Core;
 use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
-    data_checksum,
 };
 use crate::log::index::Pba;
 use crate::log::moving::ListedBlock;
@@ -40,9 +39,8 @@ pub(super) fn queue_blocks(
     let mut state = core.state.borrow_mut();
     for block in blocks {
         match block {
-            Moving::Data(mut data) => {
-                data.ticket = ticket.clone();
-                state.relocation.push(lifetime, PendingBlock::Data(data));
+            Moving::Data(data) => {
+                state.relocation.push(lifetime, PendingBlock::Data(data.pending(ticket.clone())));
             }
             Moving::Trim(extent, from) => {
                 let (origin, ticket) = (Origin::Relocation { from }, ticket.clone());
@@ -60,53 +58,74 @@ fn share_sequence(seed: Seed, blocks: &mut [Moving]) {
     let mut first = None;
     for block in blocks {
         if let Moving::Data(data) = block {
-            data.sequence = *first.get_or_insert(data.sequence);
-            data.data_checksum = data_checksum(seed, data.lba, data.sequence, &data.data);
+            let BlockIdentity { kind, lba, sequence, .. } = data.identity;
+            let sequence = *first.get_or_insert(sequence);
+            data.identity = BlockIdentity::new(seed, kind, lba, sequence, &data.data);
         }
     }
 }
 
 /// What is to be written elsewhere.
 pub(in crate::log) enum Moving {
-    Data(PendingData),
+    Data(MovedData),
     Trim(TrimExtent, Pba),
 }
 
-/// What has to be written elsewhere for what was read of a listed block.
+/// A data block, and where it was.
+pub(in crate::log) struct MovedData {
+    identity: BlockIdentity,
+    data: Bytes,
+    from: Pba,
+}
+
+impl MovedData {
+    fn pending(self, ticket: Ticket) -> PendingData {
+        let Self { identity, data, from } = self;
+        let BlockIdentity { lba, sequence, data_checksum, kind } = identity;
+        let origin = Origin::Relocation { from };
+        PendingData { lba, sequence, kind, data, data_checksum, origin, ticket }
+    }
+}
+
+/// Adds what has to be written elsewhere for what was read of a listed block.
 pub(super) fn pending_or_lost(
     core: &Core,
     (place, entry): &ListedBlock,
     found: Option<FoundBlock>,
-) -> Vec<Moving> {
+    moving: &mut Vec<Moving>,
+) {
     let pba = core.state.borrow().space.pba(*place);
-    let pending = pending_of(core, pba, entry, found);
+    let before = moving.len();
+    pending_of(core, pba, entry, found, moving);
     // What no list names is looked for where the index points: it is not what is there, then.
-    if pending.is_empty() && entry.kind == EntryKind::Empty {
-        return lost_blocks(&mut core.state.borrow_mut(), pba);
+    if moving.len() == before && entry.kind == EntryKind::Empty {
+        moving.extend(lost_blocks(&mut core.state.borrow_mut(), pba));
     }
-    pending
 }
 
-/// What has to be written elsewhere for a live block at `pba`.
+/// Adds what has to be written elsewhere for a live block at `pba`.
 pub(super) fn pending_of(
     core: &Core,
     pba: Pba,
     listed: &IndexEntry,
     found: Option<FoundBlock>,
-) -> Vec<Moving> {
+    moving: &mut Vec<Moving>,
+) {
     let mut state = core.state.borrow_mut();
     if state.tombstones.contains_key(&pba) {
-        return moved_tombstone(&mut state, pba, found);
+        moving.extend(moved_tombstone(&mut state, pba, found));
+        return;
     }
     let was_tombstone = |found: &FoundBlock| found.identity.kind == ContentKind::Tombstone;
     if listed.kind == EntryKind::Tombstone || found.as_ref().is_some_and(was_tombstone) {
         mark(Mark::TombstoneDiedBeforeMove);
-        return Vec::new();
+        return;
     }
     match found {
         Some(FoundBlock { data, identity }) if identity.kind == ContentKind::Mapping => {
-            let away = state.is_page_away(identity.lba, pba);
-            away.then(|| Moving::Data(pending(identity, data, pba))).into_iter().collect()
+            if state.is_page_away(identity.lba, pba) {
+                moving.push(Moving::Data(MovedData { identity, data, from: pba }));
+            }
         }
         Some(FoundBlock { data, identity })
             if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
@@ -115,7 +134,7 @@ pub(super) fn pending_of(
                 || state.index.get(identity.lba) != Some(pba)
             {
                 mark(Mark::DiedBeforeMove);
-                return Vec::new();
+                return;
             }
             let identity = if mutant(Mutant::MovedBlockGetsNewSequence) {
                 let sequence = state.take_sequence();
@@ -123,27 +142,14 @@ pub(super) fn pending_of(
             } else {
                 identity
             };
-            vec![Moving::Data(pending(identity, data, pba))]
+            moving.push(Moving::Data(MovedData { identity, data, from: pba }));
         }
         // Beyond repair: what moves is the knowledge that it is lost.
         _ if matches!(listed.kind, EntryKind::Data | EntryKind::Lost) => {
             mark(Mark::LostBlockMoved);
-            vec![lost_block(&state, pba, listed.lba, listed.sequence)]
+            moving.push(lost_block(&state, pba, listed.lba, listed.sequence));
         }
-        _ => lost_blocks(&mut state, pba),
-    }
-}
-
-fn pending(identity: BlockIdentity, data: Bytes, from: Pba) -> PendingData {
-    let (ticket, _nobody) = Ticket::new(1);
-    PendingData {
-        lba: identity.lba,
-        sequence: identity.sequence,
-        kind: identity.kind,
-        data,
-        data_checksum: identity.data_checksum,
-        origin: Origin::Relocation { from },
-        ticket,
+        _ => moving.extend(lost_blocks(&mut state, pba)),
     }
 }
 
@@ -152,7 +158,7 @@ fn pending(identity: BlockIdentity, data: Bytes, from: Pba) -> PendingData {
 pub(in crate::log) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
     let data = zero_blocks(BlockCount(1));
     let identity = BlockIdentity::new(state.seed, ContentKind::Lost, lba, sequence, &data);
-    Moving::Data(pending(identity, data, from))
+    Moving::Data(MovedData { identity, data, from })
 }
 
 /// Marks the blocks of the volume that point at an unreadable block of which nothing is known.
