@@ -1,6 +1,6 @@
 //! A drive as fast as memory: for measuring what uses it, not for simulating.
 //!
-//! Every block is copied into the drive's memory and out of it, as a device does by itself, and a command is
+//! Every block is copied into the drive's memory, past the caches as a device writes it, and out of it, and a command is
 //! complete when it is submitted. There is no cache, no timing, no fault and no crash: [`RamDrive`] has these.
 //! All memory is taken, and touched, when the drive is made, so that no measurement is one of the kernel's
 //! page faults.
@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Command, Completion, Geometry, GeometryError,
     OOB_BYTES, Outcome, Payload, Reply, Status, ZoneAddress, ZoneSet, ZonedDevice,
+    copy_past_caches,
 };
 
 /// A drive in memory.
@@ -109,12 +110,10 @@ impl Core {
     fn store(&mut self, at: ZoneAddress, payload: &Payload) {
         payload.assert_whole();
         let first = self.index(at);
-        let mut to = first * BLOCK_BYTES;
-        for piece in &payload.data {
-            self.data.as_mut()[to..to + piece.len()].copy_from_slice(piece);
-            to += piece.len();
-        }
-        let oob = first * OOB_BYTES..(first + payload.blocks().index()) * OOB_BYTES;
+        let behind = first + payload.blocks().index();
+        let data = &mut self.data.as_mut()[first * BLOCK_BYTES..behind * BLOCK_BYTES];
+        copy_past_caches(data, &payload.data);
+        let oob = first * OOB_BYTES..behind * OOB_BYTES;
         match payload.oob.is_empty() {
             true => self.oob[oob].fill(0),
             false => self.oob[oob].copy_from_slice(&payload.oob),

@@ -10,6 +10,7 @@ mod buffer;
 mod command;
 mod device;
 mod geometry;
+mod past_caches;
 mod report;
 mod state;
 mod status;
@@ -26,6 +27,7 @@ pub use device::{Completion, Responder, ZonedDevice, ZonedDeviceExt, completion}
 pub use geometry::{
     EXTENSION_BYTES_MAX, EXTENSION_UNIT_BYTES, Geometry, GeometryError, OobKind, ZrwaGeometry,
 };
+pub use past_caches::copy_past_caches;
 pub use report::{DESCRIPTOR_BYTES, ReportOptions, ZoneDescriptor, ZoneFilter, ZoneReport};
 pub use state::{CHANGED_ZONES_MAX, ChangedZones, ImportError, ZoneRecord, ZoneSet};
 pub use status::Status;

@@ -16,6 +16,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/linux/src/",
     "crates/capi/src/",
     "crates/erasure/src/kernels",
+    "crates/zoned/src/past_caches.rs",
     "fuzz/driver/src/memory.rs",
 ];
 
