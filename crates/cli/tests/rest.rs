@@ -35,6 +35,9 @@ fn a_benchmark_reports_configuration_memory_and_results() {
     let again = again.exits(0);
     let ratios = &again.document("bench")["results"][0]["against_baseline"];
     assert!(ratios["of_cold_memcpy"].as_f64().unwrap() > 0.0);
+    let other = place.run(&format!("{quick} --only raid6 --compare baseline.json")).exits(0);
+    other.complains("nothing is compared");
+    place.run(&format!("{quick} --depth 100000")).exits(2).complains("of that size and depth");
     place.run("bench --compare gone.json").exits(2).complains("gone.json cannot be read");
     place.run("bench --seconds never").exits(2).complains("no number");
 }

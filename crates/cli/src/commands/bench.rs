@@ -111,12 +111,10 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let mut results = chosen.measure_engine(request, zones, runs, &memory, output)?;
     results.extend(chosen.measure_nbd(request, zones, runs, &memory, output)?);
     let starts = chosen.measure_starts(request, runs, output)?;
-    if results.is_empty() && starts.is_empty() {
-        let problem = "none of the workloads has requests of that size and depth".to_owned();
-        return Err(CliError::Usage { option: "depth", problem });
-    }
-    if let Some(baseline) = &baseline {
-        baseline.compare(&mut results);
+    if let Some(baseline) = &baseline
+        && !baseline.compare(&mut results)
+    {
+        output.warning("nothing is compared: the earlier document has none of these workloads with requests of this size and depth");
     }
     let report = Report {
         program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),
@@ -153,13 +151,25 @@ impl Chosen {
         let any_requests = request.size.is_none() && request.depth.is_none();
         let starts: Vec<_> = start::labels().filter(|label| any_requests && named(label)).collect();
         if !engine.is_empty() || !nbd.is_empty() || !starts.is_empty() {
-            return Ok(Self { engine, nbd, starts });
+            return Self { engine, nbd, starts }.with_requests(request);
         }
         let labels = WORKLOADS.iter().map(Workload::label);
         let labels = labels.chain(nbd::WORKLOADS.iter().map(nbd::Workload::label));
         let labels: Vec<_> = labels.chain(start::labels()).collect();
         let problem = format!("none of the workloads is called so: {}", labels.join(", "));
         Err(CliError::Usage { option: "only", problem })
+    }
+
+    /// Those with requests of the size and depth that is asked for.
+    fn with_requests(mut self, request: &Bench) -> Result<Self, CliError> {
+        let wants = |requests: Requests| request.wants(&requests);
+        self.engine.retain(|workload| workload.requests().any(wants));
+        self.nbd.retain(|workload| workload.requests().any(wants));
+        if self.engine.is_empty() && self.nbd.is_empty() && self.starts.is_empty() {
+            let problem = "none of the workloads has requests of that size and depth".to_owned();
+            return Err(CliError::Usage { option: "depth", problem });
+        }
+        Ok(self)
     }
 
     fn measure_engine(

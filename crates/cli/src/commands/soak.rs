@@ -93,7 +93,7 @@ pub(crate) fn run(request: &Soak, output: &Output) -> Result<Exit, CliError> {
     let mut samples = Vec::new();
     let tell = |sample: Sample| {
         say(output, &sample.line());
-        samples.push(sample);
+        sample::keep(&mut samples, sample);
     };
     let outcome = load.run(&array, request.depth, until, every, tell)?;
     output.note("reading everything");

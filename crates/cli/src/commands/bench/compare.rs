@@ -63,19 +63,20 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Notes in each line how it compares, if it was measured earlier.
-    pub(super) fn compare(&self, lines: &mut [Line]) {
+    /// Notes in each line how it compares, if it was measured earlier; `false` if none was.
+    pub(super) fn compare(&self, lines: &mut [Line]) -> bool {
         let key = |earlier: &Earlier| -> Key {
             let Earlier { array, workload, request_bytes, depth, .. } = earlier;
             (array.clone(), workload.clone(), *request_bytes, *depth)
         };
         let earlier: BTreeMap<_, _> =
             self.results.iter().map(|earlier| (key(earlier), earlier)).collect();
-        for line in lines {
+        for line in &mut *lines {
             let key =
                 (line.array.clone(), line.workload.to_owned(), line.request_bytes, line.depth);
             line.against_baseline = earlier.get(&key).map(|earlier| earlier.ratios(line));
         }
+        lines.iter().any(|line| line.against_baseline.is_some())
     }
 }
 

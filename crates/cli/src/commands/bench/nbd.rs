@@ -96,6 +96,11 @@ impl Workload {
         format!("{} {}", self.name, scheme())
     }
 
+    /// What is measured of it.
+    pub(super) fn requests(&self) -> impl Iterator<Item = Requests> {
+        REQUESTS.into_iter().map(|(blocks, depth)| Requests { write: self.write, blocks, depth })
+    }
+
     /// The medians of some runs for each server, client, size and depth.
     pub(super) fn measure(
         &self,
@@ -103,12 +108,7 @@ impl Workload {
         of: impl Fn(&Requests) -> bool,
         output: &Output,
     ) -> Result<Vec<Row>, CliError> {
-        let write = self.write;
-        let requests = REQUESTS.map(|(blocks, depth)| Requests { write, blocks, depth });
-        let requests: Vec<_> = requests.into_iter().filter(of).collect();
-        if requests.is_empty() {
-            return Ok(Vec::new());
-        }
+        let requests: Vec<_> = self.requests().filter(of).collect();
         let bench = Bench::new(settings, output)?;
         let mut measured = bench.rows(&requests);
         for _ in 0..settings.runs {

@@ -78,6 +78,15 @@ impl Workload {
         Scheme::new(self.scheme.0, self.scheme.1).expect("a possible scheme")
     }
 
+    /// What is measured of it.
+    pub(super) fn requests(&self) -> impl Iterator<Item = Requests> {
+        let write = matches!(self.kind, Kind::Fresh | Kind::Overwrite);
+        let of_size = move |blocks| {
+            self.depths.iter().map(move |depth| Requests { write, blocks, depth: *depth })
+        };
+        self.sizes.iter().copied().flat_map(of_size)
+    }
+
     /// The median of some runs for each size and depth.
     pub(super) fn measure(
         &self,
@@ -86,17 +95,9 @@ impl Workload {
         runs: u32,
         of: impl Fn(&Requests) -> bool,
     ) -> Result<Vec<(Requests, Measure)>, CliError> {
-        let write = matches!(self.kind, Kind::Fresh | Kind::Overwrite);
-        let mut measures = Vec::new();
-        for blocks in self.sizes.iter().copied() {
-            for depth in self.depths.iter().copied() {
-                let requests = Requests { write, blocks, depth };
-                if of(&requests) {
-                    measures.push((requests, Vec::new()));
-                }
-            }
-        }
-        for _ in 0..if measures.is_empty() { 0 } else { runs } {
+        let mut measures: Vec<_> =
+            self.requests().filter(of).map(|requests| (requests, Vec::new())).collect();
+        for _ in 0..runs {
             self.measure_once(drives, seconds, &mut measures)?;
         }
         Ok(measures.into_iter().map(|(requests, runs)| (requests, median(runs))).collect())
