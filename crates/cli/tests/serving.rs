@@ -43,6 +43,8 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
     let replace = "array replace d/drive0 --slot 1 --with";
     place.run(&format!("{replace} d/drive3 --yes-destroy")).exits(4).complains("in service");
     place.run(&format!("{replace} d/drive1")).exits(4).complains("--yes-destroy");
+    place.run("array status d/drive0").exits(0).says("d/drive1");
+    place.run(&format!("{replace} d/drive1")).exits(4).complains("--yes-destroy");
     place.run(&format!("{replace} gone")).exits(3).complains("does not exist");
     place.run(&format!("{replace} d/drive4")).exits(0).says("HEALTHY");
     place.run("array status d/drive4 --check").exits(0).says("d/drive4");

@@ -252,20 +252,34 @@ impl Service {
         // Before anybody is told to take a drive out for one that is not there.
         Drive::inspect(path)?;
         refuse_working(slot, works, destroy)?;
-        self.forget(path);
+        let forgotten = self.forget(path);
         let drive = Drive::open(&self.ring, &self.handle, path)?;
         let named = NamedDrive::new(label, drive, &self.handle);
-        refuse_worse_way(&named, &self.ring, &self.handle)?;
         let path = path.to_owned();
         let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
-        if let Some(holds) = holdings(&named).await?
-            && !consent.covers(&named, &holds)
+        let replaced = self.put(slot, &named, consent).await;
+        if let Some(forgotten) = forgotten.filter(|_| replaced.is_err()) {
+            self.set_slot(forgotten, Some(named));
+        }
+        replaced
+    }
+
+    /// Puts a drive that was opened into a slot, unless it holds what is not to be destroyed.
+    async fn put(
+        &self,
+        slot: usize,
+        named: &NamedDrive,
+        consent: Consent<'_>,
+    ) -> Result<(), CliError> {
+        refuse_worse_way(named, &self.ring, &self.handle)?;
+        if let Some(holds) = holdings(named).await?
+            && !consent.covers(named, &holds)
         {
-            return Err(not_empty(&named, &holds));
+            return Err(not_empty(named, &holds));
         }
         // Before the rebuild begins, so that its status names the drive.
         let before = self.set_slot(slot, Some(named.clone()));
-        let replaced = replace_in(&self.volume, slot, &named).await;
+        let replaced = replace_in(&self.volume, slot, named).await;
         if replaced.is_err() {
             self.set_slot(slot, before);
         }
@@ -277,13 +291,13 @@ impl Service {
         slots.get_mut(slot).and_then(|place| std::mem::replace(place, named))
     }
 
-    /// Lets go of a failed member's drive, so that it can be opened again.
-    fn forget(&self, path: &Path) {
-        for place in self.slots.borrow_mut().iter_mut() {
-            if place.as_ref().is_some_and(|named| same_file(named.drive.path(), path)) {
-                *place = None;
-            }
-        }
+    /// Lets go of a failed member's drive, so that it can be opened again: the slot that it was in.
+    fn forget(&self, path: &Path) -> Option<usize> {
+        let mut slots = self.slots.borrow_mut();
+        let is_it = |named: &NamedDrive| same_file(named.drive.path(), path);
+        let slot = slots.iter().position(|place| place.as_ref().is_some_and(is_it))?;
+        slots[slot] = None;
+        Some(slot)
     }
 
     /// Goes on with a rebuild that a restart interrupted.
