@@ -46,6 +46,9 @@ fn main() -> ExitCode {
             // Help and version are no errors, and go to stdout.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             let _ = error.print();
+            if exit == Exit::Usage && std::env::args_os().any(|argument| argument == "--json") {
+                Output::for_programs().failure(exit, &error);
+            }
             return exit.into();
         }
     };

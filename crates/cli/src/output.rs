@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use crate::arguments::{Color, Globals};
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 
 /// The version of every JSON document.
 const DOCUMENT_VERSION: u32 = 1;
@@ -67,6 +67,11 @@ impl Output {
             color: color && !globals.json,
             failed: Cell::new(false),
         }
+    }
+
+    /// Documents only, where arguments could not be understood.
+    pub(crate) fn for_programs() -> Self {
+        Self::new(&Globals { json: true, quiet: true, verbose: false, color: Color::Never })
     }
 
     /// Whether the result is a JSON document.
@@ -136,10 +141,15 @@ impl Output {
     /// Why the command failed.
     pub(crate) fn error(&self, error: &CliError) {
         self.complain(format_args!("zoneweave: {error}"));
-        let failure = Failure { exit_code: error.exit().code(), error: error.to_string() };
         if self.json {
-            self.result("error", &failure, |_| {});
+            self.failure(error.exit(), error);
         }
+    }
+
+    /// The document that there is instead of a result.
+    pub(crate) fn failure(&self, exit: Exit, error: impl Display) {
+        let failure = Failure { exit_code: exit.code(), error: error.to_string() };
+        self.result("error", &failure, |_| {});
     }
 
     /// A word set off by colour, where there is colour.

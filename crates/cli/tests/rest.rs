@@ -99,6 +99,11 @@ fn errors_are_documents_too() {
     let error = error.document("error");
     assert_eq!(error["exit_code"], 3);
     assert!(error["error"].as_str().unwrap().contains("does not exist"));
+    let error = place.run("array status --json --nothing").exits(2);
+    let error = error.document("error");
+    assert_eq!(error["exit_code"], 2);
+    assert!(error["error"].as_str().unwrap().contains("--nothing"));
+    assert!(place.run("array status --nothing").exits(2).stdout.is_empty());
 }
 
 #[test]
