@@ -156,7 +156,7 @@ impl Code {
         Ok(())
     }
 
-    /// Rebuilds a data chunk where P and all others are there, of which it is the sum: no matrix is needed
+    /// Rebuilds a data chunk or P where all others of these are there, of which it is the sum: no matrix is needed
     /// for what is lost most often. `false` if it is not that.
     fn rebuild_alone(&self, chunk: usize, output: &mut [u8], chunks: &[Option<&[u8]>]) -> bool {
         let Some(with_p) = chunks.get(..=self.data_chunks) else { return false };

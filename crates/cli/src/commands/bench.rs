@@ -114,7 +114,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     if let Some(baseline) = &baseline
         && !baseline.compare(&mut results)
     {
-        output.warning("nothing is compared: the earlier document has none of these workloads with requests of this size and depth");
+        output.warning("nothing is compared: starts never are, and of the rest the earlier document has nothing with requests of this size and depth");
     }
     let report = Report {
         program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),

@@ -20,7 +20,7 @@ use crate::format;
 use crate::output::{Output, Tone};
 use array::Array;
 use load::{Load, Outcome, Until};
-use sample::{Sample, Verdict};
+use sample::{Sample, Samples, Verdict};
 
 /// What a process may take beyond its drives and the index.
 const ALLOWANCE_BYTES: u64 = 256 << 20;
@@ -90,16 +90,17 @@ pub(crate) fn run(request: &Soak, output: &Output) -> Result<Exit, CliError> {
         ),
     };
     say(output, sample::HEADINGS);
-    let mut samples = Vec::new();
+    let mut samples = Samples::default();
     let tell = |sample: Sample| {
         say(output, &sample.line());
-        sample::keep(&mut samples, sample);
+        samples.add(sample);
     };
     let outcome = load.run(&array, request.depth, until, every, tell)?;
     output.note("reading everything");
     load.verify(&array)?;
     let memory = array.volume().status().memory_at_most;
     let allowed = array.drives_memory_bytes() + memory.index_bytes + ALLOWANCE_BYTES;
+    let samples = samples.kept();
     let verdict = Verdict::of(&samples, allowed, sample::resident_peak_bytes()?);
     let report = Report {
         program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),

@@ -10,7 +10,7 @@ use zoneweave_erasure::Code;
 use zoneweave_linux::NoOperations;
 use zoneweave_raid::log::format::{ArrayUuid, Seed, data_checksum};
 use zoneweave_runtime::Random;
-use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba};
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba, copy_past_caches};
 
 use super::processor_time;
 use crate::error::CliError;
@@ -170,7 +170,8 @@ impl Region {
             let place = self.place();
             let block = self.buffers[number].as_ref();
             black_box(data_checksum(self.seed, Lba(number as u64), 0, block));
-            self.memory.as_mut()[place].copy_from_slice(block);
+            // As drives in memory are written.
+            copy_past_caches(&mut self.memory.as_mut()[place], &[block]);
         }
     }
 
