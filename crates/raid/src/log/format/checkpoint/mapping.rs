@@ -106,17 +106,21 @@ impl MappingBlock {
 
     /// The entries as they are stored, each in so many bytes.
     fn stored<const ENTRY_BYTES: usize>(&self, space: &AddressSpace) -> Vec<u8> {
+        let addresses = space.addresses();
+        let dropped = &addresses.to_le_bytes()[ENTRY_BYTES..];
+        assert!(dropped.iter().all(|byte| *byte == 0), "the entry width was chosen so");
         let mut stored = vec![0; self.entries.len() * ENTRY_BYTES];
+        // Asserted in the end, so that nothing but this is asked of each: there are a thousand of them.
+        let mut highest = 0;
         for (entry, to) in self.entries.iter().zip(stored.as_chunks_mut::<ENTRY_BYTES>().0) {
-            let address = match entry {
-                Mapped::Nowhere => None,
-                Mapped::Block(address) | Mapped::Trimmed(address) => Some(*address),
+            let value = match entry {
+                Mapped::Nowhere => 0,
+                Mapped::Block(address) | Mapped::Trimmed(address) => address.0.saturating_add(1),
             };
-            let bytes = space.stored(address).to_le_bytes();
-            let (kept, dropped) = bytes.split_first_chunk().expect("at most eight bytes");
-            assert!(dropped.iter().all(|byte| *byte == 0), "the entry width was chosen so");
-            *to = *kept;
+            highest = highest.max(value);
+            *to = *value.to_le_bytes().first_chunk().expect("at most eight bytes");
         }
+        assert!(highest <= addresses, "address {} in {space:?}", highest - 1);
         stored
     }
 
