@@ -121,6 +121,8 @@ mutants! {
     ResetBeforeMovesFlushed = "reset-before-moves-flushed",
     /// A segment's zones are reset without a record that it is dead.
     DeadNotRecorded = "dead-not-recorded",
+    /// A rebuilt member is online before it is recorded that segments without its column are dead.
+    OnlineBeforeDeaths = "online-before-deaths",
     /// A dead segment's zones are used again one by one, and it is forgotten that it is dead, before all are reset.
     ZonesReusedBeforeAllReset = "zones-reused-before-all-reset",
     /// A dead segment's zones are reset while they are read.

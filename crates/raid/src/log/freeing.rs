@@ -6,7 +6,7 @@ use crate::layout::Column;
 use crate::log::active_zones::is_active_no_more;
 use crate::log::checkpoint;
 use crate::log::core::Core;
-use crate::log::format::RecordBody;
+use crate::log::format::{MemberState, RecordBody};
 use crate::log::index::SegmentSlot;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
@@ -121,6 +121,14 @@ impl State {
         }
         buried
     }
+
+    /// No crash brings segments back: whoever rebuilds a member need not wait for them. `true` if somebody may.
+    fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, u64)]) -> bool {
+        for (slot, _) in buried {
+            self.segments[*slot].death_recorded = true;
+        }
+        self.members.iter().any(|member| member.entry.state == MemberState::Rebuilding)
+    }
 }
 
 /// Frees segments out of which everything live was moved, but for those in which something came back.
@@ -143,6 +151,9 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot]) -> bool {
     let record = !mutant(Mutant::DeadNotRecorded);
     if record && core.superblock.commit(core, RecordBody::Dead(dead)).await.is_err() {
         return false;
+    }
+    if core.state.borrow_mut().note_deaths_recorded(&buried) {
+        core.changed.open();
     }
     let freed = buried.iter().map(|(slot, _)| async {
         while core.state.borrow().segments[*slot].readers > 0 && !mutant(Mutant::ReadersNotAwaited)

@@ -100,12 +100,15 @@ pub(super) async fn enter_service(core: &Rc<Core>, column: Column) -> Result<(),
     core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
 }
 
-/// Segments that lack the column and are not about to vanish.
+/// Segments that lack the column and are not about to vanish. Those that are dead may come back until that is recorded,
+/// and other records tell that the member is online before that.
 fn lacking(core: &Core, column: Column) -> Vec<SegmentSlot> {
     let state = core.state.borrow();
     let segments = state.segments.iter();
     let lacking = segments.filter(|(_, segment)| {
-        segment.phase != Phase::Dead && segment.zones[column.index()].is_none()
+        let vanishes = segment.phase == Phase::Dead
+            && (segment.death_recorded || mutant(Mutant::OnlineBeforeDeaths));
+        !vanishes && segment.zones[column.index()].is_none()
     });
     lacking.map(|(slot, _)| slot).collect()
 }

@@ -93,6 +93,8 @@ pub(super) struct Segment {
     pub busy: bool,
     /// Nothing in it is needed, and it is being freed.
     pub freeing: bool,
+    /// That it is dead is recorded: no crash brings it back.
+    pub death_recorded: bool,
     /// Its zones are being finished.
     pub finishing: bool,
     /// While it is moved out: what was valid in it before.
@@ -159,6 +161,7 @@ impl Segment {
             in_flight: 0,
             busy: false,
             freeing: false,
+            death_recorded: false,
             finishing: false,
             valid_before_move: 0,
             kept: false,
