@@ -214,6 +214,12 @@ marks! {
     LaneGivenUp = "lanes.moved_together_again",
     /// There is no room for a segment of a class: what waits in it goes to one of the other class.
     LaneOfOtherClass = "lanes.other_class_used",
+    /// A segment with larger chunks is opened for small requests, of which enough wait.
+    LargerOpened = "lanes.opened_for_many",
+    /// Small requests fill a stripe of larger chunks.
+    LargerFilled = "lanes.larger_filled",
+    /// Small requests that fill a stripe wait, as one of larger chunks is under way.
+    WaitedForLarger = "lanes.waited_for_larger",
     /// A stripe that does not fill is closed while others are under way: as many went ahead of it.
     ClosedBesideOthers = "lanes.closed_beside_others",
     /// Recovery: a segment has another shape than those that the array was made with.

@@ -91,6 +91,8 @@ mutants! {
     SpareNotRebuilt = "spare-not-rebuilt",
     /// Another segment is moved out at the same time whether or not there is room for what is left of all.
     MovesBesideAny = "moves-beside-any",
+    /// A segment of larger chunks is opened for many small requests whether or not there is room for it.
+    LargerWithoutRoom = "larger-without-room",
     /// Users' writes go to as many segments as suits them, whatever number of active zones drives allow.
     LanesBeyondActiveZones = "lanes-beyond-active-zones",
     /// Writes go to segments of shapes that leave too little room for the volume.

@@ -113,6 +113,7 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
         lifetimes: false,
         spare_for_lifetimes: 1,
         large_from_blocks: 2,
+        fast_drives: false,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         for version in 1..12 {
@@ -215,6 +216,7 @@ fn large_requests_do_not_wait_for_ever() {
         lifetimes: false,
         spare_for_lifetimes: 1,
         large_from_blocks: 2,
+        fast_drives: false,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         put_many(volume, handle, 1, array.blocks, 1).await;
@@ -240,6 +242,69 @@ fn large_requests_do_not_wait_for_ever() {
             one.await;
         }
         assert!(waited < 300, "{waited} small requests went first");
+    });
+    life.expect("the array starts");
+}
+
+fn for_fast_drives() -> WritePolicy {
+    let (small, large) = (Lanes { count: 1, chunk_blocks: 1 }, Lanes { count: 1, chunk_blocks: 4 });
+    WritePolicy { fast_drives: true, ..WritePolicy::adaptive(small, large) }
+}
+
+/// Many small requests fill stripes of larger chunks; few are not padded to one.
+#[test]
+fn small_requests_go_to_larger_chunks_as_long_as_they_fill_them() {
+    let array = roomy();
+    let chunks = |volume: &Volume| {
+        let mut chunks: Vec<_> =
+            open_segments(volume).iter().map(|segment| segment.chunk_blocks).collect();
+        chunks.sort_unstable();
+        chunks
+    };
+    let life = one_life(&array, &[], with(for_fast_drives()), async |volume, _, handle| {
+        put_many(volume, handle, 1, 5, 1).await;
+        assert_eq!(chunks(volume), [1]);
+        let before = volume.status().counters.padding_blocks;
+        put_many(volume, handle, 1, 120, 2).await;
+        assert_eq!(chunks(volume), [1, 4]);
+        let padding = volume.status().counters.padding_blocks - before;
+        assert!(padding < 8, "{padding} blocks of padding for 120");
+        assert_holds(volume, 120, 2).await;
+    });
+    life.expect("the array starts");
+    live(&array, async |volume, _, _| assert_holds(volume, 120, 2).await);
+}
+
+/// Small requests wait while a stripe of larger chunks is under way, but not for a pause in these.
+#[test]
+fn small_requests_do_not_wait_for_ever_for_larger_ones() {
+    let array = roomy();
+    let policy = WritePolicy { large_from_blocks: 4, ..for_fast_drives() };
+    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+        let done = Rc::new(Cell::new(0));
+        let large = (0..16).map(|worker| {
+            let (volume, done) = (volume.clone(), done.clone());
+            let mut random = Random::new(worker);
+            handle.spawn("large", async move {
+                for version in 2..102 {
+                    let lba = random.below(70) * 4;
+                    let data = (lba..lba + 4).map(|lba| contents(lba, version)).collect();
+                    volume.write(Lba(lba), data, false).await.unwrap();
+                    done.set(done.get() + 1);
+                }
+            })
+        });
+        let large: Vec<_> = large.collect();
+        while done.get() < 100 {
+            handle.sleep(Nanos::from_micros(100)).await;
+        }
+        let before = done.get();
+        put(volume, 299, 9).await.unwrap();
+        let waited = done.get() - before;
+        for one in large {
+            one.await;
+        }
+        assert!(waited < 300, "{waited} large requests went first");
     });
     life.expect("the array starts");
 }

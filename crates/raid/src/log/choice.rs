@@ -2,7 +2,9 @@
 //!
 //! [`WritePolicy::for_drives`] begins with what drives are best at: as many segments for users as half of the
 //! zones that may be active allow, and Zone Write of everything that waits, or Zone Append where a
-//! [`WriteProfile`] says that this is faster. Where that does not fit it gives up something, and then something
+//! [`WriteProfile`] says that this is faster. Where it says that drives take a chunk sooner than the engine makes a stripe,
+//! nothing ever waits for a zone, so that there is nothing to be gained by more of them, but by fewer stripes: one segment at a time for each
+//! lifetime, and one with larger chunks for large requests, and for small ones while enough of these wait to fill it. Where that does not fit it gives up something, and then something
 //! else; the policy of the array's own shape is the last, and fits always. What did not fit is remembered, to be
 //! told.
 //!
@@ -22,6 +24,17 @@ const LANES_MOST: u32 = 4;
 /// leave less of a stripe empty, larger ones are read by fewer commands. Four of one size are as fast as any
 /// mixture of sizes for whatever mixture of requests (Exp#11), since none waits for those of its size.
 const CHUNK_BLOCKS: u32 = 2;
+
+/// The largest chunks that are chosen for drives faster than the engine, in blocks: 64 small requests fill a stripe of
+/// 3+1 of these, but none of larger ones.
+const LARGE_CHUNK_BLOCKS_MOST: u32 = 16;
+
+/// Segments of each chunk size for such drives: one for each lifetime.
+const FAST_LANES: u32 = 2;
+
+/// What the engine takes for a stripe of small chunks, in nanoseconds, on a processor of these years: 6 blocks of 0.7 us
+/// (docs/performance.md).
+const STRIPE_NANOS: u64 = 4_000;
 
 /// Requests in flight from which on ways to write are compared: with fewer there is nothing to gather.
 const DEPTH_LEAST: u32 = 4;
@@ -106,6 +119,22 @@ impl WriteProfile {
         compared()
             .all(|append| not_slower(append, append.depth) && not_slower(append, append.depth / 2))
             && compared().any(gains)
+    }
+
+    /// Blocks of the chunks that pay where drives take one sooner than the engine makes a stripe of small ones: so many
+    /// that they do not, within bounds.
+    #[must_use]
+    pub fn larger_chunk(&self) -> Option<u32> {
+        let nanos = |blocks: u32| {
+            let block = self.gathered_nanos(blocks).filter(|nanos| *nanos > 0);
+            block.map(|nanos| nanos.saturating_mul(blocks.into()))
+        };
+        let fast = |blocks: u32| nanos(blocks).is_some_and(|nanos| nanos < STRIPE_NANOS);
+        let larger = std::iter::successors(Some(CHUNK_BLOCKS), |blocks| Some(2 * blocks));
+        fast(CHUNK_BLOCKS).then(|| {
+            let mut slower = larger.take_while(|blocks| *blocks <= LARGE_CHUNK_BLOCKS_MOST);
+            slower.find(|blocks| !fast(*blocks)).unwrap_or(LARGE_CHUNK_BLOCKS_MOST)
+        })
     }
 
     /// Nanoseconds of a block, so many being written at once; between what was measured on a straight line,
@@ -214,10 +243,22 @@ struct Candidate {
     small: Lanes,
     large: Lanes,
     appends: bool,
+    /// Drives are faster than the engine, and no lane is pinned.
+    fast: bool,
 }
 
 impl Candidate {
     fn best(auto: &Auto, unit: BlockCount) -> Self {
+        let appends = auto.profile.as_ref().is_some_and(WriteProfile::appends_pay);
+        let larger = auto.profile.as_ref().and_then(WriteProfile::larger_chunk);
+        if let Some(larger) = larger.filter(|_| !appends && !auto.is_pinned()) {
+            let lanes = |chunk_blocks: u32| {
+                let chunk_blocks = chunk_blocks.next_multiple_of(unit.0);
+                Lanes { count: FAST_LANES, chunk_blocks }
+            };
+            let (small, large) = (lanes(CHUNK_BLOCKS), lanes(larger));
+            return Self { unit, small, large, appends, fast: true };
+        }
         let left = LANES_MOST.saturating_sub(auto.large.unwrap_or_default().count);
         let chunk_blocks = CHUNK_BLOCKS.next_multiple_of(unit.0);
         let small = Lanes { count: left.max(1), chunk_blocks };
@@ -225,21 +266,27 @@ impl Candidate {
             unit,
             small: auto.small.unwrap_or(small),
             large: auto.large.unwrap_or_default(),
-            appends: auto.profile.as_ref().is_some_and(WriteProfile::appends_pay),
+            appends,
+            fast: false,
         }
     }
 
     fn policy(self) -> WritePolicy {
-        let Self { small, large, appends, .. } = self;
-        if appends {
-            WritePolicy::appending(small, large)
-        } else {
-            WritePolicy::adaptive(small, large)
-        }
+        let Self { small, large, appends, fast, .. } = self;
+        let policy = match appends {
+            true => WritePolicy::appending(small, large),
+            false => WritePolicy::adaptive(small, large),
+        };
+        // What is large is what fills a stripe, of one request or of many.
+        let large_from_blocks = if fast { u64::MAX } else { policy.large_from_blocks };
+        WritePolicy { fast_drives: fast, large_from_blocks, ..policy }
     }
 
     /// What to try where this does not fit.
     fn less(self, error: &PolicyError, auto: &Auto) -> Option<Self> {
+        if self.fast {
+            return self.less_large(error);
+        }
         match error {
             PolicyError::ActiveZones { .. } => self.fewer_lanes(auto),
             PolicyError::ManyLanes { .. } => {
@@ -258,6 +305,17 @@ impl Candidate {
             | PolicyError::UnequalChunks
             | PolicyError::TooFullToOffload { .. } => None,
         }
+    }
+
+    /// Chunks of half the size, and at last what is for drives of which nothing is known.
+    fn less_large(self, error: &PolicyError) -> Option<Self> {
+        let half = (self.large.chunk_blocks / 2).next_multiple_of(self.unit.0);
+        if !matches!(error, PolicyError::ActiveZones { .. }) && half > self.small.chunk_blocks {
+            mark(Mark::PolicyOfSmallerChunks);
+            return Some(Self { large: Lanes { chunk_blocks: half, ..self.large }, ..self });
+        }
+        let unknown = Self::best(&Auto::default(), self.unit);
+        Some(unknown)
     }
 
     /// A segment less.

@@ -11,7 +11,8 @@
 //! those that lived for short do not live for short the more often, nothing is kept apart.
 //!
 //! Until the first bound is drawn what is known of a block is whether it was written before. Users' lanes take what
-//! waits for the others then: two lanes that kept to what is theirs would be as slow as the one that gets more.
+//! waits for the others then: two lanes that kept to what is theirs would be as slow as the one that gets more. Where
+//! drives are faster than the engine two queues would be as many stripes more, and nothing is told apart until then.
 //!
 //! All of it is a guess: nothing that is promised depends on it.
 
@@ -146,6 +147,9 @@ impl State {
     pub(super) fn lifetime_of_write(&mut self, lba: Lba) -> Lifetime {
         if self.policy.lifetimes && self.lifespans.watch(lba, self.next_sequence) {
             self.keep_apart(self.lifespans.tell);
+        }
+        if self.policy.fast_drives && !self.lifespans.have_bound() {
+            return Lifetime::default();
         }
         let Some(pba) = self.index.get(lba) else { return Lifetime::Long };
         let segment = &self.segments[self.space.place(pba).slot];

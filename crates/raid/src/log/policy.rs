@@ -128,6 +128,10 @@ pub struct WritePolicy {
     pub spare_for_lifetimes: u32,
     /// Blocks from which on a request is a large one.
     pub large_from_blocks: u64,
+    /// Whether drives take a chunk sooner than the engine makes a stripe: nothing waits for a zone then. Users' blocks of one
+    /// size and lifetime go to one segment at a time, and small ones wait as long as stripes of larger chunks are under
+    /// way, to fill the next of these.
+    pub fast_drives: bool,
 }
 
 /// Why a policy does not fit an array.
@@ -197,6 +201,7 @@ impl WritePolicy {
             lifetimes: false,
             spare_for_lifetimes: SPARE_FOR_LIFETIMES,
             large_from_blocks: u64::MAX,
+            fast_drives: false,
         }
     }
 
@@ -270,6 +275,7 @@ impl WritePolicy {
             lifetimes: false,
             spare_for_lifetimes: SPARE_FOR_LIFETIMES,
             large_from_blocks: large.chunk_blocks.into(),
+            fast_drives: false,
         }
     }
 
@@ -428,8 +434,10 @@ impl WritePolicy {
         let small = self.small.iter().map(|options| of_users(ChunkClass::Small, options));
         let large = self.large.iter().map(|options| of_users(ChunkClass::Large, options));
         let moved = (0..moved).map(|_| lane(ChunkClass::Small, &self.relocation_lane(config)));
+        let users = small.chain(large).collect();
         (
-            Stream::new(small.chain(large).collect(), self.large_from_blocks, self.lifetimes),
+            Stream::new(users, self.large_from_blocks, self.lifetimes)
+                .for_fast_drives(self.fast_drives),
             Stream::new(moved.collect(), u64::MAX, self.lifetimes),
         )
     }

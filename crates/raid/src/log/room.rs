@@ -70,9 +70,14 @@ impl State {
     #[must_use]
     pub(super) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
         let first = !self.stream(kind).has_chunks(chunk);
+        self.has_room(kind) && (first || self.may_open_beside(kind))
+    }
+
+    /// Whether a stream may open a segment that it can do without.
+    #[must_use]
+    pub(super) fn may_open_beside(&self, kind: StreamKind) -> bool {
         let plenty = self.free_segments() > self.reserve_for(StreamKind::User) + FREE_BESIDE_LANES;
-        let beside = plenty && (kind == StreamKind::User || self.may_move_apart());
-        self.has_room(kind) && (first || beside)
+        self.has_room(kind) && plenty && (kind == StreamKind::User || self.may_move_apart())
     }
 
     /// Whether crashes have left so many segments to be moved out that users wait: a superblock zone

@@ -50,8 +50,8 @@ struct Ready {
     lane: LaneId,
     /// The queue it is taken from.
     class: Class,
-    /// It does not fill, and the next write of its zones would wait for it. One that is written by itself loses
-    /// nothing by being early.
+    /// It does not fill, and the next write of its zones would wait for it, or a larger one may come to be filled. One
+    /// that is written by itself loses nothing by being early.
     early: bool,
 }
 
@@ -90,6 +90,11 @@ impl State {
         }
         if self.is_held_back(kind, now) {
             return Step::Wait;
+        }
+        if let Some((lane, class)) = self.larger_wanted(kind) {
+            mark(Mark::LargerOpened);
+            self.stream_mut(kind).lane_mut(lane).class = class;
+            return self.tend(kind, lane, Chore::OpenSegment);
         }
         match self.next_stripe(kind) {
             Some(ready) if ready.early && self.stream(kind).is_patient() => {
@@ -163,19 +168,29 @@ impl State {
     fn ready(&self, kind: StreamKind, class: Class) -> Option<Ready> {
         let stream = self.stream(kind);
         let lanes = || self.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
-        let under_way = lanes().map(|(_, slot)| self.segments[slot].in_flight).sum::<u32>();
+        let in_flight = |slot: SegmentSlot| self.segments[slot].in_flight;
+        let under_way = lanes().map(|(_, slot)| in_flight(slot)).sum::<u32>();
+        let larger = self.idle_lanes(kind).filter(|(lane, _)| stream.waits_for(*lane, class));
+        let larger = larger.filter(|(lane, _)| !self.serves(kind, *lane, class));
+        let before = larger.map(|(_, slot)| in_flight(slot)).sum::<u32>();
         let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
-        let (lane, slot) = able.min_by_key(|(_, slot)| self.reluctance(*slot))?;
+        let is_larger = |lane: LaneId| stream.is_larger(lane, class);
+        let (lane, slot) =
+            able.min_by_key(|(lane, slot)| (self.reluctance(*slot), !is_larger(*lane)))?;
         let segment = &self.segments[slot];
-        let waited = stream.went_ahead(class) >= under_way;
+        let waited = stream.went_ahead(class) >= under_way + before;
         let fills = stream.queue(class).len() >= segment.geometry.stripe_blocks();
-        let ready = fills || waited && !stream.filling;
+        let ready = fills && before == 0 || waited && !stream.filling;
+        mark_if(Mark::LargerFilled, || fills && is_larger(lane));
+        mark_if(Mark::WaitedForLarger, || fills && !ready && before > 0);
         mark_if(Mark::ClosedBesideOthers, || ready && !fills && under_way > 0);
-        ready.then_some(Ready { lane, class, early: !fills && segment.gathers })
+        let early = segment.gathers && (!fills || !is_larger(lane) && stream.has_larger(class));
+        ready.then_some(Ready { lane, class, early })
     }
 
     /// Whether a lane takes stripes of a class. While nobody knows which lives are short all lanes of a size take all
-    /// that is written for the first time or again, as an idle one is then worth more than a guess. With no segment of its
+    /// that is written for the first time or again, as an idle one is then worth more than a guess. So does a lane of larger
+    /// chunks that gathers, as long as what waits fills a stripe of it: that is fewer stripes, and none is padded. With no segment of its
     /// own, and no room for one, the class goes to the others', those with chunks of its size if there are some.
     fn serves(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
         let stream = self.stream(kind);
@@ -183,12 +198,18 @@ impl State {
         if of_lane == class {
             return true;
         }
-        if of_lane.chunk == class.chunk && self.shares_lanes(kind) {
+        let of_lifetime = of_lane.lifetime == class.lifetime || self.shares_lanes(kind);
+        if of_lifetime && (of_lane.chunk == class.chunk || stream.fills_larger(lane, class)) {
             return true;
         }
         let stranded = !stream.has_lane(class) && !self.may_have_lane(kind, class);
         mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
         stranded && (of_lane.chunk == class.chunk || !stream.has_chunks(class.chunk))
+    }
+
+    /// Whether stripes of a lane go ahead of what waits in a class.
+    fn goes_ahead(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
+        self.serves(kind, lane, class) || self.stream(kind).waits_for(lane, class)
     }
 
     /// Whether lanes for requests of a size take blocks of every lifetime.
@@ -214,6 +235,15 @@ impl State {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         cursor.next_row < cursor.group.end && segment.in_flight < STRIPES_IN_FLIGHT
+    }
+
+    /// A lane of larger chunks without a segment, if a class waits that fills a stripe of it, and for what it would take one.
+    /// Where there is no room for one nobody waits for it.
+    fn larger_wanted(&self, kind: StreamKind) -> Option<(LaneId, Class)> {
+        let stream = self.stream(kind);
+        let wanted = stream.larger_without_segment()?;
+        let room = self.may_open_beside(kind) || mutant(Mutant::LargerWithoutRoom);
+        (room && !self.membership_dirty).then_some(wanted)
     }
 
     /// Opens a segment for a lane for whose class something waits.
@@ -252,8 +282,9 @@ impl State {
         let always = self.fua_always;
         let ahead = self.stream(kind).waiting().next() != Some(class);
         let waiting = self.stream(kind).waiting();
-        let behind: Vec<_> =
-            waiting.filter(|other| *other != class && self.serves(kind, lane, *other)).collect();
+        let behind: Vec<_> = waiting
+            .filter(|other| *other != class && self.goes_ahead(kind, lane, *other))
+            .collect();
         let stream = self.stream_mut(kind);
         stream.took_turn(lane, class, &behind);
         stream.note_taken(ahead, !early);

@@ -111,6 +111,8 @@ pub(super) struct Stream {
     lanes: Vec<Lane>,
     /// Blocks from which on a request is a large one.
     large_from: u64,
+    /// Drives are faster than the engine.
+    fast_drives: bool,
     /// The lane after the one that took the last stripe.
     next: usize,
     /// By class: stripes of others that its lanes took since one of its own, while it waited.
@@ -130,6 +132,12 @@ impl Stream {
     pub(super) fn new(lanes: Vec<Lane>, large_from: u64, lifetimes: bool) -> Self {
         assert!(!lanes.is_empty(), "a stream without a lane");
         Self { lanes, large_from, lifetimes, ..Self::default() }
+    }
+
+    /// The same for drives that are faster than the engine, or not.
+    #[must_use]
+    pub(super) fn for_fast_drives(self, fast_drives: bool) -> Self {
+        Self { fast_drives, ..self }
     }
 
     /// Its lanes.
@@ -185,8 +193,55 @@ impl Stream {
         let free = |lane: &&Lane| lane.class.chunk == chunk && !lane.is_taken();
         let free = self.lanes.iter().filter(free).count();
         let spare = if shared { free > 0 } else { free > without().count() };
-        let most = || classes().filter(waits).max_by_key(|class| self.queue(*class).len());
+        let takes_more = |class: &Class| !self.fast_drives || !self.has_lane(*class);
+        let more = || classes().filter(waits).filter(takes_more);
+        let most = || more().max_by_key(|class| self.queue(*class).len());
         without().find(waits).or_else(|| if spare { most() } else { None })
+    }
+
+    /// Whether a lane gathers, and has larger chunks than those of a class.
+    #[must_use]
+    pub(super) fn is_larger(&self, lane: LaneId, class: Class) -> bool {
+        let lane = self.lane(lane);
+        lane.class.chunk > class.chunk && lane.mode == LaneMode::Gather
+    }
+
+    /// Whether there are such lanes.
+    #[must_use]
+    pub(super) fn has_larger(&self, class: Class) -> bool {
+        self.lanes().any(|(lane, _)| self.is_larger(lane, class))
+    }
+
+    /// Whether as much waits in a class as fills a stripe of such a lane.
+    #[must_use]
+    pub(super) fn fills_larger(&self, lane: LaneId, class: Class) -> bool {
+        let full = self.lane(lane).geometry.stripe_blocks();
+        self.is_larger(lane, class) && self.queue(class).len() >= full
+    }
+
+    /// Whether a class waits as long as something is under way in such a lane.
+    #[must_use]
+    pub(super) fn waits_for(&self, lane: LaneId, class: Class) -> bool {
+        self.fast_drives && self.is_larger(lane, class)
+    }
+
+    /// A lane of larger chunks without a segment, and what it would be for, if as much waits of a lifetime that has none of these as fills a
+    /// stripe of it.
+    #[must_use]
+    pub(super) fn larger_without_segment(&self) -> Option<(LaneId, Class)> {
+        let free =
+            |(_, lane): &(LaneId, &Lane)| lane.class.chunk == ChunkClass::Large && !lane.is_taken();
+        let (lane, _) = self.lanes().find(free)?;
+        let mut waiting = Class::ALL.into_iter().filter(|class| self.fills_larger(lane, *class));
+        let small = waiting.find(|small| !self.has_lane(self.larger(*small)))?;
+        Some((lane, self.larger(small)))
+    }
+
+    /// What a lane of larger chunks is for that takes blocks of a class of small ones.
+    fn larger(&self, small: Class) -> Class {
+        let chunk = ChunkClass::Large;
+        let told = self.tells_lifetimes(chunk);
+        Class { chunk, lifetime: if told { small.lifetime } else { Lifetime::default() } }
     }
 
     /// Whether blocks are queued for a class: there may be fewer lanes than lifetimes.

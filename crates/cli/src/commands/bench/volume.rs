@@ -12,12 +12,13 @@ use zoneweave_linux::FileDrive;
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
-    Auto, Counters, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, create,
-    open_array,
+    Auto, Counters, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, WriteCost,
+    WriteProfile, create, open_array,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
-    AlignedBuffer, BlockCount, BlockDevice, BlockError, Geometry, Lba, ZonedDevice,
+    AlignedBuffer, BlockCount, BlockDevice, BlockError, Command, Geometry, Lba, Payload,
+    ZoneAddress, ZoneId, ZoneOffset, ZonedDevice,
 };
 
 use super::processor_time;
@@ -36,6 +37,9 @@ const BUFFERS: usize = 64;
 const REQUEST_BLOCKS: u32 = 16;
 /// Latencies above it count as this: a minute.
 pub(super) const LATENCY_MOST_NS: u64 = 60_000_000_000;
+/// Writes that are measured for the profile, and zones for each of them.
+const PROFILE_BLOCKS: [u32; 5] = [1, 2, 4, 8, 16];
+const PROFILE_ZONES: usize = 4;
 /// Requests of a fill under way.
 const FILL_DEPTH: usize = 8;
 
@@ -43,6 +47,8 @@ const FILL_DEPTH: usize = 8;
 pub(super) struct Bench {
     drives: Vec<Rc<dyn ZonedDevice>>,
     zones: u32,
+    /// What writing to the drives costs, where that was measured.
+    profile: Option<WriteProfile>,
     buffers: Rc<Vec<Bytes>>,
     seeds: Cell<u64>,
     pub(super) session: Session,
@@ -85,7 +91,9 @@ impl Bench {
         let drive = |_| -> Rc<dyn ZonedDevice> {
             Rc::new(MemoryDrive::new(geometry.clone()).expect("a possible drive"))
         };
-        Ok(Self::of(Session::new()?, (0..drives).map(drive).collect(), zones))
+        let session = Session::new()?;
+        let profile = profile_of_memory(&session)?;
+        Ok(Self::of(session, (0..drives).map(drive).collect(), zones, Some(profile)))
     }
 
     /// As many drives, in files in a folder.
@@ -100,13 +108,19 @@ impl Bench {
             Ok(Rc::new(FileDrive::open(&session.ring, &session.handle, &path)?))
         };
         let drives = (0..drives).map(drive).collect::<Result<_, _>>()?;
-        Ok(Self::of(session, drives, zones))
+        Ok(Self::of(session, drives, zones, None))
     }
 
-    fn of(session: Session, drives: Vec<Rc<dyn ZonedDevice>>, zones: u32) -> Self {
+    fn of(
+        session: Session,
+        drives: Vec<Rc<dyn ZonedDevice>>,
+        zones: u32,
+        profile: Option<WriteProfile>,
+    ) -> Self {
         Self {
             drives,
             zones,
+            profile,
             buffers: Rc::new((0..BUFFERS).map(buffer).collect()),
             seeds: Cell::new(1),
             session,
@@ -148,7 +162,7 @@ impl Bench {
         let blocks = largest.min(self.physical_blocks(scheme) * percent / 100);
         options.volume_blocks = Some(blocks);
         executor.run(create(&offered, &options))?;
-        let writes = WriteChoice::Auto(Auto::default());
+        let writes = WriteChoice::Auto(Auto { profile: self.profile.clone(), ..Auto::default() });
         let opening = open_array(handle, offered, OpenOptions { writes, ..OpenOptions::default() });
         let (volume, _) = executor.run(opening)?;
         Ok(Array { bench: self, volume, blocks })
@@ -307,6 +321,32 @@ fn geometry(zones: u32) -> Result<Geometry, CliError> {
         return Err(CliError::Usage { option, problem });
     }
     Ok(geometry)
+}
+
+/// What writing to a zone of a drive in memory costs here, one write after the other, by the clock.
+fn profile_of_memory(session: &Session) -> Result<WriteProfile, CliError> {
+    let drive = MemoryDrive::new(geometry(ZONES_LEAST)?).expect("a possible drive");
+    let mut zones = (0..ZONES_LEAST).map(ZoneId);
+    let mut writes = Vec::new();
+    for blocks in PROFILE_BLOCKS {
+        let oob = Bytes::from(vec![1; BlockCount(blocks).oob_bytes()]);
+        let data = buffer(1).slice(..BlockCount(blocks).data_bytes());
+        let payload = Payload::new(data, oob);
+        let zones: Vec<_> = zones.by_ref().take(PROFILE_ZONES).collect();
+        let offsets = || (0..ZONE_BLOCKS).step_by(blocks as usize).map(ZoneOffset);
+        let places = || zones.iter().flat_map(|zone| offsets().map(|offset| (*zone, offset)));
+        let started = session.handle.now();
+        session.executor.run(async {
+            for (zone, offset) in places() {
+                let at = ZoneAddress { zone, offset };
+                let write = Command::Write { at, payload: payload.clone(), fua: false };
+                drive.submit(write).await.expect("a new drive takes writes");
+            }
+        });
+        let nanos = session.handle.now().since(started).0 / places().count() as u64;
+        writes.push(WriteCost { blocks, nanos });
+    }
+    Ok(WriteProfile { writes, appends: Vec::new() })
 }
 
 fn buffer(number: usize) -> Bytes {

@@ -150,6 +150,34 @@ fn appends_pay_where_they_are_never_slower_than_what_they_would_wait_for() {
 }
 
 #[test]
+fn drives_faster_than_the_engine_are_written_in_two_sizes_of_chunks() {
+    let chosen = |profile: WriteProfile, limit| {
+        let auto = Auto { profile: Some(profile), ..Auto::default() };
+        WritePolicy::for_drives(&config(), [drive(limit)].iter(), &auto).unwrap().policy
+    };
+    let memory = profile(200, 120, |_| 400);
+    let policy = chosen(memory.clone(), Some(14));
+    assert_eq!((lanes(&policy.small), lanes(&policy.large)), ((2, 2), (2, 16)));
+    assert!(policy.fast_drives);
+    assert_eq!(policy.large_from_blocks, u64::MAX, "what fills a stripe of them goes to them");
+    let fewer = chosen(memory.clone(), Some(12));
+    assert_eq!((lanes(&fewer.small), lanes(&fewer.large)), ((3, 2), (0, 0)), "no room for both");
+    assert!(!fewer.fast_drives);
+    let pinned = Auto {
+        small: Some(Lanes { count: 1, chunk_blocks: 4 }),
+        profile: Some(memory),
+        ..Auto::default()
+    };
+    let pinned = WritePolicy::for_drives(&config(), [drive(Some(14))].iter(), &pinned).unwrap();
+    assert_eq!((lanes(&pinned.policy.small), pinned.policy.fast_drives), ((1, 4), false));
+    let as_fast_as_the_engine = profile(0, 1_000, |_| 2_000);
+    assert_eq!(as_fast_as_the_engine.larger_chunk(), Some(4));
+    let zn540 = profile(9_000, 1_200, |_| 15_000);
+    assert_eq!((zn540.larger_chunk(), WriteProfile::default().larger_chunk()), (None, None));
+    assert_eq!(profile(0, 0, |_| 0).larger_chunk(), None, "what took no time was not measured");
+}
+
+#[test]
 fn appends_are_chosen_where_they_pay_and_drives_take_them() {
     let profile = Some(profile(100_000, 0, |depth| 50_000 / u64::from(depth)));
     let auto = Auto { profile, ..Auto::default() };

@@ -47,7 +47,10 @@ fn leave_to_engine(random: &mut Random, shape: &mut Shape, lives: &mut [Life]) {
     }
     let pins = random.per_mille(100);
     for life in lives {
-        let mode = pick(random, &[Mode::Auto, Mode::Auto, Mode::Auto, Mode::AutoAppends]);
+        let mode = pick(
+            random,
+            &[Mode::Auto, Mode::Auto, Mode::AutoFast, Mode::AutoFast, Mode::AutoAppends],
+        );
         let small = if pins { between(random, 1, 3) } else { 0 };
         let pinned = Writing { mode, small, ..writing(random) };
         let auto = Writing { large: 0, spare: None, ..pinned };

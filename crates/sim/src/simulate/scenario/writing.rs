@@ -42,6 +42,8 @@ pub enum Mode {
     Auto,
     /// The same where it is told that Zone Append pays.
     AutoAppends,
+    /// The same where it is told that drives are faster than it is.
+    AutoFast,
 }
 
 impl Writing {
@@ -53,6 +55,7 @@ impl Writing {
         let policy = match self.mode {
             Mode::Auto => return self.auto(None),
             Mode::AutoAppends => return self.auto(Some(of_drives_that_append_well())),
+            Mode::AutoFast => return self.auto(Some(of_fast_drives())),
             Mode::ZoneWrite => WritePolicy::zone_write(small, large),
             Mode::ZoneAppend => WritePolicy::zone_append(small, large),
             Mode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
@@ -65,7 +68,8 @@ impl Writing {
     /// Whether nothing of it can be refused.
     #[must_use]
     pub fn is_up_to_the_engine(&self) -> bool {
-        matches!(self.mode, Mode::Auto | Mode::AutoAppends) && (self.small, self.large) == (0, 0)
+        matches!(self.mode, Mode::Auto | Mode::AutoAppends | Mode::AutoFast)
+            && (self.small, self.large) == (0, 0)
     }
 
     fn auto(&self, profile: Option<WriteProfile>) -> WriteChoice {
@@ -85,4 +89,10 @@ fn of_drives_that_append_well() -> WriteProfile {
         writes: vec![WriteCost { blocks: 1, nanos: 100_000 }],
         appends: vec![AppendCost { depth: 16, nanos: 1000 }],
     }
+}
+
+/// Of drives that take a small chunk in no time, and one of four blocks in about what the engine takes for a stripe.
+fn of_fast_drives() -> WriteProfile {
+    let write = |blocks: u32| WriteCost { blocks, nanos: 1000 * u64::from(blocks) };
+    WriteProfile { writes: [1, 2, 4, 8].map(write).into(), appends: Vec::new() }
 }
