@@ -14,7 +14,7 @@ use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::log::format::ArrayConfig;
 use crate::log::limits::LimitError;
-use crate::log::policy::{Lanes, PolicyError, WritePolicy};
+use crate::log::policy::{LaneOptions, Lanes, PolicyError, WritePolicy};
 use crate::marks::{Mark, mark};
 
 /// The most segments for users that are chosen: more are hardly faster, and each is room less.
@@ -272,14 +272,17 @@ impl Candidate {
     }
 
     fn policy(self) -> WritePolicy {
-        let Self { small, large, appends, fast, .. } = self;
+        let Self { unit, small, large, appends, fast } = self;
         let policy = match appends {
             true => WritePolicy::appending(small, large),
             false => WritePolicy::adaptive(small, large),
         };
-        // What is large is what fills a stripe, of one request or of many.
-        let large_from_blocks = if fast { u64::MAX } else { policy.large_from_blocks };
-        WritePolicy { fast_drives: fast, large_from_blocks, ..policy }
+        if !fast {
+            return policy;
+        }
+        // What is large is what fills a stripe, of one request or of many. What is moved comes in smaller lots.
+        let relocation = LaneOptions::gathered((large.chunk_blocks / 2).next_multiple_of(unit.0));
+        WritePolicy { fast_drives: true, large_from_blocks: u64::MAX, relocation, ..policy }
     }
 
     /// What to try where this does not fit.

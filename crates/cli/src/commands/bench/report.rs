@@ -189,7 +189,7 @@ fn introduce(report: &Report, output: &Output) {
         report.program, machine.processor, machine.cores, machine.kernel
     ));
     output.line(format_args!(
-        "drives of {} in memory, which is copied to and from, zones of {}; written as servers do (`--write-mode auto`)",
+        "drives of {} in memory, which is copied to and from, zones of {}; written as servers do that know such drives (`--write-mode auto --profile`)",
         format::bytes(report.drive_bytes),
         format::bytes(report.zone_bytes)
     ));

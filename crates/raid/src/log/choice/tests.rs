@@ -159,6 +159,7 @@ fn drives_faster_than_the_engine_are_written_in_two_sizes_of_chunks() {
     let policy = chosen(memory.clone(), Some(14));
     assert_eq!((lanes(&policy.small), lanes(&policy.large)), ((2, 2), (2, 16)));
     assert!(policy.fast_drives);
+    assert_eq!(policy.relocation.chunk_blocks, 8);
     assert_eq!(policy.large_from_blocks, u64::MAX, "what fills a stripe of them goes to them");
     let fewer = chosen(memory.clone(), Some(12));
     assert_eq!((lanes(&fewer.small), lanes(&fewer.large)), ((3, 2), (0, 0)), "no room for both");
