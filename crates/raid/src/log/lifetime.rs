@@ -148,9 +148,6 @@ impl State {
         if self.policy.lifetimes && self.lifespans.watch(lba, self.next_sequence) {
             self.keep_apart(self.lifespans.tell);
         }
-        if self.policy.fast_drives && !self.lifespans.have_bound() {
-            return Lifetime::default();
-        }
         let Some(pba) = self.index.get(lba) else { return Lifetime::Long };
         let segment = &self.segments[self.space.place(pba).slot];
         match segment.stream {
@@ -179,7 +176,11 @@ impl State {
     pub(super) fn note_lifespan(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
         if segment.stream == StreamKind::User && segment.lifetime == Lifetime::Short {
+            let first = !self.lifespans.have_bound();
             self.lifespans.note(self.next_sequence - segment.generation);
+            if first && self.lifespans.have_bound() {
+                self.user.tell_lifetimes(self.policy.lifetimes && self.lifespans.tell);
+            }
         }
     }
 }

@@ -436,7 +436,8 @@ impl WritePolicy {
         let moved = (0..moved).map(|_| lane(ChunkClass::Small, &self.relocation_lane(config)));
         let users = small.chain(large).collect();
         (
-            Stream::new(users, self.large_from_blocks, self.lifetimes)
+            // On fast drives lives are told apart as soon as something is known of them.
+            Stream::new(users, self.large_from_blocks, self.lifetimes && !self.fast_drives)
                 .for_fast_drives(self.fast_drives),
             Stream::new(moved.collect(), u64::MAX, self.lifetimes),
         )

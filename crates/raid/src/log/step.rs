@@ -175,12 +175,16 @@ impl State {
         let before = larger.map(|(_, slot)| in_flight(slot)).sum::<u32>();
         let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
         let is_larger = |lane: LaneId| stream.is_larger(lane, class);
-        let (lane, slot) =
-            able.min_by_key(|(lane, slot)| (self.reluctance(*slot), !is_larger(*lane)))?;
+        // Where drives are fast what is under way is no reason to make more stripes.
+        let (lane, slot) = able.min_by_key(|(lane, slot)| {
+            let smaller = !is_larger(*lane);
+            (smaller && stream.is_for_fast_drives(), self.reluctance(*slot), smaller)
+        })?;
         let segment = &self.segments[slot];
         let waited = stream.went_ahead(class) >= under_way + before;
         let fills = stream.queue(class).len() >= segment.geometry.stripe_blocks();
-        let ready = fills && before == 0 || waited && !stream.filling;
+        let fills_now = fills && (before == 0 || is_larger(lane));
+        let ready = fills_now || waited && !stream.filling;
         mark_if(Mark::LargerFilled, || fills && is_larger(lane));
         mark_if(Mark::WaitedForLarger, || fills && !ready && before > 0);
         mark_if(Mark::ClosedBesideOthers, || ready && !fills && under_way > 0);
@@ -198,8 +202,11 @@ impl State {
         if of_lane == class {
             return true;
         }
-        let of_lifetime = of_lane.lifetime == class.lifetime || self.shares_lanes(kind);
-        if of_lifetime && (of_lane.chunk == class.chunk || stream.fills_larger(lane, class)) {
+        let shared = self.shares_lanes(kind);
+        if of_lane.chunk == class.chunk && shared {
+            return true;
+        }
+        if stream.fills_larger(lane, class) && (shared || of_lane == stream.larger(class)) {
             return true;
         }
         let stranded = !stream.has_lane(class) && !self.may_have_lane(kind, class);

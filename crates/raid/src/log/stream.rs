@@ -193,10 +193,10 @@ impl Stream {
         let free = |lane: &&Lane| lane.class.chunk == chunk && !lane.is_taken();
         let free = self.lanes.iter().filter(free).count();
         let spare = if shared { free > 0 } else { free > without().count() };
-        let takes_more = |class: &Class| !self.fast_drives || !self.has_lane(*class);
-        let more = || classes().filter(waits).filter(takes_more);
-        let most = || more().max_by_key(|class| self.queue(*class).len());
-        without().find(waits).or_else(|| if spare { most() } else { None })
+        let most = || classes().filter(waits).max_by_key(|class| self.queue(*class).len());
+        // Where drives are fast a second lane of a class is worth nothing.
+        let more = spare && !self.fast_drives;
+        without().find(waits).or_else(|| if more { most() } else { None })
     }
 
     /// Whether a lane gathers, and has larger chunks than those of a class.
@@ -219,6 +219,12 @@ impl Stream {
         self.is_larger(lane, class) && self.queue(class).len() >= full
     }
 
+    /// Whether drives are faster than the engine.
+    #[must_use]
+    pub(super) fn is_for_fast_drives(&self) -> bool {
+        self.fast_drives
+    }
+
     /// Whether a class waits as long as something is under way in such a lane.
     #[must_use]
     pub(super) fn waits_for(&self, lane: LaneId, class: Class) -> bool {
@@ -238,7 +244,8 @@ impl Stream {
     }
 
     /// What a lane of larger chunks is for that takes blocks of a class of small ones.
-    fn larger(&self, small: Class) -> Class {
+    #[must_use]
+    pub(super) fn larger(&self, small: Class) -> Class {
         let chunk = ChunkClass::Large;
         let told = self.tells_lifetimes(chunk);
         Class { chunk, lifetime: if told { small.lifetime } else { Lifetime::default() } }
@@ -266,10 +273,18 @@ impl Stream {
         self.lifetimes && lanes.count() > 1
     }
 
-    /// Lanes without a segment, beside the one that there is always room for.
+    /// Lanes without a segment that are worth one, beside the one that there is always room for: where drives are fast, of
+    /// each size of chunks the first.
     #[must_use]
     pub(super) fn lanes_without_segment(&self) -> u32 {
-        let without = self.lanes.iter().filter(|lane| lane.open.is_none()).count();
+        let without = match self.fast_drives {
+            true => {
+                let has = |chunk: &ChunkClass| self.lanes.iter().any(|l| l.class.chunk == *chunk);
+                let sizes = [ChunkClass::Small, ChunkClass::Large].into_iter().filter(has);
+                sizes.filter(|chunk| !self.has_chunks(*chunk)).count()
+            }
+            false => self.lanes.iter().filter(|lane| lane.open.is_none()).count(),
+        };
         u32::try_from(without).unwrap_or(u32::MAX) - u32::from(!self.is_open())
     }
 
