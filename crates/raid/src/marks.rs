@@ -312,6 +312,8 @@ marks! {
     EqualCopyPreferred = "recovery.equal_copy_preferred",
     /// Recovery: twins elsewhere of all that counts in a segment take its place.
     FreedByTwins = "recovery.freed_by_twins",
+    /// Recovery: with nothing free, twins in damaged segments take the place of all that counts in one.
+    FreedByDamagedTwins = "recovery.freed_by_damaged_twins",
     /// Recovery: a tombstone hides nothing any more and is forgotten.
     TombstoneForgotten = "recovery.tombstone_forgotten",
     /// Recovery: a tombstone block cannot be read.

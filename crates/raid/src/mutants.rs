@@ -91,6 +91,8 @@ mutants! {
     SpareNotRebuilt = "spare-not-rebuilt",
     /// Another segment is moved out at the same time whether or not there is room for what is left of all.
     MovesBesideAny = "moves-beside-any",
+    /// Where nothing is free copies in damaged segments are no help.
+    DamagedTwinsIgnored = "damaged-twins-ignored",
     /// A segment of larger chunks is opened for many small requests whether or not there is room for it.
     LargerWithoutRoom = "larger-without-room",
     /// Users' writes go to as many segments as suits them, whatever number of active zones drives allow.

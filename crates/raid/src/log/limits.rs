@@ -28,6 +28,8 @@
 //!   costs what any leftover does: at most one segment, which is free again when it is moved out.
 //!   In a crash it is one leftover more, and those are moved out one after the other: each takes at most
 //!   the room that it frees, and what was being moved when the crash came still is where it came from.
+//! * Copies of what is in a segment that may be dead count instead of it, so moves out of it that crashes cut short may take a segment
+//!   each. Where that has taken all, one whose blocks are there still is given back to them (`recover/twins.rs`).
 //! * Several segments may be moved out at a time, where what is left of all of them finds room in what is open for
 //!   it and in what users leave free, one segment aside (`collect.rs`): so all of them come to their end.
 //! * Where members have zones beyond those that all this needs, user writes leave one more segment

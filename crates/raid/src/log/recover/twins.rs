@@ -5,6 +5,11 @@
 //! that are needed anyway, the twins take its place and the segment is free. A recovery that was cut
 //! short may depend on it: it moved a segment behind what it wrote again because nothing else was
 //! free. Otherwise it only saves moves: of a great many twins some are left out.
+//!
+//! A segment that may be dead, or is damaged, is moved out, and copies of what is in it are preferred to it. So moves
+//! out of it that crashes cut short leave a part of it in a segment each, and none of these is free. Where nothing would be free at all,
+//! not even to go on, one of them is: the blocks of it count where they came from again, until they are moved once more. What
+//! they lose meanwhile is what the rest of that segment lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +17,8 @@ use zoneweave_zoned::Lba;
 
 use crate::log::index::{Pba, SegmentSlot};
 use crate::log::state::State;
-use crate::marks::{Mark, mark};
+use crate::marks::{Mark, mark, mark_if};
+use crate::mutants::{Mutant, mutant};
 
 /// Copies that the index does not point at, although they are as new as those that it does.
 #[derive(Default)]
@@ -22,6 +28,9 @@ pub(super) struct Twins {
 
 /// The blocks mapped to a segment that have a twin, with it.
 type Replacements = BTreeMap<Lba, Pba>;
+
+/// How many blocks are mapped to a segment.
+type Mapped = BTreeMap<SegmentSlot, u64>;
 
 impl Twins {
     /// Twins remembered: some 100 MiB of them at the most.
@@ -45,35 +54,31 @@ impl Twins {
             return;
         }
         let mut mapped = count_mapped(state);
-        let mut freed = BTreeSet::new();
-        for (slot, replacements) in self.by_segment(state, &mapped) {
-            let lost = |pba: &Pba| freed.contains(&state.space.place(*pba).slot);
-            // A segment that has taken the place of another is needed.
-            if replacements.len() as u64 != mapped[&slot] || replacements.values().any(lost) {
-                continue;
-            }
-            mark(Mark::FreedByTwins);
-            for (lba, pba) in replacements {
-                state.index.set(lba, Some(pba));
-                *mapped.entry(state.space.place(pba).slot).or_default() += 1;
-            }
-            freed.insert(slot);
+        let needed = |mapped: &Mapped, slot| mapped.contains_key(&slot);
+        let sound = |state: &State, slot| !state.segments[slot].damaged;
+        let found = self.by_segment(state, |slot| needed(&mapped, slot) && sound(state, slot));
+        let freed = free(state, &mut mapped, found, usize::MAX);
+        let nothing_free = freed == 0
+            && state.free_segments() == 0
+            && state.segments.iter().all(|(slot, _)| needed(&mapped, slot));
+        if nothing_free && !mutant(Mutant::DamagedTwinsIgnored) {
+            let found = self.by_segment(state, |slot| needed(&mapped, slot));
+            let freed = free(state, &mut mapped, found, 1);
+            mark_if(Mark::FreedByDamagedTwins, || freed > 0);
         }
     }
 
-    /// Twins that may be used, by the segment that is chosen now. One in a segment that is damaged, or
-    /// free anyway, is no gain.
+    /// Twins in segments that may be used, by the segment that is chosen now.
     fn by_segment(
-        self,
+        &self,
         state: &State,
-        mapped: &BTreeMap<SegmentSlot, u64>,
+        may_be_used: impl Fn(SegmentSlot) -> bool,
     ) -> BTreeMap<SegmentSlot, Replacements> {
         let mut found: BTreeMap<SegmentSlot, Replacements> = BTreeMap::new();
-        for (lba, twin) in self.copies {
+        for (lba, twin) in self.copies.iter().copied() {
             let Some(chosen) = state.index.get(lba) else { continue };
             let (here, there) = (state.space.place(chosen).slot, state.space.place(twin).slot);
-            let needed = mapped.contains_key(&there) && !state.segments[there].damaged;
-            if here != there && needed {
+            if here != there && may_be_used(there) {
                 found.entry(here).or_default().insert(lba, twin);
             }
         }
@@ -81,7 +86,33 @@ impl Twins {
     }
 }
 
-fn count_mapped(state: &State) -> BTreeMap<SegmentSlot, u64> {
+/// Lets twins take the place of what counts in segments of which all has one, in so many of them at most; how many those
+/// were.
+fn free(
+    state: &mut State,
+    mapped: &mut Mapped,
+    found: BTreeMap<SegmentSlot, Replacements>,
+    most: usize,
+) -> usize {
+    let mut freed = BTreeSet::new();
+    for (slot, replacements) in found {
+        let lost = |pba: &Pba| freed.contains(&state.space.place(*pba).slot);
+        // A segment that has taken the place of another is needed.
+        let all = replacements.len() as u64 == mapped[&slot];
+        if freed.len() == most || !all || replacements.values().any(lost) {
+            continue;
+        }
+        mark(Mark::FreedByTwins);
+        for (lba, pba) in replacements {
+            state.index.set(lba, Some(pba));
+            *mapped.entry(state.space.place(pba).slot).or_default() += 1;
+        }
+        freed.insert(slot);
+    }
+    freed.len()
+}
+
+fn count_mapped(state: &State) -> Mapped {
     let mut mapped = BTreeMap::new();
     for pba in (0..state.config.volume_blocks).filter_map(|lba| state.index.get(Lba(lba))) {
         *mapped.entry(state.space.place(pba).slot).or_default() += 1;
