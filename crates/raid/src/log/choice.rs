@@ -317,8 +317,7 @@ impl Candidate {
             mark(Mark::PolicyOfSmallerChunks);
             return Some(Self { large: Lanes { chunk_blocks: half, ..self.large }, ..self });
         }
-        let unknown = Self::best(&Auto::default(), self.unit);
-        Some(unknown)
+        Some(Self::best(&Auto::default(), self.unit))
     }
 
     /// A segment less.

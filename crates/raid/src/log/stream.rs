@@ -246,9 +246,7 @@ impl Stream {
     /// What a lane of larger chunks is for that takes blocks of a class of small ones.
     #[must_use]
     pub(super) fn larger(&self, small: Class) -> Class {
-        let chunk = ChunkClass::Large;
-        let told = self.tells_lifetimes(chunk);
-        Class { chunk, lifetime: if told { small.lifetime } else { Lifetime::default() } }
+        self.class_in_use(ChunkClass::Large, small.lifetime)
     }
 
     /// Whether blocks are queued for a class: there may be fewer lanes than lifetimes.
@@ -370,6 +368,11 @@ impl Stream {
         let large =
             has(ChunkClass::Large) && (blocks >= self.large_from || !has(ChunkClass::Small));
         let chunk = if large { ChunkClass::Large } else { ChunkClass::Small };
+        self.class_in_use(chunk, lifetime)
+    }
+
+    /// The class of blocks that live so long, if that is told apart among those of a size, or else that of all of them.
+    fn class_in_use(&self, chunk: ChunkClass, lifetime: Lifetime) -> Class {
         let told = self.tells_lifetimes(chunk);
         Class { chunk, lifetime: if told { lifetime } else { Lifetime::default() } }
     }
