@@ -346,19 +346,25 @@ impl Membership {
             match &record.payload {
                 Payload::State | Payload::SnapshotEnd => {}
                 Payload::Dead(segments) => self.dead.extend(segments),
-                Payload::Seal(seal) => {
-                    let found = (record.sequence, seal.clone());
-                    let known = self.seals.entry(seal.segment).or_insert_with(|| found.clone());
-                    // Only one that left everything out may be followed by another.
-                    let older = if known.0 < found.0 { &known.1 } else { seal };
-                    if known.1 != *seal && !older.is_empty() {
-                        findings.add(*location, Problem::SealsDiffer { sealed: seal.segment });
-                    }
-                    if known.0 < found.0 {
-                        *known = found;
+                Payload::Seals(seals) => {
+                    for seal in seals {
+                        self.take_seal(seal, record.sequence, *location, findings);
                     }
                 }
             }
+        }
+    }
+
+    fn take_seal(&mut self, seal: &Seal, sequence: u64, at: Location, findings: &mut Findings) {
+        let found = (sequence, seal.clone());
+        let known = self.seals.entry(seal.segment).or_insert_with(|| found.clone());
+        // Only one that left everything out may be followed by another.
+        let older = if known.0 < found.0 { &known.1 } else { seal };
+        if known.1 != *seal && !older.is_empty() {
+            findings.add(at, Problem::SealsDiffer { sealed: seal.segment });
+        }
+        if known.0 < found.0 {
+            *known = found;
         }
     }
 

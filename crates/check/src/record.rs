@@ -51,7 +51,7 @@ pub(crate) struct Seal {
 pub(crate) enum Payload {
     State,
     Dead(Vec<u64>),
-    Seal(Seal),
+    Seals(Vec<Seal>),
     SnapshotEnd,
 }
 
@@ -173,7 +173,7 @@ fn parse_payload(kind: u8, bytes: &[u8]) -> Option<Payload> {
         1 if bytes.len().is_multiple_of(8) => {
             Some(Payload::Dead(bytes.chunks_exact(8).map(|id| Fields(id).u64(0)).collect()))
         }
-        2 if bytes.len() >= 24 => parse_seal(Fields(bytes)).map(Payload::Seal),
+        2 if !bytes.is_empty() => parse_seals(bytes).map(Payload::Seals),
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd),
         // Where a checkpoint is, which a reader of everything has no use for.
         4 if bytes.len() == 64 => Some(Payload::State),
@@ -181,12 +181,21 @@ fn parse_payload(kind: u8, bytes: &[u8]) -> Option<Payload> {
     }
 }
 
-fn parse_seal(fields: Fields<'_>) -> Option<Seal> {
-    let (count, bitmap) = (fields.u32(20), fields.from(24));
-    if count > GROUP_ROWS_MAX || bitmap.len() != (count as usize).div_ceil(8) {
-        return None;
+/// Seals one behind the other.
+fn parse_seals(mut bytes: &[u8]) -> Option<Vec<Seal>> {
+    let mut seals = Vec::new();
+    while !bytes.is_empty() {
+        let (head, rest) = bytes.split_at_checked(24)?;
+        let fields = Fields(head);
+        let count = fields.u32(20);
+        if count > GROUP_ROWS_MAX {
+            return None;
+        }
+        let (bitmap, rest) = rest.split_at_checked((count as usize).div_ceil(8))?;
+        let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
+        let (segment, generation) = (fields.u64(0), fields.u64(8));
+        seals.push(Seal { segment, generation, rows: fields.u32(16), valid });
+        bytes = rest;
     }
-    let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
-    let (segment, generation) = (fields.u64(0), fields.u64(8));
-    Some(Seal { segment, generation, rows: fields.u32(16), valid })
+    Some(seals)
 }

@@ -169,12 +169,12 @@ fn a_seal_overrules_a_stripe_that_looks_complete() {
     image.segment(&plan);
     assert_eq!(image.check(&[]).report.counts.mapped_blocks, 12);
     let seal = SealRecord { segment: 1, generation: 501, rows: 4, valid: vec![false, true] };
-    image.record(RecordBody::Seal(seal.clone()));
+    image.record(RecordBody::Seals(vec![seal.clone()]));
     let checked = image.check(&[]);
     assert!(checked.report.clean, "{:#?}", checked.report.findings);
     assert_eq!(checked.report.counts.mapped_blocks, 10);
     assert_eq!(checked.contents.unwrap().newest(8), Newest::Unwritten);
-    image.record(RecordBody::Seal(SealRecord { rows: 0, ..seal }));
+    image.record(RecordBody::Seals(vec![SealRecord { rows: 0, ..seal }]));
     assert_finds(&image, |problem| matches!(problem, Problem::SealsDiffer { sealed: 1 }));
 }
 

@@ -288,8 +288,6 @@ marks! {
     BlockTriedAgain = "read.block_tried_again",
     /// Recovery: a block of a weak stripe cannot be read any more.
     WeakBlockGone = "recovery.weak_block_gone",
-    /// Users wait until leftovers are moved out, for as many as one more crash could leave would not fit.
-    UsersWaitForSeals = "limits.users_wait_for_seals",
     /// Blocks read together cannot be read, and are read one by one.
     RunReadOneByOne = "read.run_read_one_by_one",
     /// So many zones are lost that no segment can be freed: requests fail.

@@ -100,10 +100,11 @@ fn superblock_records_keep_their_bytes() {
         rows: 640,
         valid: (0..64).map(|stripe| stripe % 5 < 2).collect(),
     };
+    let next = SealRecord { segment: 5, generation: 6, rows: 7, valid: vec![true, false, true] };
     let bodies = [
         ("superblock-state", RecordBody::State),
         ("superblock-dead", RecordBody::Dead(vec![1, 0x4142_4344_4546_4748, 3])),
-        ("superblock-seal", RecordBody::Seal(seal)),
+        ("superblock-seal", RecordBody::Seals(vec![seal.clone()])),
         ("superblock-snapshot-end", RecordBody::SnapshotEnd { records: 0x5152_5354 }),
         ("superblock-checkpoint", RecordBody::Checkpoint(pointer())),
     ];
@@ -112,6 +113,9 @@ fn superblock_records_keep_their_bytes() {
         let stored = golden(name, &record.encode());
         assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
     }
+    let record_of_two = record(107, RecordBody::Seals(vec![seal, next]));
+    let stored = golden("superblock-seals", &record_of_two.encode());
+    assert_eq!(SuperblockRecord::decode(&stored), Ok(record_of_two));
     let others =
         [("superblock-state-fixed", fixed_parity()), ("superblock-state-mirrored", mirrors())];
     for (sequence, (name, scheme)) in (105..).zip(others) {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_linux::{Drive, DriveInfo};
-use zoneweave_raid::log::format::{ArrayUuid, RecordBody, SuperblockRecord};
+use zoneweave_raid::log::format::{ArrayUuid, RecordBody, SealRecord, SuperblockRecord};
 use zoneweave_raid::log::recover::records::{DriveRecords, read_records};
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
 
@@ -204,21 +204,23 @@ pub(super) fn body_words(body: &RecordBody) -> String {
     match body {
         RecordBody::State => "state".to_owned(),
         RecordBody::Dead(segments) => format!("{} segments are dead", segments.len()),
-        RecordBody::Seal(seal) => {
-            let valid = seal.valid.iter().filter(|valid| **valid).count();
-            format!(
-                "segment {} is sealed: rows below {}, and {valid} of the {} after them, count",
-                seal.segment,
-                seal.rows,
-                seal.valid.len()
-            )
-        }
+        RecordBody::Seals(seals) => seals.iter().map(seal_words).collect::<Vec<_>>().join("; "),
         RecordBody::Checkpoint(pointer) => format!(
             "checkpoint {} of the index, up to sequence {}, begins in segment {}",
             pointer.number, pointer.coverage.covered, pointer.root.segment
         ),
         RecordBody::SnapshotEnd { records } => format!("end of a snapshot of {records} records"),
     }
+}
+
+fn seal_words(seal: &SealRecord) -> String {
+    let valid = seal.valid.iter().filter(|valid| **valid).count();
+    format!(
+        "segment {} is sealed: rows below {}, and {valid} of the {} after them, count",
+        seal.segment,
+        seal.rows,
+        seal.valid.len()
+    )
 }
 
 async fn view_block(

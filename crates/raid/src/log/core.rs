@@ -259,7 +259,7 @@ impl Core {
     /// If writes stop.
     pub(super) async fn record_seal(self: &Rc<Self>, seal: SealRecord) -> Result<(), &'static str> {
         self.state.borrow_mut().seals.insert(seal.segment, seal.clone());
-        self.superblock.commit(self, RecordBody::Seal(seal)).await
+        self.superblock.commit(self, RecordBody::Seals(vec![seal])).await
     }
 
     /// Notes that a zone of a member can be used no more.

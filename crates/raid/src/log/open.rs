@@ -61,7 +61,7 @@ async fn seal_unfilled(core: &Rc<Core>, slot: SegmentSlot) {
     let seal = core.state.borrow_mut().seal_unfilled(slot);
     if let Some(seal) = seal {
         // If it cannot be recorded writes stop, and nothing is written to the segment.
-        let _stopped = core.superblock.commit(core, RecordBody::Seal(seal)).await;
+        let _stopped = core.superblock.commit(core, RecordBody::Seals(vec![seal])).await;
     }
 }
 

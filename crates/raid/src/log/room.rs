@@ -3,7 +3,9 @@
 //! `limits.rs` has the argument why there always is while no zones are lost beyond the reserve. Where
 //! they are, what waits for room must end with an error instead of waiting for ever.
 
-use crate::log::format::StreamKind;
+use std::collections::BTreeMap;
+
+use crate::log::format::{RecordBody, SealRecord, StreamKind};
 use crate::log::index::SegmentSlot;
 use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::pace::Level;
@@ -62,7 +64,7 @@ impl State {
     /// Whether users may take a segment whatever else is going on, so that nobody has to make room.
     #[must_use]
     pub(super) fn has_plenty(&self) -> bool {
-        self.free_segments() > self.reserve_for(StreamKind::User) && !self.many_seals()
+        self.free_segments() > self.reserve_for(StreamKind::User) && !self.has_many_seals()
     }
 
     /// Whether a stream may open a segment for requests of a size now. Beside one that it has already
@@ -81,16 +83,10 @@ impl State {
     }
 
     /// Whether crashes have left so many segments to be moved out that users wait: a superblock zone
-    /// has to hold a seal of each, those that another crash adds, and what else a snapshot says.
+    /// has to hold the seals of all, those that another crash adds, and what else a snapshot says.
     fn has_many_seals(&self) -> bool {
-        let many = self.many_seals();
-        mark_if(Mark::UsersWaitForSeals, || many);
-        many
-    }
-
-    fn many_seals(&self) -> bool {
-        let records = self.config.zone_capacity.0.min(ZONE_RECORDS) as usize;
-        self.seals.len() >= (records / 2).saturating_sub(2).max(1)
+        let zone_records = self.config.zone_capacity.0 / self.config.write_unit.0;
+        are_many(&self.seals, zone_records.min(ZONE_RECORDS))
     }
 
     /// Why a stream that needs a segment will not get one, unless somebody asks for something else:
@@ -248,5 +244,32 @@ impl State {
     #[must_use]
     pub(super) fn can_move(&self) -> bool {
         self.relocation.is_open() || self.free_segments() > 0
+    }
+}
+
+/// Whether seals take half of the records of a zone, or nearly.
+fn are_many(seals: &BTreeMap<u64, SealRecord>, zone_records: u32) -> bool {
+    let most = (zone_records as usize / 2).saturating_sub(2).max(1);
+    // A record holds one at least.
+    seals.len() >= most && RecordBody::of_seals(seals.values()).len() >= most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seals(count: u64, rows: usize) -> BTreeMap<u64, SealRecord> {
+        let seal =
+            |id| SealRecord { segment: id, generation: id, rows: 0, valid: vec![false; rows] };
+        (0..count).map(|id| (id, seal(id))).collect()
+    }
+
+    #[test]
+    fn seals_are_many_by_the_records_that_they_take() {
+        assert!(!are_many(&seals(300, 2), 12), "a record holds a hundred of them");
+        assert!(are_many(&seals(400, 2), 12));
+        assert!(!are_many(&seals(3, 16_384), 12));
+        assert!(are_many(&seals(4, 16_384), 12), "each takes a record");
+        assert!(!are_many(&seals(0, 0), 2) && are_many(&seals(1, 1), 2));
     }
 }

@@ -154,12 +154,14 @@ fn stable<T: Debug + PartialEq>(
 #[must_use]
 pub fn superblock_seeds() -> Vec<Vec<u8>> {
     let seal = SealRecord { segment: 3, generation: 4, rows: 8, valid: vec![true, false, true] };
+    let next = SealRecord { segment: 5, generation: 6, rows: 0, valid: Vec::new() };
     let dead = (0..RecordBody::MAX_DEAD as u64).collect();
     let end = RecordBody::SnapshotEnd { records: 2 };
     let bodies = [
         RecordBody::State,
         RecordBody::Dead(dead),
-        RecordBody::Seal(seal),
+        RecordBody::Seals(vec![seal.clone()]),
+        RecordBody::Seals(vec![seal, next]),
         end,
         RecordBody::Checkpoint(checkpoint::pointer()),
     ];

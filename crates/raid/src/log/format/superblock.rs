@@ -2,8 +2,8 @@
 //!
 //! Each record is one block and repeats the whole state of the array's membership and ceilings,
 //! so that the newest valid record is enough whichever others are lost. Beside that it carries
-//! one of: nothing (a change of the repeated state), segments that are dead, the seal of one
-//! leftover segment, the end of a snapshot, or where a checkpoint of the index is.
+//! one of: nothing (a change of the repeated state), segments that are dead, seals of
+//! leftover segments, the end of a snapshot, or where a checkpoint of the index is.
 
 use std::fmt;
 
@@ -113,6 +113,41 @@ pub struct SealRecord {
     pub valid: Vec<bool>,
 }
 
+impl SealRecord {
+    /// Bytes that it takes in a record.
+    fn encoded_bytes(&self) -> usize {
+        SEAL_HEAD + self.valid.len().div_ceil(8)
+    }
+
+    fn encode_to(&self, bytes: &mut Vec<u8>) {
+        let rows = u32::try_from(self.valid.len()).expect("a group's rows");
+        assert!(rows <= MAX_SEAL_ROWS, "a seal of {rows} rows");
+        bytes.extend(self.segment.to_le_bytes());
+        bytes.extend(self.generation.to_le_bytes());
+        bytes.extend(self.rows.to_le_bytes());
+        bytes.extend(rows.to_le_bytes());
+        bytes.extend(self.valid.chunks(8).map(|eight| {
+            eight.iter().enumerate().fold(0, |byte, (bit, set)| byte | u8::from(*set) << bit)
+        }));
+    }
+
+    /// The seal at the start of some bytes, and what is behind it.
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (segment, rest) = U64::ref_from_prefix(bytes).ok()?;
+        let (generation, rest) = U64::ref_from_prefix(rest).ok()?;
+        let (rows, rest) = U32::ref_from_prefix(rest).ok()?;
+        let (count, rest) = U32::ref_from_prefix(rest).ok()?;
+        let count = count.get();
+        if count > MAX_SEAL_ROWS {
+            return None;
+        }
+        let (bitmap, rest) = rest.split_at_checked((count as usize).div_ceil(8))?;
+        let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
+        let (segment, generation) = (segment.get(), generation.get());
+        Some((Self { segment, generation, rows: rows.get(), valid }, rest))
+    }
+}
+
 /// What a record says beyond the state every record repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordBody {
@@ -120,8 +155,8 @@ pub enum RecordBody {
     State,
     /// Segments whose every live block has a durable copy elsewhere.
     Dead(Vec<u64>),
-    /// The seal of a segment.
-    Seal(SealRecord),
+    /// Seals of segments: one, or as many as fit.
+    Seals(Vec<SealRecord>),
     /// Closes a snapshot: with the `records` records before it in its zone, it says everything
     /// that still matters, so that the member's other superblock zone is not needed any more.
     SnapshotEnd {
@@ -211,11 +246,28 @@ impl RecordBody {
     /// How many dead segments one record can name.
     pub const MAX_DEAD: usize = BODY_BYTES / 8;
 
+    /// The fewest records that hold these seals in their order.
+    #[must_use]
+    pub fn of_seals<'a>(seals: impl IntoIterator<Item = &'a SealRecord>) -> Vec<Self> {
+        let (mut bodies, mut bytes) = (Vec::<Vec<SealRecord>>::new(), 0);
+        for seal in seals {
+            bytes += seal.encoded_bytes();
+            match bodies.last_mut() {
+                Some(body) if bytes <= BODY_BYTES => body.push(seal.clone()),
+                _ => {
+                    bytes = seal.encoded_bytes();
+                    bodies.push(vec![seal.clone()]);
+                }
+            }
+        }
+        bodies.into_iter().map(Self::Seals).collect()
+    }
+
     fn kind(&self) -> u8 {
         match self {
             Self::State => 0,
             Self::Dead(_) => 1,
-            Self::Seal(_) => 2,
+            Self::Seals(_) => 2,
             Self::SnapshotEnd { .. } => 3,
             Self::Checkpoint(_) => 4,
         }
@@ -227,20 +279,9 @@ impl RecordBody {
             Self::Checkpoint(pointer) => pointer.encode().to_vec(),
             Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
             Self::Dead(segments) => segments.iter().flat_map(|word| word.to_le_bytes()).collect(),
-            Self::Seal(seal) => {
-                let rows = u32::try_from(seal.valid.len()).expect("a group's rows");
-                assert!(rows <= MAX_SEAL_ROWS, "a seal of {rows} rows");
+            Self::Seals(seals) => {
                 let mut bytes = Vec::new();
-                bytes.extend(seal.segment.to_le_bytes());
-                bytes.extend(seal.generation.to_le_bytes());
-                bytes.extend(seal.rows.to_le_bytes());
-                bytes.extend(rows.to_le_bytes());
-                bytes.extend(seal.valid.chunks(8).map(|eight| {
-                    eight
-                        .iter()
-                        .enumerate()
-                        .fold(0, |byte, (bit, set)| byte | u8::from(*set) << bit)
-                }));
+                seals.iter().for_each(|seal| seal.encode_to(&mut bytes));
                 bytes
             }
         }
@@ -254,7 +295,7 @@ impl RecordBody {
                 let (words, _) = bytes.as_chunks::<8>();
                 Ok(Self::Dead(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
             }
-            2 => decode_seal(bytes).ok_or(malformed).map(Self::Seal),
+            2 if !bytes.is_empty() => decode_seals(bytes).ok_or(malformed).map(Self::Seals),
             3 => U32::ref_from_bytes(bytes)
                 .map(|records| Self::SnapshotEnd { records: records.get() })
                 .map_err(|_| malformed),
@@ -264,22 +305,14 @@ impl RecordBody {
     }
 }
 
-fn decode_seal(bytes: &[u8]) -> Option<SealRecord> {
-    let (segment, rest) = U64::ref_from_prefix(bytes).ok()?;
-    let (generation, rest) = U64::ref_from_prefix(rest).ok()?;
-    let (rows, rest) = U32::ref_from_prefix(rest).ok()?;
-    let (count, rest) = U32::ref_from_prefix(rest).ok()?;
-    let count = count.get();
-    if count > MAX_SEAL_ROWS || rest.len() != (count as usize).div_ceil(8) {
-        return None;
+fn decode_seals(mut bytes: &[u8]) -> Option<Vec<SealRecord>> {
+    let mut seals = Vec::new();
+    while !bytes.is_empty() {
+        let (seal, rest) = SealRecord::decode(bytes)?;
+        seals.push(seal);
+        bytes = rest;
     }
-    let valid = (0..count as usize).map(|at| rest[at / 8] >> (at % 8) & 1 == 1).collect();
-    Some(SealRecord {
-        segment: segment.get(),
-        generation: generation.get(),
-        rows: rows.get(),
-        valid,
-    })
+    Some(seals)
 }
 
 impl SuperblockRecord {
@@ -519,6 +552,23 @@ mod tests {
     }
 
     #[test]
+    fn seals_take_as_few_records_as_they_fit_in() {
+        let seal =
+            |segment, rows| SealRecord { segment, generation: 8, rows: 0, valid: vec![true; rows] };
+        // The second of the large ones does not fit any more, the small ones behind it do.
+        let seals = [seal(1, 16_000), seal(2, 16_000), seal(3, 8), seal(4, 0)];
+        let bodies = RecordBody::of_seals(&seals);
+        let of = |seals: &[SealRecord]| RecordBody::Seals(seals.to_vec());
+        assert_eq!(bodies, [of(&seals[..1]), of(&seals[1..])]);
+        for body in bodies {
+            let record = sample(body);
+            assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
+        }
+        assert_eq!(RecordBody::of_seals(&vec![seal(1, 0); 500]).len(), 5);
+        assert_eq!(RecordBody::of_seals([]), []);
+    }
+
+    #[test]
     fn records_come_back_as_they_were() {
         let seal = SealRecord {
             segment: 9,
@@ -528,7 +578,8 @@ mod tests {
         };
         let dead = RecordBody::Dead(vec![1, 2]);
         let end = RecordBody::SnapshotEnd { records: 2 };
-        for body in [RecordBody::State, dead, RecordBody::Seal(seal), end] {
+        let next = SealRecord { segment: 10, valid: Vec::new(), ..seal.clone() };
+        for body in [RecordBody::State, dead, RecordBody::Seals(vec![seal, next]), end] {
             let record = sample(body);
             assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
         }

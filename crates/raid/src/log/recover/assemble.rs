@@ -440,8 +440,8 @@ fn decisions<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Decisio
     records.sort_by_key(|record| record.record_sequence);
     for record in records {
         match &record.body {
-            RecordBody::Seal(seal) => {
-                seals.insert(seal.segment, seal.clone());
+            RecordBody::Seals(some) => {
+                seals.extend(some.iter().map(|seal| (seal.segment, seal.clone())));
             }
             RecordBody::Dead(segments) => dead.extend(segments.iter().copied()),
             RecordBody::State | RecordBody::SnapshotEnd { .. } | RecordBody::Checkpoint(_) => {}

@@ -159,6 +159,7 @@ fn filled(state: &State) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
 fn record_late(core: &Rc<Core>, seal: SealRecord) {
     core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
     let inner = core.clone();
-    let commit = async move { inner.superblock.commit(&inner, RecordBody::Seal(seal)).await };
+    let commit =
+        async move { inner.superblock.commit(&inner, RecordBody::Seals(vec![seal])).await };
     core.handle.spawn("late seal", commit);
 }
