@@ -25,6 +25,7 @@ mod shrink;
 mod strangers;
 mod strike;
 mod trace;
+mod vary;
 mod verify;
 mod world;
 
@@ -35,6 +36,7 @@ pub use generate::{Mix, generate};
 pub use scenario::{Layout, Scenario};
 pub use shrink::{Shrunk, shrink};
 pub use trace::TraceError;
+pub use vary::vary;
 pub use world::Tally;
 
 use world::World;

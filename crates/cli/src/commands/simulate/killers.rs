@@ -1,8 +1,9 @@
 //! `simulate killers`: one stored history for each planted bug, which finds it.
 //!
 //! What a stored history runs into depends on every step of the engine, so a change of the engine
-//! may make it miss its bug. Then seeds are run until one finds the bug again: the bug is still
-//! found, and the history wants renewing. A bug that no seed finds is a failure.
+//! may make it miss its bug. Then histories that crash a little earlier or later are run, and other seeds,
+//! until one finds the bug again: the bug is still found, and the history wants renewing. A bug that
+//! nothing finds is a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::thread;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_raid::mutants::{Mutant, select};
-use zoneweave_sim::simulate::{Failure, Scenario, shrink};
+use zoneweave_sim::simulate::{Failure, Scenario, shrink, vary};
 
 use super::kills::{kill, scenario_of};
 use super::table::Table;
@@ -23,6 +24,9 @@ use crate::output::{Output, Tone};
 /// Histories tried to cut down one that finds a bug.
 const SHRINK_TRIES: u64 = 1000;
 
+/// Histories tried that are like the stored one: a few dozen are enough mostly.
+const VARIED: u64 = 5000;
+
 #[derive(Args)]
 pub(super) struct Killers {
     /// Where the histories are, each called after the mutant that it finds
@@ -31,7 +35,7 @@ pub(super) struct Killers {
     /// Store new histories for mutants that have none, or one that misses them
     #[arg(long)]
     renew: bool,
-    /// The first seed tried for such mutants
+    /// The first seed tried for such mutants, if no history like the stored one finds them
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Seeds tried for each of them
@@ -52,7 +56,7 @@ pub(super) struct Killers {
 #[derive(Serialize)]
 struct Killed {
     mutant: &'static str,
-    /// The seed that found it, if the stored history did not.
+    /// The seed of the history that found it, if the stored one did not.
     seed: Option<u64>,
     /// How it failed; nothing if it was not found.
     failure: Option<Failure>,
@@ -96,10 +100,17 @@ impl Killers {
     fn find(&self, mutant: Mutant, table: Option<&Table>) -> Result<Killed, CliError> {
         let name = mutant.name();
         let path = self.directory.join(format!("{name}.json"));
-        if path.exists()
-            && let Some(failure) = kill(mutant, &read_scenario(&path, "killers")?)
-        {
+        let stored = path.exists().then(|| read_scenario(&path, "killers")).transpose()?;
+        if let Some(failure) = stored.as_ref().and_then(|stored| kill(mutant, stored)) {
             return Ok(Killed { mutant: name, seed: None, failure: Some(failure) });
+        }
+        for varied in stored.iter().flat_map(|stored| (0..VARIED).map(|seed| vary(stored, seed))) {
+            let Some(mut failure) = kill(mutant, &varied) else { continue };
+            let seed = Some(varied.seed);
+            if self.renew {
+                failure = store(mutant, varied, failure, &path)?;
+            }
+            return Ok(Killed { mutant: name, seed, failure: Some(failure) });
         }
         let known = table.and_then(|table| table.first_seed(mutant));
         let seeds = (0..self.runs).map(|number| self.seed.wrapping_add(number));
@@ -145,8 +156,9 @@ impl Report {
                 }
                 (Some(seed), Some(failure)) => {
                     let now = if renewed { "stored now" } else { "its history wants renewing" };
-                    output
-                        .line(format_args!("{mutant} was found in seed {seed}, {now}: {failure}"));
+                    output.line(format_args!(
+                        "{mutant} was found in a history of seed {seed}, {now}: {failure}"
+                    ));
                 }
                 (None, Some(_)) => {}
             }
