@@ -12,7 +12,7 @@ use zoneweave_zoned::Lba;
 use crate::layout::Column;
 use crate::log::collect::MOVED_AT_A_TIME;
 use crate::log::core::Core;
-use crate::log::format::{ContentKind, EntryKind, IndexEntry};
+use crate::log::format::{ContentKind, EntryKind, IndexEntry, StreamKind};
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, SegmentSlot};
 pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run};
@@ -29,6 +29,10 @@ use crate::marks::{Mark, mark};
 
 /// Blocks moved at a time.
 pub(super) const BATCH_BLOCKS: usize = 512;
+
+/// The same on drives that answer sooner than anything else could be done: then what was read is in the processor's caches
+/// still when it is written. Others need more reads under way.
+const CACHED_BATCH_BLOCKS: usize = 128;
 
 /// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches of each
 /// segment, and one that is being read.
@@ -173,7 +177,7 @@ struct Batch {
 
 impl Mover {
     fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
-        let (lifetime, stripe, pages) = {
+        let (lifetime, stripe, pages, batch) = {
             let state = core.state.borrow();
             let limit = state.offload.as_ref().map(Offload::limit);
             let pages = limit.map(|limit| Pages {
@@ -181,12 +185,14 @@ impl Mover {
                 under_way: limit.of_a_segment / 2,
                 entries: state.index.page_entries(),
             });
-            (state.lifetime_of_moved(slot), state.relocation_shape().stripe_blocks(), pages)
+            let cached = state.stream(StreamKind::User).is_for_fast_drives() && pages.is_none();
+            let batch = if cached { CACHED_BATCH_BLOCKS } else { BATCH_BLOCKS };
+            (state.lifetime_of_moved(slot), state.relocation_shape().stripe_blocks(), pages, batch)
         };
         let mut mover = Self {
             core: core.clone(),
             waiting: Vec::new(),
-            batch: BATCH_BLOCKS.max(stripe),
+            batch: batch.max(stripe),
             stripe,
             pages,
             lifetime,
