@@ -181,9 +181,9 @@ fn parse_payload(kind: u8, bytes: &[u8]) -> Option<Payload> {
     }
 }
 
-/// Seals one behind the other.
+/// Seals one behind the other, of each segment one, in their order.
 fn parse_seals(mut bytes: &[u8]) -> Option<Vec<Seal>> {
-    let mut seals = Vec::new();
+    let mut seals: Vec<Seal> = Vec::new();
     while !bytes.is_empty() {
         let (head, rest) = bytes.split_at_checked(24)?;
         let fields = Fields(head);
@@ -194,6 +194,9 @@ fn parse_seals(mut bytes: &[u8]) -> Option<Vec<Seal>> {
         let (bitmap, rest) = rest.split_at_checked((count as usize).div_ceil(8))?;
         let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
         let (segment, generation) = (fields.u64(0), fields.u64(8));
+        if seals.last().is_some_and(|last| last.segment >= segment) {
+            return None;
+        }
         seals.push(Seal { segment, generation, rows: fields.u32(16), valid });
         bytes = rest;
     }

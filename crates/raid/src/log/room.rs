@@ -57,8 +57,8 @@ impl State {
     #[must_use]
     pub(super) fn has_room(&self, kind: StreamKind) -> bool {
         let free = self.free_segments();
-        let orderly = kind == StreamKind::Relocation || !self.has_many_seals();
-        free > self.reserve_for(kind) && orderly || free > 0 && mutant(Mutant::ReserveIgnored)
+        let orderly = || kind == StreamKind::Relocation || !self.has_many_seals();
+        free > self.reserve_for(kind) && orderly() || free > 0 && mutant(Mutant::ReserveIgnored)
     }
 
     /// Whether users may take a segment whatever else is going on, so that nobody has to make room.
@@ -251,7 +251,7 @@ impl State {
 fn are_many(seals: &BTreeMap<u64, SealRecord>, zone_records: u32) -> bool {
     let most = (zone_records as usize / 2).saturating_sub(2).max(1);
     // A record holds one at least.
-    seals.len() >= most && RecordBody::of_seals(seals.values()).len() >= most
+    seals.len() >= most && RecordBody::count_of_seals(seals.values()) >= most
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod fuzzing;
 mod header;
 mod index;
 mod oob;
+mod seal;
 mod superblock;
 mod tombstone;
 
@@ -23,9 +24,9 @@ pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError, Seed};
 pub use header::{SegmentHeader, StreamKind};
 pub use index::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
 pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
+pub use seal::{MAX_SEAL_ROWS, SealRecord};
 pub use superblock::{
-    ArrayConfig, MAX_SEAL_ROWS, MemberEntry, MemberState, MemberUuid, RecordBody, SealRecord,
-    SuperblockRecord, Uuid,
+    ArrayConfig, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord, Uuid,
 };
 pub use tombstone::{EXTENTS_PER_TOMBSTONE, TombstoneBlock, TrimExtent};
 

@@ -14,6 +14,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 use super::checkpoint::CheckpointPointer;
 use super::index::LBA_LIMIT;
+use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Arrangement, Column, MAX_COLUMNS, Scheme};
 
@@ -95,57 +96,6 @@ pub struct MemberEntry {
     pub state: MemberState,
     /// The epoch in which it came to stand there.
     pub since_epoch: u64,
-}
-
-/// The most rows a seal decides on one by one.
-pub const MAX_SEAL_ROWS: u32 = 16_384;
-
-/// Which stripes of a leftover segment count: decided once, kept until the segment is gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SealRecord {
-    /// The segment.
-    pub segment: u64,
-    /// Its generation.
-    pub generation: u64,
-    /// Every stripe of rows below this one counts.
-    pub rows: u32,
-    /// Stripes of the group that starts at `rows`, in order: whether they count.
-    pub valid: Vec<bool>,
-}
-
-impl SealRecord {
-    /// Bytes that it takes in a record.
-    fn encoded_bytes(&self) -> usize {
-        SEAL_HEAD + self.valid.len().div_ceil(8)
-    }
-
-    fn encode_to(&self, bytes: &mut Vec<u8>) {
-        let rows = u32::try_from(self.valid.len()).expect("a group's rows");
-        assert!(rows <= MAX_SEAL_ROWS, "a seal of {rows} rows");
-        bytes.extend(self.segment.to_le_bytes());
-        bytes.extend(self.generation.to_le_bytes());
-        bytes.extend(self.rows.to_le_bytes());
-        bytes.extend(rows.to_le_bytes());
-        bytes.extend(self.valid.chunks(8).map(|eight| {
-            eight.iter().enumerate().fold(0, |byte, (bit, set)| byte | u8::from(*set) << bit)
-        }));
-    }
-
-    /// The seal at the start of some bytes, and what is behind it.
-    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (segment, rest) = U64::ref_from_prefix(bytes).ok()?;
-        let (generation, rest) = U64::ref_from_prefix(rest).ok()?;
-        let (rows, rest) = U32::ref_from_prefix(rest).ok()?;
-        let (count, rest) = U32::ref_from_prefix(rest).ok()?;
-        let count = count.get();
-        if count > MAX_SEAL_ROWS {
-            return None;
-        }
-        let (bitmap, rest) = rest.split_at_checked((count as usize).div_ceil(8))?;
-        let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
-        let (segment, generation) = (segment.get(), generation.get());
-        Some((Self { segment, generation, rows: rows.get(), valid }, rest))
-    }
 }
 
 /// What a record says beyond the state every record repeats.
@@ -239,8 +189,7 @@ const _: () = assert!(size_of::<RawMember>() == 32 && FIXED == 136 + 32 * MAX_CO
 
 /// Bytes that a record's body may take.
 const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES - FIXED;
-const SEAL_HEAD: usize = 24;
-const _: () = assert!(SEAL_HEAD + MAX_SEAL_ROWS as usize / 8 <= BODY_BYTES);
+const _: () = assert!(SealRecord::BYTES_MOST <= BODY_BYTES);
 
 impl RecordBody {
     /// How many dead segments one record can name.
@@ -249,18 +198,13 @@ impl RecordBody {
     /// The fewest records that hold these seals in their order.
     #[must_use]
     pub fn of_seals<'a>(seals: impl IntoIterator<Item = &'a SealRecord>) -> Vec<Self> {
-        let (mut bodies, mut bytes) = (Vec::<Vec<SealRecord>>::new(), 0);
-        for seal in seals {
-            bytes += seal.encoded_bytes();
-            match bodies.last_mut() {
-                Some(body) if bytes <= BODY_BYTES => body.push(seal.clone()),
-                _ => {
-                    bytes = seal.encoded_bytes();
-                    bodies.push(vec![seal.clone()]);
-                }
-            }
-        }
-        bodies.into_iter().map(Self::Seals).collect()
+        seal::pack(seals, BODY_BYTES).into_iter().map(Self::Seals).collect()
+    }
+
+    /// How many records that are.
+    #[must_use]
+    pub fn count_of_seals<'a>(seals: impl IntoIterator<Item = &'a SealRecord>) -> usize {
+        seal::count_packed(seals, BODY_BYTES)
     }
 
     fn kind(&self) -> u8 {
@@ -279,11 +223,7 @@ impl RecordBody {
             Self::Checkpoint(pointer) => pointer.encode().to_vec(),
             Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
             Self::Dead(segments) => segments.iter().flat_map(|word| word.to_le_bytes()).collect(),
-            Self::Seals(seals) => {
-                let mut bytes = Vec::new();
-                seals.iter().for_each(|seal| seal.encode_to(&mut bytes));
-                bytes
-            }
+            Self::Seals(seals) => seal::encode(seals),
         }
     }
 
@@ -295,7 +235,7 @@ impl RecordBody {
                 let (words, _) = bytes.as_chunks::<8>();
                 Ok(Self::Dead(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
             }
-            2 if !bytes.is_empty() => decode_seals(bytes).ok_or(malformed).map(Self::Seals),
+            2 if !bytes.is_empty() => seal::decode(bytes).ok_or(malformed).map(Self::Seals),
             3 => U32::ref_from_bytes(bytes)
                 .map(|records| Self::SnapshotEnd { records: records.get() })
                 .map_err(|_| malformed),
@@ -305,21 +245,11 @@ impl RecordBody {
     }
 }
 
-fn decode_seals(mut bytes: &[u8]) -> Option<Vec<SealRecord>> {
-    let mut seals = Vec::new();
-    while !bytes.is_empty() {
-        let (seal, rest) = SealRecord::decode(bytes)?;
-        seals.push(seal);
-        bytes = rest;
-    }
-    Some(seals)
-}
-
 impl SuperblockRecord {
     /// The record's block.
     ///
     /// # Panics
-    /// If the body does not fit: callers split lists of dead segments.
+    /// If the body does not fit: callers split lists of dead segments and of seals.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let body = self.body.encode();
@@ -549,23 +479,6 @@ mod tests {
             segment_ceiling: 6,
             body,
         }
-    }
-
-    #[test]
-    fn seals_take_as_few_records_as_they_fit_in() {
-        let seal =
-            |segment, rows| SealRecord { segment, generation: 8, rows: 0, valid: vec![true; rows] };
-        // The second of the large ones does not fit any more, the small ones behind it do.
-        let seals = [seal(1, 16_000), seal(2, 16_000), seal(3, 8), seal(4, 0)];
-        let bodies = RecordBody::of_seals(&seals);
-        let of = |seals: &[SealRecord]| RecordBody::Seals(seals.to_vec());
-        assert_eq!(bodies, [of(&seals[..1]), of(&seals[1..])]);
-        for body in bodies {
-            let record = sample(body);
-            assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
-        }
-        assert_eq!(RecordBody::of_seals(&vec![seal(1, 0); 500]).len(), 5);
-        assert_eq!(RecordBody::of_seals([]), []);
     }
 
     #[test]

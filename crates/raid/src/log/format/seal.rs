@@ -1,0 +1,153 @@
+//! Seals of leftover segments, one behind the other in superblock records: docs/format.md, section 4.
+
+use zerocopy::FromBytes;
+use zerocopy::little_endian::{U32, U64};
+
+/// The most rows a seal decides on one by one.
+pub const MAX_SEAL_ROWS: u32 = 16_384;
+
+/// Bytes before the bitmap.
+const SEAL_HEAD: usize = 24;
+
+/// Which stripes of a leftover segment count: decided once, kept until the segment is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealRecord {
+    /// The segment.
+    pub segment: u64,
+    /// Its generation.
+    pub generation: u64,
+    /// Every stripe of rows below this one counts.
+    pub rows: u32,
+    /// Stripes of the group that starts at `rows`, in order: whether they count.
+    pub valid: Vec<bool>,
+}
+
+impl SealRecord {
+    /// The most that one takes.
+    pub(super) const BYTES_MOST: usize = SEAL_HEAD + MAX_SEAL_ROWS as usize / 8;
+
+    /// Bytes that it takes in a record.
+    fn encoded_bytes(&self) -> usize {
+        SEAL_HEAD + self.valid.len().div_ceil(8)
+    }
+
+    fn encode_to(&self, bytes: &mut Vec<u8>) {
+        let rows = u32::try_from(self.valid.len()).expect("a group's rows");
+        assert!(rows <= MAX_SEAL_ROWS, "a seal of {rows} rows");
+        bytes.extend(self.segment.to_le_bytes());
+        bytes.extend(self.generation.to_le_bytes());
+        bytes.extend(self.rows.to_le_bytes());
+        bytes.extend(rows.to_le_bytes());
+        bytes.extend(self.valid.chunks(8).map(|eight| {
+            eight.iter().enumerate().fold(0, |byte, (bit, set)| byte | u8::from(*set) << bit)
+        }));
+    }
+
+    /// The seal at the start of some bytes, and what is behind it.
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (segment, rest) = U64::ref_from_prefix(bytes).ok()?;
+        let (generation, rest) = U64::ref_from_prefix(rest).ok()?;
+        let (rows, rest) = U32::ref_from_prefix(rest).ok()?;
+        let (count, rest) = U32::ref_from_prefix(rest).ok()?;
+        let count = count.get();
+        if count > MAX_SEAL_ROWS {
+            return None;
+        }
+        let (bitmap, rest) = rest.split_at_checked((count as usize).div_ceil(8))?;
+        let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
+        let (segment, generation) = (segment.get(), generation.get());
+        Some((Self { segment, generation, rows: rows.get(), valid }, rest))
+    }
+}
+
+/// The bytes of some seals.
+pub(super) fn encode(seals: &[SealRecord]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    seals.iter().for_each(|seal| seal.encode_to(&mut bytes));
+    bytes
+}
+
+/// The seals in some bytes, to the last of these; each segment once, in their order.
+pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<SealRecord>> {
+    let mut seals: Vec<SealRecord> = Vec::new();
+    while !bytes.is_empty() {
+        let (seal, rest) = SealRecord::decode(bytes)?;
+        if seals.last().is_some_and(|last| last.segment >= seal.segment) {
+            return None;
+        }
+        seals.push(seal);
+        bytes = rest;
+    }
+    Some(seals)
+}
+
+/// As few lists of seals as fit in so many bytes each, in their order.
+pub(super) fn pack<'a>(
+    seals: impl IntoIterator<Item = &'a SealRecord>,
+    most_bytes: usize,
+) -> Vec<Vec<SealRecord>> {
+    let mut lists: Vec<Vec<SealRecord>> = Vec::new();
+    for (begins, seal) in packed(seals, most_bytes) {
+        match lists.last_mut() {
+            Some(list) if !begins => list.push(seal.clone()),
+            _ => lists.push(vec![seal.clone()]),
+        }
+    }
+    lists
+}
+
+/// How many lists that are.
+pub(super) fn count_packed<'a>(
+    seals: impl IntoIterator<Item = &'a SealRecord>,
+    most_bytes: usize,
+) -> usize {
+    packed(seals, most_bytes).filter(|(begins, _)| *begins).count()
+}
+
+/// Seals, and whether a list begins with each.
+fn packed<'a>(
+    seals: impl IntoIterator<Item = &'a SealRecord>,
+    most_bytes: usize,
+) -> impl Iterator<Item = (bool, &'a SealRecord)> {
+    let mut left = 0;
+    seals.into_iter().map(move |seal| {
+        let bytes = seal.encoded_bytes();
+        let begins = bytes > left;
+        left = if begins { most_bytes } else { left } - bytes;
+        (begins, seal)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seals_take_as_few_lists_as_they_fit_in() {
+        let seal =
+            |segment, rows| SealRecord { segment, generation: 8, rows: 0, valid: vec![true; rows] };
+        // The second of the large ones does not fit any more, the small ones behind it do.
+        let seals = [seal(1, 16_000), seal(2, 16_000), seal(3, 8), seal(4, 0)];
+        let lists = pack(&seals, 2800);
+        assert_eq!(lists, [&seals[..1], &seals[1..]]);
+        for list in lists {
+            assert_eq!(decode(&encode(&list)), Some(list));
+        }
+        assert_eq!(count_packed(&vec![seal(1, 0); 500], 2800), 5);
+        assert!(pack([], 2800).is_empty());
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_seal() {
+        let seal = SealRecord { segment: 1, generation: 2, rows: 3, valid: vec![true; 9] };
+        let next = SealRecord { segment: 2, ..seal.clone() };
+        let bytes = encode(&[seal.clone(), next.clone()]);
+        for length in 1..bytes.len() {
+            let whole = length == bytes.len() / 2;
+            assert_eq!(decode(&bytes[..length]).is_some(), whole, "{length} bytes");
+        }
+        for twice in [[seal.clone(), seal.clone()], [next, seal]] {
+            assert_eq!(decode(&encode(&twice)), None);
+        }
+    }
+}
