@@ -30,8 +30,8 @@ use crate::marks::{Mark, mark};
 /// Blocks moved at a time.
 pub(super) const BATCH_BLOCKS: usize = 512;
 
-/// The same on drives that answer sooner than anything else could be done: then what was read is in the processor's caches
-/// still when it is written. Others need more reads under way.
+/// The same on drives that are faster than the engine: then what was read is in the processor's caches still when it is
+/// written. Others need more reads under way.
 const CACHED_BATCH_BLOCKS: usize = 128;
 
 /// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches of each
@@ -143,7 +143,7 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
 /// about to queue more, stripes wait to be filled: padding them would cost what moving them is to gain.
 pub(super) struct Mover {
     core: Rc<Core>,
-    waiting: Vec<ListedBlock>,
+    waiting: VecDeque<ListedBlock>,
     batch: usize,
     /// Blocks of a stripe: a batch of fewer would be padded.
     stripe: usize,
@@ -191,7 +191,7 @@ impl Mover {
         };
         let mut mover = Self {
             core: core.clone(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             batch: batch.max(stripe),
             stripe,
             pages,
@@ -227,10 +227,11 @@ impl Mover {
     }
 
     /// How many blocks wait that make a batch.
-    fn next_batch(&self) -> Option<usize> {
+    fn next_batch(&mut self) -> Option<usize> {
         let full = (self.waiting.len() >= self.batch).then_some(self.batch);
         let Some(pages) = self.pages else { return full };
-        let of_pages = end_of_part(&self.waiting, pages.entries, pages.of_a_batch);
+        let waiting = self.waiting.make_contiguous();
+        let of_pages = end_of_part(waiting, pages.entries, pages.of_a_batch);
         if of_pages == self.waiting.len() {
             full
         } else {
@@ -241,8 +242,7 @@ impl Mover {
     async fn add(&mut self, blocks: Vec<ListedBlock>) -> bool {
         self.waiting.extend(blocks);
         while let Some(batch) = self.next_batch().filter(|batch| *batch <= self.waiting.len()) {
-            let rest = self.waiting.split_off(batch);
-            let batch = std::mem::replace(&mut self.waiting, rest);
+            let batch = self.waiting.drain(..batch).collect();
             if !self.submit(batch).await {
                 return false;
             }
@@ -252,7 +252,7 @@ impl Mover {
 
     async fn submit_rest(&mut self) -> bool {
         let batch = std::mem::take(&mut self.waiting);
-        self.submit(batch).await
+        self.submit(batch.into()).await
     }
 
     /// Reads a batch, and queues what of it is live still to be written elsewhere: data, lost blocks, tombstones and
