@@ -17,7 +17,8 @@ pub fn vary(scenario: &Scenario, seed: u64) -> Scenario {
     let reach = REACHES[usize::try_from(random.below(4)).expect("below four")];
     let mut varied = scenario.clone();
     for stop in varied.lives.iter_mut().filter_map(|life| life.stop.as_mut()) {
-        stop.steps = (stop.steps + random.below(2 * reach + 1)).saturating_sub(reach);
+        let later = stop.steps.saturating_add(random.below(2 * reach + 1));
+        stop.steps = later.saturating_sub(reach);
     }
     varied
 }

@@ -104,6 +104,7 @@ impl Killers {
         if let Some(failure) = stored.as_ref().and_then(|stored| kill(mutant, stored)) {
             return Ok(Killed { mutant: name, seed: None, failure: Some(failure) });
         }
+        let stored = stored.filter(|stored| stored.lives.iter().any(|life| life.stop.is_some()));
         for varied in stored.iter().flat_map(|stored| (0..VARIED).map(|seed| vary(stored, seed))) {
             let Some(mut failure) = kill(mutant, &varied) else { continue };
             let seed = Some(varied.seed);
@@ -157,7 +158,7 @@ impl Report {
                 (Some(seed), Some(failure)) => {
                     let now = if renewed { "stored now" } else { "its history wants renewing" };
                     output.line(format_args!(
-                        "{mutant} was found in a history of seed {seed}, {now}: {failure}"
+                        "{mutant} was found in a history of or near that of seed {seed}, {now}: {failure}"
                     ));
                 }
                 (None, Some(_)) => {}
