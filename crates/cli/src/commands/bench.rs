@@ -5,6 +5,7 @@
 //! cold memory, XOR and CRC-32C. Then the same engine on drives in files, and behind an NBD server ([`nbd`]). With `--emulator` it is an emulated drive that is measured ([`emulator`]).
 
 mod compare;
+mod counters;
 mod emulator;
 mod memory;
 mod nbd;

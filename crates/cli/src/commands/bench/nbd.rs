@@ -228,6 +228,7 @@ impl Bench {
             processor_ns_per_request: ratio(processor_ns.max(1), counted.requests.max(1)),
             latency_p50_ns: counted.latency_p50_ns,
             latency_p99_ns: counted.latency_p99_ns,
+            counted: None,
             amplification: None,
             volume_blocks: volume_bytes / 4096,
         })

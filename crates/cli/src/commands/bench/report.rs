@@ -10,6 +10,7 @@ use zoneweave_raid::log::{Lanes, Memory, WritePolicy};
 use zoneweave_zoned::BlockCount;
 
 use super::compare::Ratios;
+use super::counters::Counted;
 use super::memory::MemoryRates;
 use super::nbd::Row;
 use super::start::{self, Start};
@@ -57,6 +58,9 @@ pub(super) struct Line {
     pub(super) write_amplification: Option<f64>,
     /// What a request takes of the processor, the load included; over NBD of the server alone.
     pub(super) processor_ns_per_request: f64,
+    /// For each 4 KiB, without what the kernel does for it; not over NBD, nor where the machine does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) for_each_4_kib: Option<Counted>,
     /// Throughput against copying cold memory, both in a second of the processor.
     pub(super) of_cold_memcpy: f64,
     /// Over NBD: against nbdkit's memory plugin under the same load in the same run.
@@ -95,6 +99,7 @@ pub(super) fn line(
         volume_bytes: measure.volume_blocks * 4096,
         write_amplification: measure.amplification,
         processor_ns_per_request: measure.processor_ns_per_request,
+        for_each_4_kib: measure.counted,
         of_cold_memcpy: blocks_per_processor_second * 4096.0 / memory.cold_memcpy_bytes_per_second,
         against_nbdkit: None,
         against_baseline: None,
@@ -133,6 +138,7 @@ pub(super) fn tell(report: &Report, output: &Output) {
 
 fn tell_lines(report: &Report, output: &Output) {
     let compared = report.results.iter().any(|line| line.against_baseline.is_some());
+    let counted = report.results.iter().any(|line| line.for_each_4_kib.is_some());
     let beside = report.results.iter().any(|line| line.against_nbdkit.is_some());
     let rows = report.results.iter().map(|line| {
         let mut row = vec![
@@ -148,6 +154,9 @@ fn tell_lines(report: &Report, output: &Output) {
             line.write_amplification.map(|times| format!("{times:.2}")).unwrap_or_default(),
             format!("{:.0} %", line.of_cold_memcpy * 100.0),
         ];
+        if counted {
+            row.extend(told_counts(line.for_each_4_kib));
+        }
         if beside {
             row.extend(told_beside(line.against_nbdkit));
         }
@@ -169,6 +178,9 @@ fn tell_lines(report: &Report, output: &Output) {
         ">AMPLIFICATION",
         ">OF MEMCPY",
     ];
+    if counted {
+        headings.extend([">CYCLES/4K", ">INSTRUCTIONS/4K"]);
+    }
     if beside {
         headings.extend([">RATE x NBDKIT", ">P50 x NBDKIT"]);
     }
@@ -179,6 +191,13 @@ fn tell_lines(report: &Report, output: &Output) {
         let text = if number == 0 { output.paint(Tone::Faint, text) } else { text.clone() };
         output.line(text);
     }
+}
+
+fn told_counts(counted: Option<Counted>) -> [String; 2] {
+    let told = |count: fn(Counted) -> f64| {
+        counted.map(|counted| format!("{:.0}", count(counted))).unwrap_or_default()
+    };
+    [told(|counted| counted.cycles), told(|counted| counted.instructions)]
 }
 
 /// What the figures are of.

@@ -21,6 +21,7 @@ use zoneweave_zoned::{
     ZoneAddress, ZoneId, ZoneOffset, ZonedDevice,
 };
 
+use super::counters::{Counted, Counters as Counting};
 use super::processor_time;
 use crate::commands::array::create::GROUP_ROWS;
 use crate::error::CliError;
@@ -74,6 +75,8 @@ pub(super) struct Requests {
 pub(super) struct Measure {
     pub(super) blocks_per_second: f64,
     pub(super) processor_ns_per_request: f64,
+    /// For each block, where the processor counts them.
+    pub(super) counted: Option<Counted>,
     pub(super) latency_p50_ns: u64,
     pub(super) latency_p99_ns: u64,
     /// Of writes: data blocks that were written, with padding, moved ones and the index, for each block of users.
@@ -199,6 +202,7 @@ impl Array<'_> {
     ) -> Result<Measure, CliError> {
         let Session { executor, handle, .. } = &self.bench.session;
         let before = self.volume.status().counters;
+        let counters = Counting::start();
         let (started, processor) = (handle.now(), processor_time());
         #[expect(
             clippy::cast_possible_truncation,
@@ -233,7 +237,9 @@ impl Array<'_> {
         let processor = processor_time().saturating_sub(processor);
         let latencies = load.latencies_ns.borrow();
         let blocks = latencies.len() * u64::from(requests.blocks);
+        let counted = counters.and_then(|counters| counters.stop(ratio(blocks, 1)));
         Ok(Measure {
+            counted,
             blocks_per_second: ratio(blocks, 1) / seconds,
             processor_ns_per_request: processor.as_secs_f64() * 1e9 / ratio(latencies.len(), 1),
             latency_p50_ns: latencies.value_at_quantile(0.5),
