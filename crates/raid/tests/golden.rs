@@ -113,7 +113,7 @@ fn superblock_records_keep_their_bytes() {
         let stored = golden(name, &record.encode());
         assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
     }
-    let record_of_two = record(107, RecordBody::Seals(vec![seal, next]));
+    let record_of_two = record(107, RecordBody::Seals(vec![next, seal]));
     let stored = golden("superblock-seals", &record_of_two.encode());
     assert_eq!(SuperblockRecord::decode(&stored), Ok(record_of_two));
     let others =
