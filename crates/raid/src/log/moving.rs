@@ -12,7 +12,7 @@ use zoneweave_zoned::Lba;
 use crate::layout::Column;
 use crate::log::collect::MOVED_AT_A_TIME;
 use crate::log::core::Core;
-use crate::log::format::{ContentKind, EntryKind, IndexEntry, StreamKind};
+use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, SegmentSlot};
 pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run};
@@ -185,7 +185,7 @@ impl Mover {
                 under_way: limit.of_a_segment / 2,
                 entries: state.index.page_entries(),
             });
-            let cached = state.stream(StreamKind::User).is_for_fast_drives() && pages.is_none();
+            let cached = state.policy.fast_drives && pages.is_none();
             let batch = if cached { CACHED_BATCH_BLOCKS } else { BATCH_BLOCKS };
             (state.lifetime_of_moved(slot), state.relocation_shape().stripe_blocks(), pages, batch)
         };
