@@ -193,11 +193,10 @@ fn tell_lines(report: &Report, output: &Output) {
     }
 }
 
+/// What was counted for a line.
 fn told_counts(counted: Option<Counted>) -> [String; 2] {
-    let told = |count: fn(Counted) -> f64| {
-        counted.map(|counted| format!("{:.0}", count(counted))).unwrap_or_default()
-    };
-    [told(|counted| counted.cycles), told(|counted| counted.instructions)]
+    let tell = |count: Option<f64>| count.map(|count| format!("{count:.0}")).unwrap_or_default();
+    [tell(counted.map(|counted| counted.cycles)), tell(counted.map(|counted| counted.instructions))]
 }
 
 /// What the figures are of.

@@ -105,22 +105,17 @@ impl Killers {
             return Ok(Killed { mutant: name, seed: None, failure: Some(failure) });
         }
         let stored = stored.filter(|stored| stored.lives.iter().any(|life| life.stop.is_some()));
-        for varied in stored.iter().flat_map(|stored| (0..VARIED).map(|seed| vary(stored, seed))) {
-            let Some(mut failure) = kill(mutant, &varied) else { continue };
-            let seed = Some(varied.seed);
-            if self.renew {
-                failure = store(mutant, varied, failure, &path)?;
-            }
-            return Ok(Killed { mutant: name, seed, failure: Some(failure) });
-        }
+        let near = stored.iter().flat_map(|stored| (0..VARIED).map(|seed| vary(stored, seed)));
         let known = table.and_then(|table| table.first_seed(mutant));
         let seeds = (0..self.runs).map(|number| self.seed.wrapping_add(number));
-        for seed in known.into_iter().chain(seeds) {
-            let Some(mut failure) = kill(mutant, &scenario_of(seed)) else { continue };
+        let others = known.into_iter().chain(seeds).map(scenario_of);
+        for scenario in near.chain(others) {
+            let Some(mut failure) = kill(mutant, &scenario) else { continue };
+            let seed = Some(scenario.seed);
             if self.renew {
-                failure = store(mutant, scenario_of(seed), failure, &path)?;
+                failure = store(mutant, scenario, failure, &path)?;
             }
-            return Ok(Killed { mutant: name, seed: Some(seed), failure: Some(failure) });
+            return Ok(Killed { mutant: name, seed, failure: Some(failure) });
         }
         Ok(Killed { mutant: name, seed: None, failure: None })
     }
