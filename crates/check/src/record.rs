@@ -121,7 +121,7 @@ impl Record {
             members: (0..columns).map(member).collect::<Option<_>>()?,
             sequence_ceiling: fields.u64(112),
             segment_ceiling: fields.u64(120),
-            payload: parse_payload(fields.u8(54), payload)?,
+            payload: parse_payload(fields.u8(54), payload, columns)?,
             config,
         })
     }
@@ -167,7 +167,7 @@ fn parse_member(fields: Fields<'_>) -> Option<MemberEntry> {
     Some(MemberEntry { uuid: fields.bytes(0), state, since_epoch: fields.u64(24) })
 }
 
-fn parse_payload(kind: u8, bytes: &[u8]) -> Option<Payload> {
+fn parse_payload(kind: u8, bytes: &[u8], columns: u32) -> Option<Payload> {
     match kind {
         0 if bytes.is_empty() => Some(Payload::State),
         1 if bytes.len().is_multiple_of(8) => {
@@ -177,8 +177,17 @@ fn parse_payload(kind: u8, bytes: &[u8]) -> Option<Payload> {
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd),
         // Where a checkpoint is, which a reader of everything has no use for.
         4 if bytes.len() == 64 => Some(Payload::State),
+        5 if !bytes.is_empty() => parse_deaths(bytes, columns as usize).map(Payload::Dead),
         _ => None,
     }
+}
+
+/// Generations of dead segments, ascending. Where blocks of them may be matters to whoever resets zones only.
+fn parse_deaths(bytes: &[u8], columns: usize) -> Option<Vec<u64>> {
+    let entries = bytes.chunks_exact(8 + 4 * columns);
+    let whole = entries.remainder().is_empty();
+    let dead: Vec<_> = entries.map(|entry| Fields(entry).u64(0)).collect();
+    (whole && dead.is_sorted_by(|one, next| one < next)).then_some(dead)
 }
 
 /// Seals one behind the other, of each segment one, in their order.

@@ -13,7 +13,8 @@ use zoneweave_raid::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
 use zoneweave_raid::log::format::{
-    IndexEntry, MemberState, MemberUuid, Place, RecordBody, SealRecord, SegmentHeader,
+    Death, IndexEntry, MemberState, MemberUuid, Place, RecordBody, Remains, SealRecord,
+    SegmentHeader,
 };
 use zoneweave_raid::log::geometry::ChunkBlock;
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
@@ -187,6 +188,14 @@ fn dead_segments_count_for_nothing() {
     assert!(report.clean, "{:#?}", report.findings);
     assert_eq!((report.counts.dead_segments, report.counts.segments), (1, 2));
     assert_eq!((before.trimmed_blocks, report.counts.trimmed_blocks), (3, 0));
+    let remains = vec![Remains::In(ZoneId(2)), Remains::Nothing, Remains::Anywhere];
+    let death = |generation| Death { generation, remains: remains.clone() };
+    image.record(RecordBody::Deaths(vec![death(400), death(501)]));
+    let report = image.check(&[]).report;
+    assert!(report.clean, "{:#?}", report.findings);
+    assert_eq!((report.counts.dead_segments, report.counts.segments), (2, 1));
+    image.record(RecordBody::Deaths(vec![death(501), death(400)]));
+    assert_finds(&image, |problem| *problem == Problem::RecordDamaged);
 }
 
 /// A crash kept the record that one failed from two others, which were started by force then.

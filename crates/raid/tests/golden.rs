@@ -19,9 +19,9 @@ use zoneweave_raid::log::format::checkpoint::{
     mapping_entries,
 };
 use zoneweave_raid::log::format::{
-    ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, EntryKind, IndexBlock, IndexEntry,
-    MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, SealRecord, Seed, SegmentHeader,
-    StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
+    ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, IndexBlock, IndexEntry,
+    MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains, SealRecord, Seed,
+    SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_runtime::{Executor, VirtualTime};
@@ -108,6 +108,21 @@ fn superblock_records_keep_their_bytes() {
         ("superblock-snapshot-end", RecordBody::SnapshotEnd { records: 0x5152_5354 }),
         ("superblock-checkpoint", RecordBody::Checkpoint(pointer())),
     ];
+    let remains = |zones: [Remains; 5]| zones.to_vec();
+    let zone = |zone| Remains::In(ZoneId(zone));
+    let deaths = [
+        Death {
+            generation: 0x6162_6364_6566_6768,
+            remains: remains([zone(0x7172_7374), zone(2), Remains::Nothing, zone(3), zone(903)]),
+        },
+        Death {
+            generation: 0x6162_6364_6566_6769,
+            remains: remains([Remains::Nothing, Remains::Anywhere, zone(4), zone(5), zone(6)]),
+        },
+    ];
+    let record_of_deaths = record(110, RecordBody::Deaths(deaths.to_vec()));
+    let stored = golden("superblock-deaths", &record_of_deaths.encode());
+    assert_eq!(SuperblockRecord::decode(&stored), Ok(record_of_deaths));
     for (sequence, (name, body)) in (100..).zip(bodies) {
         let record = record(sequence, body);
         let stored = golden(name, &record.encode());

@@ -13,9 +13,9 @@ use std::fmt::Debug;
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneId};
 
 use super::{
-    ArrayConfig, ArrayUuid, BlockIdentity, BlockType, CODED_BYTES, ContentKind, EntryKind,
+    ArrayConfig, ArrayUuid, BlockIdentity, BlockType, CODED_BYTES, ContentKind, Death, EntryKind,
     Envelope, FormatError, IndexBlock, IndexEntry, MemberEntry, MemberState, MemberUuid, Oob,
-    Place, RecordBody, SealRecord, Seed, SegmentHeader, StreamKind, SuperblockRecord,
+    Place, RecordBody, Remains, SealRecord, Seed, SegmentHeader, StreamKind, SuperblockRecord,
     TombstoneBlock, TrimExtent,
 };
 use crate::layout::{Arrangement, Column, Role, Scheme};
@@ -156,6 +156,10 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
     let seal = SealRecord { segment: 3, generation: 4, rows: 8, valid: vec![true, false, true] };
     let next = SealRecord { segment: 5, generation: 6, rows: 0, valid: Vec::new() };
     let dead = (0..RecordBody::MAX_DEAD as u64).collect();
+    let remains = [Remains::Nothing, Remains::In(ZoneId(7)), Remains::Anywhere];
+    let remains: Vec<_> = remains.into_iter().cycle().take(scheme().columns()).collect();
+    let death = |generation| Death { generation, remains: remains.clone() };
+    let deaths = (0..RecordBody::deaths_most(remains.len()) as u64).map(death).collect();
     let end = RecordBody::SnapshotEnd { records: 2 };
     let bodies = [
         RecordBody::State,
@@ -164,6 +168,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
         RecordBody::Seals(vec![seal, next]),
         end,
         RecordBody::Checkpoint(checkpoint::pointer()),
+        RecordBody::Deaths(deaths),
     ];
     let mut fixed = record(RecordBody::State);
     fixed.config.scheme = fixed_parity();

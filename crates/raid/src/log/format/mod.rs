@@ -10,6 +10,7 @@
 
 pub mod checkpoint;
 mod crc;
+mod death;
 mod envelope;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -20,6 +21,7 @@ mod seal;
 mod superblock;
 mod tombstone;
 
+pub use death::{Death, Remains};
 pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError, Seed};
 pub use header::{SegmentHeader, StreamKind};
 pub use index::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};

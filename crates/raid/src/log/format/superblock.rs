@@ -2,7 +2,7 @@
 //!
 //! Each record is one block and repeats the whole state of the array's membership and ceilings,
 //! so that the newest valid record is enough whichever others are lost. Beside that it carries
-//! one of: nothing (a change of the repeated state), segments that are dead, seals of
+//! one of: nothing (a change of the repeated state), deaths of segments, seals of
 //! leftover segments, the end of a snapshot, or where a checkpoint of the index is.
 
 use std::fmt;
@@ -13,6 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 use super::checkpoint::CheckpointPointer;
+use super::death::{self, Death};
 use super::index::LBA_LIMIT;
 use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
@@ -103,7 +104,7 @@ pub struct MemberEntry {
 pub enum RecordBody {
     /// Nothing.
     State,
-    /// Segments whose every live block has a durable copy elsewhere.
+    /// Generations of dead segments, as builds recorded them that did not name their zones.
     Dead(Vec<u64>),
     /// Seals of segments: one, or as many as fit.
     Seals(Vec<SealRecord>),
@@ -115,6 +116,8 @@ pub enum RecordBody {
     },
     /// A checkpoint of the index is complete and durable. Nothing depends on it.
     Checkpoint(CheckpointPointer),
+    /// Segments whose every live block has a durable copy elsewhere, and where blocks of them may be.
+    Deaths(Vec<Death>),
 }
 
 /// One record.
@@ -195,6 +198,21 @@ impl RecordBody {
     /// How many dead segments one record can name.
     pub const MAX_DEAD: usize = BODY_BYTES / 8;
 
+    /// How many deaths one record can tell, in an array of so many columns.
+    #[must_use]
+    pub const fn deaths_most(columns: usize) -> usize {
+        BODY_BYTES / Death::bytes(columns)
+    }
+
+    /// The fewest records that hold these deaths, of one array, in their order.
+    #[must_use]
+    pub fn of_deaths(deaths: impl IntoIterator<Item = Death>) -> Vec<Self> {
+        let deaths: Vec<_> = deaths.into_iter().collect();
+        let columns = deaths.first().map_or(MAX_COLUMNS, |death| death.remains.len());
+        let records = deaths.chunks(Self::deaths_most(columns));
+        records.map(|some| Self::Deaths(some.to_vec())).collect()
+    }
+
     /// The fewest records that hold these seals in their order.
     #[must_use]
     pub fn of_seals<'a>(seals: impl IntoIterator<Item = &'a SealRecord>) -> Vec<Self> {
@@ -214,6 +232,7 @@ impl RecordBody {
             Self::Seals(_) => 2,
             Self::SnapshotEnd { .. } => 3,
             Self::Checkpoint(_) => 4,
+            Self::Deaths(_) => 5,
         }
     }
 
@@ -224,10 +243,11 @@ impl RecordBody {
             Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
             Self::Dead(segments) => segments.iter().flat_map(|word| word.to_le_bytes()).collect(),
             Self::Seals(seals) => seal::encode(seals),
+            Self::Deaths(deaths) => death::encode(deaths),
         }
     }
 
-    fn decode(kind: u8, bytes: &[u8]) -> Result<Self, FormatError> {
+    fn decode(kind: u8, bytes: &[u8], columns: usize) -> Result<Self, FormatError> {
         let malformed = FormatError::Field { field: "body" };
         match kind {
             0 if bytes.is_empty() => Ok(Self::State),
@@ -240,6 +260,7 @@ impl RecordBody {
                 .map(|records| Self::SnapshotEnd { records: records.get() })
                 .map_err(|_| malformed),
             4 => CheckpointPointer::decode(bytes).map(Self::Checkpoint),
+            5 => death::decode(bytes, columns).ok_or(malformed).map(Self::Deaths),
             _ => Err(malformed),
         }
     }
@@ -249,7 +270,7 @@ impl SuperblockRecord {
     /// The record's block.
     ///
     /// # Panics
-    /// If the body does not fit: callers split lists of dead segments and of seals.
+    /// If the body does not fit: callers split lists of deaths and of seals.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let body = self.body.encode();
@@ -342,7 +363,7 @@ impl SuperblockRecord {
             members: members.collect::<Result<_, _>>()?,
             sequence_ceiling: raw.sequence_ceiling.get(),
             segment_ceiling: raw.segment_ceiling.get(),
-            body: RecordBody::decode(raw.body_kind, body)?,
+            body: RecordBody::decode(raw.body_kind, body, columns)?,
             config,
         })
     }
@@ -450,7 +471,10 @@ impl ArrayConfig {
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_zoned::ZoneId;
+
     use super::*;
+    use crate::log::format::Remains;
 
     fn sample(body: RecordBody) -> SuperblockRecord {
         let member = |byte, state| MemberEntry {
@@ -492,7 +516,13 @@ mod tests {
         let dead = RecordBody::Dead(vec![1, 2]);
         let end = RecordBody::SnapshotEnd { records: 2 };
         let next = SealRecord { segment: 10, valid: Vec::new(), ..seal.clone() };
-        for body in [RecordBody::State, dead, RecordBody::Seals(vec![seal, next]), end] {
+        let seals = RecordBody::Seals(vec![seal, next]);
+        let remains = vec![Remains::In(ZoneId(9)), Remains::Nothing, Remains::Anywhere];
+        let most = RecordBody::deaths_most(remains.len()) as u64;
+        let death = |generation| Death { generation, remains: remains.clone() };
+        let [deaths, rest] = RecordBody::of_deaths((0..=most).map(death)).try_into().unwrap();
+        assert_eq!(rest, RecordBody::Deaths(vec![death(most)]));
+        for body in [RecordBody::State, dead, seals, end, deaths] {
             let record = sample(body);
             assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
         }

@@ -444,6 +444,7 @@ fn decisions<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Decisio
                 seals.extend(some.iter().map(|seal| (seal.segment, seal.clone())));
             }
             RecordBody::Dead(segments) => dead.extend(segments.iter().copied()),
+            RecordBody::Deaths(deaths) => dead.extend(deaths.iter().map(|death| death.generation)),
             RecordBody::State | RecordBody::SnapshotEnd { .. } | RecordBody::Checkpoint(_) => {}
         }
     }

@@ -1,0 +1,128 @@
+//! Deaths of segments, and where blocks of these may still be, in superblock records: docs/format.md, section 4.
+
+use zerocopy::FromBytes;
+use zerocopy::little_endian::{U32, U64};
+use zoneweave_zoned::ZoneId;
+
+/// A column in which nothing is left.
+const NOTHING: u32 = u32::MAX;
+/// A column of which any zone may hold blocks.
+const ANYWHERE: u32 = u32::MAX - 1;
+
+/// What may be left of a dead segment in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// Nothing.
+    Nothing,
+    /// What is in this zone, which was the segment's.
+    In(ZoneId),
+    /// It may be in any zone of the column that does not tell what it holds.
+    Anywhere,
+}
+
+impl Remains {
+    /// What may be left, if either may.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Nothing, known) | (known, Self::Nothing) => known,
+            (one, same) if one == same => one,
+            _ => Self::Anywhere,
+        }
+    }
+
+    fn encode(self) -> u32 {
+        match self {
+            Self::Nothing => NOTHING,
+            Self::Anywhere => ANYWHERE,
+            Self::In(zone) => zone.0,
+        }
+    }
+
+    fn decode(word: u32) -> Self {
+        match word {
+            NOTHING => Self::Nothing,
+            ANYWHERE => Self::Anywhere,
+            zone => Self::In(ZoneId(zone)),
+        }
+    }
+}
+
+/// A segment of which every live block has a durable copy elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// The segment's generation.
+    pub generation: u64,
+    /// What may be left of it, by column.
+    pub remains: Vec<Remains>,
+}
+
+impl Death {
+    /// Bytes that one takes in an array of so many columns.
+    pub(super) const fn bytes(columns: usize) -> usize {
+        size_of::<U64>() + columns * size_of::<U32>()
+    }
+}
+
+/// The bytes of some deaths.
+pub(super) fn encode(deaths: &[Death]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for death in deaths {
+        bytes.extend(death.generation.to_le_bytes());
+        bytes.extend(death.remains.iter().flat_map(|remains| remains.encode().to_le_bytes()));
+    }
+    bytes
+}
+
+/// The deaths in some bytes, to the last of these; each segment once, in their order.
+pub(super) fn decode(bytes: &[u8], columns: usize) -> Option<Vec<Death>> {
+    let entries = bytes.chunks_exact(Death::bytes(columns));
+    if bytes.is_empty() || !entries.remainder().is_empty() {
+        return None;
+    }
+    let mut deaths: Vec<Death> = Vec::new();
+    for entry in entries {
+        let (generation, rest) = U64::ref_from_prefix(entry).ok()?;
+        let zones = <[U32]>::ref_from_bytes(rest).ok()?;
+        let remains = zones.iter().map(|zone| Remains::decode(zone.get())).collect();
+        let generation = generation.get();
+        if deaths.last().is_some_and(|last| last.generation >= generation) {
+            return None;
+        }
+        deaths.push(Death { generation, remains });
+    }
+    Some(deaths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn death(generation: u64) -> Death {
+        let remains = vec![Remains::In(ZoneId(7)), Remains::Nothing, Remains::Anywhere];
+        Death { generation, remains }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_out_of_order_is_no_death() {
+        let bytes = encode(&[death(1), death(2)]);
+        for length in 0..=bytes.len() {
+            let whole = length > 0 && length.is_multiple_of(bytes.len() / 2);
+            assert_eq!(decode(&bytes[..length], 3).is_some(), whole, "{length} bytes");
+        }
+        assert_eq!(decode(&bytes, 3), Some(vec![death(1), death(2)]));
+        assert_eq!(decode(&bytes, 4), None);
+        assert_eq!(decode(&encode(&[death(2), death(1)]), 3), None);
+        assert_eq!(decode(&encode(&[death(2), death(2)]), 3), None);
+    }
+
+    #[test]
+    fn what_may_be_in_two_zones_may_be_anywhere() {
+        let zone = |at| Remains::In(ZoneId(at));
+        assert_eq!(zone(1).or(zone(1)), zone(1));
+        assert_eq!(zone(1).or(zone(2)), Remains::Anywhere);
+        assert_eq!(zone(1).or(Remains::Nothing), zone(1));
+        assert_eq!(Remains::Nothing.or(Remains::Anywhere), Remains::Anywhere);
+        assert_eq!(Remains::Nothing.or(Remains::Nothing), Remains::Nothing);
+    }
+}
