@@ -6,7 +6,7 @@
 //! member says everything. A member that fails a commit is taken out of service, which is a
 //! commit of its own on the rest; a commit counts when every member still in service has it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -114,8 +114,9 @@ impl SuperblockLog {
             let prepared = prepare_epoch(&mut core.state.borrow_mut());
             let table = prepared.inspect_err(|_| core.changed.open())?;
             let members = core.state.borrow().writable_members();
+            let commit = Commit { table, body, switch, snapshot: OnceCell::new() };
             let writes = members.iter().map(|(column, device)| async {
-                (*column, self.write_member(core, &table, *column, device, body, switch).await)
+                (*column, self.write_member(core, &commit, *column, device).await)
             });
             let results = futures_util::future::join_all(writes).await;
             let mut all_done = true;
@@ -143,7 +144,7 @@ impl SuperblockLog {
                 switch = false;
                 continue;
             }
-            self.settle(core, table.is_new);
+            self.settle(core, commit.table.is_new);
             self.reset_old_zones(core, switched).await;
             return Ok(());
         }
@@ -178,24 +179,25 @@ impl SuperblockLog {
     async fn write_member(
         &self,
         core: &Rc<Core>,
-        table: &MemberTable,
+        commit: &Commit<'_>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
-        body: &RecordBody,
-        switch: bool,
     ) -> Result<Option<ZoneId>, Status> {
+        let Commit { table, switch, .. } = commit;
         let cursor = self.cursors.borrow()[column.index()].clone();
         let mut cursor = cursor.ok_or(Status::DeviceGone)?;
         let unit = device.geometry().write_unit.0;
         let capacity = (device.geometry().zone_capacity.0 / unit).min(ZONE_RECORDS);
         let room = cursor.next / unit < capacity;
-        let bodies =
-            if room && !switch { vec![body.clone()] } else { snapshot(&core.state.borrow(), body) };
+        let bodies = match room && !switch {
+            true => std::slice::from_ref(commit.body),
+            false => commit.snapshot.get_or_init(|| snapshot(&core.state.borrow(), commit.body)),
+        };
         if bodies.len() > capacity as usize {
             return Err(Status::CapacityExceeded);
         }
         mark_if(Mark::SuperblockZoneFull, || !room && !switch);
-        let old = (!room || switch).then_some(cursor.zones[cursor.current]);
+        let old = (!room || *switch).then_some(cursor.zones[cursor.current]);
         if let Some(old) = old.filter(|_| mutant(Mutant::SuperblockZoneResetEarly)) {
             device.manage(old, ZoneAction::Reset).await?;
         }
@@ -213,7 +215,7 @@ impl SuperblockLog {
             cursor.other_dirty = true;
         }
         for body in bodies {
-            let record = self.record(core, table, column, body);
+            let record = self.record(core, table, column, body.clone());
             let payload = sealed_payload(&record);
             let at_block = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
             device.write(at_block, payload, true).await?;
@@ -250,6 +252,17 @@ impl SuperblockLog {
             body,
         }
     }
+}
+
+/// What is written to every member, if need be again when one of them has failed.
+struct Commit<'a> {
+    table: MemberTable,
+    body: &'a RecordBody,
+    /// Whether a snapshot is written whatever room there is.
+    switch: bool,
+    /// The same for all that write one, as of one moment: a zone that is reset and used while a drive is slow is
+    /// not named after its old segment in records behind those that name the new one.
+    snapshot: OnceCell<Vec<RecordBody>>,
 }
 
 /// The membership that all records of one commit tell. A member that fails while they are written
