@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet, MAX_COLUMNS};
 use crate::log::active_zones::is_active_no_more;
 use crate::log::checkpoint;
 use crate::log::core::Core;
-use crate::log::format::{MemberState, RecordBody};
+use crate::log::format::{Death, MemberState, RecordBody, Remains};
 use crate::log::index::SegmentSlot;
+use crate::log::member::Member;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -15,7 +16,7 @@ use crate::mutants::{Mutant, mutant};
 
 /// Segments freed at a time, at most: one record says of all of them that they are dead.
 const FREED_AT_A_TIME: usize = 16;
-const _: () = assert!(FREED_AT_A_TIME <= RecordBody::MAX_DEAD);
+const _: () = assert!(FREED_AT_A_TIME <= RecordBody::deaths_most(MAX_COLUMNS));
 
 /// Frees segments with nothing live in them, until the volume closes. A task of its own, so that
 /// it can make room while blocks that are being moved wait for it.
@@ -93,8 +94,8 @@ impl State {
         }
     }
 
-    /// Gives up those of some segments in which nothing is live still; returns their generations.
-    fn bury(&mut self, slots: &[SegmentSlot]) -> Vec<(SegmentSlot, u64)> {
+    /// Gives up those of some segments in which nothing is live still; returns their deaths.
+    fn bury(&mut self, slots: &[SegmentSlot]) -> Vec<(SegmentSlot, Death)> {
         let mut buried = Vec::new();
         for slot in slots {
             let segment = &mut self.segments[*slot];
@@ -111,19 +112,37 @@ impl State {
             }
             let segment = &mut self.segments[*slot];
             segment.phase = Phase::Dead;
-            let (generation, blocks) = (segment.generation, segment.geometry.data_blocks());
+            let blocks = segment.geometry.data_blocks();
+            let death = self.death_of(*slot);
             self.note_freed(*slot);
             self.class_counters(*slot).freed_blocks += blocks;
             self.note_lifespan(*slot);
             self.forget_moves(*slot);
-            self.dead.insert(generation);
-            buried.push((*slot, generation));
+            self.dead.bury(death.clone());
+            buried.push((*slot, death));
         }
         buried
     }
 
+    /// Where blocks of a segment may be: in its zones, and in copies that nobody knows of.
+    fn death_of(&self, slot: SegmentSlot) -> Death {
+        let segment = &self.segments[slot];
+        let may_have_copy = |(column, member): (Column, &Member)| {
+            self.unclear.contains(column)
+                && member.device.is_some()
+                && segment.epoch < member.entry.since_epoch
+        };
+        let columns = self.scheme().iter().zip(&self.members).zip(&segment.zones);
+        let remains = columns.map(|(member, zone)| match zone {
+            _ if may_have_copy(member) => Remains::Anywhere,
+            Some(zone) => Remains::In(zone.zone),
+            None => Remains::Nothing,
+        });
+        Death { generation: segment.generation, remains: remains.collect() }
+    }
+
     /// No crash brings segments back: whoever rebuilds a member need not wait for them. `true` if somebody may.
-    fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, u64)]) -> bool {
+    fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
         for (slot, _) in buried {
             self.segments[*slot].death_recorded = true;
         }
@@ -147,9 +166,10 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot]) -> bool {
     if buried.is_empty() {
         return true;
     }
-    let dead = buried.iter().map(|(_, generation)| *generation).collect();
+    let mut deaths: Vec<_> = buried.iter().map(|(_, death)| death.clone()).collect();
+    deaths.sort_by_key(|death| death.generation);
     let record = !mutant(Mutant::DeadNotRecorded);
-    if record && core.superblock.commit(core, RecordBody::Dead(dead)).await.is_err() {
+    if record && core.superblock.commit(core, RecordBody::Deaths(deaths)).await.is_err() {
         return false;
     }
     if core.state.borrow_mut().note_deaths_recorded(&buried) {
@@ -173,7 +193,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     if early {
         let mut state = core.state.borrow_mut();
         let generation = state.segments[slot].generation;
-        state.dead.remove(&generation);
+        state.dead.note_freed(generation, ColumnSet::default());
     }
     let columns = zones.iter().enumerate();
     let resets = columns.filter_map(|(column, zone)| Some((Column::of(column), (*zone)?)));
@@ -213,9 +233,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
             mark(Mark::MemberLostWhileFreeing);
         }
     }
-    if lost.is_empty() {
-        state.dead.remove(&segment.generation);
-    }
+    state.dead.note_freed(segment.generation, lost.iter().copied().collect());
     state.seals.remove(&segment.id);
     state.counters.segments_reclaimed += 1;
     mark(Mark::SegmentFreed);

@@ -28,6 +28,7 @@ mod checkpoint;
 mod chunk_write;
 mod collect;
 mod core;
+mod deaths;
 mod frames;
 mod freeing;
 mod index;

@@ -243,6 +243,9 @@ async fn finish_segment(
         }
     }
     if is_member && reset.is_err() {
+        let mut state = core.state.borrow_mut();
+        state.unclear = state.unclear.with(column);
+        drop(state);
         core.note_lost_zone(column);
     }
     core.changed.open();

@@ -131,6 +131,12 @@ pub(super) async fn put_in(
             }
         }
         state.put_member(column, member);
+        // A drive that was a member before may hold what it held then, where that cannot be erased.
+        let keeps = zones.iter().any(|info| info.state == ZoneState::ReadOnly);
+        state.dead.note_replaced(column, keeps);
+        if keeps {
+            state.unclear = state.unclear.with(column);
+        }
         state.membership_dirty = true;
         // Open segments lack the new column: what comes next goes to segments that have it.
         for slot in state.open_segments() {

@@ -55,6 +55,8 @@ pub(super) struct Segment {
     pub id: u64,
     /// What every block of it repeats.
     pub generation: u64,
+    /// The membership's version in which it was made, as far as its headers tell.
+    pub epoch: u64,
     /// What fills it.
     pub stream: StreamKind,
     /// How long what is in it is likely to live.
@@ -142,6 +144,7 @@ impl Segment {
         Self {
             id: header.segment,
             generation: header.generation,
+            epoch: header.epoch,
             stream: header.stream,
             // What an earlier start wrote has stayed.
             lifetime: Lifetime::Long,

@@ -14,6 +14,7 @@ use zoneweave_zoned::{Lba, ZoneId, ZonedDevice};
 
 use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::checkpoint::Checkpoints;
+use crate::log::deaths::Deaths;
 use crate::log::drain::Drain;
 use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
 use crate::log::geometry::SegmentGeometry;
@@ -83,11 +84,11 @@ pub(super) struct State {
     pub segments: SegmentTable,
     /// Decisions about leftover segments, by segment number.
     pub seals: BTreeMap<u64, SealRecord>,
-    /// Segments recorded dead whose zones may not all be reset, by generation: that is what blocks
-    /// behind a damaged header still tell.
-    pub dead: BTreeSet<u64>,
-    /// Whether a zone that recovery could not read may be of one of those: they are all kept.
-    pub dead_kept: bool,
+    /// Segments recorded dead whose zones may not all be reset.
+    pub(super) dead: Deaths,
+    /// Members with zones that do not tell what they hold, or with copies of columns that could not be reset:
+    /// blocks of segments older than their membership may be in there.
+    pub unclear: ColumnSet,
     /// Zones that recovery found to be of no use any more, with their reset counts.
     pub zones_to_reset: Vec<(Column, ZoneId, u64)>,
     /// Requests under way.

@@ -313,8 +313,7 @@ fn mix(mut value: u64) -> u64 {
 /// Everything that still matters, ending with `last` and the mark that nothing is missing.
 fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     let mut bodies = RecordBody::of_seals(state.seals.values());
-    let dead: Vec<_> = state.dead.iter().copied().collect();
-    bodies.extend(dead.chunks(RecordBody::MAX_DEAD).map(|some| RecordBody::Dead(some.to_vec())));
+    bodies.extend(state.dead.records());
     if !bodies.is_empty() && mutant(Mutant::SnapshotForgetsDecisions) {
         bodies.clear();
     }

@@ -10,12 +10,15 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet};
 use crate::log::checkpoint::Checkpoints;
 use crate::log::choice::Chosen;
+use crate::log::deaths::Deaths;
 use crate::log::drain::Drain;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
-use crate::log::format::{ArrayUuid, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord};
+use crate::log::format::{
+    ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
+};
 use crate::log::hedge::{Hedge, Hedging};
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
@@ -330,7 +333,7 @@ fn finish(
     let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(1);
     let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(1);
     let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
-    let (seals, dead) = decisions(records());
+    let (seals, dead) = decisions(records(), &chosen.members);
     let checkpoint = newest_checkpoint(records(), sequence_ceiling);
     let cursors = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.cursor()).collect();
     let volatile = ours.iter().any(|drive| drive.offered.device.geometry().volatile_cache);
@@ -380,7 +383,7 @@ fn finish(
         volatile,
         recovering: None,
         unaccounted: BTreeSet::new(),
-        dead_kept: false,
+        unclear: ColumnSet::default(),
         checkpoints: Checkpoints::new(
             space,
             options.checkpoint_share,
@@ -430,25 +433,22 @@ fn newest_checkpoint<'a>(
     pointers.filter(genuine).max_by_key(|pointer| pointer.number)
 }
 
-type Decisions = (BTreeMap<u64, SealRecord>, BTreeSet<u64>);
+type Decisions = (BTreeMap<u64, SealRecord>, Deaths);
 
-fn decisions<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Decisions {
+fn decisions<'a>(
+    records: impl Iterator<Item = &'a SuperblockRecord>,
+    members: &[MemberEntry],
+) -> Decisions {
     let mut seals: BTreeMap<u64, SealRecord> = BTreeMap::new();
-    let mut dead = BTreeSet::new();
     // What recovery fills is sealed with nothing in it first: the newest seal counts.
     let mut records: Vec<_> = records.collect();
     records.sort_by_key(|record| record.record_sequence);
-    for record in records {
-        match &record.body {
-            RecordBody::Seals(some) => {
-                seals.extend(some.iter().map(|seal| (seal.segment, seal.clone())));
-            }
-            RecordBody::Dead(segments) => dead.extend(segments.iter().copied()),
-            RecordBody::Deaths(deaths) => dead.extend(deaths.iter().map(|death| death.generation)),
-            RecordBody::State | RecordBody::SnapshotEnd { .. } | RecordBody::Checkpoint(_) => {}
+    for record in &records {
+        if let RecordBody::Seals(some) = &record.body {
+            seals.extend(some.iter().map(|seal| (seal.segment, seal.clone())));
         }
     }
-    (seals, dead)
+    (seals, Deaths::of_records(records, members))
 }
 
 fn members(

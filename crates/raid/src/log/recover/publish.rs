@@ -17,9 +17,9 @@ use crate::log::core::Core;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::SegmentSlot;
 use crate::log::paging;
+use crate::log::recover::dead;
 use crate::log::recover::replay::Candidate;
 use crate::log::recover::rescue::rescue;
-use crate::log::recover::segments;
 use crate::log::segment::Segment;
 use crate::log::state::State;
 use crate::log::volume::Volume;
@@ -55,7 +55,7 @@ pub(super) async fn publish(
         let mut state = core.state.borrow_mut();
         (state.sequence_ceiling, state.segment_ceiling) = state.ceilings_to_record;
     }
-    segments::reset_dead(core).await?;
+    dead::reset_dead(core).await?;
     let tasks = Volume::start_relocation(core);
     let published = decide(core, &candidates, seals).await;
     if published.is_err() {

@@ -17,9 +17,11 @@ use zoneweave_zoned::{
 use crate::layout::{Column, ColumnSet};
 use crate::log::active_zones::finish_ends;
 use crate::log::core::{Core, is_blank};
-use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
+use crate::log::deaths::Unclear;
+use crate::log::format::{IndexBlock, MemberEntry, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
+use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::witnesses::{Witnesses, ask_witnesses};
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
@@ -55,6 +57,9 @@ struct Sorted {
     unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
     /// The others.
     told: Told,
+    /// Zones that are taken for what other columns' headers list there, as they do not tell it themselves: but these
+    /// headers may mean a drive that was replaced since.
+    by_header: Vec<(Column, ZoneId)>,
 }
 
 /// Zones that tell what they hold: nothing, or some segment.
@@ -69,24 +74,28 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     for (column, looked) in columns.iter().zip(join_all(looks).await) {
         sort_zones(&mut sorted, *column, looked?);
     }
-    adopt_headerless(&mut sorted);
+    let members = core.state.borrow().members.iter().map(|member| member.entry).collect::<Vec<_>>();
+    adopt_headerless(&mut sorted, &members);
     let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
-    let mut still_dead = BTreeSet::new();
-    let mut unread = false;
+    let mut unclear = Unclear::default();
+    unclear.taken.extend(sorted.by_header);
+    let mut still_dead = Vec::new();
     let unit = core.state.borrow().config.write_unit;
     for (column, info, witnesses) in sorted.unclaimed {
         let named = witnesses.majority();
-        let dead = named.filter(|named| core.state.borrow().dead.contains(named));
+        let dead = named.filter(|named| core.state.borrow().dead.contains(*named));
         if let Some(generation) = dead {
             mark(Mark::DeadZoneWithoutHeader);
-            still_dead.insert(generation);
+            still_dead.push((generation, column, info.zone));
             to_reset.push((column, info));
         // Chunks start behind the header: a zone with no more holds nothing.
         } else if info.write_pointer.0 <= unit.0 && info.state.is_active() {
             mark(Mark::HeaderlessZoneReset);
             to_reset.push((column, info));
         } else {
-            unread |= witnesses.unread;
+            if info.write_pointer.0 > 0 {
+                unclear.zones.insert((column, info.zone));
+            }
             let member = &mut core.state.borrow_mut().members[column.index()];
             if info.state == ZoneState::ReadOnly {
                 member.lost_zones += 1;
@@ -99,12 +108,14 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     let mut found = Vec::new();
     for columns in sorted.claims.into_values() {
         let generation = generation_of(&columns);
-        let dead = generation.filter(|named| core.state.borrow().dead.contains(named));
+        let dead = generation.filter(|named| core.state.borrow().dead.contains(*named));
         if let Some(generation) = dead {
             mark(Mark::DeadSegmentResetAgain);
             mark_if(Mark::PartialResetFinished, || partly_reset(core, &columns));
-            still_dead.insert(generation);
-            to_reset.extend(zones_of(columns));
+            for (column, info) in zones_of(columns) {
+                still_dead.push((generation, column, info.zone));
+                to_reset.push((column, info));
+            }
             continue;
         }
         let missed = missed(core, &columns, &sorted.told, &unaccounted);
@@ -122,12 +133,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         to_reset.extend(extra);
     }
     let mut state = core.state.borrow_mut();
-    // A zone that cannot be read today may be one of a dead segment, and readable tomorrow.
-    mark_if(Mark::DeadKeptForUnread, || unread);
-    state.dead_kept = unread;
-    if !unread {
-        state.dead = still_dead;
-    }
+    keep_deaths(&mut state, unclear, &still_dead);
     let alive: BTreeSet<u64> = state.segments.iter().map(|(_, segment)| segment.id).collect();
     state.seals.retain(|id, _| alive.contains(id));
     state.zones_to_reset =
@@ -365,8 +371,8 @@ pub(in crate::log) async fn read_header(
 /// Gives zones without a valid header to the segment whose generation most blocks carry, or to
 /// the newest segment whose other headers list them. Older headers may list a zone of a drive that
 /// was replaced since.
-fn adopt_headerless(sorted: &mut Sorted) {
-    let Sorted { claims, unclaimed, .. } = sorted;
+fn adopt_headerless(sorted: &mut Sorted, members: &[MemberEntry]) {
+    let Sorted { claims, unclaimed, by_header, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
         let lacks = |columns: &BTreeMap<Column, Vec<Claim>>| !columns.contains_key(column);
         let lists = |columns: &BTreeMap<Column, Vec<Claim>>| {
@@ -390,6 +396,13 @@ fn adopt_headerless(sorted: &mut Sorted) {
         };
         let by_generation = by_generation.is_some();
         mark(if by_generation { Mark::AdoptedByGeneration } else { Mark::AdoptedByHeader });
+        let since = members[column.index()].since_epoch;
+        let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
+        let is_sure =
+            headers.any(|header| header.epoch >= since && header.zone(*column) == Some(info.zone));
+        if !by_generation && !is_sure {
+            by_header.push((*column, info.zone));
+        }
         columns.entry(*column).or_default().push(Claim { info: *info, header: None });
         false
     });
@@ -545,27 +558,6 @@ async fn is_complete_copy(
     let index = IndexBlock::decode(&block, state.config.array);
     let ours = |index: &IndexBlock| index.generation == base.generation;
     oob.is_some_and(|oob| oob.generation == base.generation) && index.as_ref().is_ok_and(ours)
-}
-
-/// Resets what [`find`] found to be of no use any more, and makes that durable.
-pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
-    let zones = std::mem::take(&mut core.state.borrow_mut().zones_to_reset);
-    let mut all_reset = true;
-    for (column, zone, resets) in zones {
-        if core.reset_zone(column, zone).await.is_ok() {
-            core.state.borrow_mut().members[column.index()].pool.add(zone, resets + 1);
-        } else {
-            mark(Mark::DeadZoneNotReset);
-            all_reset = false;
-            core.note_lost_zone(column);
-        }
-    }
-    core.flush_members().await?;
-    let mut state = core.state.borrow_mut();
-    if all_reset && !state.dead_kept {
-        state.dead.clear();
-    }
-    Ok(())
 }
 
 /// Marks a segment of another shape; for [`Mutant::SegmentShapeIgnored`], gives it that of the array.

@@ -1,0 +1,371 @@
+//! Segments that are dead, and where blocks of them may still be.
+//!
+//! That a segment is dead has to be known as long as any of its blocks may be read, or it would come back with
+//! what was trimmed since. It is recorded before the first of its zones is reset, and usually needed no more
+//! when the last one is, durably. But no record tells that, so a start finds the deaths of everything that was
+//! freed since the last snapshot. It looks at every zone; those of the dead are reset, and after that only a zone
+//! that does not tell what it holds, as it cannot be read, could bring any of them back. So a death names the zones
+//! that the segment had, and a start keeps it only while one of these is such a zone: `settle`.
+//!
+//! # Why that is safe
+//!
+//! Blocks of a segment are in the zones it has when it dies, and in those to which a column was copied in vain or
+//! whose copy was not recognised.
+//!
+//! * A zone that it has is named. The name goes when the zone was reset, durably; when it tells that it is empty or
+//!   another segment's, for it was reset then; when it is offline, which is for ever; or when the drive was
+//!   replaced: what a drive holds that was put out of service never counts again. Names are of the drives
+//!   that the record's own table lists. (Where the new drive has read-only zones it may be the old one, with what is
+//!   in these: then the segment may be anywhere on it.)
+//! * A zone is given to a segment only when it was reset, and all zones of the segment that it had been
+//!   of. So of several deaths that name a zone, only that recorded last can have blocks in it: `of_records` drops
+//!   the other names. A snapshot repeats those that stand only, as of one moment for all drives, so it does not change
+//!   that order. (A zone that does not tell it is taken for the segment whose headers list it, although they may mean
+//!   a drive that was replaced since. That one will name it, too: so a death that does says *anywhere* from then on.)
+//! * Copies are made of segments older than the drive's membership, and they begin and end when the segment is not dead.
+//!   Where such a segment dies while the drive has a zone that does not tell what it holds, or a copy that
+//!   could not be reset, the death says that it may be *anywhere* on the drive, and stays while there is such a zone.
+//!
+//! # Why they do not add up
+//!
+//! Each zone is named by one death, and only deaths are kept that name a zone which does not tell what it holds
+//! or could not be reset. Each of these costs the array that zone, and a drive that has lost too many goes
+//! (`worn_out.rs`). Those that may be anywhere are segments older than a membership that goes on: their number is
+//! fixed when it begins, and what a drive takes its place of counts no more. Neither grows with starts.
+//!
+//! Earlier builds recorded deaths without zones. These are kept as they are while any zone does not tell what
+//! it holds: none is added to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zoneweave_zoned::ZoneId;
+
+use crate::layout::{Column, ColumnSet};
+use crate::log::format::{Death, MemberEntry, RecordBody, Remains, SuperblockRecord};
+
+/// Zones that do not tell what they hold, as a start finds them.
+#[derive(Debug, Default)]
+pub(super) struct Unclear {
+    /// Those left alone.
+    pub zones: BTreeSet<(Column, ZoneId)>,
+    /// Those taken for what other columns' headers list there, perhaps of a drive that was replaced since.
+    pub taken: BTreeSet<(Column, ZoneId)>,
+    /// Columns of drives that are not in service: nobody has looked at their zones.
+    pub unseen: ColumnSet,
+}
+
+impl Unclear {
+    /// Columns with such zones.
+    #[must_use]
+    pub(super) fn columns(&self) -> ColumnSet {
+        self.zones.iter().chain(&self.taken).map(|(column, _)| *column).collect()
+    }
+}
+
+/// Segments recorded dead of which blocks may be left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Deaths {
+    /// By generation, which is what blocks behind a damaged header still tell: what may be left, by column.
+    named: BTreeMap<u64, Vec<Remains>>,
+    /// Generations of those that an earlier build has recorded.
+    unnamed: BTreeSet<u64>,
+}
+
+impl Deaths {
+    /// What records, in their order, tell of an array of these members. Every death is known until [`Deaths::settle`].
+    #[must_use]
+    pub(super) fn of_records<'a>(
+        records: impl IntoIterator<Item = &'a SuperblockRecord>,
+        members: &[MemberEntry],
+    ) -> Self {
+        let mut deaths = Self::default();
+        // The segment that had a zone last.
+        let mut last: BTreeMap<(Column, ZoneId), u64> = BTreeMap::new();
+        for record in records {
+            match &record.body {
+                RecordBody::Dead(generations) => deaths.unnamed.extend(generations),
+                RecordBody::Deaths(some) => {
+                    let names = record.members.iter().zip(members);
+                    let same: Vec<_> = names.map(|(then, now)| then.uuid == now.uuid).collect();
+                    for death in some {
+                        let known = deaths.named.entry(death.generation);
+                        let known = known.or_insert_with(|| vec![Remains::Nothing; members.len()]);
+                        enter(known, death, &same, &mut last);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (generation, remains) in &mut deaths.named {
+            for (column, remains) in remains.iter_mut().enumerate() {
+                if let Remains::In(zone) = *remains
+                    && last.get(&(Column::of(column), zone)) != Some(generation)
+                {
+                    *remains = Remains::Nothing;
+                }
+            }
+        }
+        deaths
+    }
+
+    /// Whether a segment is dead, by its generation.
+    #[must_use]
+    pub(super) fn contains(&self, generation: u64) -> bool {
+        self.named.contains_key(&generation) || self.unnamed.contains(&generation)
+    }
+
+    /// Notes that a segment is dead.
+    pub(super) fn bury(&mut self, death: Death) {
+        self.named.insert(death.generation, death.remains);
+    }
+
+    /// Notes that a dead segment has blocks in a zone, of an array of so many columns.
+    pub(super) fn find(&mut self, generation: u64, columns: usize, column: Column, zone: ZoneId) {
+        let remains = self.named.entry(generation);
+        let remains = remains.or_insert_with(|| vec![Remains::Nothing; columns]);
+        remains[column.index()] = remains[column.index()].or(Remains::In(zone));
+    }
+
+    /// Forgets those of which nothing can be left but in zones that are found to hold some of them ([`Deaths::find`]).
+    /// `true` if any is kept because of an unclear zone.
+    pub(super) fn settle(&mut self, unclear: &Unclear) -> bool {
+        let columns = unclear.columns();
+        for remains in self.named.values_mut() {
+            for (column, remains) in remains.iter_mut().enumerate() {
+                let column = Column::of(column);
+                let unseen = unclear.unseen.contains(column);
+                *remains = match *remains {
+                    // When it dies the segment that it is taken for will name it, too, later.
+                    Remains::In(zone) if unclear.taken.contains(&(column, zone)) => {
+                        Remains::Anywhere
+                    }
+                    Remains::In(zone) if unseen || unclear.zones.contains(&(column, zone)) => {
+                        Remains::In(zone)
+                    }
+                    Remains::Anywhere if unseen || columns.contains(column) => Remains::Anywhere,
+                    _ => Remains::Nothing,
+                };
+            }
+        }
+        if columns.is_empty() {
+            self.unnamed.clear();
+        }
+        self.drop_done();
+        let none = self.named.is_empty() && self.unnamed.is_empty();
+        !(columns.is_empty() || none)
+    }
+
+    /// Notes that zones were reset, durably.
+    pub(super) fn note_reset(&mut self, zones: &BTreeSet<(Column, ZoneId)>) {
+        for remains in self.named.values_mut() {
+            for (column, remains) in remains.iter_mut().enumerate() {
+                if matches!(*remains, Remains::In(zone) if zones.contains(&(Column::of(column), zone)))
+                {
+                    *remains = Remains::Nothing;
+                }
+            }
+        }
+        self.drop_done();
+    }
+
+    /// Notes that the zones of a segment were reset, durably, but for those of some columns.
+    pub(super) fn note_freed(&mut self, generation: u64, but: ColumnSet) {
+        let remains = self.named.get_mut(&generation).into_iter().flatten();
+        for (column, remains) in remains.enumerate() {
+            if matches!(remains, Remains::In(_)) && !but.contains(Column::of(column)) {
+                *remains = Remains::Nothing;
+            }
+        }
+        self.drop_done();
+    }
+
+    /// Notes that another drive is in a slot, or the same one again; with `keeps` it may hold what it held before.
+    pub(super) fn note_replaced(&mut self, column: Column, keeps: bool) {
+        for remains in self.named.values_mut() {
+            let remains = &mut remains[column.index()];
+            *remains = match *remains {
+                Remains::In(_) | Remains::Anywhere if keeps => Remains::Anywhere,
+                _ => Remains::Nothing,
+            };
+        }
+        self.drop_done();
+    }
+
+    fn drop_done(&mut self) {
+        self.named.retain(|_, remains| remains.iter().any(|one| *one != Remains::Nothing));
+    }
+
+    /// The records that tell all of it.
+    #[must_use]
+    pub(super) fn records(&self) -> Vec<RecordBody> {
+        let unnamed: Vec<_> = self.unnamed.iter().copied().collect();
+        let unnamed = unnamed.chunks(RecordBody::MAX_DEAD);
+        let named = self.named.iter().map(|(generation, remains)| Death {
+            generation: *generation,
+            remains: remains.clone(),
+        });
+        let mut bodies: Vec<_> = unnamed.map(|some| RecordBody::Dead(some.to_vec())).collect();
+        bodies.extend(RecordBody::of_deaths(named));
+        bodies
+    }
+}
+
+/// Enters what a record tells of a death into what is known of it; `same` tells which drives are those of the record.
+fn enter(
+    known: &mut [Remains],
+    death: &Death,
+    same: &[bool],
+    last: &mut BTreeMap<(Column, ZoneId), u64>,
+) {
+    for (column, ((told, same), known)) in death.remains.iter().zip(same).zip(known).enumerate() {
+        let told = if *same { *told } else { Remains::Nothing };
+        if let Remains::In(zone) = told {
+            last.insert((Column::of(column), zone), death.generation);
+        }
+        *known = known.or(told);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Scheme;
+    use crate::log::format::{ArrayConfig, MemberState, MemberUuid};
+
+    fn members(uuids: [u8; 2]) -> Vec<MemberEntry> {
+        let entry = |byte| MemberEntry {
+            uuid: MemberUuid([byte; 16]),
+            state: MemberState::Online,
+            since_epoch: 1,
+        };
+        uuids.map(entry).to_vec()
+    }
+
+    fn death(generation: u64, zones: [u32; 2]) -> Death {
+        Death { generation, remains: zones.map(|zone| Remains::In(ZoneId(zone))).to_vec() }
+    }
+
+    fn record(uuids: [u8; 2], body: RecordBody) -> SuperblockRecord {
+        let members = members(uuids);
+        SuperblockRecord {
+            config: ArrayConfig { scheme: Scheme::new(1, 1).unwrap(), ..ArrayConfig::sample() },
+            lineage: 1,
+            epoch: 1,
+            epoch_tag: 1,
+            record_sequence: 1,
+            slot: Column(0),
+            member: members[0].uuid,
+            members,
+            sequence_ceiling: 1,
+            segment_ceiling: 1,
+            body,
+        }
+    }
+
+    /// What is left when some zones do not tell what they hold.
+    fn settled(records: &[SuperblockRecord], unclear: &[(usize, u32)]) -> Deaths {
+        let mut deaths = Deaths::of_records(records, &members([1, 2]));
+        let zones = unclear.iter().map(|(column, zone)| (Column::of(*column), ZoneId(*zone)));
+        let kept = deaths.settle(&Unclear { zones: zones.collect(), ..Unclear::default() });
+        assert_eq!(kept, deaths != Deaths::default());
+        deaths
+    }
+
+    #[test]
+    fn a_death_is_kept_for_a_zone_that_was_the_segments_last() {
+        let deaths = [death(4, [7, 8]), death(5, [9, 7])];
+        let records = [
+            record([1, 2], RecordBody::Deaths(vec![deaths[0].clone()])),
+            // An older segment, of which a column was rebuilt in a zone that the other one had.
+            record([1, 2], RecordBody::Deaths(vec![death(3, [6, 8])])),
+            record([1, 2], RecordBody::Deaths(vec![deaths[1].clone()])),
+        ];
+        let known = Deaths::of_records(&records, &members([1, 2]));
+        assert!([3, 4, 5].into_iter().all(|generation| known.contains(generation)));
+        for (unclear, expected) in [((0, 7), 4), ((1, 8), 3), ((1, 7), 5), ((0, 9), 5)] {
+            let deaths = settled(&records, &[unclear]);
+            let left: Vec<_> = deaths.named.keys().copied().collect();
+            assert_eq!(left, [expected], "with {unclear:?} unclear");
+        }
+        for unclear in [&[][..], &[(0, 8)], &[(1, 9)]] {
+            assert_eq!(settled(&records, unclear), Deaths::default());
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_drives_that_the_record_lists() {
+        let records = [record([1, 9], RecordBody::Deaths(vec![death(4, [7, 8])]))];
+        assert!(settled(&records, &[(0, 7)]).contains(4));
+        assert_eq!(settled(&records, &[(1, 8)]), Deaths::default());
+    }
+
+    #[test]
+    fn what_may_be_anywhere_stays_while_any_zone_is_unclear() {
+        let anywhere = Death { generation: 4, remains: vec![Remains::Anywhere, Remains::Nothing] };
+        let records = [record([1, 2], RecordBody::Deaths(vec![anywhere.clone()]))];
+        assert!(settled(&records, &[(0, 1)]).contains(4));
+        assert_eq!(settled(&records, &[(1, 1)]), Deaths::default());
+        let mut deaths = Deaths::default();
+        deaths.bury(anywhere);
+        deaths.note_freed(4, ColumnSet::default());
+        assert!(deaths.contains(4), "no reset of its zones tells where else it is");
+        deaths.note_replaced(Column(0), true);
+        assert!(deaths.contains(4));
+        deaths.note_replaced(Column(0), false);
+        assert_eq!(deaths, Deaths::default());
+    }
+
+    /// A segment whose headers list a zone of a former drive may be given that of a dead one, and die.
+    #[test]
+    fn a_zone_that_is_taken_for_anothers_keeps_the_death_that_names_it() {
+        let records = [record([1, 2], RecordBody::Deaths(vec![death(4, [7, 8])]))];
+        let mut deaths = Deaths::of_records(&records, &members([1, 2]));
+        let taken = [(Column(1), ZoneId(8))].into();
+        assert!(deaths.settle(&Unclear { taken, ..Unclear::default() }));
+        let snapshot = deaths.records().into_iter().map(|body| record([1, 2], body));
+        let other = record([1, 2], RecordBody::Deaths(vec![death(3, [6, 8])]));
+        let records: Vec<_> = snapshot.chain([other]).collect();
+        let deaths = settled(&records, &[(1, 8)]);
+        assert!(deaths.contains(3) && deaths.contains(4));
+    }
+
+    /// As long as one zone is unclear, whichever: earlier builds did not name any.
+    #[test]
+    fn deaths_without_zones_are_kept_as_they_are() {
+        let old = [record([1, 2], RecordBody::Dead(vec![4, 5]))];
+        let mut deaths = settled(&old, &[(0, 1)]);
+        assert_eq!(deaths.records(), [RecordBody::Dead(vec![4, 5])]);
+        assert_eq!(settled(&old, &[]), Deaths::default());
+        deaths.find(4, 2, Column(1), ZoneId(3));
+        deaths.note_reset(&[(Column(1), ZoneId(3))].into());
+        assert_eq!(deaths.records(), [RecordBody::Dead(vec![4, 5])]);
+    }
+
+    #[test]
+    fn a_death_goes_with_the_last_zone_that_is_reset() {
+        let mut deaths = Deaths::default();
+        deaths.bury(death(4, [7, 8]));
+        deaths.note_freed(4, [Column(1)].into_iter().collect());
+        let left =
+            Death { remains: vec![Remains::Nothing, Remains::In(ZoneId(8))], ..death(4, [7, 8]) };
+        assert_eq!(deaths.records(), [RecordBody::Deaths(vec![left])]);
+        deaths.note_reset(&[(Column(0), ZoneId(8)), (Column(1), ZoneId(7))].into());
+        assert!(deaths.contains(4));
+        deaths.note_reset(&[(Column(1), ZoneId(8))].into());
+        assert_eq!(deaths, Deaths::default());
+    }
+
+    /// Nobody has looked at the zones of a drive that is not in service.
+    #[test]
+    fn names_stay_where_nobody_has_looked() {
+        let records = [record([1, 2], RecordBody::Deaths(vec![death(4, [7, 8])]))];
+        let mut deaths = Deaths::of_records(&records, &members([1, 2]));
+        deaths.settle(&Unclear {
+            unseen: ColumnSet::default().with(Column(1)),
+            ..Unclear::default()
+        });
+        let left =
+            Death { remains: vec![Remains::Nothing, Remains::In(ZoneId(8))], ..death(4, [7, 8]) };
+        assert_eq!(deaths.records(), [RecordBody::Deaths(vec![left])]);
+    }
+}

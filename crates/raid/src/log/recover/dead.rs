@@ -1,0 +1,43 @@
+//! What a start does about segments that are dead: it resets what is left of them, and keeps in mind what may be.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use zoneweave_zoned::ZoneId;
+
+use crate::layout::Column;
+use crate::log::core::Core;
+use crate::log::deaths::Unclear;
+use crate::log::state::State;
+use crate::marks::{Mark, mark, mark_if};
+
+/// Keeps the deaths of segments that blocks are left of, in these zones or in zones that do not tell what they hold.
+pub(super) fn keep_deaths(state: &mut State, mut unclear: Unclear, left: &[(u64, Column, ZoneId)]) {
+    let columns = state.scheme().columns();
+    let unseen = |column: &Column| state.members[column.index()].device.is_none();
+    unclear.unseen = state.scheme().iter().filter(unseen).collect();
+    let kept = state.dead.settle(&unclear);
+    mark_if(Mark::DeadKeptForUnread, || kept);
+    for (generation, column, zone) in left {
+        state.dead.find(*generation, columns, *column, *zone);
+    }
+    state.unclear = unclear.columns();
+}
+
+/// Resets what `segments` found to be of no use any more, and makes that durable.
+pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
+    let zones = std::mem::take(&mut core.state.borrow_mut().zones_to_reset);
+    let mut reset = BTreeSet::new();
+    for (column, zone, resets) in zones {
+        if core.reset_zone(column, zone).await.is_ok() {
+            core.state.borrow_mut().members[column.index()].pool.add(zone, resets + 1);
+            reset.insert((column, zone));
+        } else {
+            mark(Mark::DeadZoneNotReset);
+            core.note_lost_zone(column);
+        }
+    }
+    core.flush_members().await?;
+    core.state.borrow_mut().dead.note_reset(&reset);
+    Ok(())
+}
