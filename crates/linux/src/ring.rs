@@ -14,6 +14,7 @@
 
 mod command;
 mod control;
+mod doorbell;
 mod driver_command;
 mod file;
 mod held;
@@ -24,11 +25,13 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -39,6 +42,7 @@ use zoneweave_runtime::{Nanos, Progress, Reactor, Receiver, Sender, TimerQueue, 
 
 pub(crate) use command::{CommandDone, DeviceCommand, Lent, Opcode};
 pub(crate) use control::ControlRing;
+pub(crate) use doorbell::Doorbell;
 use held::{Finished, Held};
 pub use no_operation::NoOperations;
 pub use options::{RingError, RingOptions};
@@ -50,6 +54,9 @@ pub type Descriptor = Rc<OwnedFd>;
 /// The user data of cancellations, whose completions mean nothing.
 const CANCELLATION: u64 = u64::MAX;
 
+/// The user data of waiting for the doorbell.
+const DOORBELL: u64 = u64::MAX - 1;
+
 /// How long a dropped ring waits for the kernel to give operations back.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -59,6 +66,9 @@ const TURNS_MOST: u32 = 16;
 /// How long is waited awake: sleeping and being woken takes some 20 us in a virtual machine, and a client that does the
 /// same has sent its next request after as much again.
 const AWAKE_MOST: Duration = Duration::from_micros(50);
+
+/// Threads of this process that wait awake now.
+static AWAKE: AtomicUsize = AtomicUsize::new(0);
 
 /// A handle to the ring; clones share it.
 #[derive(Clone)]
@@ -78,8 +88,11 @@ struct Inner {
     waited: Cell<Waited>,
     /// The last wait was so short that the next one is begun awake.
     waits_are_short: Cell<bool>,
-    /// Whether another processor could bring what is waited for.
-    others_run: bool,
+    /// How many of this process may wait awake at once: one processor is left to those who bring what is waited for.
+    awake_most: usize,
+    doorbell: OnceCell<Arc<Doorbell>>,
+    /// Whether the kernel waits for the doorbell: one of the operations in flight.
+    listens: Cell<bool>,
     serials: Cell<u32>,
     completions: RefCell<Vec<Completed>>,
 }
@@ -133,7 +146,9 @@ impl Ring {
             options,
             waited: Cell::default(),
             waits_are_short: Cell::new(false),
-            others_run: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+            awake_most: std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1),
+            doorbell: OnceCell::new(),
+            listens: Cell::new(false),
             serials: Cell::new(0),
             completions: RefCell::default(),
         })))
@@ -234,8 +249,10 @@ impl Reactor for Ring {
         let until_timer = inner.timers.next_deadline().map(|deadline| deadline.since(self.now()));
         if wait == Wait::No || until_timer == Some(Nanos::ZERO) {
             inner.submit_in_time();
-        } else if inner.in_flight.get() == 0 && until_timer.is_none() {
+        } else if inner.is_idle() && until_timer.is_none() {
             return Progress::Idle;
+        } else if inner.doorbell.get().is_some_and(|doorbell| doorbell.answer()) {
+            inner.submit_in_time();
         } else {
             let limit = until_timer.map(|span| Duration::from_nanos(span.0));
             inner.wait(limit);
@@ -263,26 +280,62 @@ impl Inner {
         self.waited.set(Waited::default());
     }
 
+    /// Whether neither the kernel nor another thread can bring anything.
+    fn is_idle(&self) -> bool {
+        let rung_by_others =
+            self.doorbell.get().is_some_and(|doorbell| Arc::strong_count(doorbell) > 1);
+        self.in_flight.get() == usize::from(self.listens.get()) && !rung_by_others
+    }
+
     /// Tells the kernel everything, and waits: awake for a while, if the last wait was short.
     fn wait(&self, limit: Option<Duration>) {
         let started = Instant::now();
-        let mut queues = self.queues.borrow_mut();
         if self.waits_are_short.get() && limit.is_none_or(|limit| limit > AWAKE_MOST) {
-            queues.submit();
-            while started.elapsed() < AWAKE_MOST {
-                if queues.has_news() {
-                    queues.submit();
-                    if queues.has_completions() {
-                        return;
-                    }
-                    // What the kernel did brought nothing, and it may say so again for ever: waiting for it ends that.
-                    break;
-                }
-                std::hint::spin_loop();
+            let awake = AWAKE.fetch_add(1, Ordering::Relaxed);
+            let came = awake < self.awake_most && self.wait_awake(started);
+            AWAKE.fetch_sub(1, Ordering::Relaxed);
+            if came {
+                return;
             }
         }
-        queues.submit_and_wait(limit.map(|limit| limit.saturating_sub(started.elapsed())));
-        self.waits_are_short.set(self.others_run && started.elapsed() < AWAKE_MOST);
+        self.sleep(limit.map(|limit| limit.saturating_sub(started.elapsed())));
+        self.waits_are_short.set(self.awake_most > 0 && started.elapsed() < AWAKE_MOST);
+    }
+
+    /// Whether something came before it was too late to wait awake.
+    fn wait_awake(&self, started: Instant) -> bool {
+        let doorbell = self.doorbell.get();
+        let mut queues = self.queues.borrow_mut();
+        queues.submit();
+        while started.elapsed() < AWAKE_MOST {
+            if doorbell.is_some_and(|doorbell| doorbell.is_rung()) {
+                return true;
+            }
+            if queues.has_news() {
+                queues.submit();
+                // What the kernel did may have brought nothing, and it may say so again for ever: waiting for it ends that.
+                return queues.has_completions();
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Waits in the kernel, unless the doorbell was rung.
+    fn sleep(&self, limit: Option<Duration>) {
+        let Some(doorbell) = self.doorbell.get() else {
+            return self.queues.borrow().submit_and_wait(limit);
+        };
+        if !self.listens.replace(true) {
+            // Ahead of what waits for a place: that may be for as long as nobody rings.
+            self.queues.borrow_mut().push_first(doorbell.poll().user_data(DOORBELL));
+            self.feed();
+        }
+        doorbell.fall_asleep();
+        if !doorbell.is_rung() {
+            self.queues.borrow().submit_and_wait(limit);
+        }
+        doorbell.wake_up();
     }
 
     fn hurry(&self) {
@@ -302,7 +355,8 @@ impl Inner {
     }
 
     fn feed(&self) {
-        let fed = self.queues.borrow_mut().feed(self.in_flight.get(), self.options.in_flight);
+        let limit = self.options.in_flight + usize::from(self.listens.get());
+        let fed = self.queues.borrow_mut().feed(self.in_flight.get(), limit);
         self.in_flight.set(fed);
     }
 
@@ -312,8 +366,13 @@ impl Inner {
         self.queues.borrow_mut().completions(&mut completions);
         for completed in completions.drain(..) {
             self.in_flight.set(self.in_flight.get() - 1);
-            if completed.user_data != CANCELLATION {
-                self.finish(completed);
+            match completed.user_data {
+                CANCELLATION => {}
+                DOORBELL => {
+                    self.listens.set(false);
+                    self.doorbell.get().expect("listened to").clear();
+                }
+                _ => self.finish(completed),
             }
         }
         self.completions.replace(completions);

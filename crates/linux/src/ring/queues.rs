@@ -128,6 +128,14 @@ impl Queues {
         }
     }
 
+    /// As [`Self::push`], before all that waits.
+    pub(super) fn push_first(&mut self, entry: squeue::Entry) {
+        match self {
+            Self::Small(queue) => queue.backlog.push_front(entry),
+            Self::Large(queue) => queue.backlog.push_front(entry.into()),
+        }
+    }
+
     /// Queues an entry that only a ring with large ones takes.
     pub(super) fn push_large(&mut self, entry: squeue::Entry128) {
         match self {

@@ -1,0 +1,87 @@
+//! What one thread leaves for another one, in order.
+//!
+//! It has no bound of its own: [`super::RemoteDevice`] limits requests, and there is one answer for each.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use crate::ring::Doorbell;
+
+/// A mailbox of a thread with a ring.
+pub(super) struct Mailbox<T> {
+    state: Mutex<State<T>>,
+    /// Of who takes from it.
+    doorbell: Arc<Doorbell>,
+}
+
+struct State<T> {
+    letters: Vec<T>,
+    /// Whom to wake, if it waits.
+    taker: Option<Waker>,
+    closed: bool,
+}
+
+impl<T> Mailbox<T> {
+    pub(super) fn new(doorbell: Arc<Doorbell>) -> Arc<Self> {
+        let state = State { letters: Vec::new(), taker: None, closed: false };
+        Arc::new(Self { state: Mutex::new(state), doorbell })
+    }
+
+    /// Leaves a letter; gives it back if nobody will take it.
+    pub(super) fn post(&self, letter: T) -> Result<(), T> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(letter);
+        }
+        state.letters.push(letter);
+        self.wake(state);
+        Ok(())
+    }
+
+    /// Says that nothing will be left any more.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        self.wake(state);
+    }
+
+    /// Says that nothing will be taken any more, and drops what there is.
+    pub(super) fn abandon(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let letters = std::mem::take(&mut state.letters);
+        drop(state);
+        // They may close other mailboxes.
+        drop(letters);
+    }
+
+    /// Waits until there are letters, and takes them all in exchange for an empty list; `false` after the last.
+    pub(super) async fn take(&self, letters: &mut Vec<T>) -> bool {
+        std::future::poll_fn(|context| {
+            let mut state = self.lock();
+            if !state.letters.is_empty() {
+                std::mem::swap(&mut state.letters, letters);
+                Poll::Ready(true)
+            } else if state.closed {
+                Poll::Ready(false)
+            } else {
+                state.taker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State<T>>) {
+        let taker = state.taker.take();
+        drop(state);
+        if let Some(taker) = taker {
+            taker.wake();
+            self.doorbell.ring();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

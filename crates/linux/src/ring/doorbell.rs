@@ -1,0 +1,83 @@
+//! How another thread makes the thread of a ring look at what it left there.
+//!
+//! Invariant: whoever rings after leaving something is heard. The ring says that it is going to sleep before it looks for
+//! the last time, and who rings says so before looking whether it sleeps.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use io_uring::types::Fd;
+use io_uring::{opcode, squeue};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Ring;
+
+/// The doorbell of a ring; any thread may ring it.
+pub(crate) struct Doorbell {
+    rung: AtomicBool,
+    asleep: AtomicBool,
+    /// What wakes the ring where it sleeps in the kernel.
+    event: OwnedFd,
+}
+
+impl Doorbell {
+    fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self { rung: AtomicBool::new(false), asleep: AtomicBool::new(false), event })
+    }
+
+    /// Makes the ring's thread run the tasks that were woken before.
+    pub(crate) fn ring(&self) {
+        self.rung.store(true, Ordering::SeqCst);
+        if self.asleep.swap(false, Ordering::SeqCst) {
+            // It fails only if the counter is full, and then the ring is told anyway.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether it was rung.
+    pub(super) fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::SeqCst)
+    }
+
+    /// Whether it was rung since this was asked the last time.
+    pub(super) fn answer(&self) -> bool {
+        self.is_rung() && self.rung.swap(false, Ordering::SeqCst)
+    }
+
+    /// Says that the thread is about to sleep; it must look once more then.
+    pub(super) fn fall_asleep(&self) {
+        self.asleep.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn wake_up(&self) {
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// What completes when the ring is to wake.
+    pub(super) fn poll(&self) -> squeue::Entry {
+        let events = u32::from(libc::POLLIN.cast_unsigned());
+        opcode::PollAdd::new(Fd(self.event.as_raw_fd()), events).build()
+    }
+
+    /// Lets it wait for the next one.
+    pub(super) fn clear(&self) {
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+    }
+}
+
+impl Ring {
+    /// The ring's doorbell. While others have it, the ring may wait though nothing is under way.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub(crate) fn doorbell(&self) -> io::Result<Arc<Doorbell>> {
+        if let Some(doorbell) = self.0.doorbell.get() {
+            return Ok(doorbell.clone());
+        }
+        let doorbell = Arc::new(Doorbell::new()?);
+        Ok(self.0.doorbell.get_or_init(|| doorbell).clone())
+    }
+}
