@@ -20,6 +20,10 @@ use crate::Descriptor;
 /// Connections the kernel keeps for us while we do not accept.
 const BACKLOG: i32 = 128;
 
+/// What may wait in a unix socket to be received, of which the kernel has 208 KiB otherwise: replies to reads of 64 KiB came
+/// three at a time then, and the sender waited to be woken. The kernel gives less where it allows no more.
+const SEND_BYTES: usize = 1 << 20;
+
 /// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
@@ -169,7 +173,7 @@ impl Listener {
         &self.socket
     }
 
-    /// Checks who connected and makes the socket fit for short replies.
+    /// Checks who connected and makes the socket fit for replies, short ones and large.
     ///
     /// # Errors
     /// If the peer of a unix socket is another user, or is gone already.
@@ -181,6 +185,7 @@ impl Listener {
                 if peer != rustix::process::geteuid() && !peer.is_root() {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
+                sockopt::set_socket_send_buffer_size(socket, SEND_BYTES)?;
             }
         }
         Ok(())
