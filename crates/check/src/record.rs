@@ -105,7 +105,7 @@ impl Record {
         if payload.len() != usize::try_from(fields.u32(132)).ok()? {
             return None;
         }
-        let config = parse_config(fields)?;
+        let config = parse_config(array, fields)?;
         let columns = config.shape.columns();
         let slot = fields.u8(48);
         if u32::from(slot) >= columns {
@@ -127,7 +127,7 @@ impl Record {
     }
 }
 
-fn parse_config(fields: Fields<'_>) -> Option<Config> {
+fn parse_config(array: Array, fields: Fields<'_>) -> Option<Config> {
     let layout = fields.u8(51);
     let scheme = Scheme::parse(fields.u8(49), fields.u8(50), layout >> 1 & 7)?;
     let unit = unit_of(layout >> 4)?;
@@ -140,7 +140,8 @@ fn parse_config(fields: Fields<'_>) -> Option<Config> {
         && fields.u8(53) <= 2
         && name_bytes <= 32
         && volume_blocks <= VOLUME_BLOCKS_MAX
-        && u128::from(volume_blocks) <= most;
+        && u128::from(volume_blocks) <= most
+        && is_shard(array, fields.u8(130), fields.u8(131));
     if !legal {
         return None;
     }
@@ -155,6 +156,11 @@ fn parse_config(fields: Fields<'_>) -> Option<Config> {
         zones,
         volume_blocks,
     })
+}
+
+/// Whether an array can be shard `number`, with so many others beside it.
+fn is_shard(array: Array, number: u8, others: u8) -> bool {
+    number <= others && (others == 0 || array.0[15] == number)
 }
 
 fn parse_member(fields: Fields<'_>) -> Option<MemberEntry> {

@@ -13,6 +13,7 @@ use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume, create, open_array};
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};
 
@@ -77,6 +78,7 @@ fn make_array(random: &mut Random) -> Array {
         array: ArrayUuid(uuid(random)),
         members: drives.iter().map(|_| MemberUuid(uuid(random))).collect(),
         lineage: random.next(),
+        shard: Shard::WHOLE,
         wipe: false,
     };
     let config = executor.run(create(&offer(&drives, &executor.handle()), &options)).unwrap();

@@ -16,6 +16,9 @@ use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
 use zoneweave_zoned::{BlockError, Lba, Status};
 
+use crate::format;
+use crate::status::ShardStatus;
+
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -169,6 +172,23 @@ pub(crate) enum CliError {
          array replace DRIVE... --slot {slot} --with NEWDRIVE`"
     )]
     Incomplete { name: String, slot: u8 },
+    #[error(
+        "volume {name} has {of} shards, and no drive of shard {number} is named: name the drives of all of them"
+    )]
+    MissingShard { name: String, number: usize, of: usize },
+    #[error(
+        "these drives are of several shards of volume {name}, each an array of its own: name those of one, such as {}",
+        format::words(drives)
+    )]
+    SeveralShards { name: String, drives: Vec<PathBuf> },
+    #[error("{shard}: {error}")]
+    OfShard { shard: ShardStatus, error: Box<CliError> },
+    #[error(
+        "{shard}: {error}; the shards before it were made, and there is no volume: make it again with --yes-destroy, or --destroy for real drives"
+    )]
+    HalfMade { shard: ShardStatus, error: CreateError },
+    #[error("the drives given as shard {number} are of array {found}: nothing was started")]
+    OtherShard { number: usize, found: String },
     #[error("{}: {problem}", path.display())]
     RuntimeDirectory { path: PathBuf, problem: String },
     #[error("{what} does not exist: {range}")]
@@ -213,6 +233,9 @@ impl CliError {
             | Self::InService { .. }
             | Self::SlotInService { .. }
             | Self::Incomplete { .. }
+            | Self::MissingShard { .. }
+            | Self::OtherShard { .. }
+            | Self::SeveralShards { .. }
             | Self::Served { .. } => Exit::Refused,
             Self::Create(CreateError::WrongCount { .. } | CreateError::NameTooLong { .. })
             | Self::Create(CreateError::GroupRows { .. } | CreateError::Limit(_))
@@ -230,6 +253,7 @@ impl CliError {
                 Exit::DataLost
             }
             Self::Remote { exit, .. } => *exit,
+            Self::OfShard { error, .. } => error.exit(),
             Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,
         }

@@ -1,5 +1,7 @@
 //! Sizes and times as people write and read them, and tables.
 
+use std::path::PathBuf;
+
 use crate::error::CliError;
 
 const UNITS: [(&str, u64); 4] =
@@ -105,6 +107,11 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
 /// Turns a complaint about an argument into an error.
 pub(crate) fn usage(option: &'static str) -> impl FnOnce(String) -> CliError {
     move |problem| CliError::Usage { option, problem }
+}
+
+/// Paths as they are typed one behind the other.
+pub(crate) fn words(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

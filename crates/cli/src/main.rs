@@ -22,6 +22,7 @@ mod output;
 mod progress;
 mod ranges;
 mod session;
+mod shards;
 mod start;
 mod status;
 mod wait;

@@ -4,9 +4,10 @@
 //! `{"version": 1, "kind": ..., ...}`, also when the command fails; sizes are bytes, times are
 //! nanoseconds, and states are words.
 
-use std::cell::Cell;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
@@ -17,12 +18,15 @@ use crate::error::{CliError, Exit};
 const DOCUMENT_VERSION: u32 = 1;
 
 /// Where and how results are printed.
+#[derive(Clone)]
 pub(crate) struct Output {
     json: bool,
     quiet: bool,
     verbose: bool,
     color: bool,
-    failed: Cell<bool>,
+    /// What messages begin with.
+    prefix: String,
+    failed: Arc<AtomicBool>,
 }
 
 /// How a word is set off.
@@ -65,8 +69,14 @@ impl Output {
             quiet: globals.quiet,
             verbose: globals.verbose,
             color: color && !globals.json,
-            failed: Cell::new(false),
+            prefix: String::new(),
+            failed: Arc::default(),
         }
+    }
+
+    /// The same, where every message begins with whom it is about.
+    pub(crate) fn about(&self, whom: impl Display) -> Self {
+        Self { prefix: format!("{whom}: "), ..self.clone() }
     }
 
     /// Documents only, where arguments could not be understood.
@@ -86,7 +96,7 @@ impl Output {
 
     /// Whether output was lost, other than by a reader that stopped reading.
     pub(crate) fn failed(&self) -> bool {
-        self.failed.get()
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// A line of the result for people.
@@ -105,7 +115,7 @@ impl Output {
         let document = Document { version: DOCUMENT_VERSION, kind, body };
         match serde_json::to_string_pretty(&document) {
             Ok(text) => self.write(&format!("{text}\n")),
-            Err(_) => self.failed.set(true),
+            Err(_) => self.failed.store(true, Ordering::Relaxed),
         }
     }
 
@@ -169,7 +179,7 @@ impl Output {
 
     fn complain(&self, text: impl Display) {
         // Nowhere is left to say that saying it failed.
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = writeln!(io::stderr().lock(), "{}{text}", self.prefix);
     }
 
     fn write(&self, text: &str) {
@@ -179,7 +189,7 @@ impl Output {
 
     fn note_outcome(&self, outcome: io::Result<()>) {
         if outcome.is_err_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-            self.failed.set(true);
+            self.failed.store(true, Ordering::Relaxed);
         }
     }
 }

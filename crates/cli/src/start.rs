@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::progress::{Job, Progress};
 use crate::session::{Access, Drives, NamedDrive, Session, offer, random_number};
+use crate::shards::refuse_several;
 use crate::status::{OtherDrive, describe_drives};
 use crate::wait::until;
 use crate::writing::with_presets;
@@ -32,6 +33,7 @@ pub(crate) struct Located {
 pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
     let drives = session.open_some(paths, Access::Look)?;
     let survey = session.executor.run(survey(offer(&drives.opened)));
+    refuse_several(session, paths, &drives)?;
     let socket = survey.membership.as_ref().map(|record| socket_of(record.config.array));
     let client = match &socket {
         Some(socket) => Client::connect(socket)?,
@@ -50,7 +52,7 @@ pub(crate) struct Started {
     pub others: Vec<OtherDrive>,
 }
 
-/// Starts an array. Drives that cannot be opened are left out.
+/// Starts an array, if `accept` takes what the drives are for the one that is meant. Drives that cannot be opened are left out.
 ///
 /// # Errors
 /// If it cannot be started, or its drives are in use.
@@ -58,6 +60,7 @@ pub(crate) fn start(
     session: &Session,
     paths: &[PathBuf],
     options: OpenOptions,
+    accept: impl FnOnce(&ArrayConfig) -> Result<(), CliError>,
     output: &Output,
 ) -> Result<Started, CliError> {
     let drives = session.open_some(paths, Access::Exclusive)?;
@@ -65,6 +68,7 @@ pub(crate) fn start(
     let looked = session.executor.run(survey(offered.clone()));
     let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
     let array = membership.config.array;
+    accept(&membership.config)?;
     tell_others(&describe_drives(&drives, &looked.drives, array), output);
     let writes = with_presets(options.writes, || presets(&drives.opened));
     let options = OpenOptions { lineage: random_number()?, writes, ..options };
@@ -149,7 +153,8 @@ pub(crate) fn start_whole(
         let slot = u8::try_from(slot).unwrap_or(u8::MAX);
         return Err(CliError::Incomplete { name: membership.config.name.clone(), slot });
     }
-    start(session, paths, OpenOptions::default(), output).map_err(|error| match error {
+    // What was located is one array.
+    start(session, paths, OpenOptions::default(), |_| Ok(()), output).map_err(|error| match error {
         // Somebody has the drives and is not the server that was looked for.
         CliError::Drive(error) | CliError::NoDrives { first: error } if error.is_in_use() => {
             CliError::NoServer { problem: error.to_string(), socket: socket.clone() }

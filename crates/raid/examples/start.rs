@@ -21,6 +21,7 @@ use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy,
     create, open_array,
 };
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{
     AlignedBuffer, BlockCount, BlockDevice, Geometry, Lba, OobKind, zero_blocks,
@@ -105,6 +106,7 @@ fn make(drives: &[RamDrive], volume_blocks: u64) {
         array: ArrayUuid([7; 16]),
         members: (1..=4).map(|at| MemberUuid([at; 16])).collect(),
         lineage: 1,
+        shard: Shard::WHOLE,
         wipe: false,
     };
     executor.run(create(&offer(drives, &executor.handle()), &options)).unwrap();

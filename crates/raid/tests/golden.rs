@@ -24,6 +24,7 @@ use zoneweave_raid::log::format::{
     SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, Geometry, Lba, OOB_BYTES, OobKind, Payload, ZoneAddress, ZoneId,
@@ -72,6 +73,7 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
             volume_blocks: 600_000_000,
             entry_bytes: 5,
             writethrough: Some(false),
+            shard: Shard::WHOLE,
         },
         lineage: 0x1111_2222_3333_4444,
         epoch: 5,
@@ -128,6 +130,11 @@ fn superblock_records_keep_their_bytes() {
         let stored = golden(name, &record.encode());
         assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
     }
+    let mut of_a_shard = record(108, RecordBody::State);
+    of_a_shard.config.shard = Shard::new(2, 5).unwrap();
+    of_a_shard.config.array = of_a_shard.config.shard.array(ARRAY);
+    let stored = golden("superblock-state-shard", &of_a_shard.encode());
+    assert_eq!(SuperblockRecord::decode(&stored), Ok(of_a_shard));
     let record_of_two = record(107, RecordBody::Seals(vec![next, seal]));
     let stored = golden("superblock-seals", &record_of_two.encode());
     assert_eq!(SuperblockRecord::decode(&stored), Ok(record_of_two));

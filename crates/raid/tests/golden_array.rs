@@ -25,6 +25,7 @@ use zoneweave_raid::log::{
     CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, Volume, create, open_array,
     survey,
 };
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};
 
@@ -98,6 +99,7 @@ fn make() -> Image {
         array: ArrayUuid([0x60; 16]),
         members: (0x61..0x65).map(|byte| MemberUuid([byte; 16])).collect(),
         lineage: 0x6060_6060,
+        shard: Shard::WHOLE,
         wipe: false,
     };
     let config = first.run(create(&offer(&drives, &first.handle(), None), &options)).unwrap();

@@ -16,6 +16,7 @@ use support::{Array, Shape, contents};
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
 use zoneweave_raid::log::{Lanes, Memory, OpenOptions, Volume, WriteChoice, WritePolicy};
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba};
 
@@ -178,6 +179,7 @@ fn a_terabyte_takes_hardly_more_than_its_index() {
             volume_blocks: tebibytes * tib,
             entry_bytes: 4,
             writethrough: None,
+            shard: Shard::WHOLE,
         };
         let policy = WritePolicy::adaptive(Lanes { count: 4, chunk_blocks: 2 }, Lanes::default());
         let most = Memory::most(&config, &policy, None, 0, 0);

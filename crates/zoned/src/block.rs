@@ -80,7 +80,7 @@ pub enum BlockError {
 /// A device of 4 KiB blocks.
 ///
 /// Every block is an atomic register; larger writes are not atomic. Requests may be in flight
-/// together; overlapping ones take effect in one order, the same live and after a crash. A caller
+/// together; overlapping ones take effect on each block in one order, the same live and after a crash. A caller
 /// that needs a certain order waits for the first before it makes the second.
 pub trait BlockDevice {
     /// What the device is.

@@ -14,6 +14,7 @@ use zoneweave_raid::log::format::{
     StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use zoneweave_raid::log::geometry::{Row, SegmentGeometry};
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, Geometry, Lba, OOB_BYTES, Payload, ZoneAction, ZoneAddress, ZoneId,
@@ -103,6 +104,7 @@ impl Image {
                 volume_blocks: VOLUME_BLOCKS,
                 entry_bytes: 4,
                 writethrough: None,
+                shard: Shard::WHOLE,
             },
             members: scheme.iter().map(member).collect(),
             lineage: 7,

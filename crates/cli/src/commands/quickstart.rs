@@ -204,6 +204,7 @@ fn make_array(
         data: None,
         parity: None,
         size: VolumeSize::Largest,
+        shards: 1,
         chunk: None,
         group_rows: create::GROUP_ROWS,
         mode: None,
@@ -211,7 +212,7 @@ fn make_array(
         yes_destroy: false,
         destroy: Vec::new(),
     };
-    let config = create::make(&create, output)?;
+    let config = create::make(&create, output)?.swap_remove(0);
     output.note(format_args!("made array {} ({})", config.name, config.scheme));
     Ok(config)
 }

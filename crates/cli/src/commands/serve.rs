@@ -1,6 +1,9 @@
 //! `zoneweave serve`: an array for clients, until SIGTERM or SIGINT.
 
+mod engine;
 mod fronts;
+mod orders;
+mod shards;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -8,25 +11,23 @@ use std::rc::Rc;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use zoneweave_linux::{Drive, Signals};
-use zoneweave_raid::log::{Hedging, OpenOptions};
-use zoneweave_runtime::Nanos;
+use zoneweave_linux::Signals;
+use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_zoned::BlockDevice;
 
-use crate::commands::array::create::holdings;
-use crate::control::{ControlServer, Servers, Service};
+use crate::control::Servers;
 use crate::error::{CliError, Exit};
 use crate::format::parse_bytes;
 use crate::output::Output;
-use crate::session::{NamedDrive, Session};
-use crate::start::{Started, start};
-use crate::status::{ArrayStatus, render};
+use crate::session::Session;
+use crate::status::{VolumeStatus, render_volume};
 use crate::wait::until;
-use crate::writing::{Writing, with_spares};
+use crate::writing::Writing;
+use engine::Engine;
 use fronts::{Places, endpoint, look, start_servers, stop_servers, unix_path};
 pub(crate) use fronts::{identity, start_ublk, stop_ublk};
-
-/// How often a server looks after itself.
-const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
+use orders::orders;
+use shards::Others;
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -89,7 +90,7 @@ pub(crate) struct Fuse {
 /// An array to be served.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Served {
-    /// The array's drives, in any order
+    /// The array's drives, in any order; those of all its shards, if the volume has several
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
     /// Start with half of the drives or fewer; the others become strangers
@@ -99,7 +100,7 @@ pub(crate) struct Served {
     #[arg(long)]
     pub no_hedging: bool,
     /// Keep this drive ready: it takes the place of one that fails; may be repeated. Once it has, it is one of
-    /// the array's drives, here too
+    /// the array's drives, here too. Shards of a volume get them by turns
     #[arg(long, value_name = "DRIVE")]
     pub spare: Vec<PathBuf>,
     /// The most that a rebuild writes in a second, such as 200M; as much as the drive takes otherwise
@@ -117,7 +118,7 @@ pub(crate) struct Served {
 #[derive(Serialize)]
 struct Serving<'a> {
     uris: &'a [String],
-    status: &'a ArrayStatus,
+    status: &'a VolumeStatus,
 }
 
 pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
@@ -161,61 +162,33 @@ fn serve(
     // Before anything can start a thread, which would take signals the old way.
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
-    let choice = request.writing.choice()?;
-    let (members, spares) = sort_spares(&session, &request.spare)?;
-    let options = OpenOptions {
-        force: request.force,
-        writes: with_spares(choice, spares.iter().map(|spare| spare.member.geometry())),
-        index_memory: request.index_memory,
-        hedging: if request.no_hedging { Hedging::OFF } else { Hedging::default() },
-        ..OpenOptions::default()
-    };
-    let drives: Vec<_> = request.drives.iter().chain(&members).cloned().collect();
-    let started = start(&session, &drives, options, output)?;
-    started.volume.limit_rebuild(request.rebuild_limit);
-    let (service, control) = put_in_service(&session, started, places, output)?;
-    // Before the status is told, which then tells of it.
-    session.handle.spawn("resume rebuild", service.clone().resume());
+    let mut orders = orders(&session, request, output)?;
+    let first = orders.remove(0);
+    let mut others = Others::start(orders, output)?;
+    let own = first.output(output);
+    let mut engine = Engine::start(&session, &first, &own).map_err(|error| first.failed(error))?;
+    others.connect(&session)?;
+    let device = others.volume(Rc::new(engine.volume().clone()));
+    let (servers, exports) = start_fronts(&session, &engine.config, device, places, output)?;
     // Whatever ends it, nothing is left behind without a server.
-    let served =
-        spares.into_iter().try_for_each(|spare| service.keep_spare(spare)).and_then(|()| {
-            let status = session.executor.run(service.status());
-            announce(&status, hints, output);
-            // A file that nobody can reach any more is served no longer.
-            let watching = async {
-                until(watch(&session, &service, output), service.unmounted()).await;
-                output.note("the file was unmounted");
-            };
-            let signal = session.executor.run(until(watching, signals.next())).transpose();
-            signal.map_err(|error| CliError::System { action: "wait for a signal", error })
-        });
-    tell_news(&service, output);
+    let served = engine.serve(&session, servers, exports).and_then(|status| {
+        announce(&others.with_first(status), hints, output);
+        // A file that nobody can reach any more is served no longer.
+        let watching = async {
+            until(engine.watch(&session, &own), engine.service.unmounted()).await;
+            output.note("the file was unmounted");
+        };
+        let signal = session.executor.run(until(watching, signals.next())).transpose();
+        signal.map_err(|error| CliError::System { action: "wait for a signal", error })
+    });
+    engine.tell_news(&own);
     output.note("stopping: finishing the requests under way");
-    control.close();
-    session.executor.run(async {
-        stop_servers(service.release(), output).await;
-        service.volume().close().await
-    })?;
+    let closed = engine.close(&session, output);
+    others.end()?;
+    closed?;
     served?;
     output.note("stopped; everything acknowledged is on the drives");
     Ok(Exit::Done)
-}
-
-/// Tells spares that are blank from those that became members while an earlier server ran.
-fn sort_spares(
-    session: &Session,
-    paths: &[PathBuf],
-) -> Result<(Vec<PathBuf>, Vec<NamedDrive>), CliError> {
-    let (mut members, mut spares) = (Vec::new(), Vec::new());
-    for path in paths {
-        let drive = Drive::open(&session.ring, &session.handle, path)?;
-        let named = NamedDrive::new(path.display().to_string(), drive, &session.handle);
-        match session.executor.run(holdings(&named))? {
-            Some(_) => members.push(path.clone()),
-            None => spares.push(named),
-        }
-    }
-    Ok((members, spares))
 }
 
 /// The least that a rebuild may be held to: a drive of a terabyte takes eleven days then.
@@ -238,48 +211,29 @@ fn parse_index_memory(text: &str) -> Result<u64, String> {
     (bytes >= LEAST_INDEX_MEMORY).then_some(bytes).ok_or_else(little)
 }
 
-/// Looks after the array, and tells what happens to it.
-async fn watch(session: &Session, service: &Rc<Service>, output: &Output) {
-    loop {
-        tell_news(service, output);
-        session.handle.sleep(WATCH_PERIOD).await;
-    }
-}
-
-fn tell_news(service: &Rc<Service>, output: &Output) {
-    for news in service.look_around() {
-        output.news(news);
-    }
-}
-
-/// Starts the front ends and the control socket.
-fn put_in_service(
+/// Starts the front ends of a volume.
+fn start_fronts(
     session: &Session,
-    started: Started,
+    config: &ArrayConfig,
+    device: Rc<dyn BlockDevice>,
     places: &Places,
     output: &Output,
-) -> Result<(Rc<Service>, ControlServer), CliError> {
-    let Started { volume, config, slots, others, .. } = started;
-    let (ring, handle) = (&session.ring, &session.handle);
-    let service = Service::new(ring, handle, config.clone(), volume.clone(), slots, others);
-    let service = Rc::new(service);
-    // First, because it tells whether another server has this array.
-    let control = ControlServer::start(ring, handle, config.array, service.clone())?;
+) -> Result<(Servers, Vec<String>), CliError> {
     let (mut servers, mut exports) = (Servers::default(), Vec::new());
     let all = (&mut servers, &mut exports);
-    if let Err(error) = start_servers(session, &config, &volume, places, all, output) {
+    if let Err(error) = start_servers(session, config, device, places, all, output) {
         // Leaves no socket and no disk behind.
         session.executor.run(stop_servers(servers, output));
         return Err(error);
     }
-    service.adopt(servers, exports);
-    Ok((service, control))
+    Ok((servers, exports))
 }
 
-fn announce(status: &ArrayStatus, hints: &[String], output: &Output) {
-    let uris = status.server.as_ref().map(|server| server.exports.clone()).unwrap_or_default();
+fn announce(status: &VolumeStatus, hints: &[String], output: &Output) {
+    let server = status.arrays().first().and_then(|first| first.server.as_ref());
+    let uris = server.map(|server| server.exports.clone()).unwrap_or_default();
     output.result("serving", &Serving { uris: &uris, status }, |output| {
-        render(status, output);
+        render_volume(status, output);
         output.line("");
         for hint in hints {
             output.line(hint);

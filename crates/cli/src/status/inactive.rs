@@ -6,7 +6,7 @@ use zoneweave_raid::log::format::{ArrayUuid, MemberState, SuperblockRecord};
 use zoneweave_raid::log::{DriveRole, DriveVerdict, OpenError, Survey};
 use zoneweave_zoned::BLOCK_BYTES;
 
-use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ZoneCounts};
+use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts};
 use crate::session::{Drives, NamedDrive};
 
 /// The status of the array that the drives are; `None` if they are none.
@@ -23,6 +23,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         name: config.name.clone(),
         array: config.array.to_string(),
         scheme: config.scheme.to_string(),
+        shard: ShardStatus::of(config.shard),
         health,
         why,
         action,

@@ -4,29 +4,32 @@ mod inactive;
 mod render;
 pub(crate) mod served;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::log::{IndexPages, Memory};
-use zoneweave_zoned::{ZoneInfo, ZoneState};
+use zoneweave_raid::shards::{Shard, volume_blocks};
+use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 
 use crate::error::Exit;
 use crate::progress::Job;
 
 pub(crate) use inactive::{describe_drives, inactive_status};
-pub(crate) use render::render;
+pub(crate) use render::{render, render_volume};
 pub(crate) use served::served_status;
 
-/// How an array is, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How an array is, in a word; the worse, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Health {
     /// Every member is online.
     Healthy,
     /// Members are missing or being rebuilt; nothing is lost.
     Degraded,
-    /// Too many members are missing, or it is not certain that nobody else has the rest.
-    Failed,
     /// Fewer drives were named than the array has, too few to tell.
     Unknown,
+    /// Too many members are missing, or it is not certain that nobody else has the rest.
+    Failed,
 }
 
 impl Health {
@@ -46,6 +49,9 @@ pub(crate) struct ArrayStatus {
     pub name: String,
     pub array: String,
     pub scheme: String,
+    /// Which part of a volume it is, if the volume has others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardStatus>,
     pub health: Health,
     pub why: Option<String>,
     pub action: Option<String>,
@@ -59,6 +65,87 @@ pub(crate) struct ArrayStatus {
     pub members: Vec<MemberStatus>,
     /// Drives that were given or offered and are no members.
     pub others: Vec<OtherDrive>,
+}
+
+/// An array that holds a part of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ShardStatus {
+    /// From zero.
+    pub number: u8,
+    /// How many there are.
+    pub of: usize,
+}
+
+/// A volume: an array, or several that hold it by turns.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum VolumeStatus {
+    One(Box<ArrayStatus>),
+    Sharded(ShardedStatus),
+}
+
+/// A volume that several arrays hold.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ShardedStatus {
+    pub name: String,
+    /// That of the worst of its shards.
+    pub health: Health,
+    pub size_bytes: u64,
+    pub shards: Vec<ArrayStatus>,
+    /// Shards of which nothing is known.
+    pub unknown: Vec<usize>,
+}
+
+impl ShardStatus {
+    /// `None` for an array that is a volume by itself.
+    pub(crate) fn of(shard: Shard) -> Option<Self> {
+        (shard != Shard::WHOLE).then(|| Self { number: shard.number(), of: shard.of() })
+    }
+}
+
+impl VolumeStatus {
+    /// What is known of the shards of a volume, of which `known` has one at least.
+    pub(crate) fn of_shards(of: usize, known: Vec<ArrayStatus>) -> Self {
+        let is_known = |number: &usize| {
+            known
+                .iter()
+                .filter_map(|status| status.shard)
+                .any(|shard| usize::from(shard.number) == *number)
+        };
+        let unknown: Vec<_> = (0..of).filter(|number| !is_known(number)).collect();
+        let worst = known.iter().map(|status| status.health).max().unwrap_or(Health::Unknown);
+        let least = known.iter().map(|status| status.size_bytes).min().unwrap_or(0);
+        let blocks = volume_blocks(least / BLOCK_BYTES as u64, of);
+        Self::Sharded(ShardedStatus {
+            name: known.first().map(|status| status.name.clone()).unwrap_or_default(),
+            health: if unknown.is_empty() { worst } else { worst.max(Health::Unknown) },
+            size_bytes: blocks * BLOCK_BYTES as u64,
+            shards: known,
+            unknown,
+        })
+    }
+
+    /// The arrays.
+    pub(crate) fn arrays(&self) -> &[ArrayStatus] {
+        match self {
+            Self::One(status) => std::slice::from_ref(status),
+            Self::Sharded(sharded) => &sharded.shards,
+        }
+    }
+
+    /// The exit of `status --check`.
+    pub(crate) fn check(&self) -> Exit {
+        let exits = self.arrays().iter().map(ArrayStatus::check);
+        let unknown = matches!(self, Self::Sharded(sharded) if !sharded.unknown.is_empty());
+        let exits = exits.chain(unknown.then_some(Exit::ArrayFailed));
+        exits.max_by_key(|exit| exit.code()).unwrap_or(Exit::ArrayFailed)
+    }
+}
+
+impl fmt::Display for ShardStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shard {} of {}", self.number, self.of)
+    }
 }
 
 /// What only a running server knows.

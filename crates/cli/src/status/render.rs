@@ -2,7 +2,7 @@
 
 use super::{
     Amplification, ArrayStatus, ClassStatus, Health, LaneStatus, MemberStatus, ServerStatus,
-    SpareStatus, WritingStatus,
+    SpareStatus, VolumeStatus, WritingStatus,
 };
 use crate::format::{bytes, span, table};
 use crate::output::{Output, Tone};
@@ -10,6 +10,29 @@ use crate::progress::Job;
 
 /// Room for each block of data from which on nobody wants to know how much.
 const ROOM_TOLD: f64 = 10.0;
+
+/// Prints the status of a volume.
+pub(crate) fn render_volume(volume: &VolumeStatus, output: &Output) {
+    let VolumeStatus::Sharded(sharded) = volume else {
+        return volume.arrays().iter().for_each(|status| render(status, output));
+    };
+    output.line(format_args!(
+        "{}  {}  {} shards · block volume {}",
+        output.paint(Tone::Strong, &sharded.name),
+        output.paint(tone(sharded.health), sharded.health.word()),
+        sharded.shards.len() + sharded.unknown.len(),
+        bytes(sharded.size_bytes),
+    ));
+    for number in &sharded.unknown {
+        output.line(format_args!(
+            "  shard {number} is not served, and none of its drives was named or is there"
+        ));
+    }
+    for status in &sharded.shards {
+        output.line("");
+        render(status, output);
+    }
+}
 
 /// Prints the status.
 pub(crate) fn render(status: &ArrayStatus, output: &Output) {
@@ -31,20 +54,24 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     }
 }
 
-fn headline(status: &ArrayStatus, output: &Output) {
-    let tone = match status.health {
+fn tone(health: Health) -> Tone {
+    match health {
         Health::Healthy => Tone::Good,
         Health::Degraded | Health::Unknown => Tone::Warning,
         Health::Failed => Tone::Bad,
-    };
+    }
+}
+
+fn headline(status: &ArrayStatus, output: &Output) {
     let served = match &status.server {
         Some(server) => format!("up {}", span(server.uptime_ns)),
         None => "not served".to_owned(),
     };
+    let shard = status.shard.map(|shard| format!("{shard} · ")).unwrap_or_default();
     output.line(format_args!(
-        "{}  {}  {} · {} chunks · {} · block volume {} · {served}",
+        "{}  {}  {shard}{} · {} chunks · {} · block volume {} · {served}",
         output.paint(Tone::Strong, &status.name),
-        output.paint(tone, status.health.word()),
+        output.paint(tone(status.health), status.health.word()),
         status.scheme,
         bytes(status.chunk_bytes),
         status.mode,
@@ -158,12 +185,15 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     if let Some(reason) = server.writing.fell_back.last() {
         output.line(format_args!("            no better: {reason}"));
     }
-    output.line(format_args!(
-        "  exports   {} ({} clients, {} requests)",
-        server.exports.join(" · "),
-        server.clients,
-        server.requests
-    ));
+    // Clients find another shard's server, or none.
+    if !server.exports.is_empty() {
+        output.line(format_args!(
+            "  exports   {} ({} clients, {} requests)",
+            server.exports.join(" · "),
+            server.clients,
+            server.requests
+        ));
+    }
 }
 
 /// What became of a spare.

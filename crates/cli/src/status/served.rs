@@ -10,7 +10,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 use super::inactive::mode_word;
 use super::{
     Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberIo, MemberStatus,
-    OtherDrive, ServerStatus, SpareStatus, WritingStatus, ZoneCounts,
+    OtherDrive, ServerStatus, ShardStatus, SpareStatus, WritingStatus, ZoneCounts,
 };
 
 /// A member's drive, what it is called, and its zones as it reports them now.
@@ -54,6 +54,7 @@ pub(crate) fn served_status(
         name: volume.name,
         array: volume.array,
         scheme: volume.scheme,
+        shard: ShardStatus::of(config.shard),
         health: match volume.health {
             log::Health::Healthy => Health::Healthy,
             log::Health::Degraded => Health::Degraded,

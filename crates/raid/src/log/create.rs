@@ -15,6 +15,7 @@ use crate::log::format::{
 use crate::log::limits::{LimitError, check_drive, check_shape, check_size, largest_volume};
 use crate::log::recover::OfferedDrive;
 use crate::log::superblock::sealed_payload;
+use crate::shards::Shard;
 
 /// Bytes a name may have.
 pub const NAME_BYTES: usize = 32;
@@ -42,6 +43,8 @@ pub struct CreateOptions {
     pub members: Vec<MemberUuid>,
     /// A random number that tells this history from others.
     pub lineage: u64,
+    /// Which part of a volume it will hold.
+    pub shard: Shard,
     /// Whether drives that hold something are emptied first.
     pub wipe: bool,
 }
@@ -191,6 +194,7 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
         volume_blocks,
         entry_bytes,
         writethrough: options.writethrough,
+        shard: options.shard,
     })
 }
 

@@ -29,6 +29,7 @@ use zoneweave_raid::log::{
 };
 use zoneweave_raid::marks;
 use zoneweave_raid::mutants::{self, Mutant};
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, BlockError, Geometry, Lba, OobKind,
@@ -157,6 +158,7 @@ impl Array {
             array: ArrayUuid(uuid(seed, 99)),
             members: (0..shape.columns()).map(|at| MemberUuid(uuid(seed, at))).collect(),
             lineage: seed,
+            shard: Shard::WHOLE,
             wipe: false,
         };
         let config = executor.run(create(&offered, &options)).unwrap();

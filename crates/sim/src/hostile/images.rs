@@ -10,6 +10,7 @@ use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OpenOptions, Volume, create, open_array};
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};
 
@@ -115,6 +116,7 @@ fn blank_of(scheme: Scheme, chunk_blocks: u32, tabled: bool) -> Vec<RamDrive> {
         array: ARRAY,
         members: (0x70..).take(columns).map(|byte| MemberUuid([byte; 16])).collect(),
         lineage: 0x6666,
+        shard: Shard::WHOLE,
         wipe: false,
     };
     run(None, async |handle| {

@@ -7,6 +7,7 @@ use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::largest_volume;
 use zoneweave_raid::log::{CreateOptions, OpenOptions, Volume};
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockError};
 
@@ -137,6 +138,7 @@ impl World {
             array: ArrayUuid(self.identity(u64::MAX)),
             members,
             lineage: shape.seed | 1,
+            shard: Shard::WHOLE,
             wipe,
         }
     }

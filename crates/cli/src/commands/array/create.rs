@@ -8,7 +8,8 @@ use serde::Serialize;
 use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::create::{NAME_BYTES, holds_something, plan};
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
-use zoneweave_raid::log::{CreateOptions, create};
+use zoneweave_raid::log::{CreateError, CreateOptions, create};
+use zoneweave_raid::shards::{self, Shard};
 use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
 
 use crate::control::same_file;
@@ -19,6 +20,7 @@ use crate::output::Output;
 use crate::session::{
     Access, NamedDrive, Session, offer, random_number, random_uuid, refuse_worse_way,
 };
+use crate::status::ShardStatus;
 
 /// Blocks of a chunk, unless another size is chosen.
 pub(crate) const CHUNK_BLOCKS: u32 = 4;
@@ -46,6 +48,10 @@ pub(crate) struct Create {
     /// The size of the volume, such as 2GiB, or max
     #[arg(long, value_name = "SIZE", value_parser = format::parse_volume_size)]
     pub size: VolumeSize,
+    /// Several arrays that hold the volume by turns, each of the next so many of the drives: a server runs each by a thread
+    /// of its own, so that a volume of many drives is not held up by one processor
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=Shard::MOST as i64))]
+    pub shards: u16,
     /// How much of a stripe is on one drive. This, --group-rows and --mode are what the array can always be written
     /// as: a server writes so with --write-mode array, or where nothing that suits the drives better fits
     ///
@@ -113,6 +119,9 @@ struct Created {
     name: String,
     array: String,
     scheme: String,
+    /// Arrays that hold it, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<usize>,
     size_bytes: u64,
     chunk_bytes: u64,
     group_rows: u32,
@@ -121,63 +130,127 @@ struct Created {
 }
 
 pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
-    let config = make(request, output)?;
+    let configs = make(request, output)?;
+    let config = &configs[0];
+    let shards = configs.len();
     let created = Created {
         name: config.name.clone(),
         array: config.array.to_string(),
         scheme: config.scheme.to_string(),
-        size_bytes: config.volume_blocks * BLOCK_BYTES as u64,
+        shards: (shards > 1).then_some(shards),
+        size_bytes: volume_blocks(&configs) * BLOCK_BYTES as u64,
         chunk_bytes: u64::from(config.chunk_blocks) * BLOCK_BYTES as u64,
         group_rows: config.group_rows,
         mode: if config.tabled { "zone-append" } else { "zone-write" },
         drives: request.drives.clone(),
     };
     output.result("array-create", &created, |output| {
+        let times = created.shards.map(|shards| format!("{shards} x ")).unwrap_or_default();
         output.line(format_args!(
-            "{}  {} · {} · {} chunks · {}",
+            "{}  {times}{} · {} · {} chunks · {}",
             created.name,
             created.scheme,
             format::bytes(created.size_bytes),
             format::bytes(created.chunk_bytes),
             created.array
         ));
+        if shards > 1 {
+            for (number, drives) in request.drives.chunks(request.drives.len() / shards).enumerate()
+            {
+                output.line(format_args!("  shard {number}  {}", format::words(drives)));
+            }
+        }
         output.note(format_args!(
             "serve it: zoneweave serve nbd {} --socket unix:/tmp/{}.sock",
-            words(&request.drives),
+            format::words(&request.drives),
             created.name
         ));
     });
     Ok(Exit::Done)
 }
 
-fn words(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+/// Blocks of the volume that these arrays hold.
+fn volume_blocks(configs: &[ArrayConfig]) -> u64 {
+    let least = configs.iter().map(|config| config.volume_blocks).min().unwrap_or(0);
+    match configs.len() {
+        1 => least,
+        shards => shards::volume_blocks(least, shards),
+    }
 }
 
-/// Makes the array.
-pub(crate) fn make(request: &Create, output: &Output) -> Result<ArrayConfig, CliError> {
+/// Makes the array, or the arrays that hold the volume.
+pub(crate) fn make(request: &Create, output: &Output) -> Result<Vec<ArrayConfig>, CliError> {
     check_name(&request.name)?;
     let general = request.data.is_some() || request.parity.is_some();
     if general && request.level != Level::Raid {
         return Err(usage("data")("--data and --parity go with --level raid".to_owned()));
     }
-    let scheme = scheme_of(request.level, request.drives.len(), request.data.zip(request.parity))?;
+    let of_each = of_each_shard(request.drives.len(), request.shards.into())?;
+    let scheme = scheme_of(request.level, of_each, request.data.zip(request.parity))?;
     let session = Session::new()?;
     let drives = session.open_all(&request.drives, Access::Exclusive)?;
     let worse = |named| refuse_worse_way(named, &session.ring, &session.handle);
     drives.iter().try_for_each(worse)?;
+    let volume = ArrayUuid(random_uuid()?);
+    let mut all = Vec::new();
+    for (number, drives) in drives.chunks(of_each).enumerate() {
+        let shard = Shard::new(number, request.shards.into()).expect("one of so many");
+        let options = options(request, scheme, shard, volume, drives)?;
+        // Everything that can be wrong is, before anybody is asked to give data up for it.
+        let planned = plan(&offer(drives), &options);
+        planned.map_err(|error| match ShardStatus::of(shard) {
+            None => CliError::from(error),
+            Some(shard) => CliError::OfShard { shard, error: Box::new(error.into()) },
+        })?;
+        all.push((options, drives));
+    }
+    let wipe = may_destroy(&session, &drives, request, output)?;
+    let mut made = Vec::new();
+    for (options, drives) in all {
+        let (shard, options) = (options.shard, CreateOptions { wipe, ..options });
+        let config = session.executor.run(create(&offer(drives), &options));
+        made.push(config.map_err(|error| of_shard(shard, error))?);
+    }
+    Ok(made)
+}
+
+/// An error of one array, or of a shard, the others of which may have been made.
+fn of_shard(shard: Shard, error: CreateError) -> CliError {
+    match ShardStatus::of(shard) {
+        None => error.into(),
+        Some(shard) if shard.number == 0 => {
+            CliError::OfShard { shard, error: Box::new(error.into()) }
+        }
+        Some(shard) => CliError::HalfMade { shard, error },
+    }
+}
+
+/// How many drives each shard has.
+fn of_each_shard(drives: usize, shards: usize) -> Result<usize, CliError> {
+    if drives.is_multiple_of(shards) {
+        return Ok(drives / shards);
+    }
+    let problem =
+        format!("{shards} shards need the same number of drives each; {drives} were given");
+    Err(usage("shards")(problem))
+}
+
+fn options(
+    request: &Create,
+    scheme: Scheme,
+    shard: Shard,
+    volume: ArrayUuid,
+    drives: &[NamedDrive],
+) -> Result<CreateOptions, CliError> {
     let geometry = drives[0].member.geometry();
     let (unit, appends) = (geometry.write_unit.0, geometry.append_limit.0 > 0);
-    let mut members = Vec::new();
-    for _ in &drives {
-        members.push(MemberUuid(random_uuid()?));
-    }
-    let mut options = CreateOptions {
+    let members = drives.iter().map(|_| random_uuid().map(MemberUuid));
+    Ok(CreateOptions {
         name: request.name.clone(),
         scheme,
         volume_blocks: match request.size {
             VolumeSize::Largest => None,
-            VolumeSize::Blocks(blocks) => Some(blocks),
+            VolumeSize::Blocks(blocks) => Some(shards::blocks_of_each(blocks, shard.of())),
         },
         chunk_blocks: request.chunk.unwrap_or(CHUNK_BLOCKS.next_multiple_of(unit)),
         group_rows: request.group_rows,
@@ -187,15 +260,12 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<ArrayConfig, Cli
             Durability::Writethrough => Some(true),
             Durability::Writeback => Some(false),
         },
-        array: ArrayUuid(random_uuid()?),
-        members,
+        array: shard.array(volume),
+        members: members.collect::<Result<_, _>>()?,
         lineage: random_number()?,
+        shard,
         wipe: false,
-    };
-    // Everything that can be wrong is, before anybody is asked to give data up for it.
-    plan(&offer(&drives), &options)?;
-    options.wipe = may_destroy(&session, &drives, request, output)?;
-    Ok(session.executor.run(create(&offer(&drives), &options))?)
+    })
 }
 
 fn check_name(name: &str) -> Result<(), CliError> {

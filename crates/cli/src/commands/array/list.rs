@@ -14,6 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session};
+use crate::status::ShardStatus;
 
 #[derive(Args)]
 pub(crate) struct List {
@@ -36,6 +37,9 @@ struct Listing {
     array: Option<String>,
     name: Option<String>,
     scheme: Option<String>,
+    /// Which part of a volume its array is, if the volume has others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<ShardStatus>,
     slot: Option<u8>,
     /// What its own newest record calls it.
     state: Option<&'static str>,
@@ -123,6 +127,7 @@ fn member(listing: &mut Listing, record: &SuperblockRecord) {
     listing.array = Some(record.config.array.to_string());
     listing.name = Some(record.config.name.clone());
     listing.scheme = Some(record.config.scheme.to_string());
+    listing.shard = ShardStatus::of(record.config.shard);
     listing.slot = Some(record.slot.0);
     listing.state = own.map(|member| match member.state {
         MemberState::Online => "online",
@@ -140,6 +145,7 @@ fn problem(path: PathBuf, kind: &'static str, problem: String) -> Listing {
         array: None,
         name: None,
         scheme: None,
+        shard: None,
         slot: None,
         state: None,
         epoch: None,
@@ -156,7 +162,10 @@ fn tell(listed: &Listed, output: &Output) {
         vec![
             drive.path.display().to_string(),
             drive.kind.to_owned(),
-            text(&drive.name),
+            match (&drive.name, drive.shard) {
+                (Some(name), Some(shard)) => format!("{name}, {shard}"),
+                (name, _) => text(name),
+            },
             text(&drive.scheme),
             text(&drive.slot.map(|slot| slot.to_string())),
             text(&drive.epoch.map(|epoch| epoch.to_string())),

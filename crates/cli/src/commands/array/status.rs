@@ -4,16 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::control::Request;
+use crate::control::{Client, Request, socket_of};
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::session::Session;
+use crate::shards::{ShardedDrives, by_shard};
 use crate::start::locate;
-use crate::status::{ArrayStatus, inactive_status, render};
+use crate::status::{ArrayStatus, VolumeStatus, inactive_status, render_volume};
 
 #[derive(Args)]
 pub(crate) struct StatusOf {
-    /// The array's drives; one is enough if it is served
+    /// The array's drives, or those of all shards of a volume; one is enough if it is served
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
     /// Exit with 0 if healthy, 10 if degraded and being rebuilt, 11 if degraded, 12 if failed
@@ -23,13 +24,41 @@ pub(crate) struct StatusOf {
 
 pub(crate) fn run(request: &StatusOf, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    let located = locate(&session, &request.drives)?;
-    let status = match located.client {
-        Some(client) => parse_status(client.ask(&Request::Status, |_| {})?)?,
-        None => inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)?,
+    let volume = match by_shard(&session, &request.drives)? {
+        None => VolumeStatus::One(Box::new(of(&session, &request.drives)?)),
+        Some(sharded) => of_shards(&session, &sharded, output)?,
     };
-    output.result("array-status", &status, |output| render(&status, output));
-    Ok(if request.check { status.check() } else { Exit::Done })
+    output.result("array-status", &volume, |output| render_volume(&volume, output));
+    Ok(if request.check { volume.check() } else { Exit::Done })
+}
+
+/// All shards of a volume: a server tells of those of which no drive is named.
+fn of_shards(
+    session: &Session,
+    sharded: &ShardedDrives,
+    output: &Output,
+) -> Result<VolumeStatus, CliError> {
+    for stranger in &sharded.strangers {
+        let stranger = stranger.display();
+        output.warning(format_args!("{stranger} is no drive of volume {}", sharded.name));
+    }
+    let mut known = Vec::new();
+    for (number, drives) in sharded.of_shards.iter().enumerate() {
+        if !drives.is_empty() {
+            known.push(of(session, drives)?);
+        } else if let Some(client) = Client::connect(&socket_of(sharded.array(number)))? {
+            known.push(parse_status(client.ask(&Request::Status, |_| {})?)?);
+        }
+    }
+    Ok(VolumeStatus::of_shards(sharded.of_shards.len(), known))
+}
+
+fn of(session: &Session, drives: &[PathBuf]) -> Result<ArrayStatus, CliError> {
+    let located = locate(session, drives)?;
+    match located.client {
+        Some(client) => parse_status(client.ask(&Request::Status, |_| {})?),
+        None => inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray),
+    }
 }
 
 /// The status that a server sent.

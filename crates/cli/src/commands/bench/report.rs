@@ -7,6 +7,7 @@ use zoneweave_emulator::Preset;
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
 use zoneweave_raid::log::{Lanes, Memory, WritePolicy};
+use zoneweave_raid::shards::Shard;
 use zoneweave_zoned::BlockCount;
 
 use super::compare::Ratios;
@@ -265,6 +266,7 @@ pub(super) fn for_each_tib() -> ForEachTib {
         volume_blocks: (1 << 40) / 4096,
         entry_bytes: 4,
         writethrough: None,
+        shard: Shard::WHOLE,
     };
     let users = Lanes { count: 4, chunk_blocks: 2 };
     let policy = WritePolicy::adaptive(users, Lanes::default());

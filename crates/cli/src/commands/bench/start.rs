@@ -23,6 +23,7 @@ use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, Volume, WriteChoice, WritePolicy, create,
     open_array,
 };
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba, ZonedDevice, zero_blocks,
@@ -251,6 +252,7 @@ fn created(blocks: u64) -> CreateOptions {
         array: ArrayUuid([7; 16]),
         members: (1..=4).map(|at| MemberUuid([at; 16])).collect(),
         lineage: 1,
+        shard: Shard::WHOLE,
         wipe: false,
     }
 }

@@ -15,6 +15,7 @@ use zoneweave_raid::log::{
     Auto, Counters, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, WriteCost,
     WriteProfile, create, open_array,
 };
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
     AlignedBuffer, BlockCount, BlockDevice, BlockError, Command, Geometry, Lba, Payload,
@@ -155,6 +156,7 @@ impl Bench {
             members: Vec::new(),
             lineage: random_number()?,
             // The array before.
+            shard: Shard::WHOLE,
             wipe: true,
         };
         for _ in drives {
@@ -200,6 +202,22 @@ impl Array<'_> {
         seconds: f64,
         most_blocks: u64,
     ) -> Result<Measure, CliError> {
+        self.measure_as(self.device(), requests, seconds, most_blocks)
+    }
+
+    /// What is measured.
+    pub(super) fn device(&self) -> Rc<dyn BlockDevice> {
+        Rc::new(self.volume.clone())
+    }
+
+    /// The same of a volume of which this array holds a part.
+    pub(super) fn measure_as(
+        &self,
+        volume: Rc<dyn BlockDevice>,
+        requests: Requests,
+        seconds: f64,
+        most_blocks: u64,
+    ) -> Result<Measure, CliError> {
         let Session { executor, handle, .. } = &self.bench.session;
         let before = self.volume.status().counters;
         let counters = Counting::start();
@@ -210,11 +228,12 @@ impl Array<'_> {
             reason = "the argument is between 0.001 and 3600"
         )]
         let end = Nanos(started.0 + (seconds * 1e9) as u64);
+        let volume_blocks = volume.info().blocks;
         let load = Rc::new(Load {
-            volume: self.volume.clone(),
+            volume,
             handle: handle.clone(),
             requests,
-            places: self.blocks / u64::from(requests.blocks),
+            places: volume_blocks / u64::from(requests.blocks),
             buffers: self.bench.buffers.clone(),
             end,
             left: Cell::new(most_blocks / u64::from(requests.blocks)),
@@ -247,7 +266,7 @@ impl Array<'_> {
             amplification: requests
                 .write
                 .then(|| amplification(&before, &self.volume.status().counters)),
-            volume_blocks: self.blocks,
+            volume_blocks,
         })
     }
 
@@ -275,7 +294,7 @@ pub(super) fn ratio(one: u64, other: u64) -> f64 {
 }
 
 struct Load {
-    volume: Volume,
+    volume: Rc<dyn BlockDevice>,
     handle: Handle,
     requests: Requests,
     places: u64,

@@ -11,6 +11,7 @@ use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, Health, OfferedDrive, OpenOptions, OpenReport, Volume, create, open_array,
 };
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, Semaphore, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba, ZonedDevice};
 
@@ -66,6 +67,7 @@ impl Array {
             array: ArrayUuid(self.draw_uuid()),
             members: (0..4).map(|_| MemberUuid(self.draw_uuid())).collect(),
             lineage: self.random.next(),
+            shard: Shard::WHOLE,
             wipe: false,
         };
         let offered = self.offer(0..4);

@@ -8,7 +8,6 @@ use zoneweave_linux::fuse::FuseServer;
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::vhost_user::{VhostUserOptions, VhostUserServer};
-use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
 
@@ -37,20 +36,22 @@ pub(super) struct Places {
 pub(super) fn start_servers(
     session: &Session,
     config: &ArrayConfig,
-    volume: &Volume,
+    device: Rc<dyn BlockDevice>,
     places: &Places,
     (servers, exports): (&mut Servers, &mut Vec<String>),
     output: &Output,
 ) -> Result<(), CliError> {
     let (ring, handle) = (&session.ring, &session.handle);
-    let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
     let chunk_bytes = u64::from(config.chunk_blocks) * BLOCK_BYTES as u64;
     let optimal_bytes = chunk_bytes * config.scheme.data() as u64;
     if !places.endpoints.is_empty() {
         let name = places.export.clone().unwrap_or_else(|| config.name.clone());
         let export = NbdExport {
             name: name.clone(),
-            description: format!("{} {}", config.name, config.scheme),
+            description: match config.shard.of() {
+                1 => format!("{} {}", config.name, config.scheme),
+                shards => format!("{} {shards} x {}", config.name, config.scheme),
+            },
             device: device.clone(),
         };
         let limits = NbdLimits::default();

@@ -9,6 +9,7 @@ use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     Auto, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, create, open_array,
 };
+use zoneweave_raid::shards::Shard;
 use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::commands::array::create::GROUP_ROWS;
@@ -65,6 +66,7 @@ impl Array {
             array: ArrayUuid(random_uuid()?),
             members: Vec::new(),
             lineage: random_number()?,
+            shard: Shard::WHOLE,
             wipe: false,
         };
         for _ in &offered {

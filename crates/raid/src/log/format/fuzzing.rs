@@ -20,6 +20,7 @@ use super::{
 };
 use crate::layout::{Arrangement, Column, Role, Scheme};
 use crate::log::geometry::SegmentGeometry;
+use crate::shards::Shard;
 
 mod checkpoint;
 
@@ -199,6 +200,7 @@ fn record(body: RecordBody) -> SuperblockRecord {
             volume_blocks: 10_000,
             entry_bytes: 4,
             writethrough: Some(true),
+            shard: Shard::WHOLE,
         },
         lineage: 1,
         epoch: 2,

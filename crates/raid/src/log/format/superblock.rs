@@ -18,6 +18,7 @@ use super::index::LBA_LIMIT;
 use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Arrangement, Column, MAX_COLUMNS, Scheme};
+use crate::shards::Shard;
 
 /// Sequences, segment numbers, epochs and the like stay below: a number beyond was never given
 /// out, and calculating with it could overflow.
@@ -74,6 +75,8 @@ pub struct ArrayConfig {
     pub entry_bytes: u8,
     /// Whether writes are acknowledged only when durable: `None` decides by the drives' caches.
     pub writethrough: Option<bool>,
+    /// Which part of a volume it holds.
+    pub shard: Shard,
 }
 
 /// Where a member stands.
@@ -182,7 +185,9 @@ struct Raw {
     sequence_ceiling: U64,
     segment_ceiling: U64,
     volume: U16,
-    shard: U16,
+    shard: u8,
+    /// How many other shards there are.
+    other_shards: u8,
     body_bytes: U32,
     members: [RawMember; MAX_COLUMNS],
 }
@@ -326,7 +331,8 @@ impl SuperblockRecord {
             sequence_ceiling: self.sequence_ceiling.into(),
             segment_ceiling: self.segment_ceiling.into(),
             volume: 0.into(),
-            shard: 0.into(),
+            shard: config.shard.number(),
+            other_shards: u8::try_from(config.shard.of() - 1).expect("at most 256 shards"),
             body_bytes: body_bytes.into(),
             members,
         }
@@ -422,6 +428,8 @@ fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError
     if capacity > 1 << 28 || raw.volume_blocks.get() > raw_blocks.min(LBA_LIMIT) {
         return Err(field("volume size"));
     }
+    let shard = Shard::new(raw.shard.into(), usize::from(raw.other_shards) + 1);
+    let shard = shard.filter(|shard| shard.array(array) == array);
     Ok(ArrayConfig {
         array,
         name: name.to_owned(),
@@ -435,6 +443,7 @@ fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError
         volume_blocks: raw.volume_blocks.get(),
         entry_bytes: raw.entry_bytes,
         writethrough,
+        shard: shard.ok_or(field("shard"))?,
     })
 }
 
@@ -465,6 +474,7 @@ impl ArrayConfig {
             volume_blocks: 300_000,
             entry_bytes: 4,
             writethrough: None,
+            shard: Shard::WHOLE,
         }
     }
 }
@@ -526,6 +536,12 @@ mod tests {
             let record = sample(body);
             assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
         }
+        let mut record = sample(RecordBody::State);
+        record.config.shard = Shard::new(2, 3).unwrap();
+        let error = FormatError::Field { field: "shard" };
+        assert_eq!(SuperblockRecord::decode(&record.encode()), Err(error));
+        record.config.array = record.config.shard.array(record.config.array);
+        assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
         for tabled in [false, true] {
             let mut record = sample(RecordBody::State);
             record.config.scheme = Scheme::arranged(Arrangement::Fixed, 2, 1).unwrap();

@@ -11,6 +11,7 @@ use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy, create,
     open_array,
 };
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZonedDevice};
 
@@ -218,6 +219,7 @@ impl Testbed {
             array: ArrayUuid([7; 16]),
             members: (0..drives.len()).map(uuid).collect(),
             lineage: 1,
+            shard: Shard::WHOLE,
             wipe: false,
         };
         create(drives, &options).await?;

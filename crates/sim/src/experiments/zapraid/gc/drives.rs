@@ -10,6 +10,7 @@ use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume};
 use zoneweave_raid::log::{WriteChoice, WritePolicy, create, open_array};
+use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockCount, OobKind, ZonedDevice};
 
@@ -74,6 +75,7 @@ impl Drives {
             array: ArrayUuid([7; 16]),
             members: (0..drives).map(uuid).collect(),
             lineage: 1,
+            shard: Shard::WHOLE,
             wipe: false,
         }
     }

@@ -1,0 +1,107 @@
+//! An array in service in this thread: its engine, its control socket, and who looks after it.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use zoneweave_linux::Drive;
+use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_raid::log::{Hedging, OpenOptions, Volume};
+use zoneweave_runtime::Nanos;
+
+use super::fronts::stop_servers;
+use super::orders::Order;
+use crate::control::{ControlServer, Servers, Service};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::session::{NamedDrive, Session};
+use crate::start::{Started, start};
+use crate::status::ArrayStatus;
+use crate::writing::with_spares;
+
+/// How often a server looks after itself.
+const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
+
+/// An array in service.
+pub(super) struct Engine {
+    pub(super) config: ArrayConfig,
+    pub(super) service: Rc<Service>,
+    control: ControlServer,
+    spares: Vec<NamedDrive>,
+}
+
+impl Engine {
+    /// Starts an array, and answers who asks about it.
+    pub(super) fn start(
+        session: &Session,
+        order: &Order,
+        output: &Output,
+    ) -> Result<Self, CliError> {
+        let Order { served, drives, spares, index_memory, .. } = order;
+        let spares = spares.iter().map(|path| open_spare(session, path));
+        let spares: Vec<_> = spares.collect::<Result<_, _>>()?;
+        let geometries = spares.iter().map(|spare| spare.member.geometry());
+        let options = OpenOptions {
+            force: served.force,
+            writes: with_spares(served.writing.choice()?, geometries),
+            index_memory: *index_memory,
+            hedging: if served.no_hedging { Hedging::OFF } else { Hedging::default() },
+            ..OpenOptions::default()
+        };
+        let accept = |found: &ArrayConfig| order.accept(found);
+        let started = start(session, drives, options, accept, output)?;
+        let Started { volume, config, slots, others } = started;
+        volume.limit_rebuild(served.rebuild_limit);
+        let (ring, handle) = (&session.ring, &session.handle);
+        let service = Service::new(ring, handle, config.clone(), volume, slots, others);
+        let service = Rc::new(service);
+        // It tells whether another server has this array.
+        let control = ControlServer::start(ring, handle, config.array, service.clone())?;
+        Ok(Self { config, service, control, spares })
+    }
+
+    pub(super) fn volume(&self) -> &Volume {
+        self.service.volume()
+    }
+
+    /// Lets clients find the volume, and begins what goes on beside serving them. The array as it is then.
+    pub(super) fn serve(
+        &mut self,
+        session: &Session,
+        servers: Servers,
+        exports: Vec<String>,
+    ) -> Result<ArrayStatus, CliError> {
+        self.service.adopt(servers, exports);
+        // Before the status is told, which then tells of it.
+        session.handle.spawn("resume rebuild", self.service.clone().resume());
+        self.spares.drain(..).try_for_each(|spare| self.service.keep_spare(spare))?;
+        Ok(session.executor.run(self.service.status()))
+    }
+
+    /// Looks after the array, and tells what happens to it.
+    pub(super) async fn watch(&self, session: &Session, output: &Output) {
+        loop {
+            self.tell_news(output);
+            session.handle.sleep(WATCH_PERIOD).await;
+        }
+    }
+
+    pub(super) fn tell_news(&self, output: &Output) {
+        for news in self.service.look_around() {
+            output.news(news);
+        }
+    }
+
+    /// Answers nobody any more, and leaves the array in order once nobody uses it.
+    pub(super) fn close(self, session: &Session, output: &Output) -> Result<(), CliError> {
+        self.control.close();
+        Ok(session.executor.run(async {
+            stop_servers(self.service.release(), output).await;
+            self.service.volume().close().await
+        })?)
+    }
+}
+
+pub(super) fn open_spare(session: &Session, path: &Path) -> Result<NamedDrive, CliError> {
+    let drive = Drive::open(&session.ring, &session.handle, path)?;
+    Ok(NamedDrive::new(path.display().to_string(), drive, &session.handle))
+}

@@ -1,0 +1,155 @@
+//! What each array is to have, where a volume may have several: decided before any of them is started.
+
+use std::path::PathBuf;
+
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
+use zoneweave_raid::log::survey;
+use zoneweave_raid::shards::Shard;
+
+use super::engine::open_spare;
+use super::{LEAST_INDEX_MEMORY, Served};
+use crate::commands::array::create::holdings;
+use crate::error::CliError;
+use crate::format::{bytes, usage};
+use crate::output::Output;
+use crate::session::{Access, Session, offer};
+use crate::shards::of_all_shards;
+use crate::status::ShardStatus;
+
+/// An array that is to be put in service.
+#[derive(Clone)]
+pub(super) struct Order {
+    pub(super) served: Served,
+    /// Its members. Where it is a volume by itself, drives that are none as well.
+    pub(super) drives: Vec<PathBuf>,
+    /// Drives to be kept ready.
+    pub(super) spares: Vec<PathBuf>,
+    /// Memory for its index, if it is not to take what it needs.
+    pub(super) index_memory: Option<u64>,
+    /// Which one it is, if the volume has others.
+    shard: Option<(Shard, ArrayUuid)>,
+}
+
+impl Order {
+    /// Makes sure that drives are the array that is meant.
+    pub(super) fn accept(&self, found: &ArrayConfig) -> Result<(), CliError> {
+        let (shard, array) = self.shard.unwrap_or((Shard::WHOLE, found.array));
+        if (found.shard, found.array) == (shard, array) {
+            return Ok(());
+        }
+        let (number, found) = (shard.number().into(), found.array.to_string());
+        Err(CliError::OtherShard { number, found })
+    }
+
+    /// Where it is told what becomes of it.
+    pub(super) fn output(&self, output: &Output) -> Output {
+        match self.shard() {
+            Some(shard) => output.about(format_args!("shard {}", shard.number)),
+            None => output.clone(),
+        }
+    }
+
+    /// An error of this array.
+    pub(super) fn failed(&self, error: CliError) -> CliError {
+        match self.shard() {
+            Some(shard) => CliError::OfShard { shard, error: Box::new(error) },
+            None => error,
+        }
+    }
+
+    fn shard(&self) -> Option<ShardStatus> {
+        self.shard.and_then(|(shard, _)| ShardStatus::of(shard))
+    }
+}
+
+/// The arrays that hold the volume. Spares are theirs by turns, and memory is divided.
+///
+/// # Errors
+/// If one of them would not start: starting the others could put drives of theirs out of service for nothing.
+pub(super) fn orders(
+    session: &Session,
+    request: &Served,
+    output: &Output,
+) -> Result<Vec<Order>, CliError> {
+    let spares = sort_spares(session, &request.spare)?;
+    let members = spares.iter().filter(|(_, blank)| !blank).map(|(path, _)| path);
+    let drives: Vec<_> = request.drives.iter().chain(members).cloned().collect();
+    let Some(sharded) = of_all_shards(session, &drives)? else {
+        let spares = spares.into_iter().filter(|(_, blank)| *blank).map(|(path, _)| path);
+        let (served, index_memory) = (request.clone(), request.index_memory);
+        let spares = spares.collect();
+        return Ok(vec![Order { served, drives, spares, index_memory, shard: None }]);
+    };
+    for stranger in &sharded.strangers {
+        let (stranger, name) = (stranger.display(), &sharded.name);
+        output.warning(format_args!("{stranger} is no drive of volume {name}: left alone"));
+    }
+    let shards = sharded.of_shards.len();
+    let index_memory = share(request.index_memory, shards)?;
+    let order = |number: usize| Order {
+        served: request.clone(),
+        drives: sharded.of_shards[number].clone(),
+        spares: spares_of(number, shards, &spares),
+        index_memory,
+        shard: Shard::new(number, shards).map(|shard| (shard, sharded.array(number))),
+    };
+    let orders: Vec<_> = (0..shards).map(order).collect();
+    if !request.force {
+        orders.iter().try_for_each(|order| refuse_early(session, order))?;
+    }
+    Ok(orders)
+}
+
+/// What each shard has of the memory for the index.
+fn share(index_memory: Option<u64>, shards: usize) -> Result<Option<u64>, CliError> {
+    let Some(all) = index_memory else { return Ok(None) };
+    let least = LEAST_INDEX_MEMORY * shards as u64;
+    if all >= least {
+        return Ok(Some(all / shards as u64));
+    }
+    let problem = format!("{shards} shards need {} of it at the least", bytes(least));
+    Err(usage("index-memory")(problem))
+}
+
+/// The blank ones of the spares at this shard's places, whatever became of the others.
+fn spares_of(number: usize, shards: usize, spares: &[(PathBuf, bool)]) -> Vec<PathBuf> {
+    let own = spares.iter().skip(number).step_by(shards);
+    own.filter(|(_, blank)| *blank).map(|(path, _)| path.clone()).collect()
+}
+
+/// Looks whether an array would start, without changing anything.
+fn refuse_early(session: &Session, order: &Order) -> Result<(), CliError> {
+    let drives = session.open_some(&order.drives, Access::Look)?;
+    let found = session.executor.run(survey(offer(&drives.opened)));
+    found.refusal.map_or(Ok(()), |refusal| Err(order.failed(refusal.into())))
+}
+
+/// Tells spares that are blank from those that became members while an earlier server ran.
+fn sort_spares(session: &Session, paths: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>, CliError> {
+    let sorted = paths.iter().map(|path| {
+        let named = open_spare(session, path)?;
+        let holds = session.executor.run(holdings(&named))?;
+        Ok((path.clone(), holds.is_none()))
+    });
+    sorted.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spares_stay_with_their_shard() {
+        let spare = |name: &str, blank| (PathBuf::from(name), blank);
+        let spares = [spare("a", false), spare("b", true), spare("c", true)];
+        assert_eq!(spares_of(0, 2, &spares), [PathBuf::from("c")]);
+        assert_eq!(spares_of(1, 2, &spares), [PathBuf::from("b")]);
+    }
+
+    #[test]
+    fn each_shard_needs_some_memory() {
+        assert_eq!(share(None, 4).unwrap(), None);
+        assert_eq!(share(Some(LEAST_INDEX_MEMORY * 4), 4).unwrap(), Some(LEAST_INDEX_MEMORY));
+        assert!(share(Some(LEAST_INDEX_MEMORY * 4 - 1), 4).is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! The shards of a volume that run in threads of their own.
+//!
+//! A thread has its drives, its engine and its control socket, and shares nothing with others; what users ask of its part of
+//! the volume comes over a link. The first shard is run by the thread of the front ends. A panic in one thread ends the
+//! process, as it does where there is but one.
+
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use zoneweave_linux::{DeviceLink, RemoteDevice};
+use zoneweave_raid::shards::Shards;
+use zoneweave_zoned::BlockDevice;
+
+use super::engine::Engine;
+use super::orders::Order;
+use crate::control::Servers;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::session::Session;
+use crate::status::{ArrayStatus, VolumeStatus};
+use crate::wait::until;
+
+/// A shard that another thread runs.
+struct Other {
+    /// What it tells when it is started.
+    told: Receiver<Result<(DeviceLink, ArrayStatus), CliError>>,
+    thread: JoinHandle<Result<(), CliError>>,
+}
+
+/// The shards that other threads run. Dropping this lets them end, and waits for it.
+#[derive(Default)]
+pub(super) struct Others {
+    threads: Vec<Other>,
+    devices: Vec<Rc<RemoteDevice>>,
+    /// How they were when they were started.
+    statuses: Vec<ArrayStatus>,
+}
+
+impl Others {
+    /// Starts threads, which start their arrays.
+    pub(super) fn start(orders: Vec<Order>, output: &Output) -> Result<Self, CliError> {
+        let mut others = Self::default();
+        for order in orders {
+            let (telling, told) = channel();
+            let output = order.output(output);
+            let run = move || run(&order, &output, &telling);
+            let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
+            let thread =
+                thread.map_err(|error| CliError::System { action: "start a thread", error })?;
+            others.threads.push(Other { told, thread });
+        }
+        Ok(others)
+    }
+
+    /// Waits until all are started.
+    ///
+    /// # Errors
+    /// That of the first that could not.
+    pub(super) fn connect(&mut self, session: &Session) -> Result<(), CliError> {
+        for other in &self.threads {
+            let (link, status) = other.told.recv().expect("a thread tells before it ends")?;
+            let device = link.connect(&session.ring, &session.handle);
+            let device =
+                device.map_err(|error| CliError::System { action: "reach a shard", error })?;
+            self.devices.push(Rc::new(device));
+            self.statuses.push(status);
+        }
+        Ok(())
+    }
+
+    /// The volume of which `first` is the first shard.
+    pub(super) fn volume(&self, first: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
+        if self.devices.is_empty() {
+            return first;
+        }
+        let mut parts = vec![first];
+        for device in &self.devices {
+            parts.push(device.clone());
+        }
+        Rc::new(Shards::new(parts))
+    }
+
+    /// How the volume is of which `first` is the first shard.
+    pub(super) fn with_first(&self, first: ArrayStatus) -> VolumeStatus {
+        if self.statuses.is_empty() {
+            return VolumeStatus::One(Box::new(first));
+        }
+        let all: Vec<_> = std::iter::once(first).chain(self.statuses.iter().cloned()).collect();
+        VolumeStatus::of_shards(all.len(), all)
+    }
+
+    /// Lets them end, and waits until they have.
+    ///
+    /// # Errors
+    /// That of the first that could not end in order.
+    pub(super) fn end(mut self) -> Result<(), CliError> {
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), CliError> {
+        self.devices.drain(..).for_each(|device| device.close());
+        let mut outcome = Ok(());
+        for Other { told, thread } in self.threads.drain(..) {
+            // A link that nobody took up ends the shard as well.
+            drop(told);
+            let ended = thread.join().unwrap_or(Ok(()));
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        // Whatever it is, there is an error before it.
+        let _ = self.close();
+    }
+}
+
+/// Ends the process should the thread panic.
+struct Fatal;
+
+impl Drop for Fatal {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What a panic of the only thread ends with.
+            std::process::exit(101);
+        }
+    }
+}
+
+/// A shard, from its start until nobody needs it any more.
+fn run(
+    order: &Order,
+    output: &Output,
+    telling: &Sender<Result<(DeviceLink, ArrayStatus), CliError>>,
+) -> Result<(), CliError> {
+    let _fatal = Fatal;
+    let started = Session::new().and_then(|session| {
+        let mut engine = Engine::start(&session, order, output)?;
+        let status = engine.serve(&session, Servers::default(), Vec::new())?;
+        Ok((session, engine, status))
+    });
+    let (session, engine, status) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            // Should nobody listen, another one failed before.
+            let _ = telling.send(Err(order.failed(error)));
+            return Ok(());
+        }
+    };
+    let device = Rc::new(engine.volume().clone());
+    let linked = DeviceLink::new(&session.ring, &session.handle, device);
+    let linked = linked.map_err(|error| CliError::System { action: "link a shard", error });
+    match linked {
+        Ok((link, given_back)) => {
+            let _ = telling.send(Ok((link, status)));
+            session.executor.run(until(given_back, engine.watch(&session, output)));
+        }
+        Err(error) => drop(telling.send(Err(error))),
+    }
+    engine.tell_news(output);
+    engine.close(&session, output)
+}
