@@ -10,6 +10,7 @@ mod emulator;
 mod memory;
 mod nbd;
 mod report;
+mod shards;
 mod start;
 mod volume;
 mod workload;
@@ -110,6 +111,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let no_ops = no_ops_per_second(runs)?;
     let zones = u32::try_from(request.drive / u64::from(ZONE_BLOCKS)).unwrap_or(u32::MAX);
     let mut results = chosen.measure_engine(request, zones, runs, &memory, output)?;
+    results.extend(chosen.measure_shards(request, zones, runs, &memory, output)?);
     results.extend(chosen.measure_nbd(request, zones, runs, &memory, output)?);
     let starts = chosen.measure_starts(request, runs, output)?;
     if let Some(baseline) = &baseline
@@ -137,6 +139,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
 /// The workloads that are asked for.
 struct Chosen {
     engine: Vec<&'static Workload>,
+    shards: Vec<&'static shards::Workload>,
     nbd: Vec<&'static nbd::Workload>,
     starts: Vec<String>,
 }
@@ -147,14 +150,17 @@ impl Chosen {
             request.only.as_ref().is_none_or(|only| contains_words(label, only.as_str()))
         };
         let engine: Vec<_> = WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
+        let shards: Vec<_> = shards::WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
         let nbd: Vec<_> = nbd::WORKLOADS.iter().filter(|kind| named(&kind.label())).collect();
         // A start has no requests.
         let any_requests = request.size.is_none() && request.depth.is_none();
         let starts: Vec<_> = start::labels().filter(|label| any_requests && named(label)).collect();
-        if !engine.is_empty() || !nbd.is_empty() || !starts.is_empty() {
-            return Self { engine, nbd, starts }.with_requests(request);
+        let chosen = Self { engine, shards, nbd, starts };
+        if !chosen.is_empty() {
+            return chosen.with_requests(request);
         }
         let labels = WORKLOADS.iter().map(Workload::label);
+        let labels = labels.chain(shards::WORKLOADS.iter().map(shards::Workload::label));
         let labels = labels.chain(nbd::WORKLOADS.iter().map(nbd::Workload::label));
         let labels: Vec<_> = labels.chain(start::labels()).collect();
         let problem = format!("none of the workloads is called so: {}", labels.join(", "));
@@ -165,8 +171,9 @@ impl Chosen {
     fn with_requests(mut self, request: &Bench) -> Result<Self, CliError> {
         let wants = |requests: Requests| request.wants(&requests);
         self.engine.retain(|workload| workload.requests().any(wants));
+        self.shards.retain(|workload| workload.requests().any(wants));
         self.nbd.retain(|workload| workload.requests().any(wants));
-        if self.engine.is_empty() && self.nbd.is_empty() && self.starts.is_empty() {
+        if self.is_empty() {
             let problem = "none of the workloads has requests of that size and depth".to_owned();
             return Err(CliError::Usage { option: "depth", problem });
         }
@@ -206,6 +213,35 @@ impl Chosen {
                     results.push(line(names, requests, measure, memory));
                 }
             }
+        }
+        Ok(results)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.engine.is_empty()
+            && self.shards.is_empty()
+            && self.nbd.is_empty()
+            && self.starts.is_empty()
+    }
+
+    fn measure_shards(
+        &self,
+        request: &Bench,
+        zones: u32,
+        runs: u32,
+        memory: &MemoryRates,
+        output: &Output,
+    ) -> Result<Vec<Line>, CliError> {
+        let drive_bytes = request.drive.saturating_mul(4096);
+        let settings = shards::Settings { zones, drive_bytes, seconds: request.seconds, runs };
+        let mut results = Vec::new();
+        for workload in &self.shards {
+            output.note(workload.label());
+            let rows = workload.measure(&settings, |requests| request.wants(requests))?;
+            results
+                .extend(rows.into_iter().map(|row| {
+                    line((row.array, workload.name), row.requests, row.measure, memory)
+                }));
         }
         Ok(results)
     }
