@@ -16,7 +16,6 @@ use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
 use zoneweave_zoned::{BlockError, Lba, Status};
 
-use crate::format;
 use crate::status::ShardStatus;
 
 /// How a command ends.
@@ -140,11 +139,11 @@ pub(crate) enum CliError {
     #[error("{} is given twice: name each drive once", path.display())]
     GivenTwice { path: PathBuf },
     #[error(
-        "slot {slot} is {state}: a new drive would take the place of one that works, and until it \
+        "slot {slot} is {state} ({drive}): a new drive would take the place of one that works, and until it \
          is rebuilt the array would have less redundancy; take the old one out with `zoneweave \
          array fail DRIVE... --slot {slot}` first, or repeat with --yes-destroy"
     )]
-    SlotInService { slot: usize, state: &'static str },
+    SlotInService { slot: usize, state: &'static str, drive: String },
     #[error("{label} is in service in this array: choose a drive that is not")]
     InService { label: String },
     #[error(
@@ -177,10 +176,9 @@ pub(crate) enum CliError {
     )]
     MissingShard { name: String, number: usize, of: usize },
     #[error(
-        "these drives are of several shards of volume {name}, each an array of its own: name those of one, such as {}",
-        format::words(drives)
+        "these drives are of several shards of volume {name}, each an array of its own: name those of one{shards}"
     )]
-    SeveralShards { name: String, drives: Vec<PathBuf> },
+    SeveralShards { name: String, shards: String },
     #[error("{shard}: {error}")]
     OfShard { shard: ShardStatus, error: Box<CliError> },
     #[error(

@@ -11,6 +11,8 @@ use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::shards::Shard;
 
 use crate::error::CliError;
+use crate::format::words;
+use crate::output::Output;
 use crate::session::{Access, Drives, Session};
 
 /// Drives of a volume that several arrays hold.
@@ -21,8 +23,8 @@ pub(crate) struct ShardedDrives {
     first: ArrayUuid,
     /// The drives of each shard, by its number.
     pub(crate) of_shards: Vec<Vec<PathBuf>>,
-    /// Drives that belong to none of them, or are not there.
-    pub(crate) strangers: Vec<PathBuf>,
+    /// What the others are that are named, in words.
+    strangers: Vec<String>,
 }
 
 impl ShardedDrives {
@@ -32,9 +34,32 @@ impl ShardedDrives {
         shard.array(self.first)
     }
 
-    /// Shards of which drives are named.
-    fn named(&self) -> impl Iterator<Item = &Vec<PathBuf>> {
-        self.of_shards.iter().filter(|drives| !drives.is_empty())
+    /// Tells which drives that are named do not belong to the volume.
+    pub(crate) fn tell_strangers(&self, output: &Output) {
+        for stranger in &self.strangers {
+            output.warning(format_args!("{stranger}: left alone"));
+        }
+    }
+
+    /// Makes sure that drives of every shard are named.
+    pub(crate) fn refuse_missing(&self) -> Result<(), CliError> {
+        let (name, of) = (self.name.clone(), self.of_shards.len());
+        match self.of_shards.iter().position(Vec::is_empty) {
+            Some(number) => Err(CliError::MissingShard { name, number, of }),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes sure that drives of one shard are named, and of no other.
+    fn refuse_several(self) -> Result<(), CliError> {
+        let named = self.of_shards.iter().enumerate().filter(|(_, drives)| !drives.is_empty());
+        let named: Vec<_> = named
+            .map(|(number, drives)| format!("\n  shard {number}  {}", words(drives)))
+            .collect();
+        match named.len() {
+            0 | 1 => Ok(()),
+            _ => Err(CliError::SeveralShards { name: self.name, shards: named.concat() }),
+        }
     }
 }
 
@@ -47,16 +72,25 @@ pub(crate) fn by_shard(
     sorted(session, paths, &drives)
 }
 
+/// What a drive that is named is.
+enum Named {
+    Member(ArrayConfig),
+    /// In words.
+    Other(String),
+}
+
 fn sorted(
     session: &Session,
     paths: &[PathBuf],
     drives: &Drives,
 ) -> Result<Option<ShardedDrives>, CliError> {
-    let configs = paths.iter().map(|path| Ok((path, config_of(session, path, drives)?)));
-    let configs: Vec<_> = configs.collect::<Result<_, CliError>>()?;
+    let named = paths.iter().map(|path| Ok((path, look_at(session, path, drives)?)));
+    let named: Vec<_> = named.collect::<Result<_, CliError>>()?;
     let mut counts = BTreeMap::<_, usize>::new();
-    for config in configs.iter().filter_map(|(_, config)| config.as_ref()) {
-        *counts.entry(volume_of(config)).or_default() += 1;
+    for (_, what) in &named {
+        if let Named::Member(config) = what {
+            *counts.entry(volume_of(config)).or_default() += 1;
+        }
     }
     let most = counts.into_iter().max_by_key(|(_, count)| *count);
     let Some((volume @ (first, shards), _)) = most.filter(|((_, shards), _)| *shards > 1) else {
@@ -64,13 +98,15 @@ fn sorted(
     };
     let (mut of_shards, mut strangers) = (vec![Vec::new(); shards], Vec::new());
     let mut name = String::new();
-    for (path, config) in configs {
-        match config.filter(|config| volume_of(config) == volume) {
-            Some(config) => {
+    for (path, what) in named {
+        match what {
+            Named::Member(config) if volume_of(&config) == volume => {
                 of_shards[usize::from(config.shard.number())].push(path.clone());
                 name = config.name;
             }
-            None => strangers.push(path.clone()),
+            Named::Member(ArrayConfig { name, array, .. }) => strangers
+                .push(format!("{} is a member of another array, {name} ({array})", path.display())),
+            Named::Other(text) => strangers.push(text),
         }
     }
     Ok(Some(ShardedDrives { name, first, of_shards, strangers }))
@@ -82,36 +118,19 @@ fn volume_of(config: &ArrayConfig) -> (ArrayUuid, usize) {
 }
 
 /// What a drive's newest record says that its array is.
-fn config_of(
-    session: &Session,
-    path: &Path,
-    drives: &Drives,
-) -> Result<Option<ArrayConfig>, CliError> {
+fn look_at(session: &Session, path: &Path, drives: &Drives) -> Result<Named, CliError> {
+    let label = path.display().to_string();
     let Some(named) = drives.opened.iter().find(|named| named.drive.path() == path) else {
-        return Ok(None);
+        let unopened = drives.unopened.iter().find(|unopened| unopened.label == label);
+        return Ok(Named::Other(unopened.map_or(label, |unopened| unopened.error.to_string())));
     };
     let records = session.executor.run(read_records(&*named.member));
     let records =
         records.map_err(|status| CliError::DriveFailed { label: named.label.clone(), status })?;
-    Ok(records.newest().map(|record| record.config.clone()))
-}
-
-/// As [`by_shard`], of all shards of the volume.
-///
-/// # Errors
-/// If there are shards of which no drive is named.
-pub(crate) fn of_all_shards(
-    session: &Session,
-    paths: &[PathBuf],
-) -> Result<Option<ShardedDrives>, CliError> {
-    let Some(sharded) = by_shard(session, paths)? else { return Ok(None) };
-    match sharded.of_shards.iter().position(Vec::is_empty) {
-        Some(number) => {
-            let of = sharded.of_shards.len();
-            Err(CliError::MissingShard { name: sharded.name, number, of })
-        }
-        None => Ok(Some(sharded)),
-    }
+    Ok(match records.newest() {
+        Some(record) => Named::Member(record.config.clone()),
+        None => Named::Other(format!("{label} is no member of an array")),
+    })
 }
 
 /// Makes sure which array is meant, where a volume has several.
@@ -120,12 +139,5 @@ pub(crate) fn refuse_several(
     paths: &[PathBuf],
     drives: &Drives,
 ) -> Result<(), CliError> {
-    let Some(sharded) = sorted(session, paths, drives)? else { return Ok(()) };
-    let mut named = sharded.named();
-    match (named.next(), named.next()) {
-        (Some(first), Some(_)) => {
-            Err(CliError::SeveralShards { name: sharded.name.clone(), drives: first.clone() })
-        }
-        _ => Ok(()),
-    }
+    sorted(session, paths, drives)?.map_or(Ok(()), ShardedDrives::refuse_several)
 }

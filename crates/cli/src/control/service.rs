@@ -251,6 +251,7 @@ impl Service {
         }
         // Before anybody is told to take a drive out for one that is not there.
         Drive::inspect(path)?;
+        let works = works.then(|| self.label_of(slot));
         refuse_working(slot, works, destroy)?;
         let forgotten = self.forget(path);
         let drive = Drive::open(&self.ring, &self.handle, path)?;
@@ -332,6 +333,13 @@ impl Service {
         news
     }
 
+    /// What people call a slot's drive.
+    fn label_of(&self, slot: usize) -> String {
+        let slots = self.slots.borrow();
+        let named = slots.get(slot).and_then(Option::as_ref);
+        named.map(|named| named.label.clone()).unwrap_or_default()
+    }
+
     /// Why a slot's drive answers no more, which nobody notices while nobody uses it.
     fn failure_of(&self, slot: usize) -> Option<String> {
         let slots = self.slots.borrow();
@@ -340,12 +348,16 @@ impl Service {
     }
 }
 
-/// Refuses to put a drive into a slot whose member works, unless that is asked for.
-pub(crate) fn refuse_working(slot: usize, works: bool, destroy: bool) -> Result<(), CliError> {
-    if works && !destroy {
-        return Err(CliError::SlotInService { slot, state: "online" });
+/// Refuses to put a drive into a slot whose member, this drive, works, unless that is asked for.
+pub(crate) fn refuse_working(
+    slot: usize,
+    works: Option<String>,
+    destroy: bool,
+) -> Result<(), CliError> {
+    match works {
+        Some(drive) if !destroy => Err(CliError::SlotInService { slot, state: "online", drive }),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Puts a drive into a slot and rebuilds it; what the drive holds is destroyed.

@@ -19,7 +19,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let named = drives.opened.len() + drives.unopened.len();
     let (health, why, action) =
         few_named(named, survey, &members).unwrap_or_else(|| judge(record, survey, &members));
-    Some(ArrayStatus {
+    let status = ArrayStatus {
         name: config.name.clone(),
         array: config.array.to_string(),
         scheme: config.scheme.to_string(),
@@ -35,7 +35,8 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         server: None,
         members,
         others: describe_drives(drives, &survey.drives, config.array),
-    })
+    };
+    Some(status.with_drives_named())
 }
 
 /// How chunks are written, in a word.

@@ -331,7 +331,26 @@ impl ZoneCounts {
     }
 }
 
+/// Stands for an array's drives in what is advised.
+const DRIVES: &str = "DRIVE...";
+
 impl ArrayStatus {
+    /// The same, with drives of this array in what is advised: one where a server knows the others. Whoever looks after several arrays
+    /// is not to pick one of another.
+    fn with_drives_named(mut self) -> Self {
+        let in_service = self.members.iter().filter(|member| member.state == "online");
+        let labels = in_service.filter_map(|member| member.drive.clone());
+        let most = if self.server.is_some() { 1 } else { usize::MAX };
+        let drives = labels.take(most).collect::<Vec<_>>().join(" ");
+        if !drives.is_empty() {
+            let texts = self.others.iter_mut().map(|other| &mut other.detail);
+            for text in texts.chain(&mut self.action) {
+                *text = text.replace(DRIVES, &drives);
+            }
+        }
+        self
+    }
+
     /// What `--check` tells scripts.
     pub(crate) fn check(&self) -> Exit {
         let rebuilding = self.server.as_ref().is_some_and(|server| server.rebuild.is_some());

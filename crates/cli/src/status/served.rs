@@ -49,7 +49,7 @@ pub(crate) fn served_status(
         log::Health::Degraded => Some(reasons(&members)),
         log::Health::Healthy | log::Health::Failed => volume.why,
     };
-    ArrayStatus {
+    let status = ArrayStatus {
         members,
         name: volume.name,
         array: volume.array,
@@ -90,7 +90,8 @@ pub(crate) fn served_status(
             counters: counters(&volume.counters),
         }),
         others,
-    }
+    };
+    status.with_drives_named()
 }
 
 fn writing(found: log::WritingStatus) -> WritingStatus {

@@ -66,17 +66,18 @@ fn served(request: &Replace, client: Client, output: &Output) -> Result<ArraySta
     status
 }
 
-/// Whether a member works that is in the slot. A server looks for itself.
-fn slot_works(request: &Replace, located: &Located) -> Result<bool, CliError> {
+/// The drive in the slot, if it is a member that works. A server looks for itself.
+fn slot_works(request: &Replace, located: &Located) -> Result<Option<String>, CliError> {
     let Some(record) = &located.survey.membership else { return Err(CliError::NoArray) };
     let (slot, columns) = (request.slot, record.members.len());
     let Some(member) = record.members.get(slot) else {
         return Err(AdminError::NoSuchSlot { slot, columns }.into());
     };
-    let is_here = located.survey.drives.iter().any(
+    let here = located.survey.drives.iter().find(
         |verdict| matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot),
     );
-    Ok(is_here && member.state == MemberState::Online)
+    let here = here.filter(|_| member.state == MemberState::Online);
+    Ok(here.map(|verdict| verdict.label.clone()))
 }
 
 fn inactive(

@@ -38,10 +38,7 @@ fn of_shards(
     sharded: &ShardedDrives,
     output: &Output,
 ) -> Result<VolumeStatus, CliError> {
-    for stranger in &sharded.strangers {
-        let stranger = stranger.display();
-        output.warning(format_args!("{stranger} is no drive of volume {}", sharded.name));
-    }
+    sharded.tell_strangers(output);
     let mut known = Vec::new();
     for (number, drives) in sharded.of_shards.iter().enumerate() {
         if !drives.is_empty() {

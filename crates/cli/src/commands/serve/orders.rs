@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::format::{bytes, usage};
 use crate::output::Output;
 use crate::session::{Access, Session, offer};
-use crate::shards::of_all_shards;
+use crate::shards::by_shard;
 use crate::status::ShardStatus;
 
 /// An array that is to be put in service.
@@ -74,16 +74,14 @@ pub(super) fn orders(
     let spares = sort_spares(session, &request.spare)?;
     let members = spares.iter().filter(|(_, blank)| !blank).map(|(path, _)| path);
     let drives: Vec<_> = request.drives.iter().chain(members).cloned().collect();
-    let Some(sharded) = of_all_shards(session, &drives)? else {
+    let Some(sharded) = by_shard(session, &drives)? else {
         let spares = spares.into_iter().filter(|(_, blank)| *blank).map(|(path, _)| path);
         let (served, index_memory) = (request.clone(), request.index_memory);
         let spares = spares.collect();
         return Ok(vec![Order { served, drives, spares, index_memory, shard: None }]);
     };
-    for stranger in &sharded.strangers {
-        let (stranger, name) = (stranger.display(), &sharded.name);
-        output.warning(format_args!("{stranger} is no drive of volume {name}: left alone"));
-    }
+    sharded.tell_strangers(output);
+    sharded.refuse_missing()?;
     let shards = sharded.of_shards.len();
     let index_memory = share(request.index_memory, shards)?;
     let order = |number: usize| Order {
