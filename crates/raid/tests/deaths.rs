@@ -140,11 +140,9 @@ fn a_segment_stays_dead_however_late_its_zone_can_be_read() {
     assert_hit(&[Mark::ZoneNotReset, Mark::DeadKeptForUnread, Mark::DeadSegmentResetAgain]);
 }
 
-/// Nothing tells of which segment the copy is: it may die without anybody knowing of that zone.
-#[test]
-fn a_copy_that_was_cut_short_dies_with_its_segment() {
-    let array = copies(3);
-    let (zone, segment) = live(&array, async |volume, _, handle| {
+/// Cuts a rebuild of the second drive short: a zone with part of a copy, and the segment that is copied.
+fn cut_short(array: &Array) -> (ZoneId, u64) {
+    live(array, async |volume, _, handle| {
         // So that zones are free which no header lists.
         for version in 1..4 {
             put_run(volume, handle, SEGMENT_BLOCKS, version).await;
@@ -174,16 +172,122 @@ fn a_copy_that_was_cut_short_dies_with_its_segment() {
             Either::Left(_) => panic!("the rebuild is not cut short"),
             Either::Right((zone, _)) => (zone, sealed),
         }
-    });
+    })
+}
+
+/// Nothing tells of which segment the copy is: it may die without anybody knowing of that zone.
+#[test]
+fn a_copy_that_was_cut_short_dies_with_its_segment() {
+    let array = copies(3);
+    let (zone, segment) = cut_short(&array);
     hide(&array, 1, zone);
     live(&array, async |volume, _, handle| {
         volume.resume_rebuild().await.unwrap();
         assert!(volume.segments().iter().any(|known| known.segment == segment));
         volume.trim(Lba(0), SEGMENT_BLOCKS, false).await.unwrap();
-        while volume.segments().iter().any(|known| known.segment == segment) {
-            handle.sleep(Nanos::from_millis(1)).await;
-        }
+        gone(volume, handle, segment).await;
     });
     live_on(&array, 1, 10);
     assert_stays_dead(&array, 1, zone, segment);
+}
+
+async fn gone(volume: &Volume, handle: &Handle, segment: u64) {
+    while volume.segments().iter().any(|known| known.segment == segment) {
+        handle.sleep(Nanos::from_millis(1)).await;
+    }
+}
+
+/// Other segments die until every superblock zone was switched.
+async fn churn(volume: &Volume) {
+    let before = volume.status().counters.segments_reclaimed;
+    let mut version = 100;
+    while volume.status().counters.segments_reclaimed < before + 60 {
+        for lba in SEGMENT_BLOCKS..2 * SEGMENT_BLOCKS {
+            put(volume, lba, version).await.unwrap();
+        }
+        version += 1;
+    }
+    volume.flush().await.unwrap();
+}
+
+/// A start finds a copy that was cut short, and cannot reset it: its segment is alive, and dies later.
+#[test]
+fn a_copy_that_a_start_cannot_reset_dies_with_its_segment() {
+    let array = copies(3);
+    let (zone, segment) = cut_short(&array);
+    // It can be read, but not be reset any more.
+    array.drives[1].set_read_only(zone);
+    live(&array, async |volume, _, handle| {
+        volume.resume_rebuild().await.unwrap();
+        assert!(volume.segments().iter().any(|known| known.segment == segment));
+        volume.trim(Lba(0), SEGMENT_BLOCKS, false).await.unwrap();
+        gone(volume, handle, segment).await;
+        churn(volume).await;
+        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
+    });
+    live(&array, async |volume, _, _| {
+        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
+    });
+}
+
+/// A drive comes back with a column that it had, in a zone that cannot be erased, and the column is rebuilt beside it.
+#[test]
+fn a_column_that_was_rebuilt_beside_itself_dies_with_its_segment() {
+    let array = copies(2);
+    let segment = live(&array, async |volume, _, handle| {
+        put_run(volume, handle, SEGMENT_BLOCKS, 1).await;
+        let segments = volume.segments();
+        let first = segments.iter().find(|segment| segment.phase == "sealed").unwrap();
+        let (zone, segment) = (ZoneId(first.zones[0].unwrap()), first.segment);
+        array.drives[0].set_read_only(zone);
+        volume.fail(0).await.unwrap();
+        let back = volume.replace(0, array.drives[0].attach(handle), MemberUuid(uuid(3, 51)));
+        back.await.unwrap();
+        segment
+    });
+    live(&array, async |volume, _, handle| {
+        volume.trim(Lba(0), SEGMENT_BLOCKS, false).await.unwrap();
+        gone(volume, handle, segment).await;
+        churn(volume).await;
+        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
+    });
+    live(&array, async |volume, _, _| {
+        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
+    });
+}
+
+/// Headers of a dead segment that are left list a zone of a former drive, where the new one has a column of a live segment.
+#[test]
+fn a_dead_segment_takes_no_zone_that_cannot_be_read() {
+    let mut array = copies(2);
+    let fresh = support::new_drive(&array.shape, &mut Random::new(77));
+    let zone = live(&array, async |volume, _, handle| {
+        for lba in 0..60 {
+            put(volume, lba, 1).await.unwrap();
+        }
+        volume.flush().await.unwrap();
+        handle.sleep(Nanos::from_millis(20)).await;
+        let segments = volume.segments();
+        let mut sealed = segments.iter().filter(|segment| segment.phase == "sealed");
+        let (alive, dying) = (sealed.next().unwrap(), sealed.next().unwrap());
+        array.drives[0].set_read_only(ZoneId(dying.zones[0].unwrap()));
+        // Everything that is not of the first segment goes.
+        volume.trim(Lba(20), 40, false).await.unwrap();
+        gone(volume, handle, dying.segment).await;
+        volume.fail(1).await.unwrap();
+        let back = volume.replace(1, fresh.attach(handle), MemberUuid(uuid(3, 51)));
+        back.await.unwrap();
+        let now = volume.segments();
+        let now = now.iter().find(|known| known.segment == alive.segment).unwrap();
+        ZoneId(now.zones[1].unwrap())
+    });
+    fresh.process_kill(1);
+    array.drives[1] = fresh;
+    let array = array;
+    let before = array.drives[1].zone(zone).write_pointer;
+    hide(&array, 1, zone);
+    live(&array, async |volume, _, _| {
+        assert_holds(volume, 20, 1).await;
+    });
+    assert_eq!(array.drives[1].zone(zone).write_pointer, before, "a live column was reset");
 }

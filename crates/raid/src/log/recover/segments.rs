@@ -17,7 +17,7 @@ use zoneweave_zoned::{
 use crate::layout::{Column, ColumnSet};
 use crate::log::active_zones::finish_ends;
 use crate::log::core::{Core, is_blank};
-use crate::log::deaths::Unclear;
+use crate::log::deaths::{Deaths, Unclear};
 use crate::log::format::{IndexBlock, MemberEntry, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
@@ -75,7 +75,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         sort_zones(&mut sorted, *column, looked?);
     }
     let members = core.state.borrow().members.iter().map(|member| member.entry).collect::<Vec<_>>();
-    adopt_headerless(&mut sorted, &members);
+    adopt_headerless(&mut sorted, &members, &core.state.borrow().dead);
     let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let mut unclear = Unclear::default();
     unclear.taken.extend(sorted.by_header);
@@ -370,8 +370,8 @@ pub(in crate::log) async fn read_header(
 
 /// Gives zones without a valid header to the segment whose generation most blocks carry, or to
 /// the newest segment whose other headers list them. Older headers may list a zone of a drive that
-/// was replaced since.
-fn adopt_headerless(sorted: &mut Sorted, members: &[MemberEntry]) {
+/// was replaced since, so those of a dead segment give it nothing: there may be a column of a live one.
+fn adopt_headerless(sorted: &mut Sorted, members: &[MemberEntry], dead: &Deaths) {
     let Sorted { claims, unclaimed, by_header, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
         let lacks = |columns: &BTreeMap<Column, Vec<Claim>>| !columns.contains_key(column);
@@ -380,7 +380,8 @@ fn adopt_headerless(sorted: &mut Sorted, members: &[MemberEntry]) {
             headers.any(|header| header.zone(*column) == Some(info.zone))
         };
         let listing = || {
-            let fits = |columns| lacks(columns) && lists(columns);
+            let is_dead = |columns| generation_of(columns).is_some_and(|one| dead.contains(one));
+            let fits = |columns| lacks(columns) && lists(columns) && !is_dead(columns);
             let mut newest_first = claims.iter().rev();
             newest_first.find(|(_, columns)| fits(columns)).map(|(segment, _)| *segment)
         };
@@ -435,6 +436,7 @@ async fn enter(
     let (mut extra, mut unfinished) = (Vec::new(), BTreeMap::new());
     let mut ends_missing = BTreeSet::new();
     for (column, claims) in columns {
+        let mut whole: Option<ZoneInfo> = None;
         for claim in claims {
             let native =
                 base.zone(column) == Some(claim.info.zone) && !is_copy(core, &base, column);
@@ -447,6 +449,9 @@ async fn enter(
                 mark_if(Mark::RebuiltColumnCounts, || !native && !is_online(core, column));
                 // One that was cut short comes first where it happens to be where the former drive's was.
                 extra.extend(unfinished.remove(&column).map(|info| (column, info)));
+                // Of two that are whole one counts, and the other must not outlive the segment.
+                extra.extend(whole.take().map(|info| (column, info)));
+                whole = complete.then_some(claim.info);
                 if claim.info.write_pointer < end {
                     unfinished.insert(column, claim.info);
                 }
