@@ -84,10 +84,13 @@ impl Shard {
     }
 }
 
-/// Blocks of a volume of so many shards, of which the smallest has `least`.
+/// Blocks of a volume of so many shards, of which the smallest has `least`; all of those of an array that is a volume by itself.
 #[must_use]
 pub const fn volume_blocks(least: u64, shards: usize) -> u64 {
-    least / UNIT_BLOCKS * UNIT_BLOCKS * shards as u64
+    match shards {
+        1 => least,
+        _ => least / UNIT_BLOCKS * UNIT_BLOCKS * shards as u64,
+    }
 }
 
 /// Blocks that each of so many shards needs for a volume of `blocks`; an array that is a volume by itself needs no more.
@@ -119,11 +122,38 @@ impl Shards {
         Self { parts, rounds, blocks }
     }
 
+    /// Does something with a range, if it is one.
+    fn within<T: 'static>(
+        &self,
+        lba: Lba,
+        blocks: u64,
+        work: impl FnOnce(Range) -> BlockFuture<T>,
+    ) -> BlockFuture<T> {
+        match self.range(lba, blocks) {
+            Ok(range) => work(range),
+            Err(error) => ready(Err(error)),
+        }
+    }
+
     /// The range, if it is one.
     fn range(&self, lba: Lba, blocks: u64) -> Result<Range, BlockError> {
         let end = lba.0.checked_add(blocks).filter(|end| *end <= self.blocks);
         let beyond = BlockError::OutOfRange { lba, blocks, capacity: self.blocks };
         end.map(|end| Range { start: lba.0, end }).ok_or(beyond)
+    }
+
+    /// Data of a range, by shard.
+    fn divided(&self, range: Range, data: Vec<Bytes>) -> Vec<Vec<Bytes>> {
+        let mut of_shards = vec![Vec::new(); self.parts.len()];
+        if let Some(shard) = self.rounds.only(range) {
+            of_shards[shard] = data;
+            return of_shards;
+        }
+        let mut data = VecDeque::from(data);
+        for (shard, blocks) in self.rounds.units(range) {
+            of_shards[shard].extend(take(&mut data, blocks));
+        }
+        of_shards
     }
 
     /// Asks every shard that holds something of the range, and waits for all of them. Answers are by shard; of
@@ -200,61 +230,47 @@ impl BlockDevice for Shards {
     }
 
     fn read(&self, lba: Lba, blocks: u32) -> BlockFuture<Vec<Bytes>> {
-        let range = match self.range(lba, blocks.into()) {
-            Ok(range) => range,
-            Err(error) => return ready(Err(error)),
-        };
-        let ask = |shard: usize, there: Range| {
-            let blocks = u32::try_from(there.blocks()).expect("a part of 32 bits");
-            self.parts[shard].read(Lba(there.start), blocks)
-        };
-        if let Some(shard) = self.rounds.only(range) {
-            return self.told(shard, ask(shard, self.rounds.part(range, shard)));
-        }
-        let units = self.rounds.units(range);
-        Box::pin(self.ask(range, ask).map_ok(|found| {
-            let mut found: Vec<VecDeque<Bytes>> = found.into_iter().map(VecDeque::from).collect();
-            units.flat_map(|(shard, blocks)| take(&mut found[shard], blocks)).collect()
-        }))
+        self.within(lba, blocks.into(), |range| {
+            let ask = |shard: usize, there: Range| {
+                let blocks = u32::try_from(there.blocks()).expect("a part of 32 bits");
+                self.parts[shard].read(Lba(there.start), blocks)
+            };
+            if let Some(shard) = self.rounds.only(range) {
+                return self.told(shard, ask(shard, self.rounds.part(range, shard)));
+            }
+            let units = self.rounds.units(range);
+            Box::pin(self.ask(range, ask).map_ok(|found| {
+                let mut found: Vec<_> = found.into_iter().map(VecDeque::from).collect();
+                units.flat_map(|(shard, blocks)| take(&mut found[shard], blocks)).collect()
+            }))
+        })
     }
 
     fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
         let bytes: usize = data.iter().map(Bytes::len).sum();
-        let range = match self.range(lba, (bytes / BLOCK_BYTES) as u64) {
-            Ok(range) => range,
-            Err(error) => return ready(Err(error)),
-        };
-        let mut of_shards = vec![Vec::new(); self.parts.len()];
-        match self.rounds.only(range) {
-            Some(shard) => of_shards[shard] = data,
-            None => {
-                let mut data = VecDeque::from(data);
-                for (shard, blocks) in self.rounds.units(range) {
-                    of_shards[shard].extend(take(&mut data, blocks));
-                }
-            }
-        }
-        self.change(range, |shard, there| {
-            self.parts[shard].write(Lba(there.start), std::mem::take(&mut of_shards[shard]), fua)
+        self.within(lba, (bytes / BLOCK_BYTES) as u64, |range| {
+            let mut of_shards = self.divided(range, data);
+            self.change(range, |shard, there| {
+                let data = std::mem::take(&mut of_shards[shard]);
+                self.parts[shard].write(Lba(there.start), data, fua)
+            })
         })
     }
 
     fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
-        match self.range(lba, blocks) {
-            Err(error) => ready(Err(error)),
-            Ok(range) => self.change(range, |shard, there| {
+        self.within(lba, blocks, |range| {
+            self.change(range, |shard, there| {
                 self.parts[shard].write_zeroes(Lba(there.start), there.blocks(), fua)
-            }),
-        }
+            })
+        })
     }
 
     fn trim(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
-        match self.range(lba, blocks) {
-            Err(error) => ready(Err(error)),
-            Ok(range) => self.change(range, |shard, there| {
+        self.within(lba, blocks, |range| {
+            self.change(range, |shard, there| {
                 self.parts[shard].trim(Lba(there.start), there.blocks(), fua)
-            }),
-        }
+            })
+        })
     }
 
     fn flush(&self) -> BlockFuture<()> {
@@ -263,15 +279,13 @@ impl BlockDevice for Shards {
     }
 
     fn extents(&self, lba: Lba, blocks: u64, limit: usize) -> BlockFuture<Vec<Extent>> {
-        let range = match self.range(lba, blocks) {
-            Ok(range) => range,
-            Err(error) => return ready(Err(error)),
-        };
-        let asked = self.ask(range, |shard, there| {
-            self.parts[shard].extents(Lba(there.start), there.blocks(), limit)
-        });
-        let units = self.rounds.units(range);
-        Box::pin(asked.map_ok(move |found| merged(units, found, limit)))
+        self.within(lba, blocks, |range| {
+            let asked = self.ask(range, |shard, there| {
+                self.parts[shard].extents(Lba(there.start), there.blocks(), limit)
+            });
+            let units = self.rounds.units(range);
+            Box::pin(asked.map_ok(move |found| merged(units, found, limit)))
+        })
     }
 }
 

@@ -210,6 +210,21 @@ async fn churn(volume: &Volume) {
     volume.flush().await.unwrap();
 }
 
+/// Trims what a segment holds, until it is dead and no record of that is left.
+async fn trim_until_forgotten(volume: &Volume, handle: &Handle, segment: u64) {
+    volume.trim(Lba(0), SEGMENT_BLOCKS, false).await.unwrap();
+    gone(volume, handle, segment).await;
+    churn(volume).await;
+    assert_holds(volume, SEGMENT_BLOCKS, 0).await;
+}
+
+/// What was trimmed has not come back with a start.
+fn assert_trimmed(array: &Array) {
+    live(array, async |volume, _, _| {
+        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
+    });
+}
+
 /// A start finds a copy that was cut short, and cannot reset it: its segment is alive, and dies later.
 #[test]
 fn a_copy_that_a_start_cannot_reset_dies_with_its_segment() {
@@ -220,14 +235,9 @@ fn a_copy_that_a_start_cannot_reset_dies_with_its_segment() {
     live(&array, async |volume, _, handle| {
         volume.resume_rebuild().await.unwrap();
         assert!(volume.segments().iter().any(|known| known.segment == segment));
-        volume.trim(Lba(0), SEGMENT_BLOCKS, false).await.unwrap();
-        gone(volume, handle, segment).await;
-        churn(volume).await;
-        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
+        trim_until_forgotten(volume, handle, segment).await;
     });
-    live(&array, async |volume, _, _| {
-        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
-    });
+    assert_trimmed(&array);
 }
 
 /// A drive comes back with a column that it had, in a zone that cannot be erased, and the column is rebuilt beside it.
@@ -246,14 +256,9 @@ fn a_column_that_was_rebuilt_beside_itself_dies_with_its_segment() {
         segment
     });
     live(&array, async |volume, _, handle| {
-        volume.trim(Lba(0), SEGMENT_BLOCKS, false).await.unwrap();
-        gone(volume, handle, segment).await;
-        churn(volume).await;
-        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
+        trim_until_forgotten(volume, handle, segment).await;
     });
-    live(&array, async |volume, _, _| {
-        assert_holds(volume, SEGMENT_BLOCKS, 0).await;
-    });
+    assert_trimmed(&array);
 }
 
 /// Headers of a dead segment that are left list a zone of a former drive, where the new one has a column of a live segment.

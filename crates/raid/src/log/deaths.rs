@@ -42,6 +42,7 @@ use zoneweave_zoned::ZoneId;
 
 use crate::layout::{Column, ColumnSet};
 use crate::log::format::{Death, MemberEntry, RecordBody, Remains, SuperblockRecord};
+use crate::log::state::State;
 
 /// Zones that do not tell what they hold, as a start finds them.
 #[derive(Debug, Default)]
@@ -207,6 +208,13 @@ impl Deaths {
         let mut bodies: Vec<_> = unnamed.map(|some| RecordBody::Dead(some.to_vec())).collect();
         bodies.extend(RecordBody::of_deaths(named));
         bodies
+    }
+}
+
+impl State {
+    /// Notes that a drive has a zone which may be of any segment older than its membership.
+    pub(super) fn note_unclear(&mut self, column: Column) {
+        self.unclear = self.unclear.with(column);
     }
 }
 

@@ -243,9 +243,7 @@ async fn finish_segment(
         }
     }
     if is_member && reset.is_err() {
-        let mut state = core.state.borrow_mut();
-        state.unclear = state.unclear.with(column);
-        drop(state);
+        core.state.borrow_mut().note_unclear(column);
         core.note_lost_zone(column);
     }
     core.changed.open();

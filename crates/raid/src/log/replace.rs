@@ -135,7 +135,7 @@ pub(super) async fn put_in(
         let keeps = zones.iter().any(|info| info.state == ZoneState::ReadOnly);
         state.dead.note_replaced(column, keeps);
         if keeps {
-            state.unclear = state.unclear.with(column);
+            state.note_unclear(column);
         }
         state.membership_dirty = true;
         // Open segments lack the new column: what comes next goes to segments that have it.

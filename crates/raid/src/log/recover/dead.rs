@@ -35,16 +35,11 @@ pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
         } else {
             mark(Mark::DeadZoneNotReset);
             // It may hold a copy of a segment that is alive, and dies later.
-            note_unclear(&mut core.state.borrow_mut(), column);
+            core.state.borrow_mut().note_unclear(column);
             core.note_lost_zone(column);
         }
     }
     core.flush_members().await?;
     core.state.borrow_mut().dead.note_reset(&reset);
     Ok(())
-}
-
-/// Notes that a drive has a zone which may be of any segment older than its membership.
-fn note_unclear(state: &mut State, column: Column) {
-    state.unclear = state.unclear.with(column);
 }
