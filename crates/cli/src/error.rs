@@ -210,6 +210,14 @@ impl From<WorkloadError> for CliError {
 }
 
 impl CliError {
+    /// The same, told of a shard where a volume has several.
+    pub(crate) fn of(self, shard: Option<ShardStatus>) -> Self {
+        match shard {
+            Some(shard) => Self::OfShard { shard, error: Box::new(self) },
+            None => self,
+        }
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Drive(error) | Self::NoDrives { first: error } => drive_exit(error),

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use zoneweave_linux::{Drive, DriveError, Ring};
+use zoneweave_linux::{DeviceLink, Drive, DriveError, RemoteDevice, Ring};
 use zoneweave_raid::inline::{FrameShape, InlineDrive};
 use zoneweave_raid::log::OfferedDrive;
-use zoneweave_runtime::{Executor, Handle};
-use zoneweave_zoned::{OobKind, ZonedDevice};
+use zoneweave_runtime::{Executor, Handle, JoinHandle};
+use zoneweave_zoned::{BlockDevice, OobKind, ZonedDevice};
 
 use crate::control::same_file;
 use crate::error::CliError;
@@ -75,6 +75,22 @@ impl Session {
         let executor = Executor::new(Rc::new(ring.clone()));
         let handle = executor.handle();
         Ok(Self { executor, handle, ring })
+    }
+
+    /// Lets another thread use a device of this one, until what is returned beside the link is done.
+    pub(crate) fn lend(
+        &self,
+        device: Rc<dyn BlockDevice>,
+    ) -> Result<(DeviceLink, JoinHandle<()>), CliError> {
+        DeviceLink::new(&self.ring, &self.handle, device)
+            .map_err(|error| CliError::System { action: "link a shard", error })
+    }
+
+    /// The device that another thread has lent.
+    pub(crate) fn reach(&self, link: DeviceLink) -> Result<Rc<RemoteDevice>, CliError> {
+        link.connect(&self.ring, &self.handle)
+            .map(Rc::new)
+            .map_err(|error| CliError::System { action: "reach a shard", error })
     }
 
     pub(crate) fn open(&self, path: &Path, access: Access) -> Result<NamedDrive, DriveError> {

@@ -172,10 +172,7 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
 /// Blocks of the volume that these arrays hold.
 fn volume_blocks(configs: &[ArrayConfig]) -> u64 {
     let least = configs.iter().map(|config| config.volume_blocks).min().unwrap_or(0);
-    match configs.len() {
-        1 => least,
-        shards => shards::volume_blocks(least, shards),
-    }
+    shards::volume_blocks(least, configs.len())
 }
 
 /// Makes the array, or the arrays that hold the volume.
@@ -198,10 +195,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Vec<ArrayConfig>
         let options = options(request, scheme, shard, volume, drives)?;
         // Everything that can be wrong is, before anybody is asked to give data up for it.
         let planned = plan(&offer(drives), &options);
-        planned.map_err(|error| match ShardStatus::of(shard) {
-            None => CliError::from(error),
-            Some(shard) => CliError::OfShard { shard, error: Box::new(error.into()) },
-        })?;
+        planned.map_err(|error| CliError::from(error).of(ShardStatus::of(shard)))?;
         all.push((options, drives));
     }
     let wipe = may_destroy(&session, &drives, request, output)?;
@@ -217,11 +211,8 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Vec<ArrayConfig>
 /// An error of one array, or of a shard, the others of which may have been made.
 fn of_shard(shard: Shard, error: CreateError) -> CliError {
     match ShardStatus::of(shard) {
-        None => error.into(),
-        Some(shard) if shard.number == 0 => {
-            CliError::OfShard { shard, error: Box::new(error.into()) }
-        }
-        Some(shard) => CliError::HalfMade { shard, error },
+        Some(shard) if shard.number > 0 => CliError::HalfMade { shard, error },
+        first => CliError::from(error).of(first),
     }
 }
 

@@ -13,11 +13,10 @@ mod server;
 use std::path::Path;
 
 use tempfile::TempDir;
-use zoneweave_raid::layout::Scheme;
 
 use super::DEPTH;
 use super::volume::{Measure, Requests, ratio};
-use super::workload::{FRESH_PERCENT, median};
+use super::workload::{FRESH_PERCENT, label_of, median, requests_of, scheme};
 use crate::error::CliError;
 use crate::output::Output;
 use client::Load;
@@ -86,19 +85,15 @@ struct Bench {
     _directory: TempDir,
 }
 
-fn scheme() -> Scheme {
-    Scheme::new(3, 1).expect("3+1 is a scheme")
-}
-
 impl Workload {
     /// What people call it.
     pub(super) fn label(&self) -> String {
-        format!("{} {}", self.name, scheme())
+        label_of(self.name)
     }
 
     /// What is measured of it.
     pub(super) fn requests(&self) -> impl Iterator<Item = Requests> {
-        REQUESTS.into_iter().map(|(blocks, depth)| Requests { write: self.write, blocks, depth })
+        requests_of(REQUESTS, self.write)
     }
 
     /// The medians of some runs for each server, client, size and depth.

@@ -8,13 +8,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use zoneweave_linux::DeviceLink;
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::shards::Shards;
 use zoneweave_zoned::BlockDevice;
 
 use super::DEPTH;
 use super::volume::{Bench as Drives, Measure, Requests};
-use super::workload::{FRESH_PERCENT, USED_PERCENT, median};
+use super::workload::{FRESH_PERCENT, USED_PERCENT, label_of, median, requests_of, scheme};
 use crate::error::CliError;
 use crate::memory::refuse_too_large;
 use crate::session::Session;
@@ -49,19 +48,15 @@ pub(super) struct Row {
     pub(super) measure: Measure,
 }
 
-fn scheme() -> Scheme {
-    Scheme::new(3, 1).expect("3+1 is a scheme")
-}
-
 impl Workload {
     /// What people call it.
     pub(super) fn label(&self) -> String {
-        format!("{} {}", self.name, scheme())
+        label_of(self.name)
     }
 
     /// What is measured of it.
     pub(super) fn requests(&self) -> impl Iterator<Item = Requests> {
-        REQUESTS.into_iter().map(|(blocks, depth)| Requests { write: self.write, blocks, depth })
+        requests_of(REQUESTS, self.write)
     }
 
     /// The medians of some runs, for one shard and for one of each processor.
@@ -159,9 +154,7 @@ impl Other {
         // Should it be gone, it has left an error behind.
         let _ = orders.send(fill);
         let link = self.links.recv().expect("a thread answers every order")?;
-        let device = link.connect(&session.ring, &session.handle);
-        let device = device.map_err(|error| CliError::System { action: "reach a shard", error })?;
-        Ok(Rc::new(device))
+        Ok(session.reach(link)?)
     }
 }
 
@@ -181,18 +174,15 @@ fn work(
     links: &Sender<Result<DeviceLink, CliError>>,
 ) -> Result<(), CliError> {
     let drives = Drives::new(scheme().columns(), zones)?;
-    let Session { ring, handle, executor, .. } = &drives.session;
     for fill in orders {
         let array = drives.array(scheme(), USED_PERCENT)?;
         if fill {
             array.fill()?;
         }
-        let linked = DeviceLink::new(ring, handle, array.device());
-        let (link, given_back) =
-            linked.map_err(|error| CliError::System { action: "link a shard", error })?;
+        let (link, given_back) = drives.session.lend(array.device())?;
         // Who gave the order waits for it.
         let _ = links.send(Ok(link));
-        executor.run(given_back);
+        drives.session.executor.run(given_back);
         array.close()?;
     }
     Ok(())

@@ -59,6 +59,24 @@ pub(super) const WORKLOADS: [Workload; 8] = [
     Workload { in_files: true, sizes: &ENDS, depths: &[1, DEPTH], ..of("file-read", Kind::Read) },
 ];
 
+/// What arrays are of that are not measured by themselves, but behind or beside something.
+pub(super) fn scheme() -> Scheme {
+    Scheme::new(3, 1).expect("3+1 is a scheme")
+}
+
+/// What people call a workload of these.
+pub(super) fn label_of(name: &str) -> String {
+    format!("{name} {}", scheme())
+}
+
+/// Requests of each kind: blocks, and how many at a time.
+pub(super) fn requests_of(
+    kinds: impl IntoIterator<Item = (u32, u32)>,
+    write: bool,
+) -> impl Iterator<Item = Requests> {
+    kinds.into_iter().map(move |(blocks, depth)| Requests { write, blocks, depth })
+}
+
 /// Requests of one block, many at a time, to 3+1 on drives in memory.
 const fn of(name: &'static str, kind: Kind) -> Workload {
     Workload { name, scheme: (3, 1), kind, sizes: &[1], depths: &[DEPTH], in_files: false }

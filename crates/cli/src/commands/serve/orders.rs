@@ -51,10 +51,7 @@ impl Order {
 
     /// An error of this array.
     pub(super) fn failed(&self, error: CliError) -> CliError {
-        match self.shard() {
-            Some(shard) => CliError::OfShard { shard, error: Box::new(error) },
-            None => error,
-        }
+        error.of(self.shard())
     }
 
     fn shard(&self) -> Option<ShardStatus> {

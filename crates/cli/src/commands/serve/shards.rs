@@ -60,10 +60,7 @@ impl Others {
     pub(super) fn connect(&mut self, session: &Session) -> Result<(), CliError> {
         for other in &self.threads {
             let (link, status) = other.told.recv().expect("a thread tells before it ends")?;
-            let device = link.connect(&session.ring, &session.handle);
-            let device =
-                device.map_err(|error| CliError::System { action: "reach a shard", error })?;
-            self.devices.push(Rc::new(device));
+            self.devices.push(session.reach(link)?);
             self.statuses.push(status);
         }
         Ok(())
@@ -150,10 +147,7 @@ fn run(
             return Ok(());
         }
     };
-    let device = Rc::new(engine.volume().clone());
-    let linked = DeviceLink::new(&session.ring, &session.handle, device);
-    let linked = linked.map_err(|error| CliError::System { action: "link a shard", error });
-    match linked {
+    match session.lend(Rc::new(engine.volume().clone())) {
         Ok((link, given_back)) => {
             let _ = telling.send(Ok((link, status)));
             session.executor.run(until(given_back, engine.watch(&session, output)));

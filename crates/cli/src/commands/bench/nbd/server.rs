@@ -9,9 +9,8 @@ use std::thread::JoinHandle;
 
 use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
 
-use super::scheme;
 use crate::commands::bench::volume::{Array, Bench as Drives};
-use crate::commands::bench::workload::USED_PERCENT;
+use crate::commands::bench::workload::{USED_PERCENT, scheme};
 use crate::error::CliError;
 
 /// What the thread is asked for: a new array, until the other end is closed.
