@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use zoneweave_emulator::RamDrive;
+use zoneweave_raid::log::format::{MemberState, SuperblockRecord};
 use zoneweave_raid::log::{
     DriveRole, OfferedDrive, OpenError, OpenOptions, Survey, Volume, open_array, survey,
 };
@@ -114,29 +115,46 @@ async fn judge(world: &World, volume: &Volume, seen: &Seen, version: u64) {
 /// Both histories are offered together.
 fn compare(kept: &[RamDrive], left: &[RamDrive]) {
     let (kept, left): (Vec<_>, Vec<_>) = (kept.iter().collect(), left.iter().collect());
-    let history =
-        |survey: &Survey| survey.membership.as_ref().map(|record| (record.lineage, record.epoch));
-    let (Some(ours), Some(theirs)) = (history(&look(&kept)), history(&look(&left))) else { return };
-    if ours.0 == theirs.0 {
+    let (ours, theirs) = (look(&kept).membership, look(&left).membership);
+    let (Some(ours), Some(theirs)) = (ours, theirs) else { return };
+    if ours.lineage == theirs.lineage {
         return;
     }
     let both = look(&[&kept[..], &left[..]].concat());
     let (ours_are, theirs_are) = both.drives.split_at(kept.len());
-    let (winner, others) = match ours.1.cmp(&theirs.1) {
+    let (ours, theirs) = ((&ours, ours_are, &kept), (&theirs, theirs_are, &left));
+    let refused = matches!(
+        both.refusal,
+        Some(OpenError::TwoHistories { .. } | OpenError::HistoryInDoubt { .. })
+    );
+    let (winner, loser) = match ours.0.epoch.cmp(&theirs.0.epoch) {
+        Ordering::Greater => (ours, theirs),
+        Ordering::Less => (theirs, ours),
+        Ordering::Equal if refused => return,
         Ordering::Equal => {
-            let refused = matches!(
-                both.refusal,
-                Some(OpenError::TwoHistories { .. } | OpenError::HistoryInDoubt { .. })
-            );
-            assert!(refused, "two histories start together: {:?}", both.refusal);
-            return;
+            match (never_counted(ours.0, theirs.2), never_counted(theirs.0, ours.2)) {
+                (false, true) => (ours, theirs),
+                (true, false) => (theirs, ours),
+                _ => panic!("two histories start together: {:?}", both.refusal),
+            }
         }
-        Ordering::Greater => (ours, theirs_are),
-        Ordering::Less => (theirs, ours_are),
     };
-    assert_eq!(history(&both), Some(winner), "of two histories the wrong one counts");
-    let counts = others.iter().any(|drive| matches!(drive.role, DriveRole::Member { .. }));
+    let counting = both.membership.as_ref().map(|record| (record.lineage, record.epoch));
+    let expected = Some((winner.0.lineage, winner.0.epoch));
+    assert_eq!(counting, expected, "of two histories the wrong one counts");
+    let counts = loser.1.iter().any(|drive| matches!(drive.role, DriveRole::Member { .. }));
     assert!(!counts, "drives of two histories count together: {:?}", both.drives);
+}
+
+/// Whether one of these drives, which another history of the same epoch went on with, is in service for `table`: the
+/// start by force that began the other one would have made an epoch above this one, had the drive been told of it.
+fn never_counted(table: &SuperblockRecord, others: &[&RamDrive]) -> bool {
+    let in_service = |drive: &&RamDrive| {
+        let own = look(&[*drive]).membership;
+        let entry = own.and_then(|own| table.members.iter().find(|entry| entry.uuid == own.member));
+        entry.is_some_and(|entry| entry.state != MemberState::Failed)
+    };
+    others.iter().any(in_service)
 }
 
 fn look(drives: &[&RamDrive]) -> Survey {
