@@ -150,6 +150,8 @@ marks! {
     OtherSuperblockZoneKept = "assemble.other_superblock_zone_kept",
     /// A block in a superblock zone is damaged and skipped.
     DamagedRecordSkipped = "superblock.damaged_record_skipped",
+    /// Records of a former membership, in a zone that could not be erased, are left out.
+    FormerRecordsLeftOut = "superblock.former_records_left_out",
     /// A drive's newest record may be in a block that cannot be read.
     NewerRecordMayBeHidden = "superblock.newer_record_may_be_hidden",
     /// Start: most drives seem to carry a version of the membership that a newer one has replaced.
@@ -524,6 +526,10 @@ marks! {
     WorkingDriveRetired = "rebuild.working_drive_retired",
     /// A replacement was a member before, and is awaited: it has not answered all it was told as that.
     FormerMembershipAwaited = "rebuild.former_membership_awaited",
+    /// A new drive acknowledged resets and still holds something.
+    DriveNotEmptied = "rebuild.drive_not_emptied",
+    /// A replacement that was a member before holds something of it that cannot be erased, and is refused.
+    FormerMemberRefused = "rebuild.former_member_refused",
     /// A replacement has a volatile cache where users were told that there is none.
     ReplacementWithCache = "rebuild.replacement_with_cache",
     /// A rebuild that a restart interrupted goes on.

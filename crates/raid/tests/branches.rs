@@ -160,6 +160,25 @@ fn blocks_of_other_segments_are_not_taken_for_ours() {
     assert_hit(&[Mark::DamagedBlockRebuilt, Mark::DamagedMoved]);
 }
 
+/// What a drive of this array held before must not be there when it is a member again.
+#[test]
+fn a_replacement_that_does_not_reset_its_zones_is_none() {
+    let array = array(9);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, 150, 1).await;
+        let zone = sealed_zones(volume, 1)[0];
+        volume.fail(1).await.unwrap();
+        let reset = Selector::next(CommandKind::Manage(ZoneAction::Reset)).in_zone(zone);
+        array.drives[1].inject(reset.clone().times(2), FaultAction::Lost);
+        let back = volume.replace(1, array.drives[1].attach(handle), MemberUuid(uuid(1, 9)));
+        assert_eq!(back.await, Err(ReplaceError::DriveFailed(Status::WriteFault)));
+        array.drives[1].inject(reset.times(1), FaultAction::Lost);
+        let back = volume.replace(1, array.drives[1].attach(handle), MemberUuid(uuid(1, 9)));
+        back.await.unwrap();
+    });
+    assert_hit(&[Mark::DriveNotEmptied]);
+}
+
 #[test]
 fn replacements_are_refused_taken_and_given_up() {
     let mut array = array(8);

@@ -12,9 +12,9 @@ use futures_util::future::{Either, select};
 use support::life::{assert_hit, assert_holds, live, put};
 use support::{Array, Shape, contents, executor, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, Immediate, Selector};
-use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::{MemberUuid, RecordBody};
 use zoneweave_raid::log::recover::records::read_records;
+use zoneweave_raid::log::{ReplaceError, Volume};
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
@@ -27,8 +27,13 @@ const SEGMENT_BLOCKS: u64 = 21;
 
 /// An array of three copies: any zone makes up a segment, whatever the others tell.
 fn copies(salt: u64) -> Array {
-    let shape =
-        Shape { data: 1, parity: 2, volume_blocks: Some(3 * SEGMENT_BLOCKS), ..Shape::small() };
+    copies_of(3, salt)
+}
+
+/// The same with a volume of so many segments.
+fn copies_of(segments: u64, salt: u64) -> Array {
+    let volume_blocks = Some(segments * SEGMENT_BLOCKS);
+    let shape = Shape { data: 1, parity: 2, volume_blocks, ..Shape::small() };
     Array::create(Shape { tabled: false, ..shape }, &mut Random::new(salt))
 }
 
@@ -240,11 +245,11 @@ fn a_copy_that_a_start_cannot_reset_dies_with_its_segment() {
     assert_trimmed(&array);
 }
 
-/// A drive comes back with a column that it had, in a zone that cannot be erased, and the column is rebuilt beside it.
+/// What dies while a drive is out of service nobody can tell it; a zone that cannot be erased would bring it back.
 #[test]
-fn a_column_that_was_rebuilt_beside_itself_dies_with_its_segment() {
+fn a_drive_that_cannot_be_erased_does_not_come_back() {
     let array = copies(2);
-    let segment = live(&array, async |volume, _, handle| {
+    let (zone, segment) = live(&array, async |volume, _, handle| {
         put_run(volume, handle, SEGMENT_BLOCKS, 1).await;
         let segments = volume.segments();
         let first = segments.iter().find(|segment| segment.phase == "sealed").unwrap();
@@ -252,13 +257,71 @@ fn a_column_that_was_rebuilt_beside_itself_dies_with_its_segment() {
         array.drives[0].set_read_only(zone);
         volume.fail(0).await.unwrap();
         let back = volume.replace(0, array.drives[0].attach(handle), MemberUuid(uuid(3, 51)));
-        back.await.unwrap();
-        segment
+        assert_eq!(back.await, Err(ReplaceError::KeepsSegments { zone }));
+        (zone, segment)
     });
+    // Nor where its first block cannot be read, or what is behind.
+    for offset in [0, 1] {
+        live(&array, async |volume, _, handle| {
+            let at = Selector::next(CommandKind::Read)
+                .in_zone(zone)
+                .touching(offset..offset + 1)
+                .always();
+            array.drives[0].inject(at, FaultAction::Fail(Status::UnrecoveredRead));
+            let back = volume.replace(0, array.drives[0].attach(handle), MemberUuid(uuid(3, 51)));
+            assert_eq!(back.await, Err(ReplaceError::KeepsSegments { zone }));
+            array.drives[0].faults(|plan| plan.clear());
+        });
+    }
     live(&array, async |volume, _, handle| {
         trim_until_forgotten(volume, handle, segment).await;
     });
     assert_trimmed(&array);
+    assert_hit(&[Mark::FormerMemberRefused]);
+}
+
+/// A zone that holds nothing of this array may stay as it is.
+#[test]
+fn a_drive_with_read_only_zones_of_others_is_taken() {
+    let mut array = copies_of(1, 2);
+    let used = copies(9);
+    let zone = live(&used, async |volume, _, handle| {
+        put_run(volume, handle, SEGMENT_BLOCKS, 1).await;
+        // Its membership has changed more often than that of the array the drive comes to.
+        for byte in 60..64 {
+            volume.fail(1).await.unwrap();
+            let back = volume.replace(1, used.drives[1].attach(handle), MemberUuid([byte; 16]));
+            back.await.unwrap();
+        }
+        let segments = volume.segments();
+        let first = segments.iter().find(|segment| segment.phase == "sealed").unwrap();
+        ZoneId(first.zones[0].unwrap())
+    });
+    let other = used.drives.into_iter().next().unwrap();
+    let superblock = [ZoneId(0), ZoneId(1)].into_iter();
+    let mut superblock = superblock.filter(|zone| other.zone(*zone).write_pointer.0 > 0);
+    for zone in [superblock.next().unwrap(), zone] {
+        other.set_read_only(zone);
+    }
+    live(&array, async |volume, _, handle| {
+        put_run(volume, handle, SEGMENT_BLOCKS, 1).await;
+        volume.fail(0).await.unwrap();
+        let put = volume.replace(0, other.attach(handle), MemberUuid(uuid(3, 51)));
+        put.await.unwrap();
+    });
+    other.process_kill(1);
+    array.drives[0] = other;
+    for version in 2..5 {
+        live(&array, async |volume, _, handle| {
+            assert_eq!(volume.status().members[0].state, "online");
+            assert_holds(volume, SEGMENT_BLOCKS, version - 1).await;
+            // Records until all superblock zones were filled.
+            for _ in 0..60 {
+                put_run(volume, handle, SEGMENT_BLOCKS, version).await;
+            }
+        });
+    }
+    assert_hit(&[Mark::FormerRecordsLeftOut]);
 }
 
 /// Headers of a dead segment that are left list a zone of a former drive, where the new one has a column of a live segment.

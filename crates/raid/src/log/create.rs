@@ -15,6 +15,7 @@ use crate::log::format::{
 use crate::log::limits::{LimitError, check_drive, check_shape, check_size, largest_volume};
 use crate::log::recover::OfferedDrive;
 use crate::log::superblock::sealed_payload;
+use crate::marks::{Mark, mark};
 use crate::shards::Shard;
 
 /// Bytes a name may have.
@@ -220,17 +221,27 @@ pub fn holds_something(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Empty | ZoneState::Offline)
 }
 
-/// Resets every zone that is not empty.
+/// Resets every zone that holds something, but for those that are read-only, and looks whether the drive has done so:
+/// what is left on a drive of a mirror could count again.
 ///
 /// # Errors
-/// The first failing reset's status.
+/// The first failing reset's status; that of a failed write if a zone holds something after two of them.
 pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Result<(), Status> {
-    for info in zones.iter().filter(|info| holds_something(info)) {
-        if info.state != ZoneState::ReadOnly {
-            device.manage(info.zone, ZoneAction::Reset).await?;
+    let to_reset = |info: &&ZoneInfo| holds_something(info) && info.state != ZoneState::ReadOnly;
+    let mut left: Vec<_> = zones.iter().filter(to_reset).map(|info| info.zone).collect();
+    for _ in 0..2 {
+        for zone in left {
+            device.manage(zone, ZoneAction::Reset).await?;
         }
+        device.flush().await?;
+        let now = device.report().await?;
+        left = now.iter().filter(to_reset).map(|info| info.zone).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        mark(Mark::DriveNotEmptied);
     }
-    device.flush().await
+    Err(Status::WriteFault)
 }
 
 /// The zones a new member keeps its superblock in: the first two that can be written.

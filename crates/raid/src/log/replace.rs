@@ -7,7 +7,9 @@
 use std::rc::Rc;
 
 use thiserror::Error;
-use zoneweave_zoned::{BlockCount, Status, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt};
+use zoneweave_zoned::{
+    BlockCount, Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
+};
 
 use crate::layout::Column;
 use crate::log::core::Core;
@@ -17,6 +19,7 @@ use crate::log::limits::{LimitError, check_drive};
 use crate::log::member::Member;
 use crate::log::policy::PolicyError;
 use crate::log::rebuild::rebuild;
+use crate::log::recover::witnesses::may_hold_segment;
 use crate::log::state::{State, UNRECORDED};
 use crate::log::superblock::SuperblockCursor;
 use crate::log::volume::AdminError;
@@ -55,6 +58,15 @@ pub enum ReplaceError {
     /// The drive has no zones for a superblock.
     #[error("the new drive has no two writable zones for its superblock")]
     NoSuperblockZones,
+    /// The drive was a member before, and what it holds of that cannot be erased.
+    #[error(
+        "the drive was in this array before and cannot be erased: {zone} is read-only. What was \
+         trimmed since could come back from it; put in another drive"
+    )]
+    KeepsSegments {
+        /// The first such zone.
+        zone: ZoneId,
+    },
     /// The drive is a member already.
     #[error("the new drive is in service in {slot}")]
     InService {
@@ -111,6 +123,7 @@ pub(super) async fn put_in(
     let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
     let superblocks = superblock_zones(&zones).ok_or(ReplaceError::NoSuperblockZones)?;
     check_zones(core, &*device, &zones)?;
+    check_kept(core, &*device, &zones).await?;
     empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
     {
         let mut state = core.state.borrow_mut();
@@ -209,6 +222,25 @@ fn check_zones(
     mark(Mark::WornDriveRefused);
     let (capacity, needed_capacity) = (device.geometry().zone_capacity, config.zone_capacity);
     Err(ReplaceError::TooSmall { zones: usable, capacity, needed_zones, needed_capacity })
+}
+
+/// Where any one copy of a segment is enough (mirrors), one that died while the drive was out of service would
+/// count again.
+async fn check_kept(
+    core: &Core,
+    device: &dyn ZonedDevice,
+    zones: &[ZoneInfo],
+) -> Result<(), ReplaceError> {
+    if core.state.borrow().scheme().data() > 1 {
+        return Ok(());
+    }
+    for info in zones.iter().filter(|info| info.state == ZoneState::ReadOnly) {
+        if may_hold_segment(core, device, info).await {
+            mark(Mark::FormerMemberRefused);
+            return Err(ReplaceError::KeepsSegments { zone: info.zone });
+        }
+    }
+    Ok(())
 }
 
 /// Takes the slot's present drive out, if it is in service.

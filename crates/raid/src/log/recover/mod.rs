@@ -31,7 +31,7 @@ mod rescue;
 mod segments;
 pub(in crate::log) mod sequences;
 mod twins;
-mod witnesses;
+pub(super) mod witnesses;
 
 use std::num::NonZeroU32;
 use std::rc::Rc;

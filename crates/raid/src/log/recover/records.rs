@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use zoneweave_zoned::{
-    BlockCount, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
+    BlockCount, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice,
+    ZonedDeviceExt,
 };
 
 use crate::log::core::read_split;
@@ -39,8 +40,7 @@ impl DriveRecords {
     /// The newest record.
     #[must_use]
     pub fn newest(&self) -> Option<&SuperblockRecord> {
-        let records = self.records.iter().map(|(_, record)| record);
-        records.max_by_key(|record| (record.epoch, record.record_sequence))
+        newest_of(self.records.iter().map(|(_, record)| record))
     }
 
     /// Whether a record newer than the newest may be in a block that could not be read: the last of
@@ -57,6 +57,24 @@ impl DriveRecords {
         let other_unreadable = one_zone && self.unknown_zones > 0;
         mark_if(Mark::NewerRecordMayBeHidden, || other_unreadable || last_damaged);
         other_unreadable || last_damaged
+    }
+
+    /// Leaves out records of former memberships, of whatever array. Who puts a drive in erases what can be
+    /// erased, so these are in zones that were read-only then, and are for good. (A newer one of the same array
+    /// stays: a drive may have acknowledged a reset without doing it.)
+    fn leave_out_former(&mut self) {
+        let is_writable = |zone: ZoneId| self.zones[zone.index()].state != ZoneState::ReadOnly;
+        let writable = self.records.iter().filter(|(zone, _)| is_writable(*zone));
+        let Some(present) = newest_of(writable.map(|(_, record)| record)).cloned() else { return };
+        let is_former = |record: &SuperblockRecord| {
+            let same_array = record.config.array == present.config.array;
+            !same_array || record.member != present.member && record.epoch <= present.epoch
+        };
+        let before = self.records.len();
+        self.records.retain(|(zone, record)| is_writable(*zone) || !is_former(record));
+        mark_if(Mark::FormerRecordsLeftOut, || self.records.len() < before);
+        let zones: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
+        self.damaged.retain(|(at, _)| zones.contains(&at.zone));
     }
 
     /// The superblock zones: those with records, completed by the first that holds nothing. (Where writes are of
@@ -100,6 +118,12 @@ impl DriveRecords {
         let other_dirty = self.zones[zones[1 - current].index()].state != ZoneState::Empty;
         Some(SuperblockCursor { zones, current, next, other_dirty })
     }
+}
+
+fn newest_of<'a>(
+    records: impl Iterator<Item = &'a SuperblockRecord>,
+) -> Option<&'a SuperblockRecord> {
+    records.max_by_key(|record| (record.epoch, record.record_sequence))
 }
 
 fn searched_zones(zones: &[ZoneInfo]) -> Vec<ZoneInfo> {
@@ -150,6 +174,7 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
             }
         }
     }
+    found.leave_out_former();
     Ok(found)
 }
 
@@ -183,16 +208,23 @@ async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<
     mark(Mark::RecordsReadOneByOne);
     let mut blocks = Vec::with_capacity(count as usize);
     for offset in (0..written).step_by(unit.index()) {
-        blocks.push(read_stubbornly(device, ZoneAddress::new(zone, offset)).await);
+        let read = read_stubbornly(device, ZoneAddress::new(zone, offset)).await;
+        let block = read.map(|payload| (payload.block(0), payload.block_oob(0)));
+        blocks.push(block.unwrap_or_default());
     }
     blocks
 }
 
-async fn read_stubbornly(device: &dyn ZonedDevice, at: ZoneAddress) -> (Bytes, Bytes) {
-    for _ in 0..READS {
-        if let Ok(payload) = device.read(at, BlockCount(1)).await {
-            return (payload.block(0), payload.block_oob(0));
+pub(super) async fn read_stubbornly(
+    device: &dyn ZonedDevice,
+    at: ZoneAddress,
+) -> Result<Payload, Status> {
+    let mut read = device.read(at, BlockCount(1)).await;
+    for _ in 1..READS {
+        if read.is_ok() {
+            break;
         }
+        read = device.read(at, BlockCount(1)).await;
     }
-    (Bytes::new(), Bytes::new())
+    read
 }

@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use zoneweave_zoned::{ZoneAddress, ZoneInfo};
+use zoneweave_zoned::{ZoneAddress, ZoneInfo, ZonedDevice};
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::core::{Core, is_blank};
 use crate::log::format::{Oob, Place};
+use crate::log::recover::records;
 use crate::log::recover::segments::read_stubbornly;
+use crate::log::state::State;
 
 /// Which generations the blocks behind a damaged header carry, and how many of them each. What
 /// damaged the header may have put blocks of another segment behind it.
@@ -46,12 +48,38 @@ pub(super) async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInf
         };
         let state = core.state.borrow();
         let (block, oob) = (payload.block(0), payload.block_oob(0));
-        let data = state.scheme().data();
-        let chunk = Oob::verify_chunk(state.seed, &oob, &block, data);
-        let found = chunk.or_else(|| Oob::verify_other(state.seed, &oob, &block, Place::Index));
+        let found = verify(&state, &oob, &block);
         if let Some(oob) = found.filter(|oob| oob.column == column) {
             *asked.generations.entry(oob.generation).or_default() += 1;
         }
     }
     asked
+}
+
+/// What is beside a block of a segment of this array, if it is one, but for headers.
+fn verify(state: &State, oob: &[u8], block: &[u8]) -> Option<Oob> {
+    let chunk = Oob::verify_chunk(state.seed, oob, block, state.scheme().data());
+    chunk.or_else(|| Oob::verify_other(state.seed, oob, block, Place::Index))
+}
+
+/// Whether a zone of a drive that is no member may hold something of a segment of this array.
+pub(in crate::log) async fn may_hold_segment(
+    core: &Core,
+    device: &dyn ZonedDevice,
+    info: &ZoneInfo,
+) -> bool {
+    for offset in 0..info.capacity.0.min(WITNESSES + 1) {
+        let read = records::read_stubbornly(device, ZoneAddress::new(info.zone, offset)).await;
+        if is_blank(&read) {
+            continue;
+        }
+        let Ok(payload) = read else { return true };
+        let state = core.state.borrow();
+        let (block, oob) = (payload.block(0), payload.block_oob(0));
+        let header = || Oob::verify_other(state.seed, &oob, &block, Place::Header);
+        if verify(&state, &oob, &block).or_else(header).is_some() {
+            return true;
+        }
+    }
+    false
 }
