@@ -7,21 +7,31 @@ use crate::error::CliError;
 const UNITS: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
+/// What is told to who writes a size in another way.
+const SIZES: &str = "a size is a whole number, alone (bytes) or with K, M, G or T (or KiB, MiB, GiB, TiB), such \
+     as 16M; all units are powers of 1024";
+
 /// A number of bytes as people write it: `4096`, `16K`, `1MiB`, `2GiB`. All units are binary.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number: u64 =
-        number.parse().map_err(|_| format!("{text:?} is no size: write for example 16MiB"))?;
+    // So many digits, or none.
+    let number = number.parse::<u64>().map_err(|_| match number {
+        "" => SIZES.to_owned(),
+        _ => format!("{text:?} is too large"),
+    })?;
     let unit = unit.trim().to_ascii_uppercase();
+    if unit.starts_with(['.', ',']) {
+        return Err(format!("{SIZES}; write a fraction in a smaller unit, 1.5G as 1536M"));
+    }
     let scale = match unit.as_str() {
         "" | "B" => 1,
         "K" | "KIB" => 1 << 10,
         "M" | "MIB" => 1 << 20,
         "G" | "GIB" => 1 << 30,
         "T" | "TIB" => 1 << 40,
-        _ => return Err(format!("{text:?}: the unit must be KiB, MiB, GiB or TiB")),
+        _ => return Err(SIZES.to_owned()),
     };
     number.checked_mul(scale).ok_or_else(|| format!("{text:?} is too large"))
 }
@@ -54,7 +64,8 @@ pub(crate) fn parse_volume_size(text: &str) -> Result<VolumeSize, String> {
     if text.eq_ignore_ascii_case("max") {
         return Ok(VolumeSize::Largest);
     }
-    parse_blocks(text).map(VolumeSize::Blocks)
+    let blocks = parse_blocks(text).map_err(|problem| format!("{problem}; or it is `max`"))?;
+    Ok(VolumeSize::Blocks(blocks))
 }
 
 /// Bytes for people, to three digits.
@@ -127,6 +138,11 @@ mod tests {
         for wrong in ["", "MiB", "-1", "1.5G", "10MB", "99999999999T"] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
+        let complaint = |text| parse_bytes(text).unwrap_err();
+        assert_eq!(complaint("16 MB"), SIZES);
+        assert!(complaint("10.3M").ends_with("1.5G as 1536M"), "{}", complaint("10.3M"));
+        assert!(complaint("99999999999999999999").ends_with("is too large"));
+        assert!(parse_volume_size("largest").unwrap_err().ends_with("or it is `max`"));
         assert!(parse_blocks("4095").is_err() && parse_blocks("0").is_err());
         assert_eq!(parse_volume_size("MAX"), Ok(VolumeSize::Largest));
     }
