@@ -90,6 +90,7 @@ def test_refusals_stale_drive_is_not_believed(workspace):
     says(refusal, "--yes-destroy")
     array.zoneweave("array", "replace", *array.drives, "--slot", 3, "--with", array.drives[3],
                     "--yes-destroy")
+    assert array.status()["others"] == [], array.status()
     array.stop()
     still_whole(array, load, "rebuilt")
 

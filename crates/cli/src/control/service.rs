@@ -22,6 +22,7 @@ use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::progress::Job;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way};
+use crate::start::in_slots;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
 
@@ -33,6 +34,7 @@ pub(crate) struct Service {
     config: ArrayConfig,
     volume: Volume,
     slots: RefCell<Vec<Option<NamedDrive>>>,
+    /// The drives that were no members at the start.
     others: Vec<OtherDrive>,
     servers: RefCell<Servers>,
     exports: OnceCell<Vec<String>>,
@@ -222,7 +224,14 @@ impl Service {
             rebuild_left_ns: self.pace.borrow().left_ns(),
             spares: self.spares(),
         };
-        served_status(&self.config, self.volume.status(), &slots, self.others.clone(), front_ends)
+        served_status(&self.config, self.volume.status(), &slots, self.others(), front_ends)
+    }
+
+    /// The drives that are no members. What a start made of one that has got a slot since is no longer true.
+    fn others(&self) -> Vec<OtherDrive> {
+        let slots = self.slots.borrow();
+        let is_left_out = |other: &&OtherDrive| !in_slots(&slots, Path::new(&other.drive));
+        self.others.iter().filter(is_left_out).cloned().collect()
     }
 
     async fn replace(
