@@ -148,7 +148,9 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
         server.write_amplification,
         match server.segments_leftover {
             0 => String::new(),
-            some => format!(" · {some} segments left over by a crash"),
+            // Every stop leaves segments that are not full, also an orderly one.
+            1 => " · 1 segment is to be moved out".to_owned(),
+            some => format!(" · {some} segments are to be moved out"),
         }
     ));
     output.line(format_args!(
