@@ -247,6 +247,9 @@ pub(crate) struct Amplification {
     /// What theory says of `data` where all blocks are written alike.
     pub uniform: Option<f64>,
     pub classes: Vec<ClassStatus>,
+    /// Whether users have written enough for it to tell of them, and not of what the start moved.
+    #[serde(default)]
+    pub settled: bool,
 }
 
 /// A class of segments.

@@ -142,10 +142,10 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
     let used = server.mapped_bytes as f64 * 100.0 / (status.size_bytes.max(1)) as f64;
     output.line(format_args!(
-        "  space     {used:.1} % used · {} of {} segments free · write amplification {:.2}{}",
+        "  space     {used:.1} % used · {} of {} segments free · write amplification {}{}",
         server.segments_free,
         server.segments_total,
-        server.write_amplification,
+        amplified(&server.amplification),
         match server.segments_leftover {
             0 => String::new(),
             // Every stop leaves segments that are not full, also an orderly one.
@@ -168,7 +168,8 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
             server.counters.index_pages_written,
         ));
     }
-    if let Some(uniform) = server.amplification.uniform.filter(|_| server.mapped_bytes > 0) {
+    let settled = server.mapped_bytes > 0 && server.amplification.settled;
+    if let Some(uniform) = server.amplification.uniform.filter(|_| settled) {
         output.line(format_args!("  moved     {}", moved(&server.amplification, uniform)));
     }
     let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
@@ -230,6 +231,11 @@ fn lanes(writing: &WritingStatus) -> String {
     of_users.map(told).collect::<Vec<_>>().join("; ")
 }
 
+/// What was written for each block of users', once that is not mostly what a start moved.
+fn amplified(found: &Amplification) -> String {
+    if found.settled { format!("{:.2}", found.data) } else { "-".to_owned() }
+}
+
 /// What moving blocks costs, beside theory.
 fn moved(found: &Amplification, uniform: f64) -> String {
     let told = |class: &ClassStatus| {
@@ -268,6 +274,13 @@ fn bar(job: Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amplification_is_told_once_it_tells_of_users() {
+        let told =
+            |settled| amplified(&Amplification { data: 774.0, settled, ..Default::default() });
+        assert_eq!((told(false), told(true)), ("-".to_owned(), "774.00".to_owned()));
+    }
 
     #[test]
     fn room_of_a_volume_that_is_all_but_empty_is_no_number() {

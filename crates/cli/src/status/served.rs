@@ -142,7 +142,7 @@ fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> Member
 }
 
 fn amplification(found: log::Amplification, counters: &log::Counters) -> Amplification {
-    let log::Amplification { data, with_parity, room, uniform, classes } = found;
+    let log::Amplification { data, with_parity, room, uniform, classes, settled } = found;
     let named = log::CLASSES.into_iter().zip(counters.classes).zip(classes);
     let class = |((name, counted), amplification): ((&str, log::ClassCounters), _)| ClassStatus {
         name: name.to_owned(),
@@ -152,7 +152,8 @@ fn amplification(found: log::Amplification, counters: &log::Counters) -> Amplifi
         freed_blocks: counted.freed_blocks,
         amplification,
     };
-    Amplification { data, with_parity, room, uniform, classes: named.map(class).collect() }
+    let classes = named.map(class).collect();
+    Amplification { data, with_parity, room, uniform, classes, settled }
 }
 
 fn counters(counters: &log::Counters) -> Counters {

@@ -63,6 +63,10 @@ pub struct Amplification {
     pub uniform: Option<f64>,
     /// By class of segments, as in [`CLASSES`]; none where none of them were freed.
     pub classes: [Option<f64>; 4],
+    /// Whether users have written enough for all this to tell of them. A start moves out what the stop before
+    /// it left unfull, up to a segment for each that is filled at a time: until users have written as much, that is
+    /// most of what is counted.
+    pub settled: bool,
 }
 
 /// Blocks written for each of users' where all blocks are written alike and *a* blocks of room are there
@@ -100,6 +104,7 @@ pub(super) fn amplification(state: &State, mapped_blocks: u64) -> Amplification 
         room,
         uniform: uniform_amplification(room),
         classes: classes(counters),
+        settled: user >= state.most_left_unfull(),
     }
 }
 
@@ -122,10 +127,20 @@ impl State {
         }
     }
 
+    /// Segments that are filled at a time.
+    fn segments_filled(&self) -> u32 {
+        let filled = self.user.lanes().count() + self.relocation.lanes().count();
+        u32::try_from(filled).unwrap_or(u32::MAX)
+    }
+
+    /// Data blocks that a stop may leave in segments that are not full.
+    fn most_left_unfull(&self) -> u64 {
+        u64::from(self.segments_filled()) * self.relocation_shape().data_blocks()
+    }
+
     /// Data blocks of all segments but those that are open, and those that users leave free.
     fn room_for_data(&self) -> u64 {
-        let open = self.user.lanes().count() + self.relocation.lanes().count();
-        let open = u32::try_from(open).unwrap_or(u32::MAX);
+        let open = self.segments_filled();
         let kept = RESERVE_SEGMENTS + u32::from(self.has_spare_zones());
         let segments = segment_slots(&self.config).saturating_sub(kept.saturating_add(open));
         u64::from(segments) * self.relocation_shape().data_blocks()
