@@ -78,6 +78,19 @@ fn blank_foreign_and_broken_drives_each_have_their_message() {
 }
 
 #[test]
+fn two_arrays_with_one_name_are_told_apart() {
+    let place = with_data();
+    place.run("array create vol0 d/drive4 d/drive5 --size max").exits(0);
+    let list = place.run("--json array list d").exits(0).document("array-list");
+    let uuid = |drive: usize| list["drives"][drive]["array"].as_str().unwrap().to_owned();
+    assert_ne!(uuid(0), uuid(4));
+    place.run("array list d").exits(0).says(&uuid(0)).says(&uuid(4));
+    let status = place.run(&format!("array status {MEMBERS} d/drive4")).exits(0).says(&uuid(0));
+    status.says(&format!("belongs to another array, {}; this one is {}", uuid(4), uuid(0)));
+    place.run(&format!("array check {MEMBERS}")).exits(0).says(&uuid(0));
+}
+
+#[test]
 fn a_copy_of_a_drive_is_noticed() {
     let place = with_data();
     fs::copy(place.path("d/drive1"), place.path("copy")).unwrap();

@@ -170,7 +170,10 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
              it again: zoneweave array replace DRIVE... --slot I --with {} --yes-destroy",
             verdict.label
         ),
-        DriveRole::Foreign { array } => format!("belongs to another array, {array}"),
+        DriveRole::Foreign { array } => {
+            // Both may have one name.
+            format!("belongs to another array, {array}; this one is {ours}")
+        }
         DriveRole::OtherVersion { version } => {
             format!("belongs to an array in format version {version}")
         }

@@ -37,6 +37,8 @@ pub(crate) fn render_volume(volume: &VolumeStatus, output: &Output) {
 /// Prints the status.
 pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     headline(status, output);
+    // Names need not differ.
+    output.line(format_args!("  uuid    {}", status.array));
     if let Some(why) = &status.why {
         output.line(format_args!("  why     {why}"));
     }

@@ -170,13 +170,15 @@ fn tell(listed: &Listed, output: &Output) {
             text(&drive.slot.map(|slot| slot.to_string())),
             text(&drive.epoch.map(|epoch| epoch.to_string())),
             text(&drive.capacity_bytes.map(format::bytes)),
+            // Names need not differ.
+            text(&drive.array),
             drive
                 .problem
                 .clone()
                 .unwrap_or_else(|| if drive.served { "served".to_owned() } else { String::new() }),
         ]
     });
-    let headings = ["DRIVE", "KIND", "ARRAY", "LEVEL", ">SLOT", ">EPOCH", ">CAPACITY", ""];
+    let headings = ["DRIVE", "KIND", "ARRAY", "LEVEL", ">SLOT", ">EPOCH", ">CAPACITY", "UUID", ""];
     for line in format::table(&headings, &rows.collect::<Vec<_>>()) {
         output.line(line);
     }
