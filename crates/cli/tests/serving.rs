@@ -69,6 +69,12 @@ fn a_spare_takes_the_place_of_a_failed_drive_and_status_tells() {
     client.write(0, &data);
     client.flush();
     place.run("array status d/drive0").exits(0).says("d/drive4 waits for any slot to fail");
+    let kind = || {
+        let list = place.run("--json array list d").exits(0).document("array-list");
+        let drive = &list["drives"][4];
+        (drive["kind"].as_str().unwrap().to_owned(), drive["name"].clone())
+    };
+    assert_eq!(kind(), ("spare".to_owned(), "vol0".into()));
     place.run("array fail d/drive0 --slot 1").exits(0);
     let status = || place.run("--json array status d/drive0").exits(0).document("array-status");
     let spare = |status: &Value| status["server"]["spares"][0].clone();
@@ -84,6 +90,7 @@ fn a_spare_takes_the_place_of_a_failed_drive_and_status_tells() {
     assert_eq!(found["server"]["spares"][1]["state"], "waiting");
     place.run("array status d/drive4").exits(0).says("d/drive4 has taken the place of slot 1");
     assert_eq!(client.read(0, data.len()), data);
+    assert_eq!(kind().0, "member");
     drop(client);
     server.stop();
     // The same command takes each for what it is now.

@@ -49,6 +49,12 @@ impl Client {
         Err(broken(socket, "it drops every connection".to_owned()))
     }
 
+    /// The servers that can be reached from here, whatever they serve.
+    pub(crate) fn all() -> Vec<Self> {
+        let sockets = super::directory::sockets();
+        sockets.iter().filter_map(|socket| Self::connect(socket).ok().flatten()).collect()
+    }
+
     /// Connects and waits for the server's greeting. The outer error is the system's, the inner
     /// one is about what the server said.
     fn greet(socket: &Path) -> io::Result<Result<Self, CliError>> {

@@ -13,6 +13,16 @@ pub(crate) fn socket_of(array: ArrayUuid) -> PathBuf {
     directory().join(format!("{array}.sock"))
 }
 
+/// The control sockets that there are, some perhaps left by servers that were killed.
+pub(super) fn sockets() -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let mut sockets: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|name| name == "sock")).collect();
+    sockets.sort();
+    sockets
+}
+
 /// `$ZONEWEAVE_RUNTIME_DIR`; else `/run/zoneweave` for root; else below `$XDG_RUNTIME_DIR`; else
 /// a directory of the user's own among the temporary files.
 fn directory() -> PathBuf {

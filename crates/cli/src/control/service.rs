@@ -1,7 +1,7 @@
 //! What a server can be asked, whoever asks.
 
 use std::cell::{OnceCell, RefCell};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::Value;
@@ -22,7 +22,7 @@ use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::progress::Job;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way};
-use crate::start::in_slots;
+use crate::start::{absolute, in_slots};
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
 
@@ -61,6 +61,8 @@ struct KeptSpare {
     /// What it is called as a member.
     uuid: String,
     label: String,
+    /// Where it is, from wherever one looks.
+    path: PathBuf,
     /// Until it is a member, or given up.
     waiting: Option<NamedDrive>,
 }
@@ -119,9 +121,10 @@ impl Service {
     /// Keeps a drive ready, to take the place of one that fails.
     pub(crate) fn keep_spare(&self, named: NamedDrive) -> Result<(), CliError> {
         let uuid = MemberUuid(random_uuid()?);
+        let path = absolute(named.drive.path())?;
         self.volume.add_spare(named.member.clone(), uuid)?;
         let (uuid, label) = (uuid.to_string(), named.label.clone());
-        self.spares.borrow_mut().push(KeptSpare { uuid, label, waiting: Some(named) });
+        self.spares.borrow_mut().push(KeptSpare { uuid, label, path, waiting: Some(named) });
         Ok(())
     }
 
@@ -155,6 +158,7 @@ impl Service {
             let taken = taken.iter().find(|taken| taken.uuid == spare.uuid);
             SpareStatus {
                 drive: spare.label.clone(),
+                path: Some(spare.path.clone()),
                 state: taken.map_or("waiting", |taken| taken.state).to_owned(),
                 slot: taken.map(|taken| taken.slot),
                 reason: taken.and_then(|taken| taken.reason.clone()),

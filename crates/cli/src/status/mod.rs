@@ -5,6 +5,7 @@ mod render;
 pub(crate) mod served;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::log::{IndexPages, Memory};
@@ -186,6 +187,9 @@ pub(crate) struct ServerStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SpareStatus {
     pub drive: String,
+    /// Where it is: the server may have been started in another directory than who asks.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
     /// `waiting`, `rebuilding`, `rebuilt` or `given_up`.
     pub state: String,
     /// The slot that it was put into.

@@ -203,7 +203,7 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
 
 /// What became of a spare.
 fn told(spare: &SpareStatus) -> String {
-    let SpareStatus { drive, state, slot, reason } = spare;
+    let SpareStatus { drive, state, slot, reason, .. } = spare;
     let place = slot.map_or_else(|| "any slot".to_owned(), |slot| format!("slot {slot}"));
     match state.as_str() {
         "waiting" => format!("{drive} waits for {place} to fail"),

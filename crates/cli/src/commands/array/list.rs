@@ -1,7 +1,7 @@
 //! `zoneweave array list`: what each file is.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -9,12 +9,13 @@ use zoneweave_raid::log::format::SuperblockRecord;
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_zoned::{Status, ZoneState};
 
-use crate::control::{Client, socket_of};
+use super::status::parse_status;
+use crate::control::{Client, Request, same_file, socket_of};
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session};
-use crate::status::ShardStatus;
+use crate::status::{ArrayStatus, ShardStatus};
 
 #[derive(Args)]
 pub(crate) struct List {
@@ -32,7 +33,7 @@ struct Listed {
 #[derive(Serialize)]
 struct Listing {
     path: PathBuf,
-    /// `member`, `blank`, `unknown` (written, but by no array), `no-drive` or `unreadable`.
+    /// `member`, `spare` (blank, and kept ready by a server), `blank`, `unknown` (written, but by no array), `no-drive` or `unreadable`.
     kind: &'static str,
     array: Option<String>,
     name: Option<String>,
@@ -66,6 +67,7 @@ pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
             }
         }
     }
+    mark_spares(&mut drives);
     let listed = Listed { drives };
     output.result("array-list", &listed, |output| tell(&listed, output));
     Ok(if missing.is_some() { Exit::NotFound } else { Exit::Done })
@@ -136,6 +138,39 @@ fn member(listing: &mut Listing, record: &SuperblockRecord) {
     });
     listing.epoch = Some(record.epoch);
     listing.served = matches!(Client::connect(&socket_of(record.config.array)), Ok(Some(_)));
+}
+
+/// Tells spares from other blank drives. Nothing is on a drive that says so: only the server knows that keeps it.
+fn mark_spares(drives: &mut [Listing]) {
+    let mut blank: Vec<_> = drives.iter_mut().filter(|drive| drive.kind == "blank").collect();
+    if blank.is_empty() {
+        return;
+    }
+    // A server that does not answer keeps nobody from a list of drives.
+    let ask = |client: Client| parse_status(client.ask(&Request::Status, |_| {}).ok()?).ok();
+    for status in Client::all().into_iter().filter_map(ask) {
+        for drive in blank.iter_mut().filter(|drive| keeps(&status, &drive.path)) {
+            spare(drive, &status);
+        }
+    }
+}
+
+/// Whether a server keeps a drive ready.
+fn keeps(status: &ArrayStatus, path: &Path) -> bool {
+    let mut spares = status.server.iter().flat_map(|server| &server.spares);
+    spares.any(|spare| {
+        let is_it = |kept: &PathBuf| same_file(kept, path);
+        spare.state == "waiting" && spare.path.as_ref().is_some_and(is_it)
+    })
+}
+
+fn spare(listing: &mut Listing, status: &ArrayStatus) {
+    listing.kind = "spare";
+    listing.array = Some(status.array.clone());
+    listing.name = Some(status.name.clone());
+    listing.scheme = Some(status.scheme.clone());
+    listing.shard = status.shard;
+    listing.served = true;
 }
 
 fn problem(path: PathBuf, kind: &'static str, problem: String) -> Listing {
