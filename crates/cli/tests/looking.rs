@@ -78,6 +78,26 @@ fn blank_foreign_and_broken_drives_each_have_their_message() {
 }
 
 #[test]
+fn status_tells_how_many_more_drives_may_be_lost() {
+    let place = Place::with_drives();
+    place.run("array create vol0 --level raid6 d/drive0 d/drive1 d/drive2 d/drive3 d/drive4 --size max").exits(0);
+    let whole = place.run("array status d/drive0 d/drive1 d/drive2 d/drive3 d/drive4").exits(0);
+    assert!(!whole.stdout.contains("may be lost"), "{whole:#?}");
+    let one = place.run("array status d/drive0 d/drive1 d/drive2 d/drive3").exits(0);
+    one.says("1 of 5 drives out of service or being rebuilt: any one more may be lost")
+        .says("replace it:");
+    let two = place.run("array status d/drive0 d/drive1 d/drive2").exits(0);
+    let two = two.says("2 of 5 drives out of service or being rebuilt: no other may be lost");
+    two.says("bring slots 3, 4 back or replace them before another drive fails");
+    let two = place.run("--json array status d/drive0 d/drive1 d/drive2").exits(0);
+    assert_eq!(two.document("array-status")["losses_left"], 0);
+    let server = place.serve("d/drive0 d/drive1 d/drive2");
+    let served = place.run("array status d/drive0").exits(0).says("no other may be lost");
+    served.says("replace the 2 drives, one after the other");
+    server.stop();
+}
+
+#[test]
 fn two_arrays_with_one_name_are_told_apart() {
     let place = with_data();
     place.run("array create vol0 d/drive4 d/drive5 --size max").exits(0);

@@ -280,6 +280,18 @@ impl Scheme {
         self.iter().all(|column| lost.contains(column) || self.survives(lost.with(column)))
     }
 
+    /// How many more may be lost, whichever they are, so that everything can be read and a majority is left.
+    #[must_use]
+    pub fn losses_left(self, lost: ColumnSet) -> usize {
+        let majority = ((self.columns() - 1) / 2).saturating_sub(lost.len());
+        let readable = match self.is_mirrored() {
+            // Two more may be twins.
+            true => usize::from(self.survives(lost) && self.survives_another(lost)),
+            false => self.parity().saturating_sub(lost.len()),
+        };
+        readable.min(majority)
+    }
+
     /// The columns that a chunk of `column` is rebuilt from, or from some of them.
     pub fn sources_of(self, column: Column) -> impl Iterator<Item = Column> {
         let twin = self.twin_of(column);
@@ -422,6 +434,12 @@ mod tests {
         assert!(
             scheme.survives_another(columns(&[2])) && !scheme.survives_another(columns(&[2, 4]))
         );
+        let left =
+            [&[][..], &[2], &[2, 4], &[2, 4, 5]].map(|lost| scheme.losses_left(columns(lost)));
+        assert_eq!(left, [2, 1, 0, 0]);
+        // Either of three copies is enough to read, but not to go on.
+        let copies = Scheme::new(1, 2).unwrap();
+        assert_eq!([&[][..], &[2]].map(|lost| copies.losses_left(columns(lost))), [1, 0]);
         assert_eq!(scheme.sources_of(Column(2)).count(), 5);
         assert_eq!(scheme.list_copies(), 3);
     }
@@ -434,6 +452,8 @@ mod tests {
         assert!(scheme.is_readable_from(columns(&[0, 1, 5])));
         assert!(!scheme.is_readable_from(columns(&[0, 1, 3, 4])));
         assert!(scheme.survives_another(columns(&[])) && !scheme.survives_another(columns(&[0])));
+        let left = [&[][..], &[0], &[0, 3]].map(|lost| scheme.losses_left(columns(lost)));
+        assert_eq!(left, [1, 0, 0]);
         assert_eq!(scheme.to_string(), "raid01 3+3");
     }
 

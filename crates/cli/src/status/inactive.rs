@@ -1,12 +1,11 @@
 //! The status of an array that is not served: what its superblocks say. Nothing is started or
 //! changed.
 
-use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::{ArrayUuid, MemberState, SuperblockRecord};
 use zoneweave_raid::log::{DriveRole, DriveVerdict, OpenError, Survey};
 use zoneweave_zoned::BLOCK_BYTES;
 
-use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts};
+use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
 use crate::session::{Drives, NamedDrive};
 
 /// The status of the array that the drives are; `None` if they are none.
@@ -19,7 +18,9 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let named = drives.opened.len() + drives.unopened.len();
     let (health, why, action) =
         few_named(named, survey, &members).unwrap_or_else(|| judge(record, survey, &members));
+    let left = losses_left(config.scheme, &members);
     let status = ArrayStatus {
+        losses_left: Some(left).filter(|_| health != Health::Unknown),
         name: config.name.clone(),
         array: config.array.to_string(),
         scheme: config.scheme.to_string(),
@@ -87,20 +88,15 @@ fn few_named(
         matches!(refusal, OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. })
     })?;
     let missing = members.iter().filter(|member| member.state == "missing");
-    let missing: Vec<_> = missing.map(|member| member.slot.to_string()).collect();
+    let missing: Vec<_> = missing.map(|member| member.slot).collect();
     if named >= members.len() || missing.is_empty() {
         return None;
     }
-    let (was, slots) = match (named, missing.len()) {
-        (1, 1) => ("was", "slot"),
-        (1, _) => ("was", "slots"),
-        (_, 1) => ("were", "slot"),
-        _ => ("were", "slots"),
-    };
+    let was = if named == 1 { "was" } else { "were" };
     let why = format!(
-        "only {named} of its {} drives {was} named: {slots} {} missing",
+        "only {named} of its {} drives {was} named: {} missing",
         members.len(),
-        missing.join(", ")
+        slots(&missing)
     );
     let action = format!("name all of its drives; if these are all that there are: {refusal}");
     Some((Health::Unknown, Some(why), Some(action)))
@@ -122,24 +118,36 @@ fn judge(
             Some(refusal.to_string()),
         );
     }
-    let Some(first) = bad.first() else { return (Health::Healthy, None, None) };
-    let lost = bad.iter().filter(|member| member.state != "rebuilding");
-    let lost = lost.map(|member| Column(member.slot)).collect();
-    let action = if bad.iter().all(|member| member.state == "rebuilding") {
-        "serve the array: its rebuild goes on by itself".to_owned()
-    } else if !record.config.scheme.survives_another(lost) {
-        format!(
-            "bring slot {} back or replace it before another drive fails: zoneweave array replace \
-             DRIVE... --slot {0} --with NEWDRIVE",
-            first.slot
-        )
-    } else {
-        format!(
-            "replace it: zoneweave array replace DRIVE... --slot {} --with NEWDRIVE",
-            first.slot
-        )
-    };
+    if bad.is_empty() {
+        return (Health::Healthy, None, None);
+    }
+    let out: Vec<_> = bad
+        .into_iter()
+        .filter(|member| member.state != "rebuilding")
+        .map(|member| member.slot)
+        .collect();
+    let action = advice(&out, losses_left(record.config.scheme, members));
     (Health::Degraded, Some(described.join(", ")), Some(action))
+}
+
+/// What to do about slots that are out of service, where so many more may be lost.
+fn advice(out: &[u8], losses_left: usize) -> String {
+    let Some(first) = out.first() else {
+        return "serve the array: its rebuild goes on by itself".to_owned();
+    };
+    let them = if out.len() == 1 { "it" } else { "them" };
+    let what = match losses_left {
+        0 => format!("bring {} back or replace {them} before another drive fails", slots(out)),
+        _ => format!("replace {them}"),
+    };
+    format!("{what}: zoneweave array replace DRIVE... --slot {first} --with NEWDRIVE")
+}
+
+/// Slots as people write them.
+fn slots(slots: &[u8]) -> String {
+    let plural = if slots.len() == 1 { "" } else { "s" };
+    let numbers: Vec<_> = slots.iter().map(u8::to_string).collect();
+    format!("slot{plural} {}", numbers.join(", "))
 }
 
 /// Every drive that is no member of the array, in words.

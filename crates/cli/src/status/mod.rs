@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use zoneweave_raid::layout::{Column, Scheme};
 use zoneweave_raid::log::{IndexPages, Memory};
 use zoneweave_raid::shards::{Shard, volume_blocks};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
@@ -56,6 +57,9 @@ pub(crate) struct ArrayStatus {
     pub health: Health,
     pub why: Option<String>,
     pub action: Option<String>,
+    /// How many more drives may be lost, whichever they are; `None` where too few were named to tell.
+    #[serde(default)]
+    pub losses_left: Option<usize>,
     pub epoch: u64,
     pub size_bytes: u64,
     pub chunk_bytes: u64,
@@ -340,6 +344,12 @@ impl ZoneCounts {
 
 /// Stands for an array's drives in what is advised.
 const DRIVES: &str = "DRIVE...";
+
+/// How many more drives of an array may be lost.
+fn losses_left(scheme: Scheme, members: &[MemberStatus]) -> usize {
+    let lost = members.iter().filter(|member| member.state != "online");
+    scheme.losses_left(lost.map(|member| Column(member.slot)).collect())
+}
 
 impl ArrayStatus {
     /// The same, with drives of this array in what is advised: one where a server knows the others. Whoever looks after several arrays

@@ -42,6 +42,9 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     if let Some(why) = &status.why {
         output.line(format_args!("  why     {why}"));
     }
+    if let Some(left) = status.losses_left.filter(|_| status.health == Health::Degraded) {
+        output.line(format_args!("  losses  {}", losses(&status.members, left)));
+    }
     if let Some(action) = &status.action {
         output.line(format_args!("  action  {action}"));
     }
@@ -54,6 +57,17 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
         output.line("");
         numbers(status, server, output);
     }
+}
+
+/// How many drives are lost, and how many more may be.
+fn losses(members: &[MemberStatus], left: usize) -> String {
+    let lost = members.iter().filter(|member| member.state != "online").count();
+    let left = match left {
+        0 => "no other may be lost".to_owned(),
+        1 => "any one more may be lost".to_owned(),
+        some => format!("any {some} more may be lost"),
+    };
+    format!("{lost} of {} drives out of service or being rebuilt: {left}", members.len())
 }
 
 fn tone(health: Health) -> Tone {

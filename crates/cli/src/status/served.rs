@@ -10,7 +10,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 use super::inactive::mode_word;
 use super::{
     Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberIo, MemberStatus,
-    OtherDrive, ServerStatus, ShardStatus, SpareStatus, WritingStatus, ZoneCounts,
+    OtherDrive, ServerStatus, ShardStatus, SpareStatus, WritingStatus, ZoneCounts, losses_left,
 };
 
 /// A member's drive, what it is called, and its zones as it reports them now.
@@ -50,6 +50,7 @@ pub(crate) fn served_status(
         log::Health::Healthy | log::Health::Failed => volume.why,
     };
     let status = ArrayStatus {
+        losses_left: Some(losses_left(config.scheme, &members)),
         members,
         name: volume.name,
         array: volume.array,

@@ -338,8 +338,12 @@ fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Opti
     let action = if core.rebuild_progress.get().is_some() {
         "none: a rebuild is running; do not remove another drive".to_owned()
     } else {
+        let which = match bad.len() {
+            1 => "the drive".to_owned(),
+            some => format!("the {some} drives, one after the other"),
+        };
         format!(
-            "replace the drive: zoneweave array replace DRIVE... --slot {} --with NEWDRIVE",
+            "replace {which}: zoneweave array replace DRIVE... --slot {} --with NEWDRIVE",
             first.slot
         )
     };
