@@ -166,6 +166,11 @@ pub(crate) enum CliError {
     )]
     Served { name: String, socket: PathBuf },
     #[error(
+        "whether array {name} is whole cannot be told: {why}; name all of its drives, also those that are gone if \
+         you want to know what of it is lost"
+    )]
+    FewNamed { name: String, why: String },
+    #[error(
         "slot {slot} of array {name} is missing: changing the array without it would put it out \
          of service for good; give its drive too, or, if it is gone, replace it with `zoneweave \
          array replace DRIVE... --slot {slot} --with NEWDRIVE`"
@@ -221,9 +226,10 @@ impl CliError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Drive(error) | Self::NoDrives { first: error } => drive_exit(error),
-            Self::Open(OpenError::NoArray) | Self::NoArray | Self::OutOfRange { .. } => {
-                Exit::NotFound
-            }
+            Self::Open(OpenError::NoArray)
+            | Self::NoArray
+            | Self::FewNamed { .. }
+            | Self::OutOfRange { .. } => Exit::NotFound,
             Self::Open(
                 OpenError::NoQuorum { .. }
                 | OpenError::Duplicate { .. }

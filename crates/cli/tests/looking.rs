@@ -152,7 +152,9 @@ fn the_checker_tells_clean_damaged_and_lost_apart() {
     place.run("array check d/drive0 d/drive1 d/drive2").exits(0).says("degraded");
     let check = place.run("--json array check d/drive0 d/drive1 d/drive2").exits(0);
     assert_eq!(check.document("array-check")["degraded"], true);
-    place.run("array check d/drive0 d/drive1").exits(6);
+    let few = place.run("array check d/drive0 d/drive1").exits(3);
+    few.complains("only 2 of its 4 drives were named: slots 2, 3 missing").complains("name all");
+    place.run("array check d/drive0 d/drive1 gone lost").exits(6).complains("lost does not exist");
     place.run("array check d/drive4").exits(3);
 }
 

@@ -6,13 +6,15 @@ use std::rc::Rc;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_check::{Finding, Options, Report, check};
+use zoneweave_raid::log::OpenError;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::error::{CliError, Exit};
 use crate::output::{Output, Tone};
 use crate::ranges::{Line, ranges};
 use crate::session::{Access, Session};
-use crate::start::locate;
+use crate::start::{Located, locate};
+use crate::status::{ArrayStatus, Health, inactive_status};
 
 /// Findings looked at for ranges: some 20 MB of them.
 const FINDINGS_FOR_RANGES: usize = 1 << 16;
@@ -41,6 +43,7 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
         let name = record.config.name.clone();
         return Err(CliError::Served { name, socket: client.socket().to_owned() });
     }
+    refuse_few_named(&located)?;
     // Locked, so that no server starts meanwhile; opening changes nothing.
     let drives = session.open_some(&request.drives, Access::Exclusive)?;
     for unopened in &drives.unopened {
@@ -67,6 +70,19 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
         (0, false) => Exit::Failed,
         _ => Exit::DataLost,
     })
+}
+
+/// Refuses to call lost what is on drives that nobody named. Where every slot's drive is named, or a stand-in for one that is gone, the
+/// checker tells what is left.
+fn refuse_few_named(located: &Located) -> Result<(), CliError> {
+    let unreadable = matches!(located.survey.refusal, Some(OpenError::TooFewMembers { .. }));
+    let status = inactive_status(&located.drives, &located.survey);
+    match status.filter(|status| unreadable && status.health == Health::Unknown) {
+        Some(ArrayStatus { name, why, .. }) => {
+            Err(CliError::FewNamed { name, why: why.unwrap_or_default() })
+        }
+        None => Ok(()),
+    }
 }
 
 fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
