@@ -16,6 +16,7 @@ use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
 use zoneweave_zoned::{BlockError, Lba, Status};
 
+use crate::format;
 use crate::status::ShardStatus;
 
 /// How a command ends.
@@ -177,6 +178,11 @@ pub(crate) enum CliError {
     )]
     Incomplete { name: String, slot: u8 },
     #[error(
+        "{} of array {name} are missing: changing the array without them would put them out of service for good; \
+         give their drives too{}", format::slots(slots), if_gone(slots, *starts)
+    )]
+    SeveralMissing { name: String, slots: Vec<u8>, starts: bool },
+    #[error(
         "volume {name} has {of} shards, and no drive of shard {number} is named: name the drives of all of them"
     )]
     MissingShard { name: String, number: usize, of: usize },
@@ -245,6 +251,7 @@ impl CliError {
             | Self::InService { .. }
             | Self::SlotInService { .. }
             | Self::Incomplete { .. }
+            | Self::SeveralMissing { .. }
             | Self::MissingShard { .. }
             | Self::OtherShard { .. }
             | Self::SeveralShards { .. }
@@ -269,6 +276,17 @@ impl CliError {
             Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,
         }
+    }
+}
+
+/// What to do without the drives of several slots, where the array starts without them.
+fn if_gone(slots: &[u8], starts: bool) -> String {
+    match slots.first().filter(|_| starts) {
+        None => String::new(),
+        Some(first) => format!(
+            ", or, if they are gone, start a server without them, which puts them out of service, and give each slot a new \
+             drive while it runs: `zoneweave array replace DRIVE --slot {first} --with NEWDRIVE`"
+        ),
     }
 }
 

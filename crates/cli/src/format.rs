@@ -125,6 +125,13 @@ pub(crate) fn words(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
 }
 
+/// Slots as people write them.
+pub(crate) fn slots(slots: &[u8]) -> String {
+    let plural = if slots.len() == 1 { "" } else { "s" };
+    let numbers: Vec<_> = slots.iter().map(u8::to_string).collect();
+    format!("slot{plural} {}", numbers.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

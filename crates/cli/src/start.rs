@@ -146,12 +146,21 @@ pub(crate) fn start_whole(
             matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot)
         })
     };
-    let missing = membership.members.iter().enumerate().find(|(slot, member)| {
-        member.state != MemberState::Failed && !present(*slot) && Some(*slot) != but
+    let members = (0_u8..).zip(&membership.members);
+    let missing = members.filter(|(slot, member)| {
+        member.state != MemberState::Failed && !present(usize::from(*slot))
     });
-    if let Some((slot, _)) = missing {
-        let slot = u8::try_from(slot).unwrap_or(u8::MAX);
-        return Err(CliError::Incomplete { name: membership.config.name.clone(), slot });
+    let missing: Vec<_> = missing.map(|(slot, _)| slot).collect();
+    let name = || membership.config.name.clone();
+    match missing[..] {
+        [] => {}
+        [slot] if Some(usize::from(slot)) == but => {}
+        [slot] => return Err(CliError::Incomplete { name: name(), slot }),
+        // Each would be refused for another one.
+        _ => {
+            let starts = located.survey.refusal.is_none();
+            return Err(CliError::SeveralMissing { name: name(), slots: missing, starts });
+        }
     }
     // What was located is one array.
     start(session, paths, OpenOptions::default(), |_| Ok(()), output).map_err(|error| match error {

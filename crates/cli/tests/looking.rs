@@ -88,12 +88,19 @@ fn status_tells_how_many_more_drives_may_be_lost() {
         .says("replace it:");
     let two = place.run("array status d/drive0 d/drive1 d/drive2").exits(0);
     let two = two.says("2 of 5 drives out of service or being rebuilt: no other may be lost");
-    two.says("bring slots 3, 4 back or replace them before another drive fails");
+    two.says("bring slots 3, 4 back or serve the array without them and replace them before another drive fails");
     let two = place.run("--json array status d/drive0 d/drive1 d/drive2").exits(0);
     assert_eq!(two.document("array-status")["losses_left"], 0);
+    let alone = place.run("array replace d/drive0 d/drive1 d/drive2 --slot 3 --with d/drive5");
+    alone
+        .exits(4)
+        .complains("slots 3, 4 of array vol0 are missing")
+        .complains("start a server without them");
     let server = place.serve("d/drive0 d/drive1 d/drive2");
     let served = place.run("array status d/drive0").exits(0).says("no other may be lost");
     served.says("replace the 2 drives, one after the other");
+    let three = place.run("array replace d/drive0 --slot 3 --with d/drive5").exits(0);
+    three.says("any one more may be lost");
     server.stop();
 }
 

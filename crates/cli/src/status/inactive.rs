@@ -6,6 +6,7 @@ use zoneweave_raid::log::{DriveRole, DriveVerdict, OpenError, Survey};
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
+use crate::format::slots;
 use crate::session::{Drives, NamedDrive};
 
 /// The status of the array that the drives are; `None` if they are none.
@@ -121,33 +122,30 @@ fn judge(
     if bad.is_empty() {
         return (Health::Healthy, None, None);
     }
-    let out: Vec<_> = bad
-        .into_iter()
-        .filter(|member| member.state != "rebuilding")
-        .map(|member| member.slot)
-        .collect();
-    let action = advice(&out, losses_left(record.config.scheme, members));
+    let slots_of = |states: &[&str]| -> Vec<u8> {
+        let of_state = bad.iter().filter(|member| states.contains(&member.state.as_str()));
+        of_state.map(|member| member.slot).collect()
+    };
+    let (out, missing) = (slots_of(&["failed", "missing"]), slots_of(&["missing"]));
+    let action = advice(&out, &missing, losses_left(record.config.scheme, members));
     (Health::Degraded, Some(described.join(", ")), Some(action))
 }
 
-/// What to do about slots that are out of service, where so many more may be lost.
-fn advice(out: &[u8], losses_left: usize) -> String {
-    let Some(first) = out.first() else {
+/// What to do about slots that are out of service, those among them of which that is not recorded yet, where so many more may be lost.
+fn advice(out: &[u8], missing: &[u8], losses_left: usize) -> String {
+    let Some(first) = missing.first().or(out.first()) else {
         return "serve the array: its rebuild goes on by itself".to_owned();
     };
     let them = if out.len() == 1 { "it" } else { "them" };
+    // Only a start may record of several that they are out.
+    let serve = if missing.len() > 1 { "serve the array without them and " } else { "" };
     let what = match losses_left {
-        0 => format!("bring {} back or replace {them} before another drive fails", slots(out)),
-        _ => format!("replace {them}"),
+        0 => {
+            format!("bring {} back or {serve}replace {them} before another drive fails", slots(out))
+        }
+        _ => format!("{serve}replace {them}"),
     };
     format!("{what}: zoneweave array replace DRIVE... --slot {first} --with NEWDRIVE")
-}
-
-/// Slots as people write them.
-fn slots(slots: &[u8]) -> String {
-    let plural = if slots.len() == 1 { "" } else { "s" };
-    let numbers: Vec<_> = slots.iter().map(u8::to_string).collect();
-    format!("slot{plural} {}", numbers.join(", "))
 }
 
 /// Every drive that is no member of the array, in words.
