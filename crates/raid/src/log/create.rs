@@ -228,14 +228,17 @@ pub fn holds_something(info: &ZoneInfo) -> bool {
 /// The first failing reset's status; that of a failed write if a zone holds something after two of them.
 pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Result<(), Status> {
     let to_reset = |info: &&ZoneInfo| holds_something(info) && info.state != ZoneState::ReadOnly;
-    let mut left: Vec<_> = zones.iter().filter(to_reset).map(|info| info.zone).collect();
+    let zones_left = |now: &[ZoneInfo]| -> Vec<ZoneId> {
+        now.iter().filter(to_reset).map(|info| info.zone).collect()
+    };
+    let mut left = zones_left(zones);
     for _ in 0..2 {
+        let to_be_seen = !left.is_empty();
         for zone in left {
             device.manage(zone, ZoneAction::Reset).await?;
         }
         device.flush().await?;
-        let now = device.report().await?;
-        left = now.iter().filter(to_reset).map(|info| info.zone).collect();
+        left = if to_be_seen { zones_left(&device.report().await?) } else { Vec::new() };
         if left.is_empty() {
             return Ok(());
         }
