@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use zoneweave_zoned::ZoneState;
+
 use crate::blocks::{BlockType, open_envelope};
 use crate::drive::{Drive, ReadBlock};
 use crate::fields::{Array, uuid_text};
@@ -120,11 +122,29 @@ async fn scan(drive: Drive, findings: &mut Findings) -> Candidate {
         records.append(&mut found);
         damaged.into_iter().for_each(|(location, problem)| findings.add(location, problem));
     }
+    leave_out_former(&drive, &mut records);
     // With records in two zones there is no third one that could hold any.
     let other_unreadable = ends.len() == 1 && unknown_zones > 0;
     let end_damaged = ends.iter().max().is_some_and(|(_, damaged)| *damaged);
     let may_hide_newer = other_unreadable || end_damaged;
     Candidate { drive, superblock_zones, records, may_hide_newer }
+}
+
+/// Leaves out records of former memberships, in zones that were read-only when the drive was put in and so could not be
+/// erased; not newer ones of the same history.
+fn leave_out_former(drive: &Drive, records: &mut Vec<Placed>) {
+    let read_only = drive.readable_zones().filter(|info| info.state == ZoneState::ReadOnly);
+    let read_only: BTreeSet<_> = read_only.map(|info| Some(info.zone.0)).collect();
+    let writable = records.iter().filter(|placed| !read_only.contains(&placed.location.zone));
+    let newest = writable.max_by_key(|placed| (placed.record.epoch, placed.record.sequence));
+    let Some(present) = newest.map(|placed| placed.record.clone()) else { return };
+    let is_former = |record: &Record| {
+        let other_history = record.epoch.lineage != present.epoch.lineage;
+        let older = record.epoch.number <= present.epoch.number || other_history;
+        record.array != present.array || record.member != present.member && older
+    };
+    records
+        .retain(|placed| !read_only.contains(&placed.location.zone) || !is_former(&placed.record));
 }
 
 /// Whether the first block of a zone is a segment header, so that the zone holds no records.

@@ -532,6 +532,10 @@ marks! {
     FormerMemberRefused = "rebuild.former_member_refused",
     /// A replacement has a volatile cache where users were told that there is none.
     ReplacementWithCache = "rebuild.replacement_with_cache",
+    /// A rebuild takes no more zones of its drive, so that something can still be moved.
+    RebuildLeavesReserve = "rebuild.leaves_reserve",
+    /// What a segment holds cannot be told in full: it is moved out, not given new lists.
+    ListsIncomplete = "rebuild.lists_incomplete",
     /// A rebuild that a restart interrupted goes on.
     RebuildResumed = "rebuild.resumed",
     /// A segment has its column again.

@@ -120,10 +120,15 @@ pub async fn create(
     drives: &[OfferedDrive],
     options: &CreateOptions,
 ) -> Result<ArrayConfig, CreateError> {
-    let config = plan(drives, options)?;
-    let mut zones = Vec::new();
+    let mut config = plan(drives, options)?;
+    let mut reports = Vec::new();
     for drive in drives {
-        zones.push(prepare(drive, options.wipe).await?);
+        reports.push(look(drive, options.wipe).await?);
+    }
+    fit_to_usable(&mut config, &reports, options)?;
+    let mut zones = Vec::new();
+    for (drive, report) in drives.iter().zip(&reports) {
+        zones.push(prepare(drive, report).await?);
     }
     let entry =
         |uuid: &MemberUuid| MemberEntry { uuid: *uuid, state: MemberState::Online, since_epoch: 1 };
@@ -203,16 +208,44 @@ fn failed(drive: &OfferedDrive, status: Status) -> CreateError {
     CreateError::Failed { label: drive.label.clone(), status }
 }
 
-async fn prepare(drive: &OfferedDrive, wipe: bool) -> Result<[ZoneId; 2], CreateError> {
+/// A drive's zones, if it is empty or may be made so.
+async fn look(drive: &OfferedDrive, wipe: bool) -> Result<Vec<ZoneInfo>, CreateError> {
     let zones = drive.device.report().await.map_err(|status| failed(drive, status))?;
-    if zones.iter().any(holds_something) {
-        if !wipe {
-            return Err(CreateError::NotEmpty { label: drive.label.clone() });
-        }
-        empty_drive(&drive.device, &zones).await.map_err(|status| failed(drive, status))?;
+    match zones.iter().any(holds_something) && !wipe {
+        true => Err(CreateError::NotEmpty { label: drive.label.clone() }),
+        false => Ok(zones),
     }
-    superblock_zones(&zones)
+}
+
+/// Makes the volume no larger than what is left of the drive that has lost most zones.
+fn fit_to_usable(
+    config: &mut ArrayConfig,
+    reports: &[Vec<ZoneInfo>],
+    options: &CreateOptions,
+) -> Result<(), CreateError> {
+    let usable = |zones: &Vec<ZoneInfo>| zones.iter().filter(|info| is_usable(info)).count();
+    let fewest = reports.iter().map(usable).min().unwrap_or(0);
+    let fewest = u32::try_from(fewest).unwrap_or(u32::MAX).min(config.zones);
+    let (unit, capacity) = (config.write_unit, config.zone_capacity);
+    let (chunk, group) = (config.chunk_blocks, config.group_rows);
+    let (shape, _) = check_shape(config.scheme, unit, capacity, fewest, chunk, group)?;
+    if options.volume_blocks.is_none() {
+        config.volume_blocks = config.volume_blocks.min(largest_volume(&shape, fewest));
+    }
+    Ok(check_size(&shape, fewest, config.volume_blocks)?)
+}
+
+async fn prepare(drive: &OfferedDrive, zones: &[ZoneInfo]) -> Result<[ZoneId; 2], CreateError> {
+    if zones.iter().any(holds_something) {
+        empty_drive(&drive.device, zones).await.map_err(|status| failed(drive, status))?;
+    }
+    superblock_zones(zones)
         .ok_or_else(|| CreateError::NoSuperblockZones { label: drive.label.clone() })
+}
+
+/// Whether a zone can be written, once it is empty.
+pub(super) fn is_usable(info: &ZoneInfo) -> bool {
+    !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
 }
 
 /// Whether a zone holds anything that a reset would destroy.
@@ -250,8 +283,7 @@ pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Re
 /// The zones a new member keeps its superblock in: the first two that can be written.
 #[must_use]
 pub fn superblock_zones(zones: &[ZoneInfo]) -> Option<[ZoneId; 2]> {
-    let usable = |info: &&ZoneInfo| !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly);
     let alive = zones.iter().filter(|info| info.state != ZoneState::Offline).take(4);
-    let mut usable = alive.filter(usable).map(|info| info.zone);
+    let mut usable = alive.filter(|info| is_usable(info)).map(|info| info.zone);
     Some([usable.next()?, usable.next()?])
 }

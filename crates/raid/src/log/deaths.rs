@@ -15,8 +15,8 @@
 //! * A zone that it has is named. The name goes when the zone was reset, durably; when it tells that it is empty or
 //!   another segment's, for it was reset then; when it is offline, which is for ever; or when the drive was
 //!   replaced: what a drive holds that was put out of service never counts again. Names are of the drives
-//!   that the record's own table lists. (Where the new drive has read-only zones it may be the old one, with what is
-//!   in these: then the segment may be anywhere on it.)
+//!   that the record's own table lists. (The new drive may be the old one: what of it could not be erased is not taken,
+//!   `replace.rs`. Builds from before took it, and recorded that such a segment may be *anywhere* on it.)
 //! * A zone is given to a segment only when it was reset, and all zones of the segment that it had been
 //!   of. So of several deaths that name a zone, only that recorded last can have blocks in it: `of_records` drops
 //!   the other names. A snapshot repeats those that stand only, as of one moment for all drives, so it does not change
@@ -180,15 +180,9 @@ impl Deaths {
         self.drop_done();
     }
 
-    /// Notes that another drive is in a slot, or the same one again; with `keeps` it may hold what it held before.
-    pub(super) fn note_replaced(&mut self, column: Column, keeps: bool) {
-        for remains in self.named.values_mut() {
-            let remains = &mut remains[column.index()];
-            *remains = match *remains {
-                Remains::In(_) | Remains::Anywhere if keeps => Remains::Anywhere,
-                _ => Remains::Nothing,
-            };
-        }
+    /// Notes that another drive is in a slot, or the same one again, erased.
+    pub(super) fn note_replaced(&mut self, column: Column) {
+        self.named.values_mut().for_each(|remains| remains[column.index()] = Remains::Nothing);
         self.drop_done();
     }
 
@@ -317,9 +311,7 @@ mod tests {
         deaths.bury(anywhere);
         deaths.note_freed(4, ColumnSet::default());
         assert!(deaths.contains(4), "no reset of its zones tells where else it is");
-        deaths.note_replaced(Column(0), true);
-        assert!(deaths.contains(4));
-        deaths.note_replaced(Column(0), false);
+        deaths.note_replaced(Column(0));
         assert_eq!(deaths, Deaths::default());
     }
 

@@ -55,7 +55,7 @@ const RISE_DOUBLES: u32 = 50;
 const RISE_MOST: u64 = 100_000;
 
 /// What was not used is saved up for so long: it is written at once, and buffers are nearly full.
-const SAVED: Nanos = Nanos(200_000);
+const SAVED: Nanos = Nanos(100_000);
 
 /// For how long nothing is held back where it did not help, at first and in the end; it did if so many windows in a
 /// row had no late writes.

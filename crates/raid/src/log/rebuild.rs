@@ -21,7 +21,7 @@ use crate::layout::{Column, Role};
 use crate::log::active_zones::{self, is_active_no_more};
 use crate::log::core::Core;
 use crate::log::format::{
-    CODED_BYTES, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
+    CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run::{fill_up, run_of, write_run};
@@ -29,6 +29,7 @@ use crate::log::moving::span_entries;
 use crate::log::read::Pin;
 use crate::log::reconstruct;
 use crate::log::replace::ReplaceError;
+use crate::log::resolve::rebuild_stubbornly;
 use crate::log::segment::{ColumnZone, Phase};
 use crate::log::state::UNRECORDED;
 use crate::log::status::Progress;
@@ -184,8 +185,14 @@ fn next_segment(
         let segment = &state.segments[**slot];
         // What holds nothing is about to be freed, unless it waits for a checkpoint.
         let freed = segment.holds_nothing() && segment.reached == 0;
-        segment.phase == Phase::Sealed && !segment.busy && !freed
+        segment.phase == Phase::Sealed && !segment.busy && !freed && !segment.unlisted
     });
+    // Without what users leave free nothing could be moved any more where the drive has fewer zones than others.
+    let reserve = state.reserve_for(StreamKind::User) as usize;
+    if state.members[column.index()].pool.len() <= reserve {
+        mark(Mark::RebuildLeavesReserve);
+        return None;
+    }
     let member = &mut state.members[column.index()];
     let (slot, (zone, resets)) = ready.copied().find_map(|slot| {
         let listed = state.segments[slot].listed[column.index()];
@@ -259,7 +266,11 @@ async fn rebuild_segment(
 ) -> Result<(), Status> {
     let _pin = Pin::new(core, slot);
     let result = write_column(core, device, slot, column, zone).await;
-    if core.state.borrow().stopped.is_none() {
+    let is_of_drive = {
+        let state = core.state.borrow();
+        state.stopped.is_none() && !state.segments[slot].unlisted
+    };
+    if is_of_drive {
         core.note_write(column, device, result);
     }
     result
@@ -279,6 +290,7 @@ async fn write_column(
     let geometry = header.geometry;
     for span in 0..geometry.spans() {
         let entries = span_entries(core, slot, span).await;
+        check_lists(core, slot, &entries)?;
         let rows = geometry.rows_of_span(span);
         let first = geometry.first_of_span(span).0;
         let end = first + (rows.end - rows.start) * geometry.chunk_blocks();
@@ -314,6 +326,24 @@ async fn write_column(
     }
     fill_up(core, &**device, column, ZoneAddress { zone, offset: geometry.end() }).await?;
     device.flush().await
+}
+
+/// A list that says less than there was would be believed by the next start, which then would take an older version of
+/// a block for the newest. Such a segment is moved out instead: that records what of it is lost.
+fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> Result<(), Status> {
+    let is_unknown = |entry: &IndexEntry| entry.kind == EntryKind::Empty;
+    if !entries.iter().flatten().any(is_unknown) {
+        return Ok(());
+    }
+    // A source that vanished is what is missing, then.
+    check_sources(core)?;
+    if core.state.borrow().stopped.is_some() {
+        return Ok(());
+    }
+    mark(Mark::ListsIncomplete);
+    let segment = &mut core.state.borrow_mut().segments[slot];
+    (segment.unlisted, segment.damaged) = (true, true);
+    Err(Status::Aborted)
 }
 
 /// A source that vanished leaves holes in blocks and lists that it will fill when it is back:
@@ -378,7 +408,10 @@ async fn rebuild_blocks(
         block: crate::log::geometry::ChunkBlock(block),
     });
     let places: Vec<_> = places.collect();
-    let rebuilt = reconstruct::rebuild_blocks(core, &places).await;
+    let mut rebuilt = reconstruct::rebuild_blocks(core, &places).await;
+    for (place, block) in places.iter().zip(&mut rebuilt).filter(|(_, block)| block.is_none()) {
+        *block = rebuild_stubbornly(core, *place).await;
+    }
     let mut data = Vec::new();
     let mut oob = Vec::new();
     for (place, rebuilt) in places.into_iter().zip(rebuilt) {
@@ -419,6 +452,8 @@ fn metadata(
     if !found {
         mark(Mark::HoleWritten);
         state.members[place.column.index()].errors.unrepairable += 1;
+        // The rest of its stripe has no redundancy left.
+        state.segments[place.slot].damaged = true;
     }
     record.encode(seed, block, found && scheme.is_data(role))
 }

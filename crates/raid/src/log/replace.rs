@@ -13,7 +13,7 @@ use zoneweave_zoned::{
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::create::{empty_drive, holds_something, superblock_zones};
+use crate::log::create::{empty_drive, holds_something, is_usable, superblock_zones};
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
 use crate::log::limits::{LimitError, check_drive};
 use crate::log::member::Member;
@@ -113,6 +113,11 @@ pub(super) async fn put_in(
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
     check(core, column, &device)?;
+    // Before a drive that works is taken out for it; meanwhile others may have gone.
+    if core.state.borrow().members[column.index()].writable().is_some() {
+        look(core, &*device).await?;
+        check(core, column, &device)?;
+    }
     retire(core, column).await?;
     // What is under way from when the drive was a member before would come upon what it holds then.
     let former = core.state.borrow().former_of(&device);
@@ -120,10 +125,7 @@ pub(super) async fn put_in(
         mark(Mark::FormerMembershipAwaited);
         membership.ended().await;
     }
-    let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
-    let superblocks = superblock_zones(&zones).ok_or(ReplaceError::NoSuperblockZones)?;
-    check_zones(core, &*device, &zones)?;
-    check_kept(core, &*device, &zones).await?;
+    let (zones, superblocks) = look(core, &*device).await?;
     empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
     {
         let mut state = core.state.borrow_mut();
@@ -144,12 +146,7 @@ pub(super) async fn put_in(
             }
         }
         state.put_member(column, member);
-        // A drive that was a member before may hold what it held then, where that cannot be erased.
-        let keeps = zones.iter().any(|info| info.state == ZoneState::ReadOnly);
-        state.dead.note_replaced(column, keeps);
-        if keeps {
-            state.note_unclear(column);
-        }
+        state.dead.note_replaced(column);
         state.membership_dirty = true;
         // Open segments lack the new column: what comes next goes to segments that have it.
         for slot in state.open_segments() {
@@ -161,6 +158,18 @@ pub(super) async fn put_in(
     core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
     core.changed.open();
     Ok(())
+}
+
+/// A drive's zones, and those for its superblock, if it can be a member as it is.
+async fn look(
+    core: &Core,
+    device: &dyn ZonedDevice,
+) -> Result<(Vec<ZoneInfo>, [ZoneId; 2]), ReplaceError> {
+    let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
+    let superblocks = superblock_zones(&zones).ok_or(ReplaceError::NoSuperblockZones)?;
+    check_zones(core, device, &zones)?;
+    check_kept(core, device, &zones).await?;
+    Ok((zones, superblocks))
 }
 
 fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<(), ReplaceError> {
@@ -201,10 +210,6 @@ pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), R
     Ok(())
 }
 
-fn is_usable(info: &ZoneInfo) -> bool {
-    !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
-}
-
 /// Zones that have failed do not count.
 fn check_zones(
     core: &Core,
@@ -224,16 +229,13 @@ fn check_zones(
     Err(ReplaceError::TooSmall { zones: usable, capacity, needed_zones, needed_capacity })
 }
 
-/// Where any one copy of a segment is enough (mirrors), one that died while the drive was out of service would
-/// count again.
+/// What died while the drive was out of service could count again: any one copy of a mirror, and with parity what is on
+/// as many such drives as are enough, or where others cannot tell that they have nothing of it.
 async fn check_kept(
     core: &Core,
     device: &dyn ZonedDevice,
     zones: &[ZoneInfo],
 ) -> Result<(), ReplaceError> {
-    if core.state.borrow().scheme().data() > 1 {
-        return Ok(());
-    }
     for info in zones.iter().filter(|info| info.state == ZoneState::ReadOnly) {
         if may_hold_segment(core, device, info).await {
             mark(Mark::FormerMemberRefused);

@@ -152,7 +152,7 @@ async fn rebuild_entries(
 const TRIES: u32 = 4;
 
 /// Rebuilds a block, again where that fails: a drive may err now and then.
-async fn rebuild_stubbornly(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
+pub(super) async fn rebuild_stubbornly(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
     for _ in 1..TRIES {
         if let Some(rebuilt) = rebuild_block(core, place).await {
             return Some(rebuilt);

@@ -109,6 +109,8 @@ pub(super) struct Segment {
     pub doubtful: bool,
     /// Damage was found: it is moved out as soon as possible.
     pub damaged: bool,
+    /// What it holds cannot be told in full: nobody is to write lists of it again.
+    pub unlisted: bool,
     /// Its zones are open or closed, not full: they count against the drives' active limit.
     pub holds_active_zones: bool,
     /// How far it is written, while open.
@@ -170,6 +172,7 @@ impl Segment {
             kept: false,
             doubtful: false,
             damaged: false,
+            unlisted: false,
             holds_active_zones: phase != Phase::Sealed,
             cursor: (phase == Phase::Open)
                 .then(|| Cursor { next_row: 0, group: geometry.group_of(Row(0)) }),

@@ -60,15 +60,16 @@ impl DriveRecords {
     }
 
     /// Leaves out records of former memberships, of whatever array. Who puts a drive in erases what can be
-    /// erased, so these are in zones that were read-only then, and are for good. (A newer one of the same array
-    /// stays: a drive may have acknowledged a reset without doing it.)
+    /// erased, so these are in zones that were read-only then, and are for good. (A newer one of the same
+    /// history stays: drives of builds from before may have acknowledged a reset without doing it.)
     fn leave_out_former(&mut self) {
         let is_writable = |zone: ZoneId| self.zones[zone.index()].state != ZoneState::ReadOnly;
         let writable = self.records.iter().filter(|(zone, _)| is_writable(*zone));
         let Some(present) = newest_of(writable.map(|(_, record)| record)).cloned() else { return };
         let is_former = |record: &SuperblockRecord| {
             let same_array = record.config.array == present.config.array;
-            !same_array || record.member != present.member && record.epoch <= present.epoch
+            let older = record.epoch <= present.epoch || record.lineage != present.lineage;
+            !same_array || record.member != present.member && older
         };
         let before = self.records.len();
         self.records.retain(|(zone, record)| is_writable(*zone) || !is_former(record));
