@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -84,12 +84,28 @@ pub enum EndpointError {
     },
 }
 
-/// A listening socket; dropping it removes the file of a unix socket.
+/// A listening socket; dropping it removes the file of a unix socket, if it is the one that was made.
 ///
 /// For any server on the ring: a control socket is guarded as an NBD socket is.
 pub struct Listener {
     pub(super) endpoint: Endpoint,
     pub(super) socket: Descriptor,
+    /// The file of a unix socket.
+    file: Option<FileId>,
+}
+
+/// A file, whatever its name leads to by now. The kernel gives its numbers to no other file while the socket is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    fn of(path: &Path) -> io::Result<Self> {
+        let found = fs::symlink_metadata(path)?;
+        Ok(Self { device: found.dev(), inode: found.ino() })
+    }
 }
 
 fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
@@ -101,7 +117,7 @@ fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
             }
             let listener = TcpListener::bind(address).map_err(failed)?;
             let endpoint = Endpoint::Tcp(listener.local_addr().map_err(failed)?);
-            Ok(Listener { endpoint, socket: Rc::new(listener.into()) })
+            Ok(Listener { endpoint, socket: Rc::new(listener.into()), file: None })
         }
         Endpoint::Unix(path) => {
             let address = SocketAddrUnix::new(path)
@@ -109,7 +125,8 @@ fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
             make_directory(path).map_err(failed)?;
             remove_stale(path)?;
             let socket = listen_unix(&address).map_err(|error| failed(error.into()))?;
-            Ok(Listener { endpoint: endpoint.clone(), socket: Rc::new(socket) })
+            let file = Some(FileId::of(path).map_err(failed)?);
+            Ok(Listener { endpoint: endpoint.clone(), socket: Rc::new(socket), file })
         }
     }
 }
@@ -194,8 +211,10 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Endpoint::Unix(path) = &self.endpoint {
-            // If it is gone already somebody else cleaned up.
+        let Endpoint::Unix(path) = &self.endpoint else { return };
+        // Somebody may have removed it, and another server may listen there since.
+        if self.file.is_some() && FileId::of(path).ok() == self.file {
+            // If it is gone by now somebody else cleaned up.
             let _ = fs::remove_file(path);
         }
     }
@@ -227,6 +246,22 @@ mod tests {
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_socket_of_another_server_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let endpoint = Endpoint::Unix(path.clone());
+        let first = listen(&endpoint).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = listen(&endpoint).unwrap();
+        drop(first);
+        UnixStream::connect(&path).expect("the second server is found");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "precious").unwrap();
+        drop(second);
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 
     #[test]
