@@ -3,9 +3,11 @@
 import os
 import pathlib
 import shutil
+import socket
+import threading
 
 import media
-from array_under_test import BLOCK, ROOT, Array, need, run
+from array_under_test import BLOCK, ROOT, Array, Skipped, need, run
 from tagged_load import Load
 
 
@@ -158,6 +160,59 @@ def test_refusals_drive_in_use(workspace):
     load.verify(array.uri, "beside a second server")
     array.stop()
     array.check()
+
+
+def forged_server(workspace, path):
+    """Another user's program, at the socket where an array's server would be: it greets, and calls everything done."""
+    if os.geteuid() != 0:
+        raise Skipped("only root can act as another user")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    # The kernel notes the user at this moment.
+    os.seteuid(65534)
+    try:
+        listener.listen()
+    finally:
+        os.seteuid(0)
+    believed = []
+
+    def serve():
+        while True:
+            try:
+                client = listener.accept()[0]
+            except OSError:
+                return
+            with client:
+                try:
+                    client.sendall(b'{"answer":"hello","version":1}\n')
+                    asked = client.makefile("rb").readline()
+                    believed.extend([asked] if asked else [])
+                    client.sendall(b'{"answer":"done","result":{}}\n')
+                except OSError:
+                    pass
+
+    server = threading.Thread(target=serve)
+    server.start()
+
+    def stop():
+        listener.shutdown(socket.SHUT_RDWR)
+        server.join()
+
+    workspace.undo.append(stop)
+    return believed
+
+
+def test_refusals_server_of_another_user_is_not_believed(workspace):
+    array = Array(workspace, zones=24)
+    uuid = array.status()["array"]
+    blank = workspace.drives("blank", 1, 24, "1MiB")[0]
+    believed = forged_server(workspace, workspace.path("run", f"{uuid}.sock"))
+    for words in [["status"], ["fail", "--slot", 0], ["scrub"]]:
+        text = array.zoneweave("array", words[0], *array.drives, *words[1:], code=5)
+        says(text, "user 65534", "not believed", "ZONEWEAVE_RUNTIME_DIR")
+    # It is passed over where all servers are asked.
+    says(array.zoneweave("array", "list", blank, array.drives[0]), "blank", "vol")
+    assert not believed, believed
 
 
 def test_refusals_flipped_superblock_byte(workspace):

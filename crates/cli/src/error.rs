@@ -155,6 +155,12 @@ pub(crate) enum CliError {
     #[error("the server at {} does not answer as it should: {problem}", socket.display())]
     ServerBroken { socket: PathBuf, problem: String },
     #[error(
+        "the server at {} is run by user {user}, and is not believed: repeat this as that user if the server is \
+         to be trusted, or set ZONEWEAVE_RUNTIME_DIR to a directory that only you can write to",
+        socket.display()
+    )]
+    ServerOfAnother { socket: PathBuf, user: u32 },
+    #[error(
         "this array is not being served, and only a running server knows {what}: start \
          `zoneweave serve nbd`"
     )]
@@ -265,9 +271,10 @@ impl CliError {
             | Self::GivenTwice { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,
-            Self::NoServer { .. } | Self::ServerBroken { .. } | Self::NotServed { .. } => {
-                Exit::Unreachable
-            }
+            Self::NoServer { .. }
+            | Self::ServerBroken { .. }
+            | Self::ServerOfAnother { .. }
+            | Self::NotServed { .. } => Exit::Unreachable,
             Self::Block(BlockError::Unrecoverable { .. }) | Self::ReadWrong { .. } => {
                 Exit::DataLost
             }

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use zoneweave_linux::stranger_at;
 
 use super::{PROTOCOL_VERSION, RESPONSE_BYTES, Request, Response};
 use crate::error::{CliError, Exit};
@@ -49,7 +50,7 @@ impl Client {
         Err(broken(socket, "it drops every connection".to_owned()))
     }
 
-    /// The servers that can be reached from here, whatever they serve.
+    /// The servers that can be reached from here, whatever they serve; those of other users are passed over.
     pub(crate) fn all() -> Vec<Self> {
         let sockets = super::directory::sockets();
         sockets.iter().filter_map(|socket| Self::connect(socket).ok().flatten()).collect()
@@ -59,6 +60,10 @@ impl Client {
     /// one is about what the server said.
     fn greet(socket: &Path) -> io::Result<Result<Self, CliError>> {
         let stream = UnixStream::connect(socket)?;
+        // Before anything is believed: the directory may be another user's, who can put any socket there.
+        if let Some(user) = stranger_at(&stream)? {
+            return Ok(Err(CliError::ServerOfAnother { socket: socket.to_owned(), user }));
+        }
         stream.set_read_timeout(Some(SILENCE_LIMIT))?;
         stream.set_write_timeout(Some(SILENCE_LIMIT))?;
         let mut client = Self { socket: socket.to_owned(), stream: BufReader::new(stream) };

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use thiserror::Error;
 
-use crate::Descriptor;
+use crate::{Descriptor, stranger_at};
 
 /// Connections the kernel keeps for us while we do not accept.
 const BACKLOG: i32 = 128;
@@ -198,8 +198,7 @@ impl Listener {
         match self.endpoint {
             Endpoint::Tcp(_) => sockopt::set_tcp_nodelay(socket, true)?,
             Endpoint::Unix(_) => {
-                let peer = sockopt::socket_peercred(socket)?.uid;
-                if peer != rustix::process::geteuid() && !peer.is_root() {
+                if stranger_at(socket)?.is_some() {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
                 sockopt::set_socket_send_buffer_size(socket, SEND_BYTES)?;
