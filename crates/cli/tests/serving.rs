@@ -60,6 +60,21 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
 }
 
 #[test]
+fn a_server_goes_on_when_it_is_told_to_use_what_is_no_drive() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    place.run("array fail d/drive0 --slot 1").exits(0);
+    let pipe = place.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let replace = "array replace d/drive0 --slot 1 --yes-destroy --with";
+    place.run(&format!("{replace} pipe")).exits(1).complains("is a pipe, not a drive");
+    place.run(&format!("{replace} s.sock")).exits(1).complains("is a socket, not a drive");
+    place.run("array status d/drive0 --check").exits(11).says("DEGRADED");
+    place.run(&format!("{replace} d/drive4")).exits(0).says("HEALTHY");
+    server.stop();
+}
+
+#[test]
 fn a_spare_takes_the_place_of_a_failed_drive_and_status_tells() {
     let place = Place::with_array();
     let with_spares = format!("{MEMBERS} --spare d/drive4 --spare d/drive5");

@@ -5,6 +5,7 @@
 //! submission queue. It is the only crate with `unsafe` code, kept in `ring` (buffers lent to the
 //! kernel) and `sys` (system calls without a safe wrapper).
 
+mod at_once;
 mod blkzoned;
 mod drive;
 mod entropy;

@@ -34,6 +34,17 @@ pub enum FileDriveError {
         /// The directory.
         path: PathBuf,
     },
+    /// Neither a file nor a device is there.
+    #[error(
+        "{} is {what}, not a drive: name a file that `zoneweave emu create` made, the character device of a zoned \
+         NVMe namespace, or a zoned block device", .path.display()
+    )]
+    NotAFile {
+        /// What was found.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
     /// Another process is using the drive.
     #[error("{} is in use by another process: stop it first", .path.display())]
     InUse {

@@ -1,9 +1,9 @@
 //! Drive files: made, opened, locked and checked.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use zoneweave_zoned::{Geometry, ZoneAddress, ZoneAttributes, ZoneId, ZoneSet};
 
 use super::{DriveFailure, FileDriveError};
 use crate::Descriptor;
+use crate::at_once::open_at_once;
 
 /// A process that was killed holds its lock until the kernel has ended its last operations: the
 /// lock is tried for up to a second.
@@ -100,13 +101,8 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn open(path: &Path, access: Access) -> Result<OpenFile, FileDriveError> {
-    let writable = access == Access::Exclusive;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(writable)
-        .open(path)
-        .map_err(failed(path, "open it"))?;
-    if writable {
+    let file = open_file(path, access)?;
+    if access == Access::Exclusive {
         lock(&file, path)?;
     }
     let wrong = |error| FileDriveError::Format { path: path.to_owned(), error };
@@ -137,6 +133,30 @@ pub(super) fn open(path: &Path, access: Access) -> Result<OpenFile, FileDriveErr
     }
     let path = path.to_owned();
     Ok(OpenFile { file, path, access, layout, zones, records, wear, unreadable })
+}
+
+/// Opens what is a file, and nothing else: a pipe would let us wait for its other end for ever.
+fn open_file(path: &Path, access: Access) -> Result<File, FileDriveError> {
+    // Before it is opened, which may have effects of its own, and with a socket is not possible.
+    let found = fs::metadata(path).map_err(failed(path, "examine it"))?;
+    refuse_other_than_file(found.file_type(), path)?;
+    let file = open_at_once(path, access == Access::Exclusive).map_err(failed(path, "open it"))?;
+    // Another one may have taken its place meanwhile.
+    let opened = file.metadata().map_err(failed(path, "examine it"))?;
+    refuse_other_than_file(opened.file_type(), path)?;
+    Ok(file)
+}
+
+fn refuse_other_than_file(found: FileType, path: &Path) -> Result<(), FileDriveError> {
+    let path = path.to_owned();
+    let what = match found {
+        _ if found.is_file() => return Ok(()),
+        _ if found.is_dir() => return Err(FileDriveError::Directory { path }),
+        _ if found.is_fifo() => "a pipe",
+        _ if found.is_socket() => "a socket",
+        _ => "no file",
+    };
+    Err(FileDriveError::NotAFile { path, what })
 }
 
 /// `length` is at most that of a record table, which the layout bounds.

@@ -14,6 +14,7 @@ use super::encode::report_dwords;
 use super::error::NvmeDriveError;
 use super::identify::{self, Controller, IDENTIFY_BYTES, Namespace, NonsenseError, Zones};
 use super::report;
+use crate::at_once::open_at_once;
 use crate::sys::nvme::{self, Query, Set};
 
 /// Identify, of the admin commands.
@@ -61,11 +62,7 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
     if kind.file_type().is_block_device() {
         return Err(NvmeDriveError::BlockDevice { path: path.to_owned(), instead: sibling(&kind) });
     }
-    let file = OpenOptions::new()
-        .read(true)
-        .write(access == Access::Exclusive)
-        .open(path)
-        .map_err(failed("open it"))?;
+    let file = open_at_once(path, access == Access::Exclusive).map_err(failed("open it"))?;
     let namespace = nvme::namespace_of(file.as_fd())
         .map_err(|_| NvmeDriveError::NotNvme { path: path.to_owned() })?;
     let block_device = match access {

@@ -39,6 +39,21 @@ fn existing_files_are_never_overwritten_and_missing_ones_are_named() {
 }
 
 #[test]
+fn what_is_no_file_is_refused_without_waiting_for_anybody() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let bench = Bench::new();
+    let handle = bench.executor.handle();
+    for (kind, what) in [(FileType::Fifo, "is a pipe"), (FileType::Socket, "is a socket")] {
+        mknodat(CWD, bench.path(), kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(open_error(&bench).contains(what));
+        let looked = FileDrive::open_read_only(&bench.ring, &handle, &bench.path());
+        assert!(matches!(looked.err(), Some(FileDriveError::NotAFile { .. })));
+        assert!(matches!(FileDrive::inspect(&bench.path()), Err(FileDriveError::NotAFile { .. })));
+        fs::remove_file(bench.path()).unwrap();
+    }
+}
+
+#[test]
 fn every_flipped_header_byte_is_noticed() {
     let bench = Bench::new();
     let file = created(&bench);
