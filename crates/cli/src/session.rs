@@ -165,7 +165,22 @@ pub(crate) fn refuse_worse_way(
     handle: &Handle,
 ) -> Result<(), CliError> {
     let usable = |path: &PathBuf| Drive::open_read_only(ring, handle, path).is_ok();
-    match named.drive.better_path().filter(usable) {
+    refuse_for(named, named.drive.better_path().filter(usable))
+}
+
+/// As [`refuse_worse_way`], for an engine in service.
+pub(crate) async fn refuse_worse_way_elsewhere(
+    named: &NamedDrive,
+    ring: &Ring,
+    handle: &Handle,
+) -> Result<(), CliError> {
+    let Some(better) = named.drive.better_path() else { return Ok(()) };
+    let usable = Drive::open_read_only_elsewhere(ring, handle, &better).await.is_ok();
+    refuse_for(named, usable.then_some(better))
+}
+
+fn refuse_for(named: &NamedDrive, better: Option<PathBuf>) -> Result<(), CliError> {
+    match better {
         None => Ok(()),
         Some(instead) => Err(CliError::HidesMetadata { label: named.label.clone(), instead }),
     }

@@ -1,6 +1,7 @@
 //! A drive by its path: emulated in a file, or a real one by its character or its block device.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,8 @@ use zoneweave_emulator::{DriveCounters, Wear};
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{Command, Completion, Geometry, ZoneInfo, ZonedDevice};
 
+use crate::elsewhere::elsewhere;
+use crate::file_drive::OpenFile;
 use crate::{
     FileDrive, FileDriveError, NvmeDrive, NvmeDriveError, Ring, ZonedBlock, ZonedBlockError,
 };
@@ -38,6 +41,15 @@ pub struct DriveInfo {
     pub preset: Option<String>,
 }
 
+/// What a drive is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reading and writing, by this process alone.
+    Exclusive,
+    /// Reading, beside others.
+    ReadOnly,
+}
+
 /// Why a drive cannot be opened.
 #[derive(Debug, Error)]
 pub enum DriveError {
@@ -50,6 +62,15 @@ pub enum DriveError {
     /// A block device.
     #[error(transparent)]
     Block(#[from] ZonedBlockError),
+    /// No thread could open it.
+    #[error("{}: cannot open it in a thread of its own: {error}", .path.display())]
+    Thread {
+        /// Where it is.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
 }
 
 impl DriveError {
@@ -75,6 +96,42 @@ impl DriveError {
     pub const fn is_refusal(&self) -> bool {
         self.is_in_use() || matches!(self, Self::File(FileDriveError::Exists { .. }))
     }
+}
+
+/// A drive that was opened and examined, and has no ring yet: threads can hand it over.
+enum Opened {
+    File(Box<OpenFile>),
+    Nvme(crate::nvme_drive::Opened),
+    Block(crate::zoned_block::Opened),
+}
+
+impl Opened {
+    fn at(path: &Path, access: Access) -> Result<Self, DriveError> {
+        Ok(match kind_of(path) {
+            Kind::File => Self::File(Box::new(FileDrive::examine(path, access)?)),
+            Kind::Character => Self::Nvme(NvmeDrive::examine(path, access)?),
+            Kind::Block => Self::Block(ZonedBlock::examine(path, access)?),
+        })
+    }
+
+    fn serve(self, ring: &Ring, handle: &Handle) -> Result<Drive, DriveError> {
+        Ok(match self {
+            Self::File(opened) => Drive::File(FileDrive::serve(ring, handle, *opened)?),
+            Self::Nvme(opened) => Drive::Nvme(NvmeDrive::serve(ring, handle, opened)?),
+            Self::Block(opened) => Drive::Block(ZonedBlock::serve(ring, handle, opened)?),
+        })
+    }
+}
+
+/// Does in a thread of its own what may wait for a drive, or for who has it.
+async fn waiting_for<T: Send + 'static>(
+    ring: &Ring,
+    path: &Path,
+    work: impl FnOnce(&Path) -> Result<T, DriveError> + Send + 'static,
+) -> Result<T, DriveError> {
+    let place = path.to_owned();
+    let done = elsewhere(ring, "drive", move || work(&place)).await;
+    done.unwrap_or_else(|error| Err(DriveError::Thread { path: path.to_owned(), error }))
 }
 
 /// What is at a path.
@@ -110,11 +167,21 @@ impl Drive {
     /// # Errors
     /// As [`FileDrive::open`], [`NvmeDrive::open`] and [`ZonedBlock::open`].
     pub fn open(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, DriveError> {
-        Ok(match kind_of(path) {
-            Kind::File => Self::File(FileDrive::open(ring, handle, path)?),
-            Kind::Character => Self::Nvme(NvmeDrive::open(ring, handle, path)?),
-            Kind::Block => Self::Block(ZonedBlock::open(ring, handle, path)?),
-        })
+        Opened::at(path, Access::Exclusive)?.serve(ring, handle)
+    }
+
+    /// As [`Drive::open`], for an engine in service: waiting for the drive, up to a minute if it does not answer, or for who
+    /// had it before, holds nobody up.
+    ///
+    /// # Errors
+    /// As [`Drive::open`], or if there are no threads left.
+    pub async fn open_elsewhere(
+        ring: &Ring,
+        handle: &Handle,
+        path: &Path,
+    ) -> Result<Self, DriveError> {
+        let open = |path: &Path| Opened::at(path, Access::Exclusive);
+        waiting_for(ring, path, open).await?.serve(ring, handle)
     }
 
     /// Opens a drive to look at it, also while another process is using it.
@@ -122,11 +189,20 @@ impl Drive {
     /// # Errors
     /// As [`FileDrive::open_read_only`], [`NvmeDrive::open_read_only`] and [`ZonedBlock::open_read_only`].
     pub fn open_read_only(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, DriveError> {
-        Ok(match kind_of(path) {
-            Kind::File => Self::File(FileDrive::open_read_only(ring, handle, path)?),
-            Kind::Character => Self::Nvme(NvmeDrive::open_read_only(ring, handle, path)?),
-            Kind::Block => Self::Block(ZonedBlock::open_read_only(ring, handle, path)?),
-        })
+        Opened::at(path, Access::ReadOnly)?.serve(ring, handle)
+    }
+
+    /// As [`Drive::open_read_only`], for an engine in service.
+    ///
+    /// # Errors
+    /// As [`Drive::open_read_only`], or if there are no threads left.
+    pub async fn open_read_only_elsewhere(
+        ring: &Ring,
+        handle: &Handle,
+        path: &Path,
+    ) -> Result<Self, DriveError> {
+        let open = |path: &Path| Opened::at(path, Access::ReadOnly);
+        waiting_for(ring, path, open).await?.serve(ring, handle)
     }
 
     /// What a drive holds, also while a process is using it.
@@ -139,6 +215,14 @@ impl Drive {
             Kind::Character => NvmeDrive::inspect(path)?,
             Kind::Block => ZonedBlock::inspect(path)?,
         })
+    }
+
+    /// As [`Drive::inspect`], for an engine in service.
+    ///
+    /// # Errors
+    /// As [`Drive::inspect`], or if there are no threads left.
+    pub async fn inspect_elsewhere(ring: &Ring, path: &Path) -> Result<DriveInfo, DriveError> {
+        waiting_for(ring, path, Self::inspect).await
     }
 
     /// Its identity: what an emulated drive got when it was made, and a real one in the factory.
@@ -187,5 +271,42 @@ impl ZonedDevice for Drive {
 
     fn submit(&self, command: Command) -> Completion {
         any!(self, drive => drive.submit(command))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::rc::Rc;
+
+    use futures_util::FutureExt;
+    use zoneweave_runtime::Executor;
+    use zoneweave_zoned::BlockCount;
+
+    use super::*;
+
+    #[test]
+    fn an_engine_in_service_does_not_wait_for_who_has_a_drive() {
+        let ring = Ring::new().unwrap();
+        let executor = Executor::new(Rc::new(ring.clone()));
+        let handle = executor.handle();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drive");
+        FileDrive::create(&path, Geometry::new(8, BlockCount(24)), [7; 16]).unwrap();
+        let holder = Drive::open(&ring, &handle, &path).unwrap();
+        executor.run(async {
+            let mut opening = pin!(Drive::open_elsewhere(&ring, &handle, &path));
+            // Were it opened here, there would be an answer.
+            assert!(opening.as_mut().now_or_never().is_none());
+            assert!(opening.await.is_err_and(|error| error.is_in_use()));
+            let info = Drive::inspect_elsewhere(&ring, &path).await.unwrap();
+            assert_eq!((info.uuid, info.zones.len()), ([7; 16], 8));
+            drop(holder);
+            let opened = Drive::open_elsewhere(&ring, &handle, &path).await.unwrap();
+            assert_eq!(opened.uuid(), [7; 16]);
+            let gone = directory.path().join("gone");
+            let missing = Drive::open_elsewhere(&ring, &handle, &gone).await;
+            assert!(missing.is_err_and(|error| error.is_not_found()));
+        });
     }
 }

@@ -45,9 +45,10 @@ use zoneweave_zoned::{
     ZonedDevice, completion,
 };
 
+use crate::drive::Access;
 use crate::{DriveInfo, Ring};
 pub use error::{DriveFailure, FileDriveError};
-use file::{Access, OpenFile};
+pub(crate) use file::OpenFile;
 use tasks::{Before, Drive};
 use zone_queue::Kind;
 
@@ -102,9 +103,7 @@ impl FileDrive {
     /// # Errors
     /// If another process has it open, the file is no drive or damaged, or its preset is not known.
     pub fn open(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, FileDriveError> {
-        let opened = file::open(path, Access::Exclusive)?;
-        let pace = timing::remembered(&opened, handle)?;
-        Ok(Self::start(ring, handle, opened, pace))
+        Self::serve(ring, handle, Self::examine(path, Access::Exclusive)?)
     }
 
     /// As [`FileDrive::open`], with another timing, such as that of a preset of one's own.
@@ -136,7 +135,25 @@ impl FileDrive {
         handle: &Handle,
         path: &Path,
     ) -> Result<Self, FileDriveError> {
-        Ok(Self::start(ring, handle, file::open(path, Access::ReadOnly)?, None))
+        Self::serve(ring, handle, Self::examine(path, Access::ReadOnly)?)
+    }
+
+    /// Opens and reads what is at a path. That may wait, so it may be done in another thread.
+    pub(crate) fn examine(path: &Path, access: Access) -> Result<OpenFile, FileDriveError> {
+        file::open(path, access)
+    }
+
+    /// A drive of what was opened.
+    pub(crate) fn serve(
+        ring: &Ring,
+        handle: &Handle,
+        opened: OpenFile,
+    ) -> Result<Self, FileDriveError> {
+        let pace = match opened.access {
+            Access::Exclusive => timing::remembered(&opened, handle)?,
+            Access::ReadOnly => None,
+        };
+        Ok(Self::start(ring, handle, opened, pace))
     }
 
     /// Reads what a drive file holds, also while a process is using the drive.

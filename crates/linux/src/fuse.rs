@@ -33,13 +33,14 @@ use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fuser::{BackgroundSession, Config, MountOption, Session};
 use thiserror::Error;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
 use zoneweave_zoned::{BlockDevice, ByteDevice};
 
+use crate::elsewhere::elsewhere;
 use crate::within::within;
 use crate::{Descriptor, Ring};
 use filesystem::OneFile;
@@ -208,13 +209,13 @@ impl FuseServer {
         // Somebody has unmounted it. What is there now, if anything is, is not ours.
         let was_unmounted = shared.ended.get();
         // The kernel may have something to ask before it lets go, so it is waited for elsewhere.
-        let unmounting = elsewhere(&shared.ring, move || session.umount_and_join());
+        let unmounting = elsewhere(&shared.ring, "unmount", move || session.umount_and_join());
         let unmounted = within(&shared.handle, SHUTDOWN_TIME, unmounting).await;
         let gone = was_unmounted || matches!(unmounted, Some(Ok(Ok(()))));
         // What is asked from here on gets errors, and nobody who waits for an answer keeps the mount.
         shared.mailbox.close();
         if !gone {
-            let detaching = elsewhere(&shared.ring, move || mountpoint::detach(&path));
+            let detaching = elsewhere(&shared.ring, "unmount", move || mountpoint::detach(&path));
             let _ = within(&shared.handle, SHUTDOWN_TIME, detaching).await;
         }
         // What is still there after that waits for a device that does not answer: it is left behind.
@@ -261,23 +262,4 @@ impl Shared {
             self.changed.wait().await;
         }
     }
-}
-
-/// Runs what waits in a thread of its own.
-async fn elsewhere<T: Send + 'static>(
-    ring: &Ring,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<T> {
-    let event = mailbox::event()?;
-    let told = event.try_clone()?;
-    let place = Arc::new(Mutex::new(None));
-    let result = place.clone();
-    std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
-        let output = work();
-        *result.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(output);
-        mailbox::tell(&told);
-    })?;
-    ring.readable(&Rc::new(event)).await?;
-    let output = place.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-    output.ok_or_else(|| io::Error::other("a thread ended without a result"))
 }

@@ -8,6 +8,7 @@
 mod at_once;
 mod blkzoned;
 mod drive;
+mod elsewhere;
 mod entropy;
 mod file_drive;
 pub mod fuse;

@@ -32,12 +32,12 @@ use zoneweave_emulator::DriveCounters;
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{Command, Completion, Geometry, Status, ZonedDevice};
 
+use crate::drive::Access;
 use crate::{DriveInfo, DriveLoss, Ring};
 use core::Core;
 pub use error::NvmeDriveError;
 pub use identify::NonsenseError;
-use open::Access;
-pub(crate) use open::sibling;
+pub(crate) use open::{Opened, sibling};
 
 /// An NVMe drive.
 pub struct NvmeDrive {
@@ -54,7 +54,7 @@ impl NvmeDrive {
     /// # Errors
     /// If it is in use, no zoned namespace, or its format does not fit.
     pub fn open(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, NvmeDriveError> {
-        Self::open_as(ring, handle, path, Access::Exclusive)
+        Self::serve(ring, handle, Self::examine(path, Access::Exclusive)?)
     }
 
     /// Opens a drive to look at it while another process may be writing to it: every command that changes
@@ -67,21 +67,25 @@ impl NvmeDrive {
         handle: &Handle,
         path: &Path,
     ) -> Result<Self, NvmeDriveError> {
-        Self::open_as(ring, handle, path, Access::ReadOnly)
+        Self::serve(ring, handle, Self::examine(path, Access::ReadOnly)?)
     }
 
-    fn open_as(
+    /// Opens a drive and asks it what it is. That waits for the drive, so it may be done in another thread.
+    pub(crate) fn examine(path: &Path, access: Access) -> Result<Opened, NvmeDriveError> {
+        open::open(path, access)
+    }
+
+    /// A drive of what was opened.
+    pub(crate) fn serve(
         ring: &Ring,
         handle: &Handle,
-        path: &Path,
-        access: Access,
+        opened: Opened,
     ) -> Result<Self, NvmeDriveError> {
-        let opened = open::open(path, access)?;
         ring.take_commands()?;
         let name = format!("{} {}", opened.model, opened.serial);
-        let id = opened.id;
+        let (access, path, id) = (opened.access, opened.path.clone(), opened.id);
         let core = Core::start(ring, handle, opened);
-        Ok(Self { core, access, path: path.to_owned(), id, name })
+        Ok(Self { core, access, path, id, name })
     }
 
     /// What a drive holds, also while a process is using it.

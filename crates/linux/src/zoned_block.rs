@@ -38,10 +38,11 @@ use zoneweave_emulator::DriveCounters;
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{Command, Completion, Geometry, Status, ZonedDevice};
 
+use crate::drive::Access;
 use crate::{DriveInfo, DriveLoss, Ring};
 use core::Core;
 pub use error::{DiskNonsense, ZonedBlockError};
-use open::{Access, Opened};
+pub(crate) use open::Opened;
 
 /// Where the kernel tells of disks.
 const SYSFS: &str = "/sys";
@@ -61,7 +62,7 @@ impl ZonedBlock {
     /// # Errors
     /// If it is in use, has no zones, or they do not fit.
     pub fn open(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, ZonedBlockError> {
-        Self::open_as(ring, handle, path, Access::Exclusive)
+        Self::serve(ring, handle, Self::examine(path, Access::Exclusive)?)
     }
 
     /// Opens a disk to look at it while another process may be writing to it: every command that changes
@@ -74,23 +75,28 @@ impl ZonedBlock {
         handle: &Handle,
         path: &Path,
     ) -> Result<Self, ZonedBlockError> {
-        Self::open_as(ring, handle, path, Access::ReadOnly)
+        Self::serve(ring, handle, Self::examine(path, Access::ReadOnly)?)
     }
 
-    fn open_as(
+    /// Opens a disk and asks for its zones. That waits for the disk, so it may be done in another thread.
+    pub(crate) fn examine(path: &Path, access: Access) -> Result<Opened, ZonedBlockError> {
+        open::open(path, access, Path::new(SYSFS))
+    }
+
+    /// A disk of what was opened.
+    pub(crate) fn serve(
         ring: &Ring,
         handle: &Handle,
-        path: &Path,
-        access: Access,
+        opened: Opened,
     ) -> Result<Self, ZonedBlockError> {
-        let opened = open::open(path, access, Path::new(SYSFS))?;
+        let (path, access) = (opened.path.clone(), opened.access);
         let (id, model) = (opened.id, opened.model.clone());
         let core = Core::start(ring, handle, opened).map_err(|error| ZonedBlockError::System {
-            path: path.to_owned(),
+            path: path.clone(),
             action: "start a thread for it",
             error,
         })?;
-        Ok(Self { core, access, path: path.to_owned(), id, model })
+        Ok(Self { core, access, path, id, model })
     }
 
     /// What a disk holds, also while a process is using it.

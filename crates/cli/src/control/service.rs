@@ -12,7 +12,7 @@ use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_linux::{Drive, Ring};
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
 use zoneweave_raid::log::{AdminError, Volume, VolumeStatus};
-use zoneweave_runtime::{Handle, Nanos};
+use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::Request;
@@ -21,10 +21,13 @@ use super::watch::{Pace, changes};
 use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::progress::Job;
-use crate::session::{NamedDrive, random_uuid, refuse_worse_way};
+use crate::session::{NamedDrive, random_uuid, refuse_worse_way_elsewhere};
 use crate::start::{absolute, in_slots};
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
+
+/// Drives that are opened at once, each in a thread; more requests wait.
+const OPENINGS: u64 = 4;
 
 /// A volume in service, with its drives and front ends.
 pub(crate) struct Service {
@@ -39,6 +42,8 @@ pub(crate) struct Service {
     servers: RefCell<Servers>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
+    /// Who opens a drive, which may wait for it, holds one.
+    openings: Semaphore,
     /// Drives that are or were kept ready.
     spares: RefCell<Vec<KeptSpare>>,
     /// Each member's state when it was last looked at.
@@ -100,6 +105,7 @@ impl Service {
             servers: RefCell::default(),
             exports: OnceCell::new(),
             pace: RefCell::default(),
+            openings: Semaphore::new(OPENINGS),
             spares: RefCell::default(),
             states: RefCell::default(),
             news: RefCell::default(),
@@ -246,36 +252,48 @@ impl Service {
         by_name: bool,
     ) -> Result<(), CliError> {
         let label = path.display().to_string();
-        let members = self.volume.status().members;
-        let Some(member) = members.get(slot) else {
-            return Err(AdminError::NoSuchSlot { slot, columns: members.len() }.into());
-        };
-        let works = member.state == "online" && self.failure_of(slot).is_none();
-        let in_service = self.slots.borrow().iter().enumerate().any(|(at, named)| {
-            named.as_ref().is_some_and(|named| same_file(named.drive.path(), path)) && {
-                let members = self.volume.status().members;
-                members
-                    .get(at)
-                    .is_some_and(|member| matches!(member.state, "online" | "rebuilding"))
-            }
-        });
-        if in_service {
-            return Err(CliError::InService { label });
-        }
+        self.refuse_in_service(slot, path)?;
+        let place = self.openings.acquire().await;
         // Before anybody is told to take a drive out for one that is not there.
-        Drive::inspect(path)?;
-        let works = works.then(|| self.label_of(slot));
-        refuse_working(slot, works, destroy)?;
+        Drive::inspect_elsewhere(&self.ring, path).await?;
+        // Again: others may have used it while that took its time.
+        self.refuse_in_service(slot, path)?;
+        refuse_working(slot, self.working(slot), destroy)?;
         let forgotten = self.forget(path);
-        let drive = Drive::open(&self.ring, &self.handle, path)?;
+        let drive = Drive::open_elsewhere(&self.ring, &self.handle, path).await?;
+        drop(place);
         let named = NamedDrive::new(label, drive, &self.handle);
         let path = path.to_owned();
         let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
         let replaced = self.put(slot, &named, consent).await;
         if let Some(forgotten) = forgotten.filter(|_| replaced.is_err()) {
-            self.set_slot(forgotten, Some(named));
+            self.remember(forgotten, named);
         }
         replaced
+    }
+
+    /// Refuses a slot that there is not, and a drive that is in service already.
+    fn refuse_in_service(&self, slot: usize, path: &Path) -> Result<(), CliError> {
+        let members = self.volume.status().members;
+        if slot >= members.len() {
+            return Err(AdminError::NoSuchSlot { slot, columns: members.len() }.into());
+        }
+        let is_used = |state: &str| matches!(state, "online" | "rebuilding");
+        let in_service = self.slots.borrow().iter().zip(&members).any(|(named, member)| {
+            let is_it = |named: &NamedDrive| same_file(named.drive.path(), path);
+            is_used(member.state) && named.as_ref().is_some_and(is_it)
+        });
+        if in_service {
+            return Err(CliError::InService { label: path.display().to_string() });
+        }
+        Ok(())
+    }
+
+    /// The drive that works in a slot, if one does.
+    fn working(&self, slot: usize) -> Option<String> {
+        let members = self.volume.status().members;
+        let online = members.get(slot).is_some_and(|member| member.state == "online");
+        (online && self.failure_of(slot).is_none()).then(|| self.label_of(slot))
     }
 
     /// Puts a drive that was opened into a slot, unless it holds what is not to be destroyed.
@@ -285,12 +303,14 @@ impl Service {
         named: &NamedDrive,
         consent: Consent<'_>,
     ) -> Result<(), CliError> {
-        refuse_worse_way(named, &self.ring, &self.handle)?;
+        refuse_worse_way_elsewhere(named, &self.ring, &self.handle).await?;
         if let Some(holds) = holdings(named).await?
             && !consent.covers(named, &holds)
         {
             return Err(not_empty(named, &holds));
         }
+        // Again: it may work since the drive was opened.
+        refuse_working(slot, self.working(slot), consent.all)?;
         // Before the rebuild begins, so that its status names the drive.
         let before = self.set_slot(slot, Some(named.clone()));
         let replaced = replace_in(&self.volume, slot, named).await;
@@ -312,6 +332,14 @@ impl Service {
         let slot = slots.iter().position(|place| place.as_ref().is_some_and(is_it))?;
         slots[slot] = None;
         Some(slot)
+    }
+
+    /// Takes such a drive back, unless another one has got the slot since.
+    fn remember(&self, slot: usize, named: NamedDrive) {
+        let mut slots = self.slots.borrow_mut();
+        if let Some(place) = slots.get_mut(slot).filter(|place| place.is_none()) {
+            *place = Some(named);
+        }
     }
 
     /// Goes on with a rebuild that a restart interrupted.

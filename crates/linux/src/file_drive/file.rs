@@ -17,23 +17,15 @@ use zoneweave_zoned::{Geometry, ZoneAddress, ZoneAttributes, ZoneId, ZoneSet};
 use super::{DriveFailure, FileDriveError};
 use crate::Descriptor;
 use crate::at_once::open_at_once;
+use crate::drive::Access;
 
 /// A process that was killed holds its lock until the kernel has ended its last operations: the
 /// lock is tried for up to a second.
 const LOCK_ATTEMPTS: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a drive is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    /// Reading and writing, by this process alone.
-    Exclusive,
-    /// Reading, beside others.
-    ReadOnly,
-}
-
 /// A drive file that was read and makes sense.
-pub(super) struct OpenFile {
+pub(crate) struct OpenFile {
     pub(super) file: File,
     pub(super) path: PathBuf,
     pub(super) access: Access,

@@ -15,11 +15,12 @@ use zoneweave_zoned::{
     ZoneAddress, ZoneId, ZoneOffset, ZoneRecord, ZoneSet, zero_blocks,
 };
 
-use super::file::{self, Access, OpenFile};
+use super::file::{self, OpenFile};
 use super::sync::Syncs;
 use super::tickets::Tickets;
 use super::zone_queue::{Change, EntryId, Epoch, Kind, Publication, Queued, Ticket, ZoneQueue};
 use super::{DriveFailure, controller};
+use crate::drive::Access;
 use crate::{Descriptor, Ring};
 
 /// How often a drive looks whether its file is still there.

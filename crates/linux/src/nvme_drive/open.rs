@@ -15,6 +15,7 @@ use super::error::NvmeDriveError;
 use super::identify::{self, Controller, IDENTIFY_BYTES, Namespace, NonsenseError, Zones};
 use super::report;
 use crate::at_once::open_at_once;
+use crate::drive::Access;
 use crate::sys::nvme::{self, Query, Set};
 
 /// Identify, of the admin commands.
@@ -30,16 +31,11 @@ const QUERY_TIMEOUT_MS: u32 = 30_000;
 /// Bytes of a report that is asked for at the start.
 const REPORT_BYTES: usize = 64 << 10;
 
-/// What a drive is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    Exclusive,
-    ReadOnly,
-}
-
 /// A drive that was opened and can be used.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub(super) file: File,
+    pub(super) path: PathBuf,
+    pub(super) access: Access,
     /// Held so that nobody mounts the namespace meanwhile.
     pub(super) block_device: Option<File>,
     pub(super) namespace: u32,
@@ -79,7 +75,8 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
     let (geometry, zones) = asked.zones(geometry)?;
     let Controller { model, serial, .. } = controller;
     let (id, namespace) = (namespace.id, asked.namespace);
-    Ok(Opened { file, block_device, namespace, geometry, zones, id, model, serial })
+    let path = path.to_owned();
+    Ok(Opened { file, path, access, block_device, namespace, geometry, zones, id, model, serial })
 }
 
 fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> NvmeDriveError {

@@ -16,11 +16,12 @@ use zoneweave_zoned::{
 };
 
 use super::check::{change_of, check, is_chosen, is_for, refusal_of_write};
-use super::open::{Access, Opened, REPORTED_AT_ONCE};
+use super::open::{Opened, REPORTED_AT_ONCE};
 use super::pieces::aligned;
 use super::report::Layout;
 use super::status::{Tried, is_of_host, of_kernel};
 use crate::blkzoned::{ReportedZone, ZoneRange};
+use crate::drive::Access;
 use crate::service::{DriveLoss, Service, Watched, watch};
 use crate::sys::block::{ZoneChange, change_zones, device_bytes, report_zones};
 use crate::worker::Worker;

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use super::error::{DiskNonsense, ZonedBlockError};
 use super::report::{Layout, Unsuitable, common_capacity, usable};
 use super::sysfs::{DeviceNumber, Disk};
 use crate::blkzoned::{ReportedZone, SECTOR_BYTES};
+use crate::drive::Access;
 use crate::sys::block::report_zones;
 
 /// Zones that are asked for at once.
@@ -25,16 +26,10 @@ pub(super) const REPORTED_AT_ONCE: u32 = 1024;
 const CLAIM_ATTEMPTS: u32 = 50;
 const CLAIM_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a disk is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    Exclusive,
-    ReadOnly,
-}
-
 /// A disk that was opened and can be used.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub(super) file: File,
+    pub(super) path: PathBuf,
     pub(super) access: Access,
     /// The disk's size.
     pub(super) bytes: u64,
@@ -81,7 +76,18 @@ pub(super) fn open(path: &Path, access: Access, sysfs: &Path) -> Result<Opened, 
     let zone_capacity = common_capacity(&zones).map_err(nonsense)?;
     let geometry = Geometry { zone_capacity, ..geometry };
     geometry.validate().map_err(|error| nonsense(error.into()))?;
-    Ok(Opened { file, access, bytes, layout, geometry, zones, id: disk.id, model: disk.model })
+    let path = path.to_owned();
+    Ok(Opened {
+        file,
+        path,
+        access,
+        bytes,
+        layout,
+        geometry,
+        zones,
+        id: disk.id,
+        model: disk.model,
+    })
 }
 
 fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> ZonedBlockError {
