@@ -4,6 +4,10 @@
 
 mod support;
 
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+
 use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
 use support::{Array, Shape, contents, executor, new_drive, offer, read_all, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
@@ -14,7 +18,9 @@ use zoneweave_raid::log::{
     WriteChoice, WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
-use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId};
+use zoneweave_zoned::{
+    BlockCount, BlockDevice, BlockError, Extent, ExtentState, Lba, Status, ZoneAddress, ZoneId,
+};
 
 /// The blocks of a zone of [`shape`] that hold the last index run.
 const INDEX_RUN: std::ops::Range<u32> = 22..24;
@@ -494,5 +500,43 @@ fn many_extents_that_are_moved_fill_no_stripe() {
         let found = read_all(volume, 1100).await.unwrap();
         let expected = |lba: u64| u64::from(lba >= 1060 || lba % 2 == 1);
         assert!((0..).zip(&found).all(|(lba, version)| *version == expected(lba)));
+    });
+}
+
+/// How often another task that is always ready runs during a request.
+async fn turns_during<T>(handle: &Handle, request: impl Future<Output = T>) -> (T, u64) {
+    let (turns, done) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+    let (counted, seen, inner) = (turns.clone(), done.clone(), handle.clone());
+    let other = handle.spawn("another", async move {
+        while !seen.get() {
+            counted.set(counted.get() + 1);
+            inner.yield_now().await;
+        }
+    });
+    let result = request.await;
+    done.set(true);
+    other.await;
+    (result, turns.get())
+}
+
+/// All that one request asks about was looked at in one go as far as the index was in memory, and nobody else was
+/// served meanwhile.
+#[test]
+fn others_run_while_a_request_looks_at_much_of_the_index() {
+    const BLOCKS: u64 = 120_000;
+    let zones = Shape { zones: 40, zone_blocks: 2048, group_rows: 64, ..Shape::small() };
+    let shape = Shape { volume_blocks: Some(BLOCKS), ..zones };
+    let array = Array::create(shape, &mut Random::new(40));
+    live(&array, async |volume, _, handle| {
+        put(volume, BLOCKS - 1, 1).await.unwrap();
+        volume.flush().await.unwrap();
+        let told = volume.extents(Lba(0), BLOCKS, 8);
+        let (told, while_told) = turns_during(handle, told).await;
+        let hole = Extent { blocks: BLOCKS - 1, state: ExtentState::Hole };
+        assert_eq!(told.unwrap(), [hole, Extent { blocks: 1, state: ExtentState::Data }]);
+        let trim = volume.trim(Lba(0), BLOCKS - 1, false);
+        let (trimmed, while_trimmed) = turns_during(handle, trim).await;
+        trimmed.unwrap();
+        assert!(while_told >= 7 && while_trimmed >= 7, "{while_told} {while_trimmed}");
     });
 }

@@ -1,5 +1,6 @@
 //! Requests of users: admission, sequences, and what they wait for.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -17,15 +18,18 @@ use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
-/// The most blocks a trim covers in one extent: what is done without letting others run.
+/// The most blocks a trim covers in one extent.
 const TRIM_STEP: u64 = 1 << 18;
+
+/// Blocks of which the index tells before others run: some 100 us.
+const LOOK_STEP: u64 = 1 << 14;
 
 /// Sequences that must be left when a request is admitted: more than requests are admitted at a
 /// time.
 const SEQUENCE_MARGIN: u64 = 1 << 18;
 
-/// Blocks that are looked at without letting others run: a part of the pages that are to be in memory at the
-/// most, where they may be away.
+/// Blocks whose pages are held together: a part of those that are to be in memory at the most, where they may
+/// be away.
 #[must_use]
 pub(super) fn step_of(core: &Core, whom: For) -> u64 {
     let state = core.state.borrow();
@@ -35,6 +39,32 @@ pub(super) fn step_of(core: &Core, whom: For) -> u64 {
         For::Moving => limit.of_a_part(),
     };
     TRIM_STEP.min(pages * state.index.page_entries())
+}
+
+/// Counts blocks that are looked at, and lets others run after so many: pages that are in memory are waited
+/// for by nobody, and what is asked at once may be all of a volume.
+#[derive(Default)]
+pub(super) struct Looks(u64);
+
+impl Looks {
+    /// A range in the parts to look at, each without letting others run.
+    pub(super) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let (mut start, end) = (range.start, range.end);
+        std::iter::from_fn(move || {
+            let part = start..end.min(start.saturating_add(LOOK_STEP));
+            start = part.end;
+            (!part.is_empty()).then_some(part)
+        })
+    }
+
+    /// Notes that a part was looked at.
+    pub(super) async fn add(&mut self, core: &Core, part: &Range<u64>) {
+        self.0 += part.end - part.start;
+        if self.0 >= LOOK_STEP {
+            self.0 = 0;
+            core.handle.yield_now().await;
+        }
+    }
 }
 
 impl State {
@@ -185,19 +215,25 @@ pub(super) async fn trim(
 ) -> Result<(), BlockError> {
     check_range(core, lba, blocks)?;
     let end = lba.0 + blocks;
-    let mut start = lba.0;
+    let (mut start, mut looks) = (lba.0, Looks::default());
     while start < end {
         let length = step_of(core, For::Users).min(end - start);
         let _held = hold_range(core, For::Users, start..start + length).await?;
         let _admitted = core.admission.acquire().await;
         check_writable(core).await?;
-        trim_extent(core, Lba(start), length, fua).await?;
+        trim_extent(core, Lba(start), length, fua, &mut looks).await?;
         start += length;
     }
     Ok(())
 }
 
-async fn trim_extent(core: &Rc<Core>, lba: Lba, blocks: u64, fua: bool) -> Result<(), BlockError> {
+async fn trim_extent(
+    core: &Rc<Core>,
+    lba: Lba,
+    blocks: u64,
+    fua: bool,
+    looks: &mut Looks,
+) -> Result<(), BlockError> {
     let (trim, sequence) = {
         let mut state = core.state.borrow_mut();
         let trim = state.inflight.begin_trim(lba.0..lba.0 + blocks);
@@ -207,18 +243,20 @@ async fn trim_extent(core: &Rc<Core>, lba: Lba, blocks: u64, fua: bool) -> Resul
         mark(Mark::TrimWaits);
         core.changed.wait().await;
     }
-    let result = write_tombstone(core, TrimExtent { lba, blocks, sequence }, fua).await;
+    let extent = TrimExtent { lba, blocks, sequence };
+    let result = if holds_data(core, &extent, looks).await {
+        write_tombstone(core, extent, fua).await
+    } else {
+        // Nothing to hide: whatever made the range read as zeros goes on doing so.
+        mark(Mark::TrimOfNothing);
+        if fua { flush(core).await } else { Ok(()) }
+    };
     core.state.borrow_mut().inflight.end_trim(trim);
     core.changed.open();
     result
 }
 
 async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Result<(), BlockError> {
-    if !holds_data(core, &extent) {
-        // Nothing to hide: whatever made the range read as zeros goes on doing so.
-        mark(Mark::TrimOfNothing);
-        return if fua { flush(core).await } else { Ok(()) };
-    }
     if mutant(Mutant::TrimNotWritten) {
         forget_range(core, &extent);
         return Ok(());
@@ -240,10 +278,20 @@ fn forget_range(core: &Core, extent: &TrimExtent) {
     range.for_each(|lba| core.state.borrow_mut().remap(Lba(lba), None));
 }
 
-fn holds_data(core: &Core, extent: &TrimExtent) -> bool {
-    let state = core.state.borrow();
-    let mut range = extent.lba.0..extent.lba.0 + extent.blocks;
-    range.any(|lba| state.data_place(Lba(lba)).is_some())
+/// Whether a range that is being trimmed holds data. What was looked at stays as it is while others run: its
+/// pages are held, writes before the trim are done, and those after it wait for it.
+async fn holds_data(core: &Core, extent: &TrimExtent, looks: &mut Looks) -> bool {
+    for part in Looks::parts(extent.lba.0..extent.lba.0 + extent.blocks) {
+        let any = {
+            let state = core.state.borrow();
+            part.clone().any(|lba| state.data_place(Lba(lba)).is_some())
+        };
+        if any {
+            return true;
+        }
+        looks.add(core, &part).await;
+    }
+    false
 }
 
 /// Makes every request answered so far durable.

@@ -16,6 +16,7 @@ use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::offload::{self, For, hold_range};
+use crate::log::requests::Looks;
 use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::{
     checkpoint, collect, freeing, paging, read, rebuild, replace, requests, scrub, spares, write,
@@ -311,19 +312,31 @@ impl BlockDevice for Volume {
         let core = self.core.clone();
         Box::pin(async move {
             requests::check_range(&core, lba, blocks)?;
-            let mut extents = Vec::new();
-            let (mut start, end) = (lba.0, lba.0 + blocks);
-            while start < end {
-                let part = start..end.min(start + requests::step_of(&core, For::Users));
-                start = part.end;
-                let _held = hold_range(&core, For::Users, part.clone()).await?;
-                if !extend(&core, &mut extents, part, limit) {
-                    break;
-                }
-            }
-            Ok(extents)
+            extents_of(&core, lba.0..lba.0 + blocks, limit).await
         })
     }
+}
+
+/// The states of a range, at most `limit` extents.
+async fn extents_of(
+    core: &Rc<Core>,
+    range: Range<u64>,
+    limit: usize,
+) -> Result<Vec<Extent>, BlockError> {
+    let (mut extents, mut looks) = (Vec::new(), Looks::default());
+    let (mut start, end) = (range.start, range.end);
+    while start < end {
+        let held = start..end.min(start + requests::step_of(core, For::Users));
+        start = held.end;
+        let _held = hold_range(core, For::Users, held.clone()).await?;
+        for part in Looks::parts(held) {
+            if !extend(core, &mut extents, part.clone(), limit) {
+                return Ok(extents);
+            }
+            looks.add(core, &part).await;
+        }
+    }
+    Ok(extents)
 }
 
 /// Tells more of a range; `false` if there is no room for that.
