@@ -103,4 +103,9 @@ pub trait BlockDevice {
 
     /// The states of a range, merged, at most `limit` extents.
     fn extents(&self, lba: Lba, blocks: u64, limit: usize) -> BlockFuture<Vec<Extent>>;
+
+    /// Itself in bytes, where all changes have to go through one [`ByteDevice`]: that one.
+    fn in_bytes(&self) -> Option<ByteDevice> {
+        None
+    }
 }

@@ -7,6 +7,10 @@
 //!   for each other.
 //! - Reads never wait: a block is one register, before or after an update.
 //!
+//! So every change goes through one byte device. Several front ends share it: clones are handles to
+//! the same, it is a block device itself, for those that write whole blocks only, and made of itself
+//! it is itself once more.
+//!
 //! A request that is not aligned is no more atomic than the device's own: a crash can leave some
 //! of its blocks old and some new, but no block mixed other than by the update itself.
 
@@ -32,10 +36,11 @@ pub struct ByteExtent {
     pub state: ExtentState,
 }
 
-/// A [`BlockDevice`] with requests of any alignment.
+/// A [`BlockDevice`] with requests of any alignment. Clones are handles to the same.
+#[derive(Clone)]
 pub struct ByteDevice {
     device: Rc<dyn BlockDevice>,
-    claims: Claims,
+    claims: Rc<Claims>,
 }
 
 /// A byte range seen as blocks.
@@ -92,10 +97,12 @@ fn count(blocks: &Range<u64>) -> u32 {
 }
 
 impl ByteDevice {
-    /// Serves a block device in bytes. Every change must go through the same `ByteDevice`.
+    /// Serves a block device in bytes. Every change must go through the same `ByteDevice`; of one this
+    /// makes another handle to it.
     #[must_use]
     pub fn new(device: Rc<dyn BlockDevice>) -> Self {
-        Self { device, claims: Claims::default() }
+        let in_bytes = device.in_bytes();
+        in_bytes.unwrap_or_else(|| Self { device, claims: Rc::default() })
     }
 
     /// What the device is.
@@ -284,5 +291,6 @@ fn cut(pieces: &mut Vec<Bytes>, range: Range<usize>) {
     pieces.retain(|piece| !piece.is_empty());
 }
 
+mod aligned;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::vhost_user::{VhostUserOptions, VhostUserServer};
 use zoneweave_raid::log::format::ArrayConfig;
-use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
+use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, ByteDevice};
 
 use crate::control::Servers;
 use crate::error::CliError;
@@ -42,6 +42,7 @@ pub(super) fn start_servers(
     output: &Output,
 ) -> Result<(), CliError> {
     let (ring, handle) = (&session.ring, &session.handle);
+    let device = shared(device);
     let chunk_bytes = u64::from(config.chunk_blocks) * BLOCK_BYTES as u64;
     let optimal_bytes = chunk_bytes * config.scheme.data() as u64;
     if !places.endpoints.is_empty() {
@@ -84,6 +85,12 @@ pub(super) fn start_servers(
         servers.ublk = Some(server);
     }
     Ok(())
+}
+
+/// What all servers of a device are given, so that a change of a part of a block by one never undoes what another
+/// one writes meanwhile: each that serves bytes finds the same [`ByteDevice`] in it.
+fn shared(device: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
+    Rc::new(ByteDevice::new(device))
 }
 
 /// Stops the servers: those first from which most may still come.
@@ -222,6 +229,8 @@ pub(super) fn unix_path(address: &str) -> Result<PathBuf, CliError> {
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_linux::MemoryDevice;
+
     use super::*;
     use crate::error::Exit;
 
@@ -243,6 +252,13 @@ mod tests {
         assert_eq!(identity(uuid), identity(uuid));
         assert_ne!(identity(uuid), identity(other));
         assert_eq!(identity([0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 1, 0]), 0x105);
+    }
+
+    #[test]
+    fn all_servers_change_parts_of_blocks_through_the_same_device() {
+        let device = shared(MemoryDevice::new(8));
+        assert!(device.in_bytes().is_some(), "servers of bytes take this one, and make none");
+        assert_eq!(device.info().blocks, 8);
     }
 
     #[test]

@@ -134,6 +134,26 @@ fn apply(model: &mut [u8], change: &Change) {
     model[index(span.start)..index(span.end).max(index(span.start))].fill(byte);
 }
 
+/// Makes a change as a front end does that knows whole blocks only, if it is of whole blocks.
+async fn perform_aligned(device: &dyn BlockDevice, change: &Change) -> bool {
+    let (Change::Write(span, ..) | Change::Zero(span) | Change::Trim(span)) = *change;
+    let (blocks, lba) = (span.touched(), Lba(span.touched().start));
+    if !span.is_aligned() || blocks.is_empty() {
+        return false;
+    }
+    let length = blocks.end - blocks.start;
+    let result = match change {
+        Change::Write(_, byte, _) => {
+            let data = Bytes::from(vec![*byte; index(span.end - span.start)]);
+            device.write(lba, vec![data], false).await
+        }
+        Change::Zero(_) => device.write_zeroes(lba, length, false).await,
+        Change::Trim(_) => device.trim(lba, length, false).await,
+    };
+    result.unwrap();
+    true
+}
+
 async fn perform(device: &ByteDevice, change: Change) {
     let result = match change {
         Change::Write(span, byte, piece_bytes) => {
@@ -165,14 +185,22 @@ proptest! {
 fn assert_in_order(changes: Vec<Change>, seed: u64, reads: Vec<Span>) {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
-    let device = Rc::new(ByteDevice::new(Rc::new(SlowDevice::new(handle.clone(), seed))));
+    // Two front ends of bytes and one of blocks, of what looks like any block device to them.
+    let slow = Rc::new(SlowDevice::new(handle.clone(), seed));
+    let shared: Rc<dyn BlockDevice> = Rc::new(ByteDevice::new(slow));
+    let fronts = [0, 1].map(|_| Rc::new(ByteDevice::new(shared.clone())));
+    let device = &fronts[0];
     let mut model = vec![0; index(BLOCKS * BLOCK)];
     executor.run(async {
         let mut joins = Vec::new();
-        for change in changes {
+        for (at, change) in changes.into_iter().enumerate() {
             apply(&mut model, &change);
-            let device = device.clone();
-            joins.push(handle.spawn("request", async move { perform(&device, change).await }));
+            let (front, shared) = (fronts[at % 2].clone(), shared.clone());
+            joins.push(handle.spawn("request", async move {
+                if at % 3 > 0 || !perform_aligned(&*shared, &change).await {
+                    perform(&front, change).await;
+                }
+            }));
         }
         for join in joins {
             join.await;
@@ -204,6 +232,20 @@ fn a_waiting_change_is_not_overtaken() {
         Change::Trim(Span { start: 0, end: 2 * BLOCK }),
     ];
     assert_in_order(changes.to_vec(), 0, vec![Span { start: 0, end: BLOCKS * BLOCK }]);
+}
+
+/// Two front ends had claims of their own: one read a block to change a part of it, the other one wrote
+/// the block meanwhile, and that was undone.
+#[test]
+fn a_change_by_one_front_end_is_not_undone_by_another() {
+    let part = Change::Write(Span { start: 2 * BLOCK, end: 2 * BLOCK + 1 }, 1, 1);
+    let whole = Change::Write(Span { start: 0, end: 4 * BLOCK }, 2, 4096);
+    for seed in 0..50 {
+        let changes = [part.clone(), part.clone(), part.clone(), whole.clone()];
+        assert_in_order(changes.to_vec(), seed, Vec::new());
+        let other_part = Change::Write(Span { start: 2 * BLOCK + 7, end: 2 * BLOCK + 9 }, 3, 1);
+        assert_in_order(vec![part.clone(), other_part], seed, Vec::new());
+    }
 }
 
 #[test]
