@@ -1,5 +1,6 @@
 //! Making an array: a superblock on every drive, nothing else.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use thiserror::Error;
@@ -261,17 +262,19 @@ pub fn holds_something(info: &ZoneInfo) -> bool {
 /// The first failing reset's status; that of a failed write if a zone holds something after two of them.
 pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Result<(), Status> {
     let to_reset = |info: &&ZoneInfo| holds_something(info) && info.state != ZoneState::ReadOnly;
-    let zones_left = |now: &[ZoneInfo]| -> Vec<ZoneId> {
-        now.iter().filter(to_reset).map(|info| info.zone).collect()
-    };
-    let mut left = zones_left(zones);
+    let asked: BTreeSet<_> = zones.iter().filter(to_reset).map(|info| info.zone).collect();
+    let mut left = asked.clone();
     for _ in 0..2 {
-        let to_be_seen = !left.is_empty();
         for zone in left {
             device.manage(zone, ZoneAction::Reset).await?;
         }
         device.flush().await?;
-        left = if to_be_seen { zones_left(&device.report().await?) } else { Vec::new() };
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let now = device.report().await?;
+        let holding = now.iter().filter(|info| asked.contains(&info.zone) && holds_something(info));
+        left = holding.map(|info| info.zone).collect();
         if left.is_empty() {
             return Ok(());
         }

@@ -61,11 +61,13 @@ pub(super) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
         };
         state.scheme().iter().filter(rebuilding).collect()
     };
+    let mut outcome = Ok(());
     for column in columns {
         mark(Mark::RebuildResumed);
-        rebuild(core, column).await?;
+        // One that fails is no reason to leave the others without redundancy.
+        outcome = outcome.and(rebuild(core, column).await);
     }
-    Ok(())
+    outcome
 }
 
 /// Rebuilds every segment that lacks the column, then puts the member in service for good.
