@@ -404,6 +404,8 @@ marks! {
     OlderVictim = "gc.older_victim",
     /// One write of a zone holds several chunks.
     ChunksGathered = "write.chunks_gathered",
+    /// A write is not made larger, so that those that follow each other are of like size.
+    WritesOfLikeSize = "write.of_like_size",
     /// A chunk is not written, for the write before it in its zone failed.
     BehindFailedWrite = "write.behind_failed_write",
     /// A stripe does not fill and is padded.

@@ -114,6 +114,7 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
         spare_for_lifetimes: 1,
         large_from_blocks: 2,
         fast_drives: false,
+        even_blocks: None,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         for version in 1..12 {
@@ -217,6 +218,7 @@ fn large_requests_do_not_wait_for_ever() {
         spare_for_lifetimes: 1,
         large_from_blocks: 2,
         fast_drives: false,
+        even_blocks: None,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         put_many(volume, handle, 1, array.blocks, 1).await;

@@ -8,6 +8,9 @@
 //! else; the policy of the array's own shape is the last, and fits always. What did not fit is remembered, to be
 //! told.
 //!
+//! Where it says that writes are as fast from some size on, writes that follow each other are made of like size, so that nobody
+//! waits for one that is much larger than the others.
+//!
 //! What nobody has measured is not guessed: without a profile chunks are gathered.
 
 use zoneweave_zoned::{BlockCount, Geometry};
@@ -20,7 +23,7 @@ use crate::marks::{Mark, mark};
 /// The most segments for users that are chosen: more are hardly faster, and each is room less.
 const LANES_MOST: u32 = 4;
 
-/// Blocks of their chunks. A write that gathers is as large as what waits, whatever the chunks: smaller ones
+/// Blocks of their chunks. A write that gathers holds what waits, whatever the chunks: smaller ones
 /// leave less of a stripe empty, larger ones are read by fewer commands. Four of one size are as fast as any
 /// mixture of sizes for whatever mixture of requests (Exp#11), since none waits for those of its size.
 const CHUNK_BLOCKS: u32 = 2;
@@ -42,6 +45,9 @@ const DEPTH_LEAST: u32 = 4;
 /// What two measurements of the same may differ by, and what a difference is worth something from, in percent.
 const NOISE_PERCENT: u64 = 5;
 const GAIN_PERCENT: u64 = 10;
+
+/// By how much faster drives have to be with writes of twice the size for others to wait for one that is so large.
+const LARGER_GAIN_PERCENT: u64 = 25;
 
 /// How a start writes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,6 +125,21 @@ impl WriteProfile {
         compared()
             .all(|append| not_slower(append, append.depth) && not_slower(append, append.depth / 2))
             && compared().any(gains)
+    }
+
+    /// Blocks of a write of which twice as many are hardly written faster than by two of it; `None` if drives get faster
+    /// up to the largest write that was measured.
+    #[must_use]
+    pub fn even_blocks(&self) -> Option<u32> {
+        let hardly_faster = |cost: &WriteCost, than: &WriteCost| {
+            let (ours, others) = (
+                cost.nanos.saturating_mul(than.blocks.into()),
+                than.nanos.saturating_mul(cost.blocks.into()),
+            );
+            ours > 0 && ours.saturating_mul(100 + LARGER_GAIN_PERCENT) > others.saturating_mul(100)
+        };
+        let even = self.writes.windows(2).find(|pair| hardly_faster(&pair[1], &pair[0]));
+        even.map(|pair| pair[0].blocks)
     }
 
     /// Blocks of the chunks that pay where drives take one sooner than the engine makes a stripe of small ones: so many
@@ -243,6 +264,8 @@ struct Candidate {
     small: Lanes,
     large: Lanes,
     appends: bool,
+    /// See [`WriteProfile::even_blocks`].
+    even_blocks: Option<u32>,
     /// Drives are faster than the engine, and no lane is pinned.
     fast: bool,
 }
@@ -257,7 +280,7 @@ impl Candidate {
                 Lanes { count: FAST_LANES, chunk_blocks }
             };
             let (small, large) = (lanes(CHUNK_BLOCKS), lanes(larger));
-            return Self { unit, small, large, appends, fast: true };
+            return Self { unit, small, large, appends, even_blocks: None, fast: true };
         }
         let left = LANES_MOST.saturating_sub(auto.large.unwrap_or_default().count);
         let chunk_blocks = CHUNK_BLOCKS.next_multiple_of(unit.0);
@@ -267,15 +290,16 @@ impl Candidate {
             small: auto.small.unwrap_or(small),
             large: auto.large.unwrap_or_default(),
             appends,
+            even_blocks: auto.profile.as_ref().and_then(WriteProfile::even_blocks),
             fast: false,
         }
     }
 
     fn policy(self) -> WritePolicy {
-        let Self { unit, small, large, appends, fast } = self;
+        let Self { unit, small, large, appends, even_blocks, fast } = self;
         let policy = match appends {
             true => WritePolicy::appending(small, large),
-            false => WritePolicy::adaptive(small, large),
+            false => WritePolicy { even_blocks, ..WritePolicy::adaptive(small, large) },
         };
         if !fast {
             return policy;

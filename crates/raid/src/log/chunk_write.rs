@@ -9,14 +9,16 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use zoneweave_zoned::{
-    Command, Completion, Payload, Reply, Status, ZoneAddress, ZoneId, ZonedDevice,
+    BlockCount, Command, Completion, Payload, Reply, Status, ZoneAddress, ZoneId, ZonedDevice,
 };
 
 use crate::layout::Column;
 use crate::log::core::Core;
+use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
+use crate::log::state::State;
 use crate::log::underway::{ChunkUnderWay, Placed};
-use crate::log::zone_queue::{Chunk, Queued, ZoneWrite};
+use crate::log::zone_queue::{Chunk, Gathering, Queued, ZoneWrite};
 use crate::marks::INSTRUMENTED;
 use crate::mutants::{Mutant, mutant};
 
@@ -94,10 +96,8 @@ pub(super) fn queue(
 ) -> Option<ChunkUnderWay> {
     let queued = {
         let mut state = core.state.borrow_mut();
-        let segment = &mut state.segments[open.slot];
-        let most = if segment.gathers { GATHERED_BLOCKS } else { 1 };
-        let most = most.min(open.device.geometry().max_transfer.0);
-        segment.queues[open.column.index()].push(chunk, most)
+        let gathering = gathering(&state, open.slot, open.device.geometry().max_transfer);
+        state.segments[open.slot].queues[open.column.index()].push(chunk, gathering)
     };
     match queued {
         Queued::Behind => None,
@@ -107,6 +107,20 @@ pub(super) fn queue(
             None
         }
     }
+}
+
+/// How large writes to a zone of a segment become: as large as may be if drives are the faster for it, or nobody waits,
+/// as for what is moved; else of like size, but none smaller for that than what requests of users bring.
+fn gathering(state: &State, slot: SegmentSlot, most: BlockCount) -> Gathering {
+    let segment = &state.segments[slot];
+    if !segment.gathers {
+        return Gathering::ALONE;
+    }
+    let most_blocks = most.0.min(GATHERED_BLOCKS);
+    let even_blocks = state.policy.even_blocks.filter(|_| segment.stream == StreamKind::User);
+    let request_blocks = u32::try_from(state.user.request_blocks()).unwrap_or(u32::MAX);
+    let least_blocks = even_blocks.map_or(most_blocks, |even| even.max(request_blocks));
+    Gathering { least_blocks, most_blocks }
 }
 
 /// Writes to a zone and notes how long that took, unless it is more than buffers that it waited for.

@@ -132,6 +132,9 @@ pub struct WritePolicy {
     /// size and lifetime go to one segment at a time, and small ones wait as long as stripes of larger chunks are under
     /// way, to fill the next of these.
     pub fast_drives: bool,
+    /// Blocks of a write from which on drives are hardly faster with more, if that is known: writes of a zone that follow each
+    /// other are made of like size then, and none smaller than that, or than a request, for the sake of it.
+    pub even_blocks: Option<u32>,
 }
 
 /// Why a policy does not fit an array.
@@ -202,6 +205,7 @@ impl WritePolicy {
             spare_for_lifetimes: SPARE_FOR_LIFETIMES,
             large_from_blocks: u64::MAX,
             fast_drives: false,
+            even_blocks: None,
         }
     }
 
@@ -241,7 +245,7 @@ impl WritePolicy {
         policy
     }
 
-    /// Our own: Zone Write alone, each write as large as what waits.
+    /// Our own: Zone Write alone, of what waits.
     #[must_use]
     pub fn adaptive(small: Lanes, large: Lanes) -> Self {
         Self {
@@ -276,6 +280,7 @@ impl WritePolicy {
             spare_for_lifetimes: SPARE_FOR_LIFETIMES,
             large_from_blocks: large.chunk_blocks.into(),
             fast_drives: false,
+            even_blocks: None,
         }
     }
 

@@ -19,6 +19,9 @@ use crate::mutants::{Mutant, mutant};
 /// the next request of whoever got it, in this process.
 const TURNS: u32 = 8;
 
+/// After so many requests that are smaller a large one is nearly forgotten.
+const REQUESTS_REMEMBERED: u64 = 16;
+
 /// How large the requests are that a lane is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChunkClass {
@@ -106,6 +109,8 @@ pub(super) struct Stream {
     /// Blocks of users that were answered, and that no other followed yet: who got the answers may be about to
     /// send more.
     expected: u64,
+    /// How large requests of users are: the largest, and that forgets.
+    request_blocks: u64,
     /// How often others ran since a stripe was closed that did not fill.
     turns: u32,
     lanes: Vec<Lane>,
@@ -337,6 +342,14 @@ impl Stream {
     /// Notes that users asked for so many blocks to be written.
     pub(super) fn note_asked(&mut self, blocks: u64) {
         self.expected = self.expected.saturating_sub(blocks);
+        let smaller = self.request_blocks - self.request_blocks.div_ceil(REQUESTS_REMEMBERED);
+        self.request_blocks = smaller.max(blocks);
+    }
+
+    /// Blocks of the largest requests that there were lately.
+    #[must_use]
+    pub(super) fn request_blocks(&self) -> u64 {
+        self.request_blocks
     }
 
     /// Whether others should run before a stripe is closed that does not fill.

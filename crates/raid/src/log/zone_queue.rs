@@ -2,7 +2,9 @@
 //!
 //! Every zone of a segment goes on by itself: a stripe waits for the slowest of its zones, the zones do
 //! not wait for each other. One write of a zone is under way at a time. It holds one chunk, or, where
-//! chunks are gathered, everything that waits.
+//! chunks are gathered, what waits; but no more than half of all that is to be written, what is under way included,
+//! where drives are as fast with that. So writes that follow each other are of like size, and nobody waits for one that
+//! is much larger than the others.
 //!
 //! Invariants: chunks are queued in the order of their rows and leave no gap; nothing waits unless a
 //! write is under way; after a write that failed nothing more is written, since what is queued behind
@@ -19,8 +21,31 @@ use crate::mutants::{Mutant, mutant};
 pub(super) struct ZoneQueue<T> {
     /// Chunks that go together are put together as they come.
     waiting: VecDeque<ZoneWrite<T>>,
+    waiting_blocks: u32,
+    /// Blocks of the write that was taken last. When it is done those who get their answers write as much again.
+    last_blocks: u32,
     writing: bool,
     broken: bool,
+}
+
+/// How large writes become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gathering {
+    /// No two are made of what one could hold unless each is of so many blocks.
+    pub least_blocks: u32,
+    /// Never more than so many, unless a chunk alone has more.
+    pub most_blocks: u32,
+}
+
+impl Gathering {
+    /// Chunks are written one by one.
+    pub(super) const ALONE: Self = Self { least_blocks: 1, most_blocks: 1 };
+
+    /// The most blocks of a write where there are so many to write, with those of the last one.
+    fn bound(self, all_blocks: u32) -> u32 {
+        let half = all_blocks / 2;
+        if half < self.least_blocks { self.most_blocks } else { half.min(self.most_blocks) }
+    }
 }
 
 /// A chunk to be written.
@@ -62,21 +87,34 @@ pub(super) enum Queued<T> {
 
 impl<T> Default for ZoneQueue<T> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), writing: false, broken: false }
+        Self {
+            waiting: VecDeque::new(),
+            waiting_blocks: 0,
+            last_blocks: 0,
+            writing: false,
+            broken: false,
+        }
     }
 }
 
 impl<T> ZoneQueue<T> {
-    /// Queues a chunk, to be written with those before it if that makes no more than so many blocks.
-    pub(super) fn push(&mut self, chunk: Chunk<T>, most_blocks: u32) -> Queued<T> {
+    /// Queues a chunk, to be written with those before it if that makes no write that is too large.
+    pub(super) fn push(&mut self, chunk: Chunk<T>, gathering: Gathering) -> Queued<T> {
         if self.broken {
             mark(Mark::BehindFailedWrite);
             return Queued::Refused(chunk.done);
         }
         let blocks = chunk.payload.blocks();
+        self.waiting_blocks += blocks.0;
+        let most_blocks = gathering.bound(self.last_blocks + self.waiting_blocks);
         match self.waiting.back_mut() {
             Some(last) if last.blocks.0 + blocks.0 <= most_blocks => last.add(chunk, blocks),
-            _ => self.waiting.push_back(ZoneWrite::new(chunk, blocks)),
+            last => {
+                mark_if(Mark::WritesOfLikeSize, || {
+                    last.is_some_and(|last| last.blocks.0 + blocks.0 <= gathering.most_blocks)
+                });
+                self.waiting.push_back(ZoneWrite::new(chunk, blocks));
+            }
         }
         if std::mem::replace(&mut self.writing, true) { Queued::Behind } else { Queued::Start }
     }
@@ -85,6 +123,10 @@ impl<T> ZoneQueue<T> {
     pub(super) fn next(&mut self) -> Option<ZoneWrite<T>> {
         let next = self.waiting.pop_front();
         self.writing = next.is_some();
+        if let Some(next) = &next {
+            self.last_blocks = next.blocks.0;
+            self.waiting_blocks -= next.blocks.0;
+        }
         mark_if(Mark::ChunksGathered, || next.as_ref().is_some_and(|next| next.done.len() > 1));
         next.map(ZoneWrite::whole)
     }
@@ -92,6 +134,7 @@ impl<T> ZoneQueue<T> {
     /// Nothing more is written: returns whom to tell so.
     pub(super) fn break_off(&mut self) -> Vec<T> {
         self.broken = true;
+        self.waiting_blocks = 0;
         let behind: Vec<_> = self.waiting.drain(..).flat_map(|write| write.done).collect();
         behind.iter().for_each(|_| mark(Mark::BehindFailedWrite));
         behind
@@ -137,13 +180,18 @@ mod tests {
         Chunk { at: ZoneOffset(at), payload, fua, done: stamp }
     }
 
+    /// Whatever waits, up to so many blocks.
+    fn up_to(most_blocks: u32) -> Gathering {
+        Gathering { least_blocks: most_blocks, most_blocks }
+    }
+
     #[test]
     fn what_waits_goes_together_in_order_and_durable_if_part_of_it_is() {
         let mut queue = ZoneQueue::default();
-        assert!(matches!(queue.push(chunk(1, 2, 1, false), 6), Queued::Start));
-        assert!(matches!(queue.push(chunk(3, 2, 2, false), 6), Queued::Behind));
-        assert!(matches!(queue.push(chunk(5, 2, 3, true), 6), Queued::Behind));
-        assert!(matches!(queue.push(chunk(7, 2, 4, false), 6), Queued::Behind));
+        assert!(matches!(queue.push(chunk(1, 2, 1, false), up_to(6)), Queued::Start));
+        assert!(matches!(queue.push(chunk(3, 2, 2, false), up_to(6)), Queued::Behind));
+        assert!(matches!(queue.push(chunk(5, 2, 3, true), up_to(6)), Queued::Behind));
+        assert!(matches!(queue.push(chunk(7, 2, 4, false), up_to(6)), Queued::Behind));
         let ZoneWrite { at, payload, fua, done, .. } = queue.next().expect("chunks wait");
         assert_eq!((at, payload.blocks().0, fua), (ZoneOffset(1), 6, true));
         assert_eq!(done, [1, 2, 3]);
@@ -153,28 +201,47 @@ mod tests {
         assert_eq!((last.at, last.payload.blocks().0, last.fua), (ZoneOffset(7), 2, false));
         last.payload.assert_whole();
         assert!(queue.next().is_none());
-        let again = queue.push(chunk(9, 2, 5, false), 6);
+        let again = queue.push(chunk(9, 2, 5, false), up_to(6));
         assert!(matches!(again, Queued::Start), "nobody writes any more");
     }
 
     #[test]
     fn a_chunk_is_written_however_large_and_alone_if_asked_for() {
         let mut queue = ZoneQueue::default();
-        queue.push(chunk(1, 4, 1, false), 1);
-        queue.push(chunk(5, 4, 2, false), 1);
+        queue.push(chunk(1, 4, 1, false), Gathering::ALONE);
+        queue.push(chunk(5, 4, 2, false), Gathering::ALONE);
         assert_eq!(queue.next().expect("a chunk waits").payload.blocks().0, 4);
         assert_eq!(queue.next().expect("a chunk waits").at, ZoneOffset(5));
     }
 
     #[test]
+    fn a_write_is_no_larger_than_half_of_what_there_is_to_write() {
+        let gathering = Gathering { least_blocks: 4, most_blocks: 16 };
+        let mut queue = ZoneQueue::default();
+        let mut at = 0;
+        let mut sizes_of_round = |queue: &mut ZoneQueue<u8>, chunks: u32| {
+            for _ in 0..chunks {
+                queue.push(chunk(at, 2, 0, false), gathering);
+                at += 2;
+            }
+            let writes = std::iter::from_fn(|| queue.next());
+            writes.map(|write| write.payload.blocks().0).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes_of_round(&mut queue, 3), [6], "halves would be too small");
+        assert_eq!(sizes_of_round(&mut queue, 12), [6, 12, 6], "half of 6 and what waits");
+        let most = [6, 12, 16, 16, 16, 14];
+        assert_eq!(sizes_of_round(&mut queue, 40), most, "never more than the most");
+    }
+
+    #[test]
     fn nothing_is_written_behind_a_failure() {
         let mut queue = ZoneQueue::default();
-        queue.push(chunk(1, 1, 1, false), 1);
-        queue.push(chunk(2, 1, 2, false), 1);
+        queue.push(chunk(1, 1, 1, false), Gathering::ALONE);
+        queue.push(chunk(2, 1, 2, false), Gathering::ALONE);
         let write = queue.next().expect("a chunk waits");
         assert_eq!((write.done, queue.break_off()), (vec![1], vec![2]));
         assert!(queue.next().is_none());
-        assert!(matches!(queue.push(chunk(3, 1, 3, false), 1), Queued::Refused(3)));
+        assert!(matches!(queue.push(chunk(3, 1, 3, false), Gathering::ALONE), Queued::Refused(3)));
         assert!(queue.next().is_none());
     }
 }

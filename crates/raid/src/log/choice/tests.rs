@@ -179,6 +179,25 @@ fn drives_faster_than_the_engine_are_written_in_two_sizes_of_chunks() {
 }
 
 #[test]
+fn writes_are_of_like_size_where_small_ones_are_as_fast() {
+    let even = |fixed, block| profile(fixed, block, |_| 0).even_blocks();
+    assert_eq!(even(0, 10_000), Some(1));
+    assert_eq!(even(10_000, 10_000), Some(2));
+    assert_eq!(even(40_000, 10_000), Some(8));
+    assert_eq!(even(1_000_000, 10_000), None, "up to the largest that was measured");
+    assert_eq!(even(0, 0), None, "what took no time was not measured");
+    assert_eq!(WriteProfile::default().even_blocks(), None);
+    let auto = |fixed, block| Auto {
+        profile: Some(profile(fixed, block, |_| u64::MAX)),
+        ..Auto::default()
+    };
+    let policy =
+        |auto| WritePolicy::for_drives(&config(), [drive(Some(14))].iter(), &auto).unwrap().policy;
+    assert_eq!(policy(auto(10_000, 10_000)).even_blocks, Some(2));
+    assert_eq!(policy(Auto::default()).even_blocks, None);
+}
+
+#[test]
 fn appends_are_chosen_where_they_pay_and_drives_take_them() {
     let profile = Some(profile(100_000, 0, |depth| 50_000 / u64::from(depth)));
     let auto = Auto { profile, ..Auto::default() };

@@ -49,7 +49,7 @@ fn leave_to_engine(random: &mut Random, shape: &mut Shape, lives: &mut [Life]) {
     for life in lives {
         let mode = pick(
             random,
-            &[Mode::Auto, Mode::Auto, Mode::AutoFast, Mode::AutoFast, Mode::AutoAppends],
+            &[Mode::Auto, Mode::AutoEven, Mode::AutoFast, Mode::AutoFast, Mode::AutoAppends],
         );
         let small = if pins { between(random, 1, 3) } else { 0 };
         let pinned = Writing { mode, small, ..writing(random) };

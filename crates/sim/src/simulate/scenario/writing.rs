@@ -44,6 +44,8 @@ pub enum Mode {
     AutoAppends,
     /// The same where it is told that drives are faster than it is.
     AutoFast,
+    /// The same where it is told that drives are as fast with small writes as with large ones.
+    AutoEven,
 }
 
 impl Writing {
@@ -56,6 +58,7 @@ impl Writing {
             Mode::Auto => return self.auto(None),
             Mode::AutoAppends => return self.auto(Some(of_drives_that_append_well())),
             Mode::AutoFast => return self.auto(Some(of_fast_drives())),
+            Mode::AutoEven => return self.auto(Some(of_even_drives())),
             Mode::ZoneWrite => WritePolicy::zone_write(small, large),
             Mode::ZoneAppend => WritePolicy::zone_append(small, large),
             Mode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
@@ -68,7 +71,7 @@ impl Writing {
     /// Whether nothing of it can be refused.
     #[must_use]
     pub fn is_up_to_the_engine(&self) -> bool {
-        matches!(self.mode, Mode::Auto | Mode::AutoAppends | Mode::AutoFast)
+        matches!(self.mode, Mode::Auto | Mode::AutoAppends | Mode::AutoFast | Mode::AutoEven)
             && (self.small, self.large) == (0, 0)
     }
 
@@ -95,4 +98,10 @@ fn of_drives_that_append_well() -> WriteProfile {
 fn of_fast_drives() -> WriteProfile {
     let write = |blocks: u32| WriteCost { blocks, nanos: 1000 * u64::from(blocks) };
     WriteProfile { writes: [1, 2, 4, 8].map(write).into(), appends: Vec::new() }
+}
+
+/// Of drives that take a block in a time, however many come together.
+fn of_even_drives() -> WriteProfile {
+    let write = |blocks: u32| WriteCost { blocks, nanos: 100_000 * u64::from(blocks) };
+    WriteProfile { writes: [1, 2].map(write).into(), appends: Vec::new() }
 }
