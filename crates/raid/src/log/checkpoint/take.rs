@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::Extent;
 use super::upkeep::Piece;
 use crate::log::core::Core;
 use crate::log::format::checkpoint::{BlockLocation, RootBlock};
@@ -25,11 +24,11 @@ const BATCH_BLOCKS: usize = 64;
 pub(in crate::log) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let due = core.state.borrow().next_checkpoint();
-        let Some(extent) = due.filter(|_| !core.refusing.get()) else {
+        if due.is_none() || core.refusing.get() {
             core.changed.wait().await;
             continue;
-        };
-        let taken = take(&core, extent).await.is_some();
+        }
+        let taken = take(&core).await.is_some();
         core.state.borrow_mut().end_checkpoint(taken, core.refusing.get());
         core.changed.open();
         if !taken && !core.closing.get() {
@@ -39,9 +38,14 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
     }
 }
 
-async fn take(core: &Rc<Core>, extent: Extent) -> Option<()> {
+/// `None` as well if none is due any more: what was recorded meanwhile may have broken the one before it.
+async fn take(core: &Rc<Core>) -> Option<()> {
     check_writable(core).await.ok()?;
-    let pages = core.state.borrow_mut().begin_checkpoint(extent);
+    let pages = {
+        let mut state = core.state.borrow_mut();
+        let extent = state.next_checkpoint()?;
+        state.begin_checkpoint(extent)
+    };
     for batch in pages.chunks(BATCH_BLOCKS) {
         write_pages(core, batch).await?;
     }

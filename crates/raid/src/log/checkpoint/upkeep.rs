@@ -70,6 +70,10 @@ impl State {
 
     /// Begins a checkpoint; returns the pages to be fixed.
     pub(super) fn begin_checkpoint(&mut self, extent: Extent) -> Vec<Page> {
+        let Checkpoints { broken, voiding, .. } = self.checkpoints;
+        // It repeats what the one before it says.
+        let repeats = extent == Extent::Removal;
+        assert!(!(repeats && (broken || voiding)), "a checkpoint of one that does not count");
         for (_, segment) in self.segments.iter_mut() {
             segment.settling = match extent {
                 Extent::Changes => segment.is_settled() || mutant(Mutant::CheckpointSkipsOpen),
