@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 
 use cap::Cap;
+use futures_util::future::join_all;
 use support::life::one_life;
 use support::{Array, Shape, contents};
 use zoneweave_raid::layout::Scheme;
@@ -145,6 +146,33 @@ fn an_index_takes_no_more_than_it_is_to() {
         println!("{pages} pages: {} at most, {:?}", most.get(), measured);
         assert!(measured.most.index_bytes < whole + whole / 2, "{whole} {:#?}", measured.most);
     }
+}
+
+#[test]
+fn pages_that_come_into_being_wait_for_others_to_go() {
+    let _alone = alone();
+    let options = OpenOptions {
+        writes: WriteChoice::AsMade,
+        index_memory: Some(100 * (64 * 4 + 16)),
+        index_page_entries: NonZeroU32::new(64),
+        checkpoint_share: Some(64),
+        ..OpenOptions::default()
+    };
+    let highest = Cell::new(0);
+    let measured = measure_with(options, async |volume| {
+        let mut lbas: Vec<_> = (0..VOLUME).step_by(64).map(Lba).collect();
+        let mut random = Random::new(6);
+        lbas.sort_by_cached_key(|_| random.below(1 << 40));
+        for batch in lbas.chunks(256) {
+            let write = async |lba: &Lba| {
+                volume.write(*lba, vec![contents(1, 1)], false).await.unwrap();
+                highest.set(highest.get().max(volume.status().memory.index_bytes));
+            };
+            join_all(batch.iter().map(write)).await;
+        }
+    });
+    let most = measured.most.index_bytes;
+    assert!(highest.get() <= most, "{} of {most}", highest.get());
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::log::core::Core;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, SegmentSlot};
-pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run};
+pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run, newest_of};
 use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::offload::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::offload::{For, Held, Offload, hold, hold_range};

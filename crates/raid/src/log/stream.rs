@@ -22,6 +22,10 @@ const TURNS: u32 = 8;
 /// After so many requests that are smaller a large one is nearly forgotten.
 const REQUESTS_REMEMBERED: u64 = 16;
 
+/// Trims go into one block of the log if they are of so many blocks together at most: all of it takes effect at once, and nobody else
+/// runs meanwhile.
+const TRIMMED_BLOCKS: u64 = 1 << 18;
+
 /// How large the requests are that a lane is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChunkClass {
@@ -442,6 +446,8 @@ impl Stream {
         let queue = self.queue_mut(class);
         if let Some(PendingBlock::Tombstone(trims)) = queue.back_mut()
             && trims.len() < EXTENTS_PER_TOMBSTONE
+            && trims.iter().map(|trim| trim.extent.blocks).sum::<u64>() + trim.extent.blocks
+                <= TRIMMED_BLOCKS
         {
             trims.push(trim);
             return;

@@ -4,6 +4,9 @@
 //! Nothing here waits. Blocks keep the sequences that they have, so that a copy supersedes nothing that is newer than
 //! what was moved.
 
+use std::cmp::Reverse;
+use std::iter::once;
+use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -186,7 +189,40 @@ fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Ve
         mark(Mark::TombstoneLost);
         return lost_blocks(state, pba);
     };
-    tombstone.extents.into_iter().flat_map(|run| moved_run(state, run, pba, oldest)).collect()
+    newest_of(tombstone.extents)
+        .into_iter()
+        .flat_map(|run| moved_run(state, run, pba, oldest))
+        .collect()
+}
+
+/// The same, each block by the newest extent of it. A tombstone that was moved may have come into one block with a newer one of
+/// the same blocks of the volume, and what points at that block is the newer one.
+pub(in crate::log) fn newest_of(mut extents: Vec<TrimExtent>) -> Vec<TrimExtent> {
+    let mut places: Vec<_> = extents.iter().map(range_of).collect();
+    places.sort_unstable_by_key(|place| place.start);
+    if places.windows(2).all(|pair| pair[0].end <= pair[1].start) {
+        return extents;
+    }
+    extents.sort_by_key(|extent| Reverse(extent.sequence));
+    let mut newest: Vec<TrimExtent> = Vec::new();
+    for extent in extents {
+        let Range { mut start, end } = range_of(&extent);
+        let mut newer: Vec<_> = newest.iter().map(range_of).collect();
+        newer.sort_unstable_by_key(|place| place.start);
+        // And an empty one behind it, for what is left.
+        for place in newer.into_iter().chain(once(end..end)) {
+            let (from, to) = (place.start.min(end), place.end);
+            if start < from {
+                newest.push(TrimExtent { lba: Lba(start), blocks: from - start, ..extent });
+            }
+            start = start.max(to);
+        }
+    }
+    newest
+}
+
+fn range_of(extent: &TrimExtent) -> Range<u64> {
+    extent.lba.0..extent.lba.0 + extent.blocks
 }
 
 /// What is still needed of an extent, cut to what points at it, with the oldest sequence of all other segments.
@@ -223,4 +259,45 @@ fn runs_pointing_at(state: &State, extent: TrimExtent, pba: Pba) -> Vec<TrimExte
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use zoneweave_runtime::Random;
+
+    use super::*;
+
+    fn extent(start: u64, blocks: u64, sequence: u64) -> TrimExtent {
+        TrimExtent { lba: Lba(start), blocks, sequence }
+    }
+
+    #[test]
+    fn of_two_trims_of_a_block_the_newer_one_counts() {
+        let apart = vec![extent(8, 2, 3), extent(0, 8, 4)];
+        assert_eq!(newest_of(apart.clone()), apart);
+        assert_eq!(newest_of(vec![extent(1, 1, 20), extent(1, 1, 30)]), [extent(1, 1, 30)]);
+        let around = newest_of(vec![extent(0, 9, 20), extent(3, 2, 30)]);
+        assert_eq!(around, [extent(3, 2, 30), extent(0, 3, 20), extent(5, 4, 20)]);
+    }
+
+    #[test]
+    fn every_block_is_by_its_newest_trim_and_by_no_other() {
+        let mut random = Random::new(7);
+        for _ in 0..2_000 {
+            let mut extents = Vec::new();
+            for sequence in 1..2 + random.below(8) {
+                extents.push(extent(random.below(24), 1 + random.below(12), sequence));
+            }
+            extents.sort_by_cached_key(|_| random.below(1 << 20));
+            let newest = newest_of(extents.clone());
+            for lba in 0..40 {
+                let of = |extents: &[TrimExtent]| -> Vec<u64> {
+                    let here = extents.iter().filter(|extent| range_of(extent).contains(&lba));
+                    here.map(|extent| extent.sequence).collect()
+                };
+                let expected: Vec<_> = of(&extents).into_iter().max().into_iter().collect();
+                assert_eq!(of(&newest), expected, "block {lba} of {extents:?}");
+            }
+        }
+    }
 }

@@ -91,7 +91,9 @@ impl State {
         }
         let away: Vec<_> = pages.iter().copied().filter(|page| self.is_away(*page)).collect();
         if away.is_empty() {
-            return Ok(Step::Ready);
+            // A page of which nothing is known yet comes into being by what is written to it.
+            let new = pages.iter().any(|page| !self.index.holds(*page));
+            return Ok(if new && waits() { Step::Wait } else { Step::Ready });
         }
         if away.iter().any(|page| offload.lost.contains(page)) {
             return Err(BlockError::Unrecoverable { lba });

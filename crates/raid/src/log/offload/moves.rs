@@ -12,7 +12,9 @@ use super::{For, Held, LOOKED_AT, Offload, hold, hold_range};
 use crate::log::core::Core;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::{Page, Pba, SegmentSlot};
-use crate::log::moving::{BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run};
+use crate::log::moving::{
+    BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run, newest_of,
+};
 use crate::log::read::FoundBlock;
 use crate::log::requests::step_of;
 use crate::log::state::{Move, Moved, State};
@@ -248,7 +250,7 @@ impl Mover {
         match decoded.filter(|_| known) {
             Some(tombstone) => {
                 let most = step_of(&core, For::Moving);
-                self.move_parts(pba, tombstone.extents, most, |state, part| {
+                self.move_parts(pba, newest_of(tombstone.extents), most, |state, part| {
                     let oldest = state.oldest_sequence(place.slot);
                     moved_run(state, part, pba, oldest)
                 })
