@@ -264,15 +264,16 @@ impl Bay {
         self.drives[slot].lost_zones().count()
     }
 
-    /// A start found zones on a drive that nobody accounts for. Damage can do that.
+    /// A start found zones on a drive that nobody accounts for. Damage can do that, and so can a write that failed: a
+    /// rebuild that tries again takes another zone, and may not come to erase the first one.
     ///
     /// # Panics
     /// If nothing ever was wrong with the drive.
     pub(super) fn note_orphans(&mut self, slot: usize, orphans: u32) {
         let drive = &mut self.drives[slot];
         assert!(
-            orphans == 0 || drive.damaged > 0 || drive.suspect || drive.is_worn(&self.shape),
-            "nobody accounts for {orphans} zones in slot {slot}, which never was damaged"
+            orphans == 0 || drive.damaged > 0 || drive.struck || drive.is_worn(&self.shape),
+            "nobody accounts for {orphans} zones in slot {slot}, to which nothing was ever done"
         );
         drive.orphans = orphans;
     }
