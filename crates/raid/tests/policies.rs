@@ -277,6 +277,23 @@ fn small_requests_go_to_larger_chunks_as_long_as_they_fill_them() {
     live(&array, async |volume, _, _| assert_holds(volume, 120, 2).await);
 }
 
+/// What waits for a zone is not written all at once, and all of it is there.
+#[test]
+fn writes_of_a_zone_are_of_like_size() {
+    let array = roomy();
+    let lanes = Lanes { count: 1, chunk_blocks: 1 };
+    let adaptive = WritePolicy::adaptive(lanes, Lanes::default());
+    let policy = WritePolicy { even_blocks: Some(1), ..adaptive };
+    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+        for version in 1..4 {
+            put_many(volume, handle, 1, 120, version).await;
+        }
+        assert_holds(volume, 120, 3).await;
+    });
+    life.expect("the array starts");
+    live(&array, async |volume, _, _| assert_holds(volume, 120, 3).await);
+}
+
 /// Small requests wait while a stripe of larger chunks is under way, but not for a pause in these.
 #[test]
 fn small_requests_do_not_wait_for_ever_for_larger_ones() {
