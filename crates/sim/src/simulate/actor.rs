@@ -169,10 +169,12 @@ pub(super) async fn replace(world: &Rc<World>, volume: &Volume, handle: &Handle,
         let mut bay = world.bay.borrow_mut();
         let old = bay.exchange(slot);
         bay.suspect(slot);
+        bay.begin_replacing(slot);
         (drives::attach(&bay.drives[slot].ram, handle), old, bay.drives[slot].number)
     };
     let uuid = world.member(new);
     let result = volume.replace(slot, device, uuid).await;
+    world.bay.borrow_mut().end_replacing(slot);
     let wanted = volume.status().members[slot].uuid == uuid.to_string();
     if result.is_err() && !wanted {
         world.bay.borrow_mut().undo_exchange(slot, old, new);

@@ -98,6 +98,9 @@ pub(super) struct Bay {
     out: BTreeSet<usize>,
     /// Slots whose drive stays away, until a start has come to its end.
     away: BTreeSet<usize>,
+    /// Slots in which an administrator is about to put a blank drive, each as often as that is so. Whoever sits there
+    /// when the engine comes to it is taken out: a spare, perhaps, that took the place meanwhile.
+    replaced: Vec<usize>,
     /// Whether those out are more than may be recorded: drives were pulled that will be back.
     unsettled: bool,
     made: u64,
@@ -123,6 +126,7 @@ impl Bay {
             has_spares: false,
             out: BTreeSet::new(),
             away: BTreeSet::new(),
+            replaced: Vec::new(),
             unsettled: false,
             made: 0,
         };
@@ -169,6 +173,17 @@ impl Bay {
         self.former.push(old);
         self.out.insert(slot);
         number
+    }
+
+    /// An administrator is about to put a blank drive into a slot.
+    pub(super) fn begin_replacing(&mut self, slot: usize) {
+        self.replaced.push(slot);
+    }
+
+    /// It is a member, or never will be.
+    pub(super) fn end_replacing(&mut self, slot: usize) {
+        let at = self.replaced.iter().position(|other| *other == slot);
+        self.replaced.swap_remove(at.expect("it was about to be replaced"));
     }
 
     /// A blank drive is found in a slot; nobody sees the old one again.
@@ -233,7 +248,7 @@ impl Bay {
         };
         let drives = self.drives.iter().enumerate();
         let bad = drives.filter(|(_, drive)| bad(drive)).map(|(slot, _)| slot);
-        self.out.iter().chain(&self.away).copied().chain(bad).collect()
+        self.out.iter().chain(&self.away).chain(&self.replaced).copied().chain(bad).collect()
     }
 
     /// Whether nothing is wrong with any drive, or may come to be, but that it is no member.
@@ -480,6 +495,7 @@ impl Bay {
             drive.suspect = false;
             drive.wearing = false;
         }
+        self.replaced.clear();
         self.spares.clear();
         if std::mem::take(&mut self.has_spares) {
             // A drive whose place a spare took is back as well, and may be offered again.
