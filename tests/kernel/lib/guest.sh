@@ -80,12 +80,14 @@ ext4_keeps() {
 remember() { printf '%-4096s' "$1" | dd of=/drives/disk0 bs=4096 seek=131071 conv=notrunc,fsync 2>/dev/null; }
 recall() { dd if=/drives/disk0 bs=4096 skip=131071 2>/dev/null | tr -d '\0 '; }
 
-# Serves the array of some drives as /dev/nbd0, through the kernel's client, and ends the server in order.
+# Serves the array of some drives as /dev/nbd0, through the kernel's client, and ends the server in order. Without a
+# scheduler: before Linux 6.14 the client confuses replies with one ("nbd: fix partial sending"), those of any server.
 serve_nbd() {
   zoneweave serve nbd "$@" --socket unix:/run/volume.sock >/tmp/server.log 2>&1 &
   SERVER=$!
   within 200 test -S /run/volume.sock || { cat /tmp/server.log; return 1; }
-  nbd-client -unix /run/volume.sock /dev/nbd0 -N "$ARRAY" -b 4096 -timeout 300
+  nbd-client -unix /run/volume.sock /dev/nbd0 -N "$ARRAY" -b 4096 -timeout 300 &&
+    echo none >/sys/block/nbd0/queue/scheduler
 }
 stop_nbd() {
   nbd-client -d /dev/nbd0

@@ -48,7 +48,9 @@ fn kernel_nbd(machine: &Machine) -> Ability {
         ),
     }
     fixes.extend(program(machine, "nbd-client", "nbd-client"));
-    Ability::new("nbd-client", "a volume as /dev/nbd0 of this machine's kernel", fixes)
+    // docs/operations.md, Clients, tells why.
+    let what = "a volume as /dev/nbd0 of this machine's kernel (before Linux 6.14: with the I/O scheduler none)";
+    Ability::new("nbd-client", what, fixes)
 }
 
 /// What to do if the kernel shows no FUSE.
