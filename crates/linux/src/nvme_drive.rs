@@ -24,6 +24,7 @@ mod retry;
 mod status;
 #[cfg(test)]
 mod tests;
+mod ways;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

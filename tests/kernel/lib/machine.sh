@@ -34,14 +34,20 @@ drive_options() {
   echo -device "pcie-root-port,id=port$number,chassis=$((number + 1)),slot=$((number + 1))"
   # QEMU 7.2 drops metadata of transfers whose metadata is longer than 512 bytes and no multiple of that: with
   # mdts=3 there are none, as commands have 8 blocks at most.
-  local transfer=7
+  local transfer=7 subsystem=
   case "$kind" in
     zns) namespace+=,ms=64,mset=0,$zoned transfer=3 ;;
+    sharedzns)
+      # In a subsystem, and so the kernel's to reach by any controller of that: as it is with drives of two ports.
+      namespace+=,ms=64,mset=0,$zoned transfer=3
+      subsystem=,subsys=s$number
+      echo -device "nvme-subsys,id=s$number,nqn=s$number"
+      ;;
     plainzns) namespace+=,$zoned ;;
     disk) ;;
     *) echo "no kind of drive is called $kind" >&2; return 1 ;;
   esac
-  echo -device "nvme,id=c$number,serial=$serial,bus=port$number,mdts=$transfer"
+  echo -device "nvme,id=c$number,serial=$serial,bus=port$number,mdts=$transfer$subsystem"
   failures=$(failures_of "$script" "$serial")
   if [ -n "$failures" ]; then
     echo -blockdev "driver=blkdebug,node-name=d$number,image.driver=file,image.filename=$image,image.cache.no-flush=on$failures"

@@ -1,10 +1,12 @@
 //! Commands on their way: what they wait for, how long they may take, and what becomes of their answers.
 
 use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use zoneweave_emulator::DriveCounters;
-use zoneweave_runtime::{Handle, Permit, Semaphore};
+use zoneweave_runtime::{Handle, Nanos, Permit, Semaphore};
 use zoneweave_zoned::{
     AlignedBuffer, BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply,
     ReportOptions, Status, ZoneId, ZoneReport,
@@ -14,13 +16,16 @@ use super::encode::{Answer, Encoded, Order, Plan, ZONE_SEND, encode, report_dwor
 use super::open::{Opened, ZONE_RECEIVE};
 use super::report::{self, zones_in};
 use super::retry::{self, PATIENCE, Record};
-use super::status;
+use super::{status, ways};
 use crate::ring::{CommandDone, DeviceCommand, Lent, Opcode};
 use crate::service::{DriveLoss, Service, Watched, watch};
 use crate::{Descriptor, Ring};
 
 /// After which the kernel aborts a command, as it does for those of file systems.
 pub(super) const COMMAND_TIMEOUT_MS: u32 = 30_000;
+
+/// How often is looked whether a way leads to the drive.
+const WAY_PERIOD: Nanos = Nanos::from_millis(50);
 
 /// Appends to a zone that may be under way; a drive's queue holds fewer.
 const APPENDS: u64 = 1 << 16;
@@ -36,6 +41,8 @@ pub(super) struct Core {
     /// For each zone: what changes it takes all permits, and appends take one each.
     orders: Vec<Semaphore>,
     record: Record,
+    /// A command that the kernel gave up may happen later.
+    may_be_late: bool,
     service: Service,
 }
 
@@ -50,6 +57,7 @@ impl Core {
             orders: (0..opened.geometry.zones).map(|_| Semaphore::new(APPENDS)).collect(),
             geometry: opened.geometry,
             record: Record::default(),
+            may_be_late: opened.may_be_late,
             service: Service::new(handle),
         });
         handle.spawn("drive watch", watch(handle.clone(), Rc::downgrade(&core)));
@@ -134,10 +142,20 @@ impl Core {
         loop {
             let (data, metadata) = memory;
             let command = DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms };
+            let writes = matches!(command.data, Lent::Out(_));
             let done = self.service.asked(self.ring.command(&self.file, command)).await;
+            if self.was_not_sent(&done) {
+                self.way_open().await?;
+                if writes {
+                    // What it writes is given back no more. The engine has it, and writes it elsewhere.
+                    return Err(Status::Aborted);
+                }
+                memory = (retry::lend(done.data, sizes.0), retry::lend(done.metadata, sizes.1));
+                continue;
+            }
             let now = self.handle.now();
             self.record.note(&done, now);
-            let may_pass = retry::may_pass(&done) && retry::is_repeatable(opcode);
+            let may_pass = retry::may_pass(opcode, &done);
             let has_time = now.since(since) < PATIENCE && self.loss().is_none();
             let Some(delay) = delays.next().filter(|_| may_pass && has_time) else {
                 if may_pass {
@@ -150,6 +168,27 @@ impl Core {
         }
     }
 
+    /// Whether no way led to the drive, so that nothing can come of the command.
+    fn was_not_sent(&self, done: &CommandDone) -> bool {
+        let refused = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+        done.status.as_ref().is_err_and(refused) && ways::is_none_open(self.file.as_fd())
+    }
+
+    /// Waits until a way leads to the drive: everybody who asks meanwhile is one failure, not a row of them.
+    ///
+    /// # Errors
+    /// If it does not for long, or the drive is lost.
+    async fn way_open(&self) -> Result<(), Status> {
+        let since = self.handle.now();
+        while ways::is_none_open(self.file.as_fd()) {
+            if self.loss().is_some() || self.handle.now().since(since) >= PATIENCE {
+                return Err(Status::DeviceGone);
+            }
+            self.handle.sleep(WAY_PERIOD).await;
+        }
+        Ok(())
+    }
+
     fn judged(&self, opcode: Opcode, done: CommandDone) -> Result<CommandDone, Status> {
         match &done.status {
             // A way to the drive is lost, and the drive if its device is gone as well, or nothing else is heard of it for long. A
@@ -160,6 +199,9 @@ impl Core {
                 Err(if is_lost { Status::DeviceGone } else { Status::Aborted })
             }
             Ok(value) => status::of_nvme(*value).map(|()| done),
+            Err(error) if opcode == ZONE_SEND && self.may_be_late && retry::is_given_up(error) => {
+                Err(Status::DeviceGone)
+            }
             Err(error) => Err(status::of_kernel(error)),
         }
     }

@@ -8,7 +8,7 @@ use zoneweave_zoned::{
 
 use crate::ring::{Lent, Opcode};
 
-const FLUSH: Opcode = Opcode(0x00);
+pub(super) const FLUSH: Opcode = Opcode(0x00);
 const WRITE: Opcode = Opcode(0x01);
 pub(super) const READ: Opcode = Opcode(0x02);
 pub(super) const ZONE_SEND: Opcode = Opcode(0x79);

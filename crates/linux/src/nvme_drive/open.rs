@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::Errno;
@@ -14,6 +16,8 @@ use super::encode::report_dwords;
 use super::error::NvmeDriveError;
 use super::identify::{self, Controller, IDENTIFY_BYTES, Namespace, NonsenseError, Zones};
 use super::report;
+use super::retry::may_pass_asked;
+use super::ways;
 use crate::at_once::open_at_once;
 use crate::drive::Access;
 use crate::sys::nvme::{self, Query, Set};
@@ -27,6 +31,19 @@ const ZONED: u32 = 2 << 24;
 
 /// How long questions at the start may take.
 const QUERY_TIMEOUT_MS: u32 = 30_000;
+
+/// Before what may pass is asked again.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(800),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+
+/// A process that was killed a moment ago may still have its drives.
+const LOCK_ATTEMPTS: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Bytes of a report that is asked for at the start.
 const REPORT_BYTES: usize = 64 << 10;
@@ -44,6 +61,8 @@ pub(crate) struct Opened {
     pub(super) id: [u8; 16],
     pub(super) model: String,
     pub(super) serial: String,
+    /// A command that the kernel gave up may happen later.
+    pub(super) may_be_late: bool,
 }
 
 struct Asked<'a> {
@@ -59,8 +78,10 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
         return Err(NvmeDriveError::BlockDevice { path: path.to_owned(), instead: sibling(&kind) });
     }
     let file = open_at_once(path, access == Access::Exclusive).map_err(failed("open it"))?;
-    let namespace = nvme::namespace_of(file.as_fd())
-        .map_err(|_| NvmeDriveError::NotNvme { path: path.to_owned() })?;
+    let namespace = number_of(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => failed("reach it: none of its controllers answers")(error),
+        _ => NvmeDriveError::NotNvme { path: path.to_owned() },
+    })?;
     let block_device = match access {
         Access::Exclusive => {
             lock(&file, path)?;
@@ -76,7 +97,20 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
     let Controller { model, serial, .. } = controller;
     let (id, namespace) = (namespace.id, asked.namespace);
     let path = path.to_owned();
-    Ok(Opened { file, path, access, block_device, namespace, geometry, zones, id, model, serial })
+    let may_be_late = ways::may_be_late(&kind);
+    Ok(Opened {
+        file,
+        path,
+        access,
+        block_device,
+        namespace,
+        geometry,
+        zones,
+        id,
+        model,
+        serial,
+        may_be_late,
+    })
 }
 
 fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> NvmeDriveError {
@@ -87,13 +121,30 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> NvmeDr
     }
 }
 
-/// One process at a time, of those that ask.
-fn lock(file: &File, path: &Path) -> Result<(), NvmeDriveError> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(NvmeDriveError::InUse { path: path.to_owned() }),
-        Err(error) => Err(failed(path, "lock it")(error.into())),
+/// The number of a namespace, as soon as a way leads to it: a controller may be starting, or being reset.
+fn number_of(file: &File) -> io::Result<u32> {
+    let mut pauses = PAUSES.iter();
+    loop {
+        match nvme::namespace_of(file.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match pauses.next() {
+                Some(pause) => thread::sleep(*pause),
+                None => return Err(error),
+            },
+            number => return number,
+        }
     }
+}
+
+/// One process at a time, of those that ask. One that was killed has its drive until its last command is done.
+fn lock(file: &File, path: &Path) -> Result<(), NvmeDriveError> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) => thread::sleep(LOCK_PAUSE),
+            Err(error) => return Err(failed(path, "lock it")(error.into())),
+        }
+    }
+    Err(NvmeDriveError::InUse { path: path.to_owned() })
 }
 
 /// The device that the kernel knows under another name: /dev/nvme0n1 for /dev/ng0n1, and the other way round.
@@ -116,12 +167,17 @@ fn claim_block_device(device: &fs::Metadata, path: &Path) -> Result<Option<File>
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
             Err(NvmeDriveError::InUse { path: path.to_owned() })
         }
-        // Without that nobody knows whether it is mounted.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(failed(path, "claim its block device")(error))
-        }
         // Some kernels offer a block device that nothing can be done with.
-        Err(_) => Ok(None),
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENXIO | libc::ENODEV | libc::ENOENT | libc::ENOMEDIUM)
+            ) =>
+        {
+            Ok(None)
+        }
+        // Without that nobody knows whether it is mounted.
+        Err(error) => Err(failed(path, "claim its block device")(error)),
     }
 }
 
@@ -132,10 +188,21 @@ impl Asked<'_> {
         what: &'static str,
         buffer: &mut [u8],
     ) -> Result<(), NvmeDriveError> {
-        let path = || self.path.to_owned();
-        match nvme::query(self.file.as_fd(), query, buffer) {
+        let mut pauses = PAUSES.iter();
+        loop {
+            let answer = nvme::query(self.file.as_fd(), query, buffer);
+            // It changes nothing, and a member that is not there is put out of service.
+            match pauses.next().filter(|_| may_pass_asked(&answer)) {
+                Some(pause) => thread::sleep(*pause),
+                None => return self.answered(answer, what),
+            }
+        }
+    }
+
+    fn answered(&self, answer: io::Result<u16>, what: &'static str) -> Result<(), NvmeDriveError> {
+        match answer {
             Ok(0) => Ok(()),
-            Ok(status) => Err(NvmeDriveError::Refused { path: path(), what, status }),
+            Ok(status) => Err(NvmeDriveError::Refused { path: self.path.to_owned(), what, status }),
             Err(error) => Err(failed(self.path, "ask the drive")(error)),
         }
     }

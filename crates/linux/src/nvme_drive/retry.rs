@@ -2,19 +2,21 @@
 //!
 //! The kernel repeats what file systems ask of a drive, but not what came through its character device: a controller
 //! that is reset, or a path that changes hands, fails whatever was under way. What changes nothing is repeated, unless
-//! the drive says that it will fail again. Nothing else is: a write, an append or a reset may have happened, or may happen
-//! yet where a path holds it up, and a flush that failed may have lost what the next one would find nothing of. The engine knows
-//! what to do about those. Neither is what media answer: the engine has the other drives for that.
+//! the drive says that it will fail again; and a flush that the kernel gave up, of which the drive has said nothing: its cache
+//! outlives the reset of a controller. Nothing else is: a write, an append or a reset may have happened, or may happen
+//! yet where a path holds it up, and a flush that the drive has failed may have lost what the next one would find nothing of. The
+//! engine knows what to do about those. Neither is what media answer: the engine has the other drives for that.
 //!
 //! A drive that goes on failing in passing costs the delays once: until a command succeeds none is repeated any more. One of
 //! which nothing is heard but that its path is lost is gone after a while.
 
 use std::cell::Cell;
+use std::io;
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::AlignedBuffer;
 
-use super::encode::READ;
+use super::encode::{FLUSH, READ};
 use super::open::ZONE_RECEIVE;
 use crate::ring::{CommandDone, Lent, Opcode};
 
@@ -26,8 +28,8 @@ const DELAYS: [Nanos; 3] =
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(20);
 
 /// Whether a command changes nothing, however often it is sent.
-pub(super) fn is_repeatable(opcode: Opcode) -> bool {
-    matches!(opcode, READ | Opcode(ZONE_RECEIVE))
+fn is_repeatable(opcode: Opcode) -> bool {
+    matches!(opcode, READ | FLUSH | Opcode(ZONE_RECEIVE))
 }
 
 /// How a drive has answered lately.
@@ -70,8 +72,12 @@ impl Record {
     }
 }
 
-/// Whether a command may succeed if it is sent again, by what became of it.
-pub(super) fn may_pass(done: &CommandDone) -> bool {
+/// Whether a command may be sent again, and succeed then, by what became of it.
+pub(super) fn may_pass(opcode: Opcode, done: &CommandDone) -> bool {
+    is_repeatable(opcode) && passes(done) && (opcode != FLUSH || done.status.is_err())
+}
+
+fn passes(done: &CommandDone) -> bool {
     match &done.status {
         Ok(value) => !done.is_final && (is_passing(*value) || is_of_path(*value)),
         // Ended by the kernel, as when a controller is reset.
@@ -79,6 +85,20 @@ pub(super) fn may_pass(done: &CommandDone) -> bool {
             matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECANCELED | libc::EAGAIN))
         }
     }
+}
+
+/// The same of a query, of which not all is known.
+pub(super) fn may_pass_asked(answer: &io::Result<u16>) -> bool {
+    match answer {
+        Ok(value) => is_passing(*value) || is_of_path(*value),
+        Err(error) => is_given_up(error) || error.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
+/// Whether the kernel has given a command up, as when a controller is reset or a time limit is over.
+pub(super) fn is_given_up(error: &io::Error) -> bool {
+    let codes = [libc::EINTR, libc::ECANCELED, libc::ETIMEDOUT, libc::ETIME];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 /// Statuses of what goes by: data transfer error, internal error, aborted by request or with its queue, interrupted,
@@ -112,8 +132,6 @@ pub(super) fn lend(buffer: Option<AlignedBuffer>, bytes: usize) -> Lent {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     fn done(status: io::Result<u16>, is_final: bool) -> CommandDone {
@@ -123,8 +141,8 @@ mod tests {
     #[test]
     fn what_changes_something_is_not_repeated() {
         assert!(is_repeatable(READ) && is_repeatable(Opcode(ZONE_RECEIVE)));
-        // Flush, write, zone management, append.
-        for opcode in [0x00, 0x01, 0x79, 0x7D] {
+        // Write, zone management, append.
+        for opcode in [0x01, 0x79, 0x7D] {
             assert!(!is_repeatable(Opcode(opcode)));
         }
     }
@@ -133,7 +151,7 @@ mod tests {
     fn a_drive_that_goes_on_failing_costs_the_delays_once() {
         let record = Record::default();
         assert_eq!(record.delays(READ), DELAYS);
-        assert!(record.delays(Opcode(0)).is_empty());
+        assert!(record.delays(Opcode(1)).is_empty());
         record.give_up();
         record.note(&done(Ok(0x006), false), Nanos(1));
         assert!(record.delays(READ).is_empty());
@@ -164,14 +182,17 @@ mod tests {
     #[test]
     fn only_what_may_pass_is_repeated() {
         for value in [0x006, 0x007, 0x022, 0x082, 0x302, 0x303, 0x360, 0x370, 0x371] {
-            assert!(may_pass(&done(Ok(value), false)), "{value:#x}");
-            assert!(!may_pass(&done(Ok(value), true)), "{value:#x} with Do Not Retry");
+            assert!(may_pass(READ, &done(Ok(value), false)), "{value:#x}");
+            assert!(!may_pass(READ, &done(Ok(value), true)), "{value:#x} with Do Not Retry");
+            assert!(!may_pass(FLUSH, &done(Ok(value), false)), "{value:#x} of a flush");
         }
         for value in [0, 0x002, 0x1B8, 0x1BC, 0x280, 0x281, 0x301] {
-            assert!(!may_pass(&done(Ok(value), false)), "{value:#x}");
+            assert!(!may_pass(READ, &done(Ok(value), false)), "{value:#x}");
         }
-        let of = |code| may_pass(&done(Err(io::Error::from_raw_os_error(code)), false));
-        assert!(of(libc::EINTR));
+        let given_up = |code| done(Err(io::Error::from_raw_os_error(code)), false);
+        let of = |code| may_pass(READ, &given_up(code));
+        assert!(of(libc::EINTR) && may_pass(FLUSH, &given_up(libc::EINTR)));
+        assert!(!may_pass(Opcode(1), &given_up(libc::EINTR)));
         assert!(!of(libc::ENODEV));
         assert!(!of(libc::EINVAL));
     }
