@@ -160,6 +160,8 @@ marks! {
     RecordWithoutMetadata = "superblock.record_without_metadata",
     /// Superblock records cannot be read together and are read one by one.
     RecordsReadOneByOne = "superblock.records_read_one_by_one",
+    /// A record's write failed, and the drive is asked what came of it.
+    RecordWrittenAgain = "superblock.record_written_again",
     /// A superblock zone is full and the other one is gone over to.
     SuperblockZoneFull = "superblock.zone_full",
     /// The superblock zone gone over to still holds something and is reset first.
@@ -516,6 +518,8 @@ marks! {
     MemberLostWhileFreeing = "gc.member_lost_while_freeing",
     /// A segment is freed.
     SegmentFreed = "gc.segment_freed",
+    /// A block that is moved is not found, and a drive that may have it does not say.
+    MovedBlockAwaited = "gc.moved_block_awaited",
     /// A trim is moved, for older blocks that it hides may exist.
     TombstoneMoved = "tombstone.moved",
     /// A trim is older than everything left, and is dropped.
@@ -526,6 +530,8 @@ marks! {
     TombstoneLost = "tombstone.lost",
     /// A drive that works is taken out to be replaced.
     WorkingDriveRetired = "rebuild.working_drive_retired",
+    /// Who asks for a replacement has waited for a turn, and another drive works in the slot by then.
+    SlotFilledMeanwhile = "rebuild.slot_filled_meanwhile",
     /// A replacement was a member before, and is awaited: it has not answered all it was told as that.
     FormerMembershipAwaited = "rebuild.former_membership_awaited",
     /// A new drive acknowledged resets and still holds something.

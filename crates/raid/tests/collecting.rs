@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use support::life::one_life;
+use support::life::{assert_holds, live, one_life, put_all};
 use support::{Array, Shape, contents, read_all};
+use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Selector};
 use zoneweave_raid::log::{CLASSES, Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
-use zoneweave_runtime::Random;
-use zoneweave_zoned::{BlockDevice, Lba};
+use zoneweave_runtime::{Nanos, Random};
+use zoneweave_zoned::{BlockDevice, Lba, Status};
 
 /// Requests in flight.
 const QUEUE_DEPTH: usize = 32;
@@ -98,4 +99,31 @@ fn lifetimes_are_kept_apart_while_they_tell() {
         }
     });
     life.expect("the array starts");
+}
+
+/// Without redundancy left, a drive's controller is reset while blocks are moved that only it has.
+#[test]
+fn what_a_drive_does_not_tell_for_a_while_is_not_lost() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(5));
+    live(&array, async |volume, _, handle| {
+        put_all(volume, 60, 1).await;
+        volume.fail(3).await.unwrap();
+        let reads = Selector::next(CommandKind::Read).always();
+        array.drives[1].inject(reads, FaultAction::Fail(Status::Aborted));
+        let scrub = handle.spawn("scrub", {
+            let volume = volume.clone();
+            async move { volume.scrub().await }
+        });
+        handle.sleep(Nanos::from_secs(3)).await;
+        array.drives[1].faults(FaultPlan::clear);
+        scrub.await.unwrap();
+        // Whatever was to be moved is.
+        handle.sleep(Nanos::from_secs(30)).await;
+        assert_holds(volume, 60, 1).await;
+    });
+    one_life(&array, &[3], OpenOptions::default(), async |volume, _, _| {
+        assert_holds(volume, 60, 1).await;
+    })
+    .expect("the array starts");
 }

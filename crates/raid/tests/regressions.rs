@@ -312,8 +312,9 @@ fn a_commit_that_stops_the_array_wakes_everybody() {
         put_all(volume, 9, 1).await;
         let records = || Selector::next(CommandKind::Write).in_zone(ZoneId(1));
         let fail = FaultAction::Fail(Status::WriteFault);
-        array.drives[0].inject(records(), fail);
-        array.drives[1].inject(records().after(1), fail);
+        // As often as a record is tried.
+        array.drives[0].inject(records().times(3), fail);
+        array.drives[1].inject(records().after(1).times(3), fail);
         array.drives[2].inject(records().after(1), FaultAction::Slow(Nanos::from_millis(50)));
         // It records what is dead, which fails the first member.
         let _ = volume.scrub().await;

@@ -10,11 +10,15 @@ use std::rc::Rc;
 
 use support::life::{assert_holds, live, one_life, put_all};
 use support::{Array, Shape, contents, new_drive, uuid};
-use zoneweave_emulator::{Preset, RamDrive};
+use zoneweave_emulator::{CommandKind, FaultAction, Preset, RamDrive, Selector};
+use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{Health, ReplaceError, Volume};
 use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{BlockCount, BlockDevice, Geometry, Lba};
+use zoneweave_zoned::{
+    BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba, OOB_BYTES, Payload, Status, ZoneAction,
+    ZoneId, ZonedDeviceExt,
+};
 
 const BLOCKS: u64 = 60;
 
@@ -122,6 +126,86 @@ fn a_spare_that_fails_is_let_go_and_one_that_is_too_small_refused() {
         assert_eq!(states, [(3, "given_up"), (3, "rebuilt")]);
         assert!(taken[0].reason.is_some());
         assert_holds(volume, BLOCKS, 1).await;
+    });
+}
+
+/// Whoever asked had the drive in mind that had failed: the spare is not taken out again.
+#[test]
+fn a_replacement_that_comes_after_a_spare_is_refused() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(7));
+    let (first, first_uuid) = spare(&shape, 2);
+    let (second, second_uuid) = spare(&shape, 3);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        volume.add_spare(first.attach(handle), first_uuid).unwrap();
+        volume.fail(3).await.unwrap();
+        // The spare's turn has come, and it is not yet on record.
+        handle.sleep(Nanos(1)).await;
+        let asked = volume.replace(3, second.attach(handle), second_uuid);
+        let refused = Err(ReplaceError::FilledMeanwhile { slot: Column::of(3) });
+        assert_eq!(asked.await, refused);
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_eq!(volume.status().members[3].uuid, first_uuid.to_string());
+        // Now it is the spare that is meant.
+        volume.replace(3, second.attach(handle), second_uuid).await.unwrap();
+        assert_eq!(volume.status().members[3].uuid, second_uuid.to_string());
+        assert_holds(volume, BLOCKS, 1).await;
+    });
+}
+
+/// A drive in a file says so where its file system is full. It is one drive's failure, not the volume's.
+#[test]
+fn a_drive_without_room_for_records_is_lost_alone() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(8));
+    let (full, full_uuid) = spare(&shape, 2);
+    let (good, good_uuid) = spare(&shape, 3);
+    let has_no_room = |drive: &RamDrive| {
+        let writes = Selector::next(CommandKind::Write).always();
+        drive.inject(writes, FaultAction::Fail(Status::CapacityExceeded));
+    };
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        has_no_room(&full);
+        volume.add_spare(full.attach(handle), full_uuid).unwrap();
+        volume.add_spare(good.attach(handle), good_uuid).unwrap();
+        volume.fail(3).await.unwrap();
+        handle.sleep(Nanos::from_millis(5)).await;
+        until_healthy(volume, handle).await;
+        assert_eq!(volume.status().members[3].uuid, good_uuid.to_string());
+        assert_eq!(volume.status().spares.taken[0].state, "given_up");
+    });
+    let mut drives = array.drives.clone();
+    drives[3] = good;
+    let array = Array { drives, ..array };
+    has_no_room(&array.drives[1]);
+    live(&array, async |volume, _, _| {
+        put_all(volume, BLOCKS, 2).await;
+        assert_eq!(volume.status().members[1].state, "failed");
+        assert_holds(volume, BLOCKS, 2).await;
+    });
+}
+
+/// A drive that cannot be erased is refused before the one that works is taken out for it.
+#[test]
+fn a_working_drive_is_not_taken_out_for_one_that_cannot_be_erased() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(9));
+    let (stuck, stuck_uuid) = spare(&shape, 2);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        let new = stuck.attach(handle);
+        let written = vec![0; BLOCK_BYTES].into();
+        new.append(ZoneId(5), Payload::new(written, vec![0; OOB_BYTES].into()), false)
+            .await
+            .unwrap();
+        let resets = Selector::next(CommandKind::Manage(ZoneAction::Reset)).always();
+        stuck.inject(resets, FaultAction::Fail(Status::WriteFault));
+        let failed = volume.replace(2, new, stuck_uuid).await;
+        assert_eq!(failed, Err(ReplaceError::DriveFailed(Status::WriteFault)));
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_eq!(volume.status().members[2].errors.write, 0);
     });
 }
 

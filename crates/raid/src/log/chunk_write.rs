@@ -16,6 +16,7 @@ use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
+use crate::log::member::FailuresBefore;
 use crate::log::state::State;
 use crate::log::underway::{ChunkUnderWay, Placed};
 use crate::log::zone_queue::{Chunk, Gathering, Queued, ZoneWrite};
@@ -44,18 +45,26 @@ pub(super) struct Append {
     column: Column,
     device: Rc<dyn ZonedDevice>,
     completion: Completion,
+    before: FailuresBefore,
     done: ChunkUnderWay,
     /// For [`Mutant::AppendRetriedBlindly`].
     again: Option<Command>,
 }
 
 /// Appends a chunk to a zone.
-pub(super) fn append(open: OpenZone, payload: Payload, fua: bool, done: ChunkUnderWay) -> Append {
+pub(super) fn append(
+    core: &Core,
+    open: OpenZone,
+    payload: Payload,
+    fua: bool,
+    done: ChunkUnderWay,
+) -> Append {
     let OpenZone { column, zone, device, .. } = open;
     let command = Command::Append { zone, payload, fua };
     let again = INSTRUMENTED.then(|| command.clone());
+    let before = core.failures_before(column);
     let completion = device.submit(command);
-    Append { column, device, completion, done, again }
+    Append { column, device, completion, before, done, again }
 }
 
 /// Waits for chunks that were appended.
@@ -63,14 +72,14 @@ pub(super) async fn appended(core: Rc<Core>, appends: Vec<Append>) {
     let appends = appends.into_iter().map(|append| {
         let core = &core;
         async move {
-            let Append { column, device, completion, done, again } = append;
+            let Append { column, device, completion, before, done, again } = append;
             let mut placed = place_of(completion.await);
-            core.note_chunk(column, &device, placed.map(|_| ()));
+            core.note_chunk(column, &device, before, placed.map(|_| ()));
             if let (Err(_), Some(again)) = (placed, again)
                 && mutant(Mutant::AppendRetriedBlindly)
             {
                 placed = place_of(device.submit(again).await);
-                core.note_chunk(column, &device, placed.map(|_| ()));
+                core.note_chunk(column, &device, before, placed.map(|_| ()));
             }
             if done.written(core, placed) {
                 core.changed.open();
@@ -158,11 +167,12 @@ async fn empty_queue(core: Rc<Core>, open: OpenZone) {
         let next = core.state.borrow_mut().queue_mut(slot, column).next();
         let Some(ZoneWrite { at, payload, fua, mut done, .. }) = next else { return };
         let at = ZoneAddress { zone, offset: at };
+        let before = core.failures_before(column);
         let placed = place_of(write(&core, &open, at, payload, fua).await);
         let elsewhere =
             |told: ZoneAddress| if told == at { Ok(()) } else { Err(Status::InternalError) };
         let written = placed.and_then(elsewhere);
-        core.note_chunk(column, device, written);
+        core.note_chunk(column, device, before, written);
         let behind = match written {
             Ok(()) => Vec::new(),
             Err(_) => core.state.borrow_mut().queue_mut(slot, column).break_off(),

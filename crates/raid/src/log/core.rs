@@ -19,6 +19,7 @@ use crate::layout::{Column, Scheme};
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::hedge::{ReadUnderWay, ResetUnderWay};
 use crate::log::index::SegmentSlot;
+use crate::log::member::FailuresBefore;
 use crate::log::spares::Spares;
 use crate::log::state::State;
 use crate::log::status::Progress;
@@ -211,6 +212,7 @@ impl Core {
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
+        before: FailuresBefore,
         result: Result<(), Status>,
     ) {
         if !self.is_of_member(column, device) {
@@ -227,8 +229,8 @@ impl Core {
                 Err(status) => {
                     member.errors.write += 1;
                     // A zone fails once, however many writes to it are under way.
-                    member.write_failures_in_row += u32::from(!status.is_of_zone_state());
-                    let often = member.write_failures_in_row >= WRITE_FAILURES_TO_FAIL;
+                    let often = !status.is_of_zone_state()
+                        && member.write_failures.note(before) >= WRITE_FAILURES_TO_FAIL;
                     mark_if(Mark::EvictedByWrite, || status.is_fatal());
                     mark_if(Mark::EvictedByFailuresInRow, || often && !status.is_fatal());
                     (status.is_fatal() || often).then_some(status)
@@ -240,17 +242,23 @@ impl Core {
         }
     }
 
+    /// To be kept with a write, reset or the like that is submitted now, until it is noted.
+    pub(super) fn failures_before(&self, column: Column) -> FailuresBefore {
+        self.state.borrow().members[column.index()].write_failures.before()
+    }
+
     /// Notes how the write of a chunk went: one that goes well ends a row of failures.
     pub(super) fn note_chunk(
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
+        before: FailuresBefore,
         result: Result<(), Status>,
     ) {
         if result.is_ok() && self.is_of_member(column, device) {
-            self.state.borrow_mut().members[column.index()].write_failures_in_row = 0;
+            self.state.borrow_mut().members[column.index()].write_failures.end_row();
         }
-        self.note_write(column, device, result);
+        self.note_write(column, device, before, result);
     }
 
     /// Makes durable which stripes of a segment count.
@@ -398,6 +406,7 @@ impl Core {
         zone: ZoneId,
     ) -> Result<(), Status> {
         let _reset = ResetUnderWay::begin(self, column);
+        let before = self.failures_before(column);
         let mut result = reset_and_look(&**device, zone).await;
         for _ in 1..RESET_TRIES {
             match result {
@@ -407,7 +416,7 @@ impl Core {
                 _ => break,
             }
         }
-        self.note_write(column, device, result);
+        self.note_write(column, device, before, result);
         result
     }
 }

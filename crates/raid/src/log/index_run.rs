@@ -72,12 +72,13 @@ async fn write_runs(
     let start = geometry.index_offset(span, 0);
     let writes = runs.into_iter().map(|(column, zone, run)| async move {
         let Some(device) = core.device(column) else { return Some(column) };
+        let before = core.failures_before(column);
         let mut result = write_run(core, &*device, ZoneAddress { zone, offset: start }, run).await;
         if result.is_ok() && span + 1 == geometry.spans() {
             let end = ZoneAddress { zone, offset: geometry.end() };
             result = fill_up(core, &*device, column, end).await;
         }
-        core.note_write(column, &device, result);
+        core.note_write(column, &device, before, result);
         result.is_err().then_some(column)
     });
     futures_util::future::join_all(writes).await.into_iter().flatten().next()

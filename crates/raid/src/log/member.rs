@@ -26,6 +26,41 @@ pub struct MemberErrors {
     pub unrepairable: u64,
 }
 
+/// Failures of a member's writes, a few of which in a row make it fail.
+///
+/// What was under way when one was noted may have failed of the same, as when a controller is reset: that is no failure more.
+#[derive(Debug, Default)]
+pub(super) struct WriteFailures {
+    in_row: u32,
+    noted: u64,
+}
+
+/// How many failures had been noted when something was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FailuresBefore(u64);
+
+impl WriteFailures {
+    /// To be kept with what is submitted now.
+    #[must_use]
+    pub(super) fn before(&self) -> FailuresBefore {
+        FailuresBefore(self.noted)
+    }
+
+    /// Something has failed: how many have in a row.
+    pub(super) fn note(&mut self, before: FailuresBefore) -> u32 {
+        if before == self.before() {
+            self.in_row += 1;
+            self.noted += 1;
+        }
+        self.in_row
+    }
+
+    /// Something went well.
+    pub(super) fn end_row(&mut self) {
+        self.in_row = 0;
+    }
+}
+
 /// One member.
 pub(super) struct Member {
     /// Its row of the member table.
@@ -46,12 +81,14 @@ pub(super) struct Member {
     pub lost_zones: u32,
     /// What went wrong.
     pub errors: MemberErrors,
-    /// Writes that failed in a row; a few of them make the member fail.
-    pub write_failures_in_row: u32,
+    /// Writes that failed in a row.
+    pub write_failures: WriteFailures,
     /// Segments given up because of it since one was filled; a few of them make the member fail.
     pub spoiled_in_row: u32,
     /// When the last of them was.
     pub spoiled: Nanos,
+    /// The number of the first segment that was opened after that.
+    pub spoiled_before: u64,
     /// When the drive last answered.
     pub seen: Nanos,
     /// How it has lately answered reads.
@@ -73,9 +110,10 @@ impl Member {
             orphan_zones: 0,
             lost_zones: 0,
             errors: MemberErrors::default(),
-            write_failures_in_row: 0,
+            write_failures: WriteFailures::default(),
             spoiled_in_row: 0,
             spoiled: Nanos::ZERO,
+            spoiled_before: 0,
             seen: Nanos::ZERO,
             pace: ReadPace::default(),
         }

@@ -1,5 +1,6 @@
 //! Moving what is live out of a segment.
 
+mod patience;
 mod pending;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -15,12 +16,13 @@ use crate::log::core::Core;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::moving::patience::read_for_good;
 pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run, newest_of};
 use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::offload::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::offload::{For, Held, Offload, hold, hold_range};
 use crate::log::queue::TicketReceiver;
-use crate::log::read::{FoundBlock, Pin, read_places};
+use crate::log::read::{FoundBlock, Pin};
 use crate::log::requests::step_of;
 use crate::log::scan::load_span;
 use crate::log::state::State;
@@ -33,6 +35,9 @@ pub(super) const BATCH_BLOCKS: usize = 512;
 /// The same on drives that are faster than the engine: then what was read is in the processor's caches still when it is
 /// written. Others need more reads under way.
 const CACHED_BATCH_BLOCKS: usize = 128;
+
+/// Tombstones that are looked at without letting others run: each may tell of 2^18 blocks of the volume.
+const TOMBSTONES_AT_ONCE: usize = 16;
 
 /// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches of each
 /// segment, and one that is being read.
@@ -263,12 +268,18 @@ impl Mover {
             batch.sort_unstable_by_key(|(place, _)| *place);
         }
         let places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
-        let found = read_places(&self.core, &places).await;
+        let found = read_for_good(&self.core, &places).await;
         let read = batch.into_iter().zip(found);
         if self.pages.is_none() {
             let mut blocks = Vec::with_capacity(places.len());
+            let mut tombstones = 0;
             for (listed, found) in read {
+                tombstones += usize::from(listed.1.kind == EntryKind::Tombstone);
                 pending_or_lost(&self.core, &listed, found, &mut blocks);
+                if tombstones >= TOMBSTONES_AT_ONCE {
+                    tombstones = 0;
+                    self.core.handle.yield_now().await;
+                }
             }
             return self.queue(blocks, Vec::new()).await;
         }

@@ -39,8 +39,9 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId
             structured_payload(array, block.clone(), Place::Header, header.generation, column);
         Some(async move {
             let Some(device) = device else { return Some(column) };
+            let before = core.failures_before(column);
             let written = device.write(ZoneAddress::new(zone, 0), payload, true).await.map(|_| ());
-            core.note_write(column, &device, written);
+            core.note_write(column, &device, before, written);
             written.is_err().then_some(column)
         })
     });

@@ -378,7 +378,8 @@ async fn repaired(
     note_repair(core, place, read, rebuilt)
 }
 
-fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
+/// Where a block is, unless its member is lost.
+pub(super) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
     let segment = &state.segments[place.slot];
     let zone = segment.zones[place.column.index()]?.zone;
     let offset = segment.geometry.offset_of(place.block);

@@ -267,13 +267,14 @@ async fn rebuild_segment(
     zone: ZoneId,
 ) -> Result<(), Status> {
     let _pin = Pin::new(core, slot);
+    let before = core.failures_before(column);
     let result = write_column(core, device, slot, column, zone).await;
     let is_of_drive = {
         let state = core.state.borrow();
         state.stopped.is_none() && !state.segments[slot].unlisted
     };
     if is_of_drive {
-        core.note_write(column, device, result);
+        core.note_write(column, device, before, result);
     }
     result
 }

@@ -15,6 +15,7 @@ use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
 use crate::log::gather::{Gathered, Spot, gather};
 use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::BlockPlace;
+use crate::log::read::spot_of;
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -100,6 +101,17 @@ pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) ->
     }
     state.counters.table_rows_searched += rows_searched;
     plans
+}
+
+/// The blocks at some places, and those beside them in their stripes, of all members that have them.
+pub(super) fn spots_of_stripes(state: &State, places: &[BlockPlace]) -> Vec<Spot> {
+    let mut spots = Vec::new();
+    for place in places {
+        spots.extend(spot_of(state, *place));
+        let plan = plan(state, *place, ColumnSet::default(), &mut 0);
+        spots.extend(plan.iter().flat_map(Plan::spots));
+    }
+    spots
 }
 
 fn are_of_one_chunk(state: &State, one: BlockPlace, other: BlockPlace) -> bool {

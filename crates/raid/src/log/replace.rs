@@ -82,6 +82,14 @@ pub enum ReplaceError {
         /// The slot.
         slot: Column,
     },
+    /// Another drive than the one to be replaced works in the slot: a spare came first, or somebody else.
+    #[error(
+        "another drive was put into {slot} meanwhile, and works; ask again if that one is to be replaced, too"
+    )]
+    FilledMeanwhile {
+        /// The slot.
+        slot: Column,
+    },
     /// The drive failed while it was prepared or rebuilt.
     #[error("the new drive failed: {0}")]
     DriveFailed(Status),
@@ -100,7 +108,18 @@ pub(super) async fn replace(
     device: Rc<dyn ZonedDevice>,
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
+    check(core, column, &device)?;
+    let asked_for = core.state.borrow().members[column.index()].entry.uuid;
     let _admin = core.admin.acquire().await;
+    {
+        // Behind a rebuild or a scrub that takes hours, and who asked had this drive in mind, working or not.
+        let state = core.state.borrow();
+        let member = &state.members[column.index()];
+        if member.entry.uuid != asked_for && member.writable().is_some() {
+            mark(Mark::SlotFilledMeanwhile);
+            return Err(ReplaceError::FilledMeanwhile { slot: column });
+        }
+    }
     put_in(core, column, device, uuid).await?;
     rebuild(core, column).await
 }
@@ -115,8 +134,13 @@ pub(super) async fn put_in(
     check(core, column, &device)?;
     // Before a drive that works is taken out for it; meanwhile others may have gone.
     if core.state.borrow().members[column.index()].writable().is_some() {
-        look(core, &*device).await?;
+        let (zones, _) = look(core, &*device).await?;
         check(core, column, &device)?;
+        if is_foreign(&core.state.borrow(), &device) {
+            // A drive that cannot be erased costs nothing then, and erasing none of the redundancy.
+            empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
+            check(core, column, &device)?;
+        }
     }
     retire(core, column).await?;
     // What is under way from when the drive was a member before would come upon what it holds then.
@@ -158,6 +182,11 @@ pub(super) async fn put_in(
     core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
     core.changed.open();
     Ok(())
+}
+
+/// Whether a drive is in no slot, and was in none since the start.
+fn is_foreign(state: &State, device: &Rc<dyn ZonedDevice>) -> bool {
+    state.slot_of(device).is_none() && state.former_of(device).is_empty()
 }
 
 /// A drive's zones, and those for its superblock, if it can be a member as it is.

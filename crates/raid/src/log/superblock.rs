@@ -12,7 +12,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_runtime::Semaphore;
 use zoneweave_zoned::{
-    Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+    Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
 };
 
 use crate::layout::{Column, Role};
@@ -26,6 +26,9 @@ use crate::mutants::{Mutant, mutant};
 
 /// Records of a superblock zone: what a start of the array has to read. Each takes a unit of writes.
 pub(super) const ZONE_RECORDS: u32 = 1024;
+
+/// How often a record is written that the drive does not take, and does not refuse for good.
+const RECORD_TRIES: u32 = 3;
 
 /// Where a member's next record goes.
 #[derive(Clone, Debug)]
@@ -125,12 +128,12 @@ impl SuperblockLog {
                 match result {
                     Ok(Some(old)) => switched.push((column, old)),
                     Ok(None) => {}
-                    Err(Status::CapacityExceeded) => {
+                    Err(Refused::TooManyRecords) => {
                         let reason = "superblock zones are too small for what crashes left behind";
                         core.state.borrow_mut().stopped.get_or_insert(reason);
                         all_done = false;
                     }
-                    Err(status) => {
+                    Err(Refused::ByDrive(status)) => {
                         all_done = false;
                         core.state.borrow_mut().fail_member(column, &status.to_string());
                         // What waited for its zones is to be told before the others have this record.
@@ -182,7 +185,7 @@ impl SuperblockLog {
         commit: &Commit<'_>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
-    ) -> Result<Option<ZoneId>, Status> {
+    ) -> Result<Option<ZoneId>, Refused> {
         let Commit { table, switch, .. } = commit;
         let cursor = self.cursors.borrow()[column.index()].clone();
         let mut cursor = cursor.ok_or(Status::DeviceGone)?;
@@ -194,7 +197,7 @@ impl SuperblockLog {
             false => commit.snapshot.get_or_init(|| snapshot(&core.state.borrow(), commit.body)),
         };
         if bodies.len() > capacity as usize {
-            return Err(Status::CapacityExceeded);
+            return Err(Refused::TooManyRecords);
         }
         mark_if(Mark::SuperblockZoneFull, || !room && !switch);
         let old = (!room || *switch).then_some(cursor.zones[cursor.current]);
@@ -218,7 +221,7 @@ impl SuperblockLog {
             let record = self.record(core, table, column, body.clone());
             let payload = sealed_payload(&record);
             let at_block = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
-            device.write(at_block, payload, true).await?;
+            write_record(device, at_block, payload).await?;
             cursor.next += unit;
         }
         self.cursors.borrow_mut()[column.index()] = Some(cursor);
@@ -251,6 +254,58 @@ impl SuperblockLog {
             segment_ceiling: state.ceilings_to_record.1,
             body,
         }
+    }
+}
+
+/// Writes a record; again if that fails, as when a controller is reset, and the drive then says that nothing came of it. Who
+/// loses a member for one record loses all of its redundancy.
+async fn write_record(
+    device: &Rc<dyn ZonedDevice>,
+    at: ZoneAddress,
+    payload: Payload,
+) -> Result<(), Status> {
+    let mut tries = 1..RECORD_TRIES;
+    loop {
+        let Err(status) = device.write(at, payload.clone(), true).await else { return Ok(()) };
+        if status.is_fatal() || status.is_of_zone_state() || tries.next().is_none() {
+            return Err(status);
+        }
+        mark(Mark::RecordWrittenAgain);
+        let report = device.report_by(at.zone, 1, ReportOptions::default()).await?;
+        let written = report.zones.first().and_then(|info| {
+            info.write_pointer.0.checked_sub(at.offset.0).filter(|_| info.zone == at.zone)
+        });
+        match written {
+            Some(0) => {}
+            Some(blocks) if blocks == payload.blocks().0 => {
+                // It is there, and may be in the drive's cache only.
+                let found = device.read(at, payload.blocks()).await?;
+                device.flush().await?;
+                return if same(&found, &payload) { Ok(()) } else { Err(status) };
+            }
+            _ => return Err(status),
+        }
+    }
+}
+
+fn same(one: &Payload, other: &Payload) -> bool {
+    let mut blocks = 0..one.blocks().index();
+    one.blocks() == other.blocks()
+        && blocks
+            .all(|at| one.block(at) == other.block(at) && one.block_oob(at) == other.block_oob(at))
+}
+
+/// Why a member's records were not written.
+enum Refused {
+    /// A zone has no room for them, on any drive.
+    TooManyRecords,
+    /// The drive did not take them, whatever it says: one in a file may be on a file system that is full.
+    ByDrive(Status),
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self::ByDrive(status)
     }
 }
 

@@ -138,10 +138,15 @@ impl State {
     pub(super) fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
         if self.segments[slot].phase == Phase::Open {
             self.abandon(slot);
+            let (segment, next) = (self.segments[slot].id, self.next_segment);
             let member = &mut self.members[column.index()];
-            let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
-            member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
-            member.spoiled = now;
+            // Segments that were open beside one another may all be given up for one thing, as when a controller is reset.
+            if segment >= member.spoiled_before {
+                let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
+                member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
+                member.spoiled = now;
+                member.spoiled_before = next;
+            }
         }
         let spoiled = self.members[column.index()].spoiled_in_row;
         if spoiled >= SPOILED_TO_STOP {

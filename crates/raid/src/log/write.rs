@@ -9,7 +9,7 @@
 use std::pin::pin;
 use std::rc::Rc;
 
-use zoneweave_zoned::{BlockError, Status, ZoneAddress};
+use zoneweave_zoned::{BlockError, Lba, Status, ZoneAddress};
 
 use crate::layout::{Column, Role};
 use crate::log::chunk_write::OpenZone;
@@ -171,7 +171,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
         };
         let open = OpenZone { slot, column, zone, device };
         if tabled {
-            appends.push(chunk_write::append(open, payload, fua, done));
+            appends.push(chunk_write::append(core, open, payload, fua, done));
         } else {
             let chunk = Chunk { at: offset, payload, fua, done };
             if let Some(refused) = chunk_write::queue(core, open, chunk) {
@@ -383,14 +383,12 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
 
 fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     let extent = trim.extent;
-    if let Origin::Relocation { from } = trim.origin {
-        let (lba, blocks) = (extent.lba, extent.blocks);
-        state.moves.push(Move { lba, blocks, from, to: pba, what: Moved::Trimmed });
-    } else if let Some(offload) = &mut state.offload {
+    if let (Origin::User, Some(offload)) = (trim.origin, &mut state.offload) {
         offload.note_written(2 + extent.blocks / state.index.page_entries());
     }
+    let mut moves = MovedRuns::default();
     for lba in extent.lba.0..extent.lba.0 + extent.blocks {
-        let lba = zoneweave_zoned::Lba(lba);
+        let lba = Lba(lba);
         let before = state.index.get(lba);
         let takes_effect = match trim.origin {
             // The trim excludes every other request of its range: it is the newest. What recovery writes
@@ -401,7 +399,32 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
         };
         if takes_effect {
             state.remap(lba, Some(pba));
+            if let Origin::Relocation { from } = trim.origin {
+                moves.add(state, lba, from, pba);
+            }
         }
+    }
+    moves.end(state);
+}
+
+/// What a relocated trim takes effect on, run by run: of two in one block the older one has nothing to take back
+/// where the newer one counts.
+#[derive(Default)]
+struct MovedRuns(Option<Move>);
+
+impl MovedRuns {
+    fn add(&mut self, state: &mut State, lba: Lba, from: Pba, to: Pba) {
+        match &mut self.0 {
+            Some(run) if run.lba.0 + run.blocks == lba.0 => run.blocks += 1,
+            run => {
+                let next = Move { lba, blocks: 1, from, to, what: Moved::Trimmed };
+                state.moves.extend(run.replace(next));
+            }
+        }
+    }
+
+    fn end(self, state: &mut State) {
+        state.moves.extend(self.0);
     }
 }
 

@@ -225,40 +225,30 @@ fn range_of(extent: &TrimExtent) -> Range<u64> {
     extent.lba.0..extent.lba.0 + extent.blocks
 }
 
-/// What is still needed of an extent, cut to what points at it, with the oldest sequence of all other segments.
+/// What is still needed of an extent, from the first to the last block that points at it, with the oldest sequence of all other
+/// segments. Blocks between them that point elsewhere have something newer, which hides the extent wherever both
+/// are found: without them one trim that was written into here and there would become a hundred thousand, and moving a
+/// block take hundreds.
 pub(in crate::log) fn moved_run(
     state: &mut State,
     extent: TrimExtent,
     pba: Pba,
     oldest: u64,
-) -> Vec<Moving> {
-    let mut moving = Vec::new();
-    for run in runs_pointing_at(state, extent, pba) {
-        if run.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {
-            mark(Mark::TombstoneDropped);
-            for lba in run.lba.0..run.lba.0 + run.blocks {
+) -> Option<Moving> {
+    let points = |state: &State, lba: &u64| state.index.get(Lba(*lba)) == Some(pba);
+    let first = range_of(&extent).find(|lba| points(state, lba))?;
+    let last = range_of(&extent).rfind(|lba| points(state, lba))?;
+    if extent.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {
+        mark(Mark::TombstoneDropped);
+        for lba in first..=last {
+            if points(state, &lba) {
                 state.remap(Lba(lba), None);
             }
-        } else {
-            mark(Mark::TombstoneMoved);
-            moving.push(Moving::Trim(run, pba));
         }
+        return None;
     }
-    moving
-}
-
-fn runs_pointing_at(state: &State, extent: TrimExtent, pba: Pba) -> Vec<TrimExtent> {
-    let mut runs: Vec<TrimExtent> = Vec::new();
-    for lba in extent.lba.0..extent.lba.0 + extent.blocks {
-        if state.index.get(Lba(lba)) != Some(pba) {
-            continue;
-        }
-        match runs.last_mut() {
-            Some(run) if run.lba.0 + run.blocks == lba => run.blocks += 1,
-            _ => runs.push(TrimExtent { lba: Lba(lba), blocks: 1, ..extent }),
-        }
-    }
-    runs
+    mark(Mark::TombstoneMoved);
+    Some(Moving::Trim(TrimExtent { lba: Lba(first), blocks: last + 1 - first, ..extent }, pba))
 }
 
 #[cfg(test)]

@@ -252,7 +252,7 @@ impl Mover {
                 let most = step_of(&core, For::Moving);
                 self.move_parts(pba, newest_of(tombstone.extents), most, |state, part| {
                     let oldest = state.oldest_sequence(place.slot);
-                    moved_run(state, part, pba, oldest)
+                    moved_run(state, part, pba, oldest).into_iter().collect()
                 })
                 .await
             }

@@ -1,0 +1,66 @@
+//! Reading what is moved: what is not found then is lost for good, since the segment that holds it is freed.
+//!
+//! So a drive that gives no answer about a block, as while its controller is reset or its path is gone, is asked again for a while.
+//! Either it answers, or it is taken out of service, and then nothing is moved any more that only it has. A user who reads
+//! is told of the error at once, and may ask again.
+
+use std::rc::Rc;
+
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::Status;
+
+use crate::log::core::Core;
+use crate::log::gather::gather;
+use crate::log::index::BlockPlace;
+use crate::log::read::{FoundBlock, read_places};
+use crate::log::reconstruct::spots_of_stripes;
+use crate::marks::{Mark, mark};
+
+/// How long it is asked again: as long as a drive may be without a path before it is lost.
+const PATIENCE: Nanos = Nanos::from_secs(20);
+
+/// The first wait and the longest; each is twice the one before.
+const WAIT_FIRST: Nanos = Nanos::from_millis(50);
+const WAIT_MOST: Nanos = Nanos::from_secs(2);
+
+/// Reads data blocks as [`read_places`] does; `None` only where drives have answered, or do not in all that time.
+pub(super) async fn read_for_good(
+    core: &Rc<Core>,
+    places: &[BlockPlace],
+) -> Vec<Option<FoundBlock>> {
+    let mut found = read_places(core, places).await;
+    let until = core.handle.now() + PATIENCE;
+    let mut wait = WAIT_FIRST;
+    loop {
+        let missing: Vec<_> = (0..places.len()).filter(|at| found[*at].is_none()).collect();
+        let left: Vec<_> = missing.iter().map(|at| places[*at]).collect();
+        if left.is_empty() || core.handle.now() >= until || !may_be_found(core, &left).await {
+            return found;
+        }
+        mark(Mark::MovedBlockAwaited);
+        core.handle.sleep(wait).await;
+        wait = Nanos(wait.0 * 2).min(WAIT_MOST);
+        for (at, block) in missing.into_iter().zip(read_places(core, &left).await) {
+            found[at] = block;
+        }
+    }
+}
+
+/// Whether a drive in service does not say what it holds of one of the blocks' stripes. Once the volume ends nothing is
+/// waited for: nothing is moved any more.
+async fn may_be_found(core: &Rc<Core>, places: &[BlockPlace]) -> bool {
+    if core.closing.get() || core.state.borrow().stopped.is_some() {
+        return false;
+    }
+    let spots = spots_of_stripes(&core.state.borrow(), places);
+    let gathered = gather(core, spots.clone()).await;
+    let passes = |status: &Status| !is_answer(*status) && !status.is_fatal();
+    let failed = spots.into_iter().filter_map(|spot| gathered.get(spot)?.as_ref().err());
+    failed.into_iter().any(passes)
+}
+
+/// Whether a read that failed tells of the block, not of the drive or the way to it.
+fn is_answer(status: Status) -> bool {
+    use Status::{Deallocated, LbaOutOfRange, UnrecoveredRead, ZoneBoundary, ZoneOffline};
+    matches!(status, UnrecoveredRead | Deallocated | ZoneOffline | LbaOutOfRange | ZoneBoundary)
+}
