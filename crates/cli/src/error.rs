@@ -249,9 +249,13 @@ impl CliError {
             )
             | Self::Create(CreateError::NotEmpty { .. })
             | Self::Admin(AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. })
-            | Self::Replace(ReplaceError::Admin(
-                AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. },
-            ))
+            | Self::Replace(
+                ReplaceError::Admin(
+                    AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. },
+                )
+                | ReplaceError::AlreadyRebuilding { .. }
+                | ReplaceError::FilledMeanwhile { .. },
+            )
             | Self::NotEmpty { .. }
             | Self::NotConfirmed { .. }
             | Self::InService { .. }

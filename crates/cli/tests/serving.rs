@@ -115,6 +115,33 @@ fn a_spare_takes_the_place_of_a_failed_drive_and_status_tells() {
     server.stop();
 }
 
+/// Neither while a spare is rebuilt in the slot, nor when it has been: it was taken out again for the drive that had waited.
+#[test]
+fn a_slot_that_a_spare_fills_is_not_filled_again_unasked() {
+    let place = Place::with_array();
+    let server = place.serve(&format!("{MEMBERS} --spare d/drive4 --rebuild-limit 1MiB"));
+    let mut client = server.client();
+    let data = pattern(9, 2 << 20);
+    client.write(0, &data);
+    client.flush();
+    place.run("array fail d/drive0 --slot 2").exits(0);
+    let status = || place.run("--json array status d/drive0").exits(0).document("array-status");
+    let mut found = status();
+    for _ in 0..600 {
+        if found["members"][2]["drive"] == "d/drive4" {
+            break;
+        }
+        sleep(Duration::from_millis(50));
+        found = status();
+    }
+    assert_ne!(found["members"][2]["state"], "failed");
+    place.run("array replace d/drive0 --slot 2 --with d/drive5").exits(4);
+    assert_eq!(status()["members"][2]["drive"], "d/drive4");
+    assert_eq!(client.read(0, data.len()), data);
+    drop(client);
+    server.stop();
+}
+
 #[test]
 fn what_is_served_is_protected_from_other_commands() {
     let place = Place::with_array();

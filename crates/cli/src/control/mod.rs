@@ -9,6 +9,7 @@
 
 mod client;
 mod directory;
+mod seats;
 mod server;
 mod service;
 mod watch;

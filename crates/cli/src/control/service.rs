@@ -16,13 +16,14 @@ use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::Request;
+use super::seats::Seats;
 use super::server::remote_result;
 use super::watch::{Pace, changes};
 use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::progress::Job;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_elsewhere};
-use crate::start::{absolute, in_slots};
+use crate::start::absolute;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
 
@@ -36,7 +37,7 @@ pub(crate) struct Service {
     started: Nanos,
     config: ArrayConfig,
     volume: Volume,
-    slots: RefCell<Vec<Option<NamedDrive>>>,
+    seats: Seats,
     /// The drives that were no members at the start.
     others: Vec<OtherDrive>,
     servers: RefCell<Servers>,
@@ -99,8 +100,8 @@ impl Service {
             handle: handle.clone(),
             started: handle.now(),
             config,
+            seats: Seats::new(&volume.status().members, slots),
             volume,
-            slots: RefCell::new(slots),
             others,
             servers: RefCell::default(),
             exports: OnceCell::new(),
@@ -144,7 +145,9 @@ impl Service {
             let reason = taken.and_then(|taken| taken.reason.as_ref());
             let text = match (slot, reason) {
                 (Some(slot), _) => {
-                    self.set_slot(slot, spare.waiting.take());
+                    if let Some(named) = spare.waiting.take() {
+                        self.seats.put(spare.uuid.clone(), named);
+                    }
                     format!("slot {slot}: the spare {drive} takes its place")
                 }
                 (None, Some(reason)) => {
@@ -215,10 +218,10 @@ impl Service {
 
     /// The array's status.
     pub(crate) async fn status(&self) -> ArrayStatus {
-        let members = self.slots.borrow().clone();
+        let status = self.volume.status();
         let mut slots = Vec::new();
-        for member in members {
-            let Some(NamedDrive { label, drive, .. }) = member else {
+        for member in &status.members {
+            let Some(NamedDrive { label, drive, .. }) = self.seats.of(member) else {
                 slots.push(None);
                 continue;
             };
@@ -234,13 +237,12 @@ impl Service {
             rebuild_left_ns: self.pace.borrow().left_ns(),
             spares: self.spares(),
         };
-        served_status(&self.config, self.volume.status(), &slots, self.others(), front_ends)
+        served_status(&self.config, status, &slots, self.others(), front_ends)
     }
 
     /// The drives that are no members. What a start made of one that has got a slot since is no longer true.
     fn others(&self) -> Vec<OtherDrive> {
-        let slots = self.slots.borrow();
-        let is_left_out = |other: &&OtherDrive| !in_slots(&slots, Path::new(&other.drive));
+        let is_left_out = |other: &&OtherDrive| !self.seats.has(Path::new(&other.drive));
         self.others.iter().filter(is_left_out).cloned().collect()
     }
 
@@ -259,16 +261,17 @@ impl Service {
         // Again: others may have used it while that took its time.
         self.refuse_in_service(slot, path)?;
         refuse_working(slot, self.working(slot), destroy)?;
-        let forgotten = self.forget(path);
+        let forgotten = self.seats.forget(path);
         let drive = Drive::open_elsewhere(&self.ring, &self.handle, path).await?;
         drop(place);
         let named = NamedDrive::new(label, drive, &self.handle);
         let path = path.to_owned();
         let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
         let replaced = self.put(slot, &named, consent).await;
-        if let Some(forgotten) = forgotten.filter(|_| replaced.is_err()) {
-            self.remember(forgotten, named);
+        if let Some(failed_member) = forgotten.filter(|_| replaced.is_err()) {
+            self.seats.put(failed_member, named);
         }
+        self.seats.keep(&self.volume.status().members);
         replaced
     }
 
@@ -278,12 +281,7 @@ impl Service {
         if slot >= members.len() {
             return Err(AdminError::NoSuchSlot { slot, columns: members.len() }.into());
         }
-        let is_used = |state: &str| matches!(state, "online" | "rebuilding");
-        let in_service = self.slots.borrow().iter().zip(&members).any(|(named, member)| {
-            let is_it = |named: &NamedDrive| same_file(named.drive.path(), path);
-            is_used(member.state) && named.as_ref().is_some_and(is_it)
-        });
-        if in_service {
+        if self.seats.is_used(path, &members) {
             return Err(CliError::InService { label: path.display().to_string() });
         }
         Ok(())
@@ -292,8 +290,8 @@ impl Service {
     /// The drive that works in a slot, if one does.
     fn working(&self, slot: usize) -> Option<String> {
         let members = self.volume.status().members;
-        let online = members.get(slot).is_some_and(|member| member.state == "online");
-        (online && self.failure_of(slot).is_none()).then(|| self.label_of(slot))
+        let member = members.get(slot).filter(|member| member.state == "online")?;
+        self.seats.failure_of(member).is_none().then(|| self.seats.label_of(member))
     }
 
     /// Puts a drive that was opened into a slot, unless it holds what is not to be destroyed.
@@ -311,35 +309,12 @@ impl Service {
         }
         // Again: it may work since the drive was opened.
         refuse_working(slot, self.working(slot), consent.all)?;
-        // Before the rebuild begins, so that its status names the drive.
-        let before = self.set_slot(slot, Some(named.clone()));
-        let replaced = replace_in(&self.volume, slot, named).await;
-        if replaced.is_err() {
-            self.set_slot(slot, before);
-        }
-        replaced
-    }
-
-    fn set_slot(&self, slot: usize, named: Option<NamedDrive>) -> Option<NamedDrive> {
-        let mut slots = self.slots.borrow_mut();
-        slots.get_mut(slot).and_then(|place| std::mem::replace(place, named))
-    }
-
-    /// Lets go of a failed member's drive, so that it can be opened again: the slot that it was in.
-    fn forget(&self, path: &Path) -> Option<usize> {
-        let mut slots = self.slots.borrow_mut();
-        let is_it = |named: &NamedDrive| same_file(named.drive.path(), path);
-        let slot = slots.iter().position(|place| place.as_ref().is_some_and(is_it))?;
-        slots[slot] = None;
-        Some(slot)
-    }
-
-    /// Takes such a drive back, unless another one has got the slot since.
-    fn remember(&self, slot: usize, named: NamedDrive) {
-        let mut slots = self.slots.borrow_mut();
-        if let Some(place) = slots.get_mut(slot).filter(|place| place.is_none()) {
-            *place = Some(named);
-        }
+        let uuid = MemberUuid(random_uuid()?);
+        // Before it is a member, so that the status names the drive as soon as it is.
+        self.seats.waits(uuid.to_string(), named.clone());
+        let replaced = self.volume.replace(slot, named.member.clone(), uuid).await;
+        self.seats.ends_waiting(&uuid.to_string());
+        Ok(replaced?)
     }
 
     /// Goes on with a rebuild that a restart interrupted.
@@ -361,31 +336,18 @@ impl Service {
         self.pace.borrow_mut().sample(self.handle.now(), status.rebuild.map(Into::into));
         for (slot, member) in status.members.iter().enumerate() {
             let in_service = matches!(member.state, "online" | "rebuilding");
-            if let Some(failure) = self.failure_of(slot).filter(|_| in_service) {
+            if let Some(failure) = self.seats.failure_of(member).filter(|_| in_service) {
                 // The slot is one that the status lists.
                 let _lost = self.volume.drive_lost(slot, &failure);
             }
         }
         let status = self.volume.status();
+        self.seats.keep(&status.members);
         let mut news = self.news.take();
         news.extend(changes(&self.states.borrow(), &status.members));
         let states = status.members.iter().map(|member| member.state.to_owned());
         self.states.replace(states.collect());
         news
-    }
-
-    /// What people call a slot's drive.
-    fn label_of(&self, slot: usize) -> String {
-        let slots = self.slots.borrow();
-        let named = slots.get(slot).and_then(Option::as_ref);
-        named.map(|named| named.label.clone()).unwrap_or_default()
-    }
-
-    /// Why a slot's drive answers no more, which nobody notices while nobody uses it.
-    fn failure_of(&self, slot: usize) -> Option<String> {
-        let slots = self.slots.borrow();
-        let named = slots.get(slot).and_then(Option::as_ref)?;
-        named.drive.failure()
     }
 }
 
