@@ -23,10 +23,8 @@ Zone Write has one write in flight for a zone, stays just below what the flash t
 suspects the firmware's work for Zone Append there, which the model has as a constant. (2) Entries of the stripe table \
 of Zone Append have 2 bytes, not the paper's 3: groups have 16,384 rows, not a whole zone. \
 (3) The 99th percentile of adaptive: it is held back to about what the flash takes, 3,150 MiB/s within a segment and 3,235 with what \
-the next zones' dies add, so that hardly a write meets a full buffer. A zone has one Zone Write under way, though, and requests \
-wait for two or three of them, which is in whole writes: where chunks one by one by Zone Append are nearly as fast their waiting varies less. At these points the array writes \
-98 to 100 % of what the flash takes. What one write gathers was bounded for a try: by 64 KiB the 99th percentile of 4 KiB in chunks of 8 KiB is 95 to 96 us and not 97, but that of 16 KiB 413 and not \
-355; writes of one chunk of 16 KiB bring those of 4 KiB within the bound, at 4 % less throughput than the best, and so beyond the other bound.";
+the next zones' dies add, so that hardly a write meets a full buffer, and a write takes no more than half of what there is to write for its zone, if that is 16 KiB or more: writes \
+that follow each other are of like size, and who comes while one is under way does not wait for a large one behind it. Without that it was beyond the bound at three of these points.";
 
 /// What the paper's text (section 5.4; section 5.2 for the highest throughput) says of a mode and a
 /// chunk, requests being as large.
