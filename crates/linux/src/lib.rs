@@ -12,6 +12,7 @@ mod elsewhere;
 mod entropy;
 mod file_drive;
 pub mod fuse;
+mod in_use;
 mod memory_device;
 pub mod nbd_server;
 mod nvme_drive;

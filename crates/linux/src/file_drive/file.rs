@@ -5,10 +5,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use zoneweave_emulator::Wear;
 use zoneweave_emulator::media_format::{DriveLayout, Extension, HEADER_BYTES, StoredRecord};
@@ -18,11 +16,7 @@ use super::{DriveFailure, FileDriveError};
 use crate::Descriptor;
 use crate::at_once::open_at_once;
 use crate::drive::Access;
-
-/// A process that was killed holds its lock until the kernel has ended its last operations: the
-/// lock is tried for up to a second.
-const LOCK_ATTEMPTS: u32 = 50;
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+use crate::in_use;
 
 /// A drive file that was read and makes sense.
 pub(crate) struct OpenFile {
@@ -160,14 +154,8 @@ fn read(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), FileDriveError> {
-    for _ in 0..LOCK_ATTEMPTS {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK) => thread::sleep(LOCK_PAUSE),
-            Err(error) => return Err(failed(path, "lock it")(error.into())),
-        }
-    }
-    Err(FileDriveError::InUse { path: path.to_owned() })
+    let locked = in_use::lock(file).map_err(failed(path, "lock it"))?;
+    locked.ok_or_else(|| FileDriveError::InUse { path: path.to_owned() })
 }
 
 /// Whether the file of an open drive is still there in full.

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock, major, minor};
-use rustix::io::Errno;
+use rustix::fs::{major, minor};
 use zoneweave_zoned::{Geometry, OOB_BYTES, ReportOptions, Status, ZoneId, ZoneInfo, ZoneState};
 
 use super::encode::report_dwords;
@@ -20,6 +19,7 @@ use super::retry::may_pass_asked;
 use super::ways;
 use crate::at_once::open_at_once;
 use crate::drive::Access;
+use crate::in_use;
 use crate::sys::nvme::{self, Query, Set};
 
 /// Identify, of the admin commands.
@@ -40,10 +40,6 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(4),
 ];
-
-/// A process that was killed a moment ago may still have its drives.
-const LOCK_ATTEMPTS: u32 = 50;
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Bytes of a report that is asked for at the start.
 const REPORT_BYTES: usize = 64 << 10;
@@ -135,16 +131,10 @@ fn number_of(file: &File) -> io::Result<u32> {
     }
 }
 
-/// One process at a time, of those that ask. One that was killed has its drive until its last command is done.
+/// One process at a time, of those that ask.
 fn lock(file: &File, path: &Path) -> Result<(), NvmeDriveError> {
-    for _ in 0..LOCK_ATTEMPTS {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK) => thread::sleep(LOCK_PAUSE),
-            Err(error) => return Err(failed(path, "lock it")(error.into())),
-        }
-    }
-    Err(NvmeDriveError::InUse { path: path.to_owned() })
+    let locked = in_use::lock(file).map_err(failed(path, "lock it"))?;
+    locked.ok_or_else(|| NvmeDriveError::InUse { path: path.to_owned() })
 }
 
 /// The device that the kernel knows under another name: /dev/nvme0n1 for /dev/ng0n1, and the other way round.

@@ -5,8 +5,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use rustix::fs::{SeekFrom, major, minor, seek};
 use zoneweave_zoned::{Geometry, ZoneId, ZoneInfo};
@@ -16,15 +14,11 @@ use super::report::{Layout, Unsuitable, common_capacity, usable};
 use super::sysfs::{DeviceNumber, Disk};
 use crate::blkzoned::{ReportedZone, SECTOR_BYTES};
 use crate::drive::Access;
+use crate::in_use;
 use crate::sys::block::report_zones;
 
 /// Zones that are asked for at once.
 pub(super) const REPORTED_AT_ONCE: u32 = 1024;
-
-/// A process that was killed has the disk until the kernel has ended its last operations: the disk is tried for up to
-/// a second.
-const CLAIM_ATTEMPTS: u32 = 50;
-const CLAIM_PAUSE: Duration = Duration::from_millis(20);
 
 /// A disk that was opened and can be used.
 pub(crate) struct Opened {
@@ -107,18 +101,9 @@ fn open_as(path: &Path, access: Access) -> io::Result<File> {
 
 /// Opens the disk as a mount does: nobody else who asks has it, nor will have it.
 fn claim(path: &Path) -> Result<File, ZonedBlockError> {
-    for attempt in 1.. {
-        match open_as(path, Access::Exclusive) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                if attempt == CLAIM_ATTEMPTS {
-                    break;
-                }
-                thread::sleep(CLAIM_PAUSE);
-            }
-            opened => return opened.map_err(failed(path, "open it")),
-        }
-    }
-    Err(ZonedBlockError::InUse { path: path.to_owned() })
+    let opened = in_use::tried(|| open_as(path, Access::Exclusive));
+    let opened = opened.map_err(failed(path, "open it"))?;
+    opened.ok_or_else(|| ZonedBlockError::InUse { path: path.to_owned() })
 }
 
 /// Every zone of the disk.
