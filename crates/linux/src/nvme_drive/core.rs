@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use zoneweave_emulator::DriveCounters;
-use zoneweave_runtime::{Handle, Nanos, Permit, Semaphore};
+use zoneweave_runtime::{Handle, Permit, Semaphore};
 use zoneweave_zoned::{
     AlignedBuffer, BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply,
     ReportOptions, Status, ZoneId, ZoneReport,
@@ -15,7 +15,7 @@ use zoneweave_zoned::{
 use super::encode::{Answer, Encoded, Order, Plan, ZONE_SEND, encode, report_dwords, written_at};
 use super::open::{Opened, ZONE_RECEIVE};
 use super::report::{self, zones_in};
-use super::retry::{self, PATIENCE, Record};
+use super::retry::{self, Record};
 use super::{status, ways};
 use crate::ring::{CommandDone, DeviceCommand, Lent, Opcode};
 use crate::service::{DriveLoss, Service, Watched, watch};
@@ -23,9 +23,6 @@ use crate::{Descriptor, Ring};
 
 /// After which the kernel aborts a command, as it does for those of file systems.
 pub(super) const COMMAND_TIMEOUT_MS: u32 = 30_000;
-
-/// How often is looked whether a way leads to the drive.
-const WAY_PERIOD: Nanos = Nanos::from_millis(50);
 
 /// Appends to a zone that may be under way; a drive's queue holds fewer.
 const APPENDS: u64 = 1 << 16;
@@ -135,58 +132,32 @@ impl Core {
         metadata: Lent,
     ) -> Result<CommandDone, Status> {
         let (namespace, timeout_ms) = (self.namespace, COMMAND_TIMEOUT_MS);
-        let sizes = (retry::lent_bytes(&data), retry::lent_bytes(&metadata));
+        let mut tries = self.record.tries(opcode, self.handle.now());
         let mut memory = (data, metadata);
-        let since = self.handle.now();
-        let mut delays = self.record.delays(opcode).iter();
         loop {
             let (data, metadata) = memory;
             let command = DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms };
-            let writes = matches!(command.data, Lent::Out(_));
             let done = self.service.asked(self.ring.command(&self.file, command)).await;
-            if self.was_not_sent(&done) {
-                self.way_open().await?;
-                if writes {
-                    // What it writes is given back no more. The engine has it, and writes it elsewhere.
-                    return Err(Status::Aborted);
-                }
-                memory = (retry::lend(done.data, sizes.0), retry::lend(done.metadata, sizes.1));
-                continue;
-            }
             let now = self.handle.now();
             self.record.note(&done, now);
-            let may_pass = retry::may_pass(opcode, &done);
-            let has_time = now.since(since) < PATIENCE && self.loss().is_none();
-            let Some(delay) = delays.next().filter(|_| may_pass && has_time) else {
-                if may_pass {
-                    self.record.give_up();
-                }
+            let pause = match &done.status {
+                Err(error) if retry::is_unsent(error) => tries.unsent(now),
+                Err(error) if self.has_no_way(error) => tries.unsent(now),
+                Err(error) if retry::is_refused(error) => tries.refused(now),
+                _ if retry::may_pass(opcode, &done) => self.record.failed(&mut tries, now),
+                _ => None,
+            };
+            let Some(pause) = pause.filter(|_| self.loss().is_none()) else {
                 return self.judged(opcode, done);
             };
-            self.handle.sleep(*delay).await;
-            memory = (retry::lend(done.data, sizes.0), retry::lend(done.metadata, sizes.1));
+            self.handle.sleep(pause).await;
+            memory = (retry::lend(done.data), retry::lend(done.metadata));
         }
     }
 
-    /// Whether no way led to the drive, so that nothing can come of the command.
-    fn was_not_sent(&self, done: &CommandDone) -> bool {
-        let refused = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
-        done.status.as_ref().is_err_and(refused) && ways::is_none_open(self.file.as_fd())
-    }
-
-    /// Waits until a way leads to the drive: everybody who asks meanwhile is one failure, not a row of them.
-    ///
-    /// # Errors
-    /// If it does not for long, or the drive is lost.
-    async fn way_open(&self) -> Result<(), Status> {
-        let since = self.handle.now();
-        while ways::is_none_open(self.file.as_fd()) {
-            if self.loss().is_some() || self.handle.now().since(since) >= PATIENCE {
-                return Err(Status::DeviceGone);
-            }
-            self.handle.sleep(WAY_PERIOD).await;
-        }
-        Ok(())
+    /// Whether an error is that no way leads to the drive.
+    fn has_no_way(&self, error: &io::Error) -> bool {
+        retry::is_refused(error) && ways::is_none_open(self.file.as_fd())
     }
 
     fn judged(&self, opcode: Opcode, done: CommandDone) -> Result<CommandDone, Status> {
@@ -202,6 +173,7 @@ impl Core {
             Err(error) if opcode == ZONE_SEND && self.may_be_late && retry::is_given_up(error) => {
                 Err(Status::DeviceGone)
             }
+            Err(error) if self.has_no_way(error) => Err(Status::DeviceGone),
             Err(error) => Err(status::of_kernel(error)),
         }
     }
@@ -225,7 +197,7 @@ impl Core {
             let data = Lent::In(AlignedBuffer::zeroed(pages), bytes);
             let dwords = report_dwords(&self.geometry, next, options, bytes);
             let done = self.send(Opcode(ZONE_RECEIVE), dwords, data, Lent::Nothing).await?;
-            let filled = done.data.ok_or(Status::InternalError)?;
+            let Lent::In(filled, _) = done.data else { return Err(Status::InternalError) };
             let answer = &filled.as_ref()[..bytes];
             let part = report::decode(answer, &self.geometry, next, each)?;
             if next == first {
@@ -264,6 +236,9 @@ impl Watched for Core {
 }
 
 fn payload(done: CommandDone, blocks: BlockCount) -> Payload {
-    let filled = |buffer: Option<AlignedBuffer>| buffer.expect("reads lend buffers").freeze();
+    let filled = |lent| match lent {
+        Lent::In(buffer, _) => buffer.freeze(),
+        Lent::Nothing | Lent::Out(_) => unreachable!("reads lend buffers"),
+    };
     Payload::new(filled(done.data), filled(done.metadata).slice(..blocks.oob_bytes()))
 }

@@ -3,7 +3,7 @@
 //! The kernel repeats what file systems ask of a drive, but not what came through its character device: a controller
 //! that is reset, or a path that changes hands, fails whatever was under way. What changes nothing is repeated, unless
 //! the drive says that it will fail again; and a flush that the kernel gave up, of which the drive has said nothing: its cache
-//! outlives the reset of a controller. Nothing else is: a write, an append or a reset may have happened, or may happen
+//! outlives the reset of a controller. Of what the kernel has told the drive nothing at all, everything is. Nothing else is: a write, an append or a reset may have happened, or may happen
 //! yet where a path holds it up, and a flush that the drive has failed may have lost what the next one would find nothing of. The
 //! engine knows what to do about those. Neither is what media answer: the engine has the other drives for that.
 //!
@@ -12,9 +12,9 @@
 
 use std::cell::Cell;
 use std::io;
+use std::slice;
 
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::AlignedBuffer;
 
 use super::encode::{FLUSH, READ};
 use super::open::ZONE_RECEIVE;
@@ -26,6 +26,12 @@ const DELAYS: [Nanos; 3] =
 /// After this time a command that failed is not sent again, as it may have run into its own limit; and a path does not
 /// come back.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(20);
+
+/// After which a command of which the drive has heard nothing is sent again.
+const UNSENT_PAUSE: Nanos = Nanos::from_millis(50);
+
+/// How often a command is sent again that makes no sense to the kernel.
+const REFUSALS: u32 = 3;
 
 /// Whether a command changes nothing, however often it is sent.
 fn is_repeatable(opcode: Opcode) -> bool {
@@ -42,9 +48,27 @@ pub(super) struct Record {
 }
 
 impl Record {
+    pub(super) fn tries(&self, opcode: Opcode, now: Nanos) -> Tries {
+        Tries {
+            since: now,
+            unsent_since: None,
+            refusals: REFUSALS,
+            delays: self.delays(opcode).iter(),
+        }
+    }
+
     /// What is waited before a command is sent again, and again.
-    pub(super) fn delays(&self, opcode: Opcode) -> &'static [Nanos] {
+    fn delays(&self, opcode: Opcode) -> &'static [Nanos] {
         if is_repeatable(opcode) && !self.gave_up.get() { &DELAYS } else { &[] }
+    }
+
+    /// What is waited before a command that failed in passing is sent again, if it is.
+    pub(super) fn failed(&self, tries: &mut Tries, now: Nanos) -> Option<Nanos> {
+        let delay = tries.delays.next().filter(|_| now.since(tries.since) < PATIENCE).copied();
+        if delay.is_none() {
+            self.gave_up.set(true);
+        }
+        delay
     }
 
     /// Notes what became of a command.
@@ -61,15 +85,49 @@ impl Record {
         }
     }
 
-    /// Notes that a command failed as often as it is sent.
-    pub(super) fn give_up(&self) {
-        self.gave_up.set(true);
-    }
-
     /// Whether nothing was heard of the drive for long but that its path is lost.
     pub(super) fn is_cut_off(&self, now: Nanos) -> bool {
         self.cut_off.get().is_some_and(|since| now.since(since) >= PATIENCE)
     }
+}
+
+/// How often a command may be sent yet.
+pub(super) struct Tries {
+    since: Nanos,
+    /// Since when the drive has heard nothing of it.
+    unsent_since: Option<Nanos>,
+    /// How often the kernel may refuse it though there is a way.
+    refusals: u32,
+    delays: slice::Iter<'static, Nanos>,
+}
+
+impl Tries {
+    /// What is waited before a command of which the drive has heard nothing is sent again, if it is.
+    pub(super) fn unsent(&mut self, now: Nanos) -> Option<Nanos> {
+        let since = *self.unsent_since.get_or_insert(now);
+        (now.since(since) < PATIENCE).then_some(UNSENT_PAUSE)
+    }
+
+    /// The same of one that the kernel refuses: the way that was missing may be there again since.
+    pub(super) fn refused(&mut self, now: Nanos) -> Option<Nanos> {
+        self.refusals = self.refusals.checked_sub(1)?;
+        self.unsent(now)
+    }
+}
+
+/// Whether the kernel has told the drive nothing of a command, and may well do so later: it had no memory for it, or did not
+/// find the command's.
+///
+/// The latter happens to commands that waited for a controller to be reset. They are begun again by a thread of the kernel's,
+/// which cuts their addresses to 32 bits if it was made when an interrupt ended: it takes itself for one that runs a program of
+/// the x32 kind (`in_compat_syscall`, seen in Linux 6.12 of Debian). Nothing of ours is there, as a test makes sure.
+pub(super) fn is_unsent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EFAULT | libc::ENOMEM | libc::EAGAIN))
+}
+
+/// Whether the kernel finds that a command makes no sense, or has no way to the drive.
+pub(super) fn is_refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
 }
 
 /// Whether a command may be sent again, and succeed then, by what became of it.
@@ -82,7 +140,7 @@ fn passes(done: &CommandDone) -> bool {
         Ok(value) => !done.is_final && (is_passing(*value) || is_of_path(*value)),
         // Ended by the kernel, as when a controller is reset.
         Err(error) => {
-            matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECANCELED | libc::EAGAIN))
+            matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECANCELED))
         }
     }
 }
@@ -113,21 +171,15 @@ pub(super) fn is_of_path(value: u16) -> bool {
     (0x300..=0x37F).contains(&value) && value != 0x301
 }
 
-/// How many bytes a command has for the drive to fill.
-pub(super) fn lent_bytes(lent: &Lent) -> usize {
-    match lent {
-        Lent::In(_, bytes) => *bytes,
-        Lent::Nothing | Lent::Out(_) => 0,
+/// The memory of a command that is sent again, without what the drive filled before it failed.
+pub(super) fn lend(memory: Lent) -> Lent {
+    match memory {
+        Lent::In(mut buffer, bytes) => {
+            buffer.as_mut().fill(0);
+            Lent::In(buffer, bytes)
+        }
+        Lent::Nothing | Lent::Out(_) => memory,
     }
-}
-
-/// The memory of a command that is sent again, without what the drive filled before it failed. Such a command has nothing for
-/// the drive to read.
-pub(super) fn lend(buffer: Option<AlignedBuffer>, bytes: usize) -> Lent {
-    buffer.map_or(Lent::Nothing, |mut buffer| {
-        buffer.as_mut().fill(0);
-        Lent::In(buffer, bytes)
-    })
 }
 
 #[cfg(test)]
@@ -135,7 +187,8 @@ mod tests {
     use super::*;
 
     fn done(status: io::Result<u16>, is_final: bool) -> CommandDone {
-        CommandDone { status, is_final, result: 0, data: None, metadata: None }
+        let (data, metadata) = (Lent::Nothing, Lent::Nothing);
+        CommandDone { status, is_final, result: 0, data, metadata }
     }
 
     #[test]
@@ -152,7 +205,9 @@ mod tests {
         let record = Record::default();
         assert_eq!(record.delays(READ), DELAYS);
         assert!(record.delays(Opcode(1)).is_empty());
-        record.give_up();
+        let mut tries = record.tries(READ, Nanos(0));
+        let delays: Vec<_> = std::iter::from_fn(|| record.failed(&mut tries, Nanos(1))).collect();
+        assert_eq!(delays, DELAYS);
         record.note(&done(Ok(0x006), false), Nanos(1));
         assert!(record.delays(READ).is_empty());
         record.note(&done(Ok(0), false), Nanos(2));
@@ -172,10 +227,34 @@ mod tests {
     }
 
     #[test]
+    fn what_the_drive_has_not_heard_of_is_sent_again_for_a_while() {
+        let record = Record::default();
+        let mut tries = record.tries(Opcode(1), Nanos(0));
+        let first = PATIENCE + PATIENCE;
+        assert!(tries.unsent(first).is_some());
+        let refused = std::iter::from_fn(|| tries.refused(first));
+        assert_eq!(refused.count(), 3);
+        assert!(tries.unsent(first + Nanos::from_secs(19)).is_some());
+        assert!(tries.unsent(first + PATIENCE).is_none());
+        let of = |code| is_unsent(&io::Error::from_raw_os_error(code));
+        assert!(of(libc::EFAULT) && of(libc::ENOMEM) && of(libc::EAGAIN));
+        assert!(!of(libc::EINTR) && !of(libc::EIO) && !of(libc::EINVAL));
+    }
+
+    /// An address that the kernel cuts to 32 bits is nobody's.
+    #[test]
+    fn nothing_is_below_4_gib() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("what is mapped");
+        let start = |line: &str| u64::from_str_radix(line.split('-').next()?, 16).ok();
+        let lowest = maps.lines().filter_map(start).min();
+        assert!(lowest.is_some_and(|lowest| lowest >= 1 << 32), "{maps}");
+    }
+
+    #[test]
     fn memory_that_is_lent_again_is_empty() {
-        let mut buffer = AlignedBuffer::zeroed(zoneweave_zoned::BlockCount(1));
+        let mut buffer = zoneweave_zoned::AlignedBuffer::zeroed(zoneweave_zoned::BlockCount(1));
         buffer.as_mut()[100] = 7;
-        let Lent::In(buffer, 64) = lend(Some(buffer), 64) else { panic!("memory") };
+        let Lent::In(buffer, 64) = lend(Lent::In(buffer, 64)) else { panic!("memory") };
         assert!(buffer.as_ref().iter().all(|byte| *byte == 0));
     }
 

@@ -50,9 +50,9 @@ pub(crate) struct CommandDone {
     pub(crate) is_final: bool,
     /// The first two dwords of the completion.
     pub(crate) result: u64,
-    /// The buffer for data, if the command had one to be filled.
-    pub(crate) data: Option<AlignedBuffer>,
-    pub(crate) metadata: Option<AlignedBuffer>,
+    /// The command's memory: filled, if the drive was to fill it and has succeeded.
+    pub(crate) data: Lent,
+    pub(crate) metadata: Lent,
 }
 
 /// Bytes for a command in a large entry; the kernel's `struct nvme_uring_cmd` takes 72 of them.
@@ -104,10 +104,11 @@ impl Side {
         }
     }
 
-    fn into_filled(self) -> Option<AlignedBuffer> {
+    fn into_lent(self) -> Lent {
         match self {
-            Self::In(buffer, _) => Some(buffer),
-            Self::Nothing | Self::Out(_) => None,
+            Self::Nothing => Lent::Nothing,
+            Self::Out(gather) => Lent::Out(gather.after(0)),
+            Self::In(buffer, bytes) => Lent::In(buffer, bytes),
         }
     }
 }
@@ -137,8 +138,8 @@ impl Ring {
             is_final: finished.result.as_ref().is_ok_and(|bits| bits & DO_NOT_RETRY != 0),
             status: finished.result.map(status),
             result: finished.extra,
-            data: memory.data.into_filled(),
-            metadata: memory.metadata.into_filled(),
+            data: memory.data.into_lent(),
+            metadata: memory.metadata.into_lent(),
         }
     }
 }
