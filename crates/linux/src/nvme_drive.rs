@@ -18,6 +18,7 @@ mod core;
 mod encode;
 mod error;
 mod identify;
+mod low_memory;
 mod open;
 mod report;
 mod retry;

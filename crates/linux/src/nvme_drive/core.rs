@@ -38,8 +38,8 @@ pub(super) struct Core {
     /// For each zone: what changes it takes all permits, and appends take one each.
     orders: Vec<Semaphore>,
     record: Record,
-    /// A command that the kernel gave up may happen later.
-    may_be_late: bool,
+    /// More than one controller on the bus leads to it: see [`ways::has_ways`].
+    has_ways: bool,
     service: Service,
 }
 
@@ -54,7 +54,7 @@ impl Core {
             orders: (0..opened.geometry.zones).map(|_| Semaphore::new(APPENDS)).collect(),
             geometry: opened.geometry,
             record: Record::default(),
-            may_be_late: opened.may_be_late,
+            has_ways: opened.has_ways,
             service: Service::new(handle),
         });
         handle.spawn("drive watch", watch(handle.clone(), Rc::downgrade(&core)));
@@ -141,18 +141,25 @@ impl Core {
             let now = self.handle.now();
             self.record.note(&done, now);
             let pause = match &done.status {
-                Err(error) if retry::is_unsent(error) => tries.unsent(now),
-                Err(error) if self.has_no_way(error) => tries.unsent(now),
+                Err(error) if self.was_not_sent(error) => tries.unsent(now),
                 Err(error) if retry::is_refused(error) => tries.refused(now),
                 _ if retry::may_pass(opcode, &done) => self.record.failed(&mut tries, now),
                 _ => None,
             };
-            let Some(pause) = pause.filter(|_| self.loss().is_none()) else {
-                return self.judged(opcode, done);
-            };
+            let Some(pause) = pause else { return self.judged(opcode, done) };
             self.handle.sleep(pause).await;
+            if self.loss().is_some() {
+                return Err(Status::DeviceGone);
+            }
             memory = (retry::lend(done.data), retry::lend(done.metadata));
         }
+    }
+
+    /// Whether an error is that the drive has heard nothing of a command, and may yet. Where several ways may lead to it one of
+    /// them ends without the drive.
+    fn was_not_sent(&self, error: &io::Error) -> bool {
+        let lost_way = error.raw_os_error() == Some(libc::ENODEV) && self.has_ways;
+        retry::is_unsent(error) || self.has_no_way(error) || lost_way && self.is_named()
     }
 
     /// Whether an error is that no way leads to the drive.
@@ -170,7 +177,7 @@ impl Core {
                 Err(if is_lost { Status::DeviceGone } else { Status::Aborted })
             }
             Ok(value) => status::of_nvme(*value).map(|()| done),
-            Err(error) if opcode == ZONE_SEND && self.may_be_late && retry::is_given_up(error) => {
+            Err(error) if opcode == ZONE_SEND && self.has_ways && retry::is_given_up(error) => {
                 Err(Status::DeviceGone)
             }
             Err(error) if self.has_no_way(error) => Err(Status::DeviceGone),

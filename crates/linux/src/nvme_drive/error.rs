@@ -101,6 +101,15 @@ pub enum NvmeDriveError {
         #[source]
         error: io::Error,
     },
+    /// This program has something in the first 4 GiB of its address space.
+    #[error(
+        "{}: this program is not position-independent, and the kernel might take other memory for what is written to the \
+         drive: build it without `relocation-model=static`", .path.display()
+    )]
+    LowMemory {
+        /// The device.
+        path: PathBuf,
+    },
     /// Commands cannot be submitted.
     #[error(transparent)]
     Ring(#[from] RingError),

@@ -14,6 +14,7 @@ use zoneweave_zoned::{Geometry, OOB_BYTES, ReportOptions, Status, ZoneId, ZoneIn
 use super::encode::report_dwords;
 use super::error::NvmeDriveError;
 use super::identify::{self, Controller, IDENTIFY_BYTES, Namespace, NonsenseError, Zones};
+use super::low_memory;
 use super::report;
 use super::retry::may_pass_asked;
 use super::ways;
@@ -57,8 +58,8 @@ pub(crate) struct Opened {
     pub(super) id: [u8; 16],
     pub(super) model: String,
     pub(super) serial: String,
-    /// A command that the kernel gave up may happen later.
-    pub(super) may_be_late: bool,
+    /// More than one controller on the bus leads to it: see [`ways::has_ways`].
+    pub(super) has_ways: bool,
 }
 
 struct Asked<'a> {
@@ -74,6 +75,9 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
         return Err(NvmeDriveError::BlockDevice { path: path.to_owned(), instead: sibling(&kind) });
     }
     let file = open_at_once(path, access == Access::Exclusive).map_err(failed("open it"))?;
+    if !low_memory::is_empty().map_err(failed("look at its memory"))? {
+        return Err(NvmeDriveError::LowMemory { path: path.to_owned() });
+    }
     let namespace = number_of(&file).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => failed("reach it: none of its controllers answers")(error),
         _ => NvmeDriveError::NotNvme { path: path.to_owned() },
@@ -93,7 +97,7 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
     let Controller { model, serial, .. } = controller;
     let (id, namespace) = (namespace.id, asked.namespace);
     let path = path.to_owned();
-    let may_be_late = ways::may_be_late(&kind);
+    let has_ways = ways::has_ways(&kind);
     Ok(Opened {
         file,
         path,
@@ -105,7 +109,7 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
         id,
         model,
         serial,
-        may_be_late,
+        has_ways,
     })
 }
 

@@ -30,6 +30,9 @@ pub(super) const PATIENCE: Nanos = Nanos::from_secs(20);
 /// After which a command of which the drive has heard nothing is sent again.
 const UNSENT_PAUSE: Nanos = Nanos::from_millis(50);
 
+/// What the kernel takes at the most to find that it cannot send a command. One that it had for longer waited for something.
+const AT_ONCE: Nanos = Nanos::from_secs(1);
+
 /// How often a command is sent again that makes no sense to the kernel.
 const REFUSALS: u32 = 3;
 
@@ -49,12 +52,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn tries(&self, opcode: Opcode, now: Nanos) -> Tries {
-        Tries {
-            since: now,
-            unsent_since: None,
-            refusals: REFUSALS,
-            delays: self.delays(opcode).iter(),
-        }
+        Tries { since: now, unsent: None, refusals: REFUSALS, delays: self.delays(opcode).iter() }
     }
 
     /// What is waited before a command is sent again, and again.
@@ -64,6 +62,7 @@ impl Record {
 
     /// What is waited before a command that failed in passing is sent again, if it is.
     pub(super) fn failed(&self, tries: &mut Tries, now: Nanos) -> Option<Nanos> {
+        tries.unsent = None;
         let delay = tries.delays.next().filter(|_| now.since(tries.since) < PATIENCE).copied();
         if delay.is_none() {
             self.gave_up.set(true);
@@ -94,17 +93,20 @@ impl Record {
 /// How often a command may be sent yet.
 pub(super) struct Tries {
     since: Nanos,
-    /// Since when the drive has heard nothing of it.
-    unsent_since: Option<Nanos>,
+    /// Since when the drive has heard nothing of it, and when that was last seen.
+    unsent: Option<(Nanos, Nanos)>,
     /// How often the kernel may refuse it though there is a way.
     refusals: u32,
     delays: slice::Iter<'static, Nanos>,
 }
 
 impl Tries {
-    /// What is waited before a command of which the drive has heard nothing is sent again, if it is.
+    /// What is waited before a command of which the drive has heard nothing is sent again, if it is. That patience is for one
+    /// time without a way, not for all that a command meets.
     pub(super) fn unsent(&mut self, now: Nanos) -> Option<Nanos> {
-        let since = *self.unsent_since.get_or_insert(now);
+        let known = self.unsent.filter(|(_, seen)| now.since(*seen) < UNSENT_PAUSE + AT_ONCE);
+        let since = known.map_or(now, |(since, _)| since);
+        self.unsent = Some((since, now));
         (now.since(since) < PATIENCE).then_some(UNSENT_PAUSE)
     }
 
@@ -118,9 +120,7 @@ impl Tries {
 /// Whether the kernel has told the drive nothing of a command, and may well do so later: it had no memory for it, or did not
 /// find the command's.
 ///
-/// The latter happens to commands that waited for a controller to be reset. They are begun again by a thread of the kernel's,
-/// which cuts their addresses to 32 bits if it was made when an interrupt ended: it takes itself for one that runs a program of
-/// the x32 kind (`in_compat_syscall`, seen in Linux 6.12 of Debian). Nothing of ours is there, as a test makes sure.
+/// The latter happens to commands that waited for a controller to be reset: see [`low_memory`](super::low_memory).
 pub(super) fn is_unsent(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EFAULT | libc::ENOMEM | libc::EAGAIN))
 }
@@ -230,24 +230,32 @@ mod tests {
     fn what_the_drive_has_not_heard_of_is_sent_again_for_a_while() {
         let record = Record::default();
         let mut tries = record.tries(Opcode(1), Nanos(0));
-        let first = PATIENCE + PATIENCE;
-        assert!(tries.unsent(first).is_some());
-        let refused = std::iter::from_fn(|| tries.refused(first));
+        let refused = std::iter::from_fn(|| tries.refused(Nanos(7)));
         assert_eq!(refused.count(), 3);
-        assert!(tries.unsent(first + Nanos::from_secs(19)).is_some());
-        assert!(tries.unsent(first + PATIENCE).is_none());
+        let mut now = Nanos(7);
+        while let Some(pause) = tries.unsent(now) {
+            now += pause;
+        }
+        assert_eq!(now, PATIENCE + Nanos(7));
+        // The kernel had it for a while, and another time begins.
+        assert!(tries.unsent(now + AT_ONCE + AT_ONCE).is_some());
         let of = |code| is_unsent(&io::Error::from_raw_os_error(code));
         assert!(of(libc::EFAULT) && of(libc::ENOMEM) && of(libc::EAGAIN));
         assert!(!of(libc::EINTR) && !of(libc::EIO) && !of(libc::EINVAL));
     }
 
-    /// An address that the kernel cuts to 32 bits is nobody's.
     #[test]
-    fn nothing_is_below_4_gib() {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("what is mapped");
-        let start = |line: &str| u64::from_str_radix(line.split('-').next()?, 16).ok();
-        let lowest = maps.lines().filter_map(start).min();
-        assert!(lowest.is_some_and(|lowest| lowest >= 1 << 32), "{maps}");
+    fn what_was_sent_between_two_times_begins_the_second() {
+        let record = Record::default();
+        let mut tries = record.tries(READ, Nanos(0));
+        let mut now = Nanos(0);
+        while now < Nanos::from_secs(15) {
+            now += tries.unsent(now).expect("patience");
+        }
+        now += record.failed(&mut tries, now).expect("a delay");
+        for _ in 0..300 {
+            now += tries.unsent(now).expect("patience");
+        }
     }
 
     #[test]

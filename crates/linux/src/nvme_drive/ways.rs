@@ -20,9 +20,9 @@ pub(super) fn is_none_open(device: BorrowedFd<'_>) -> bool {
     matches!(nvme::namespace_of(device), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Whether a command that the kernel gave up may happen later. Not where the one controller is on this machine's bus: it is
-/// stopped before its commands are given up. Another may be out of reach and go on.
-pub(super) fn may_be_late(device: &fs::Metadata) -> bool {
+/// Whether more leads to a drive than one controller on this machine's bus. That is stopped before its commands are given up; any
+/// other may be out of reach and go on, so that what the kernel gave up may happen later. And one of several may end without the drive.
+pub(super) fn has_ways(device: &fs::Metadata) -> bool {
     let (major, minor) = (major(device.rdev()), minor(device.rdev()));
     let link = format!("/sys/dev/char/{major}:{minor}");
     !is_one_on_the_bus(&controllers(Path::new(&link)))
