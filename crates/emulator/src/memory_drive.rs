@@ -123,12 +123,13 @@ impl Core {
     fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Result<Payload, Status> {
         self.zones.read(at, blocks)?;
         let (first, written) = (self.index(at), self.zones.written_of(at, blocks));
+        // Before the data, so that who waits for the one line of memory does not do so behind all of it.
+        let mut oob = self.oob[first * OOB_BYTES..][..written.oob_bytes()].to_vec();
+        oob.resize(blocks.oob_bytes(), 0);
         let mut data = AlignedBuffer::unfilled(blocks);
         let (known, rest) = data.as_mut().split_at_mut(written.data_bytes());
         known.copy_from_slice(&self.data.as_ref()[first * BLOCK_BYTES..][..known.len()]);
         rest.fill(0);
-        let mut oob = self.oob[first * OOB_BYTES..][..written.oob_bytes()].to_vec();
-        oob.resize(blocks.oob_bytes(), 0);
         Ok(Payload::new(data.freeze(), oob.into()))
     }
 }
