@@ -23,7 +23,7 @@ use crate::progress::Job;
 pub(crate) use client::Client;
 pub(crate) use directory::socket_of;
 pub(crate) use server::ControlServer;
-pub(crate) use service::{Servers, Service, refuse_working, replace_in, same_file};
+pub(crate) use service::{Servers, Service, refuse_working, same_file};
 
 /// The longest request, newline included.
 pub(crate) const REQUEST_BYTES: usize = 8192;

@@ -363,16 +363,6 @@ pub(crate) fn refuse_working(
     }
 }
 
-/// Puts a drive into a slot and rebuilds it; what the drive holds is destroyed.
-pub(crate) async fn replace_in(
-    volume: &Volume,
-    slot: usize,
-    named: &NamedDrive,
-) -> Result<(), CliError> {
-    let uuid = MemberUuid(random_uuid()?);
-    Ok(volume.replace(slot, named.member.clone(), uuid).await?)
-}
-
 /// Whether two paths lead to the same file.
 pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zoneweave_raid::log::format::MemberState;
+use zoneweave_raid::log::format::{MemberState, MemberUuid};
 use zoneweave_raid::log::{AdminError, DriveRole};
 
 use super::create::{Consent, holdings, not_empty};
 use super::status::parse_status;
-use crate::control::{Client, Request, refuse_working, replace_in};
+use crate::control::{Client, Request, refuse_working};
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::session::{Access, Session, refuse_worse_way};
+use crate::session::{Access, Session, random_uuid, refuse_worse_way};
 use crate::start::{Located, absolute, in_slots, locate, run_job, start_whole};
 use crate::status::{ArrayStatus, inactive_status, render};
 
@@ -115,8 +115,9 @@ fn inactive(
     assert!(!in_slots(&started.slots, &request.with), "the new drive is locked by this process");
     let (volume, slot) = (started.volume.clone(), request.slot);
     let progress = Progress::new(output, "rebuild");
+    let uuid = MemberUuid(random_uuid()?);
     let job = async move {
-        replace_in(&volume, slot, &named).await?;
+        volume.replace(slot, named.member.clone(), uuid).await?;
         volume.close().await?;
         Ok::<_, CliError>(())
     };
