@@ -127,3 +127,31 @@ fn what_a_drive_does_not_tell_for_a_while_is_not_lost() {
     })
     .expect("the array starts");
 }
+
+/// A drive that hangs in reads keeps the segments that are read, and no others.
+#[test]
+fn reads_that_hang_hold_up_no_writes() {
+    let array = array();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, 6_000, 1).await;
+        volume.flush().await.unwrap();
+        let hang = FaultAction::Slow(Nanos::from_secs(30));
+        array.drives[1].inject(Selector::next(CommandKind::Read).times(8), hang);
+        let reads = (0..8).map(|part| {
+            let reader = volume.clone();
+            handle.spawn("reader", async move { reader.read(Lba(part * 700), 20).await })
+        });
+        let reads: Vec<_> = reads.collect();
+        handle.sleep(Nanos::from_millis(1)).await;
+        let begun = handle.now();
+        // All that is read meanwhile is written again, and everything else more than once.
+        put_all(volume, 6_000, 2).await;
+        let known = Known { random: RefCell::new(Random::new(6)), newest: RefCell::default() };
+        overwrite(volume, &known, 0, 30_000).await;
+        assert!(handle.now().since(begun) < Nanos::from_secs(30), "writes wait for no read");
+        assert!(volume.status().counters.segments_reclaimed > 100, "{:?}", volume.status());
+        for read in reads {
+            read.await.unwrap();
+        }
+    });
+}

@@ -54,6 +54,8 @@ pub(super) struct Core {
     pub superblock: SuperblockLog,
     /// Opened whenever something changed that a waiting task may act upon.
     pub changed: Gate,
+    /// Opens when a dead segment has lost its last reader, and when the background tasks shall end.
+    pub unread: Gate,
     /// Opened when users have queued something, while there is room for it: that is for their writer alone.
     pub queued: Gate,
     /// Bounds what users have queued.
@@ -105,6 +107,7 @@ impl Core {
             padding,
             superblock,
             changed: Gate::new(),
+            unread: Gate::new(),
             queued: Gate::new(),
             admission: Semaphore::new(QUEUED_BLOCKS),
             admin: Semaphore::new(1),
@@ -119,6 +122,13 @@ impl Core {
             refusing: Cell::new(false),
             closing: Cell::new(false),
         })
+    }
+
+    /// Tells the background tasks to end.
+    pub(super) fn begin_closing(&self) {
+        self.closing.set(true);
+        self.changed.open();
+        self.unread.open();
     }
 
     /// The drive in a slot, unless it is missing or has failed.

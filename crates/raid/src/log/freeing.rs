@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use zoneweave_runtime::{Permit, Semaphore};
+
 use crate::layout::{Column, ColumnSet, MAX_COLUMNS};
 use crate::log::active_zones::is_active_no_more;
 use crate::log::checkpoint;
@@ -16,11 +18,26 @@ use crate::mutants::{Mutant, mutant};
 
 /// Segments freed at a time, at most: one record says of all of them that they are dead.
 const FREED_AT_A_TIME: usize = 16;
+/// Dead segments whose readers are waited for beside everything else, at most.
+const READ_STILL: u64 = 256;
 const _: () = assert!(FREED_AT_A_TIME <= RecordBody::deaths_most(MAX_COLUMNS));
+
+/// Turns of dead segments that are or were read when they died.
+#[derive(Clone)]
+struct ReadStill {
+    /// One each, from its death on.
+    segments: Semaphore,
+    /// One each that has no reader any more, while it is freed.
+    freed: Semaphore,
+}
 
 /// Frees segments with nothing live in them, until the volume closes. A task of its own, so that
 /// it can make room while blocks that are being moved wait for it.
 pub(super) async fn sweep(core: Rc<Core>) {
+    let read_still = ReadStill {
+        segments: Semaphore::new(READ_STILL),
+        freed: Semaphore::new(FREED_AT_A_TIME as u64),
+    };
     while !core.closing.get() {
         let empty = core.state.borrow_mut().take_empty();
         if empty.is_empty() {
@@ -32,12 +49,13 @@ pub(super) async fn sweep(core: Rc<Core>) {
             continue;
         }
         mark_if(Mark::FreedTogether, || empty.len() > 1);
-        if !free(&core, &empty).await {
+        if !free(&core, &empty, &read_still).await {
             core.state.borrow_mut().leave_alone(&empty);
             core.changed.open();
             core.handle.yield_now().await;
         }
     }
+    read_still.segments.acquire_many(READ_STILL).await;
 }
 
 impl State {
@@ -141,6 +159,10 @@ impl State {
         Death { generation: segment.generation, remains: remains.collect() }
     }
 
+    fn is_read(&self, slot: SegmentSlot) -> bool {
+        self.segments[slot].readers > 0
+    }
+
     /// No crash brings segments back: whoever rebuilds a member need not wait for them. `true` if somebody may.
     fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
         for (slot, _) in buried {
@@ -151,8 +173,9 @@ impl State {
 }
 
 /// Frees segments out of which everything live was moved, but for those in which something came back.
-/// `false` if the volume stopped.
-async fn free(core: &Rc<Core>, slots: &[SegmentSlot]) -> bool {
+/// `false` if the volume stopped. One that is read still is freed as soon as it is not, and where it is only that a drive hangs
+/// in reads no other waits for it.
+async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) -> bool {
     let ends = slots.iter().any(|slot| core.state.borrow().ends_checkpoint(*slot));
     if ends && checkpoint::end(core).await.is_err() {
         return false;
@@ -175,15 +198,47 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot]) -> bool {
     if core.state.borrow_mut().note_deaths_recorded(&buried) {
         core.changed.open();
     }
-    let freed = buried.iter().map(|(slot, _)| async {
-        while core.state.borrow().segments[*slot].readers > 0 && !mutant(Mutant::ReadersNotAwaited)
-        {
-            mark(Mark::WaitedForReaders);
-            core.changed.wait().await;
+    let mut here = Vec::new();
+    for (slot, _) in buried {
+        let is_read = core.state.borrow().is_read(slot) && !mutant(Mutant::ReadersNotAwaited);
+        match is_read.then(|| read_still.segments.try_acquire()).flatten() {
+            Some(turn) => free_beside(core, slot, read_still.freed.clone(), turn),
+            None => here.push(free_unread(core, slot)),
         }
-        free_zones(core, *slot).await
+    }
+    futures_util::future::join_all(here).await.into_iter().all(|freed| freed)
+}
+
+/// Frees a dead segment in a task of its own.
+fn free_beside(core: &Rc<Core>, slot: SegmentSlot, freed: Semaphore, turn: Permit) {
+    let (handle, core) = (core.handle.clone(), core.clone());
+    handle.spawn_alone("free a segment that is read", async move {
+        let _turn = turn;
+        if core.is_unread(slot).await {
+            let _turn = freed.acquire().await;
+            free_zones(&core, slot).await;
+        }
     });
-    futures_util::future::join_all(freed).await.into_iter().all(|freed| freed)
+}
+
+/// Frees a dead segment; `false` if the volume stopped.
+async fn free_unread(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+    core.is_unread(slot).await && free_zones(core, slot).await
+}
+
+impl Core {
+    /// Waits until nobody reads a dead segment; `false` if the volume closes before. Its death is on record: the next start
+    /// frees it.
+    async fn is_unread(&self, slot: SegmentSlot) -> bool {
+        while self.state.borrow().is_read(slot) && !mutant(Mutant::ReadersNotAwaited) {
+            if self.closing.get() {
+                return false;
+            }
+            mark(Mark::WaitedForReaders);
+            self.unread.wait().await;
+        }
+        true
+    }
 }
 
 /// Resets the zones of a dead segment and gives them back.

@@ -60,7 +60,7 @@ impl Drop for Pin {
             segment.readers == 0 && segment.phase == Phase::Dead
         };
         if awaited {
-            self.core.changed.open();
+            self.core.unread.open();
         }
     }
 }

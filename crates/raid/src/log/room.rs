@@ -161,10 +161,13 @@ impl State {
     /// Segments that are being freed, or are next: nothing in them is needed.
     fn coming_free(&self) -> u32 {
         let standing = self.segments.standing();
-        // What holds blocks of a checkpoint waits for the next one.
+        // What holds blocks of a checkpoint waits for the next one, and what is read for a drive that may hang.
         let coming = |slot: &&SegmentSlot| {
             let segment = &self.segments[**slot];
-            segment.freeing || segment.phase == Phase::Dead || self.may_leave_checkpoint(segment)
+            match segment.phase {
+                Phase::Dead => segment.readers == 0,
+                _ => segment.freeing || self.may_leave_checkpoint(segment),
+            }
         };
         u32::try_from(standing.coming.iter().filter(coming).count()).unwrap_or(u32::MAX)
     }

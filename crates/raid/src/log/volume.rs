@@ -199,8 +199,7 @@ impl Volume {
             self.core.changed.wait().await;
         }
         let flushed = requests::flush(&self.core).await;
-        self.core.closing.set(true);
-        self.core.changed.open();
+        self.core.begin_closing();
         let writing = |kind| self.core.state.borrow().is_writing(kind);
         let checkpoint = || self.core.state.borrow().checkpoints.is_under_way();
         let pages = || {

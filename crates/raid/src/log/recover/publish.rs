@@ -75,8 +75,7 @@ pub(super) async fn publish(
 
 /// Ends what was started, so that recovery can begin anew.
 async fn stop(core: &Rc<Core>, tasks: Vec<JoinHandle<()>>) {
-    core.closing.set(true);
-    core.changed.open();
+    core.begin_closing();
     join_all(tasks).await;
     core.superblock.commits_ended().await;
 }
