@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use support::life::{assert_holds, live, one_life, put_all};
+use support::life::{assert_hit, assert_holds, live, one_life, put, put_all};
 use support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Selector};
 use zoneweave_raid::log::{CLASSES, Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
+use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockDevice, Lba, Status};
 
@@ -154,4 +155,40 @@ fn reads_that_hang_hold_up_no_writes() {
             read.await.unwrap();
         }
     });
+}
+
+/// A trim of which every other block was written again hides what it hid, and no more, after it was moved as one.
+#[test]
+fn a_trim_with_blocks_written_into_it_is_moved() {
+    let array = array();
+    let check = async |volume: &Volume| {
+        let found = read_all(volume, 6_000).await.unwrap();
+        for (lba, version) in (0_u64..).zip(found) {
+            let trimmed = lba < 3_000 && lba % 2 == 1;
+            let expected = if trimmed { 0 } else { 1 + u64::from(lba < 3_000) };
+            assert_eq!(version, expected, "block {lba}");
+        }
+    };
+    live(&array, async |volume, _, handle| {
+        // Segments of the first half stand, as there is something of the second in each.
+        for lba in 0..3_000 {
+            put(volume, lba, 1).await.unwrap();
+            put(volume, lba + 3_000, 1).await.unwrap();
+        }
+        volume.trim(Lba(0), 3_000, false).await.unwrap();
+        for lba in (0..3_000).step_by(2) {
+            put(volume, lba, 2).await.unwrap();
+        }
+        volume.flush().await.unwrap();
+        // What a drive does not tell is moved, and what else is in its segment.
+        let reads = Selector::next(CommandKind::Read).always();
+        array.drives[1].inject(reads, FaultAction::Fail(Status::UnrecoveredRead));
+        volume.scrub().await.unwrap();
+        array.drives[1].faults(FaultPlan::clear);
+        handle.sleep(Nanos::from_secs(30)).await;
+        assert!(volume.status().counters.relocated_blocks >= 4_500, "{:?}", volume.status());
+        assert_hit(&[Mark::TombstoneMoved]);
+        check(volume).await;
+    });
+    live(&array, async |volume, _, _| check(volume).await);
 }
