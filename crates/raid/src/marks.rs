@@ -278,8 +278,12 @@ marks! {
     DegradedStripeComplete = "recovery.degraded_stripe_complete",
     /// Recovery: a stripe has enough chunks to be read, but not all.
     WeakStripe = "recovery.weak_stripe",
+    /// Recovery: there may be a segment without a header that can be read.
+    HiddenSegment = "recovery.hidden_segment",
     /// Recovery: a stripe has too few chunks to be read and is left out.
     DiscardedStripe = "recovery.stripe_discarded",
+    /// Recovery: a stripe with too few chunks to be read may have been acknowledged.
+    DiscardedMayHaveCounted = "recovery.discarded_may_have_counted",
     /// Recovery: a stripe of mirrors has as many chunks as would do, but twins are missing.
     TwinsDiscarded = "recovery.twins_discarded",
     /// Recovery: the newest block of a weak stripe is written again.

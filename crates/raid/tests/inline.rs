@@ -6,14 +6,16 @@ mod support;
 
 use support::life::{assert_hit, assert_holds, live, one_life, put_all};
 use support::{Array, Shape, attach, executor};
-use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
+use zoneweave_emulator::{
+    BlockPart, CommandKind, Damage, FaultAction, Immediate, RamDrive, Selector,
+};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::limits::LimitError;
 use zoneweave_raid::log::{OpenOptions, ReplaceError};
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{
-    BlockCount, Geometry, OobKind, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState,
+    BlockCount, Geometry, OobKind, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState,
     ZonedDeviceExt,
 };
 
@@ -102,6 +104,25 @@ fn zones_that_lack_what_is_behind_their_segment_are_finished() {
     assert!(full_zones(&array).is_empty());
     live(&array, async |volume, _, _| assert_holds(volume, BLOCKS, 9).await);
     assert_eq!(full_zones(&array).len(), full.len());
+}
+
+/// A record of one block takes a whole frame: it is there although its write failed.
+#[test]
+fn a_record_that_was_written_all_the_same_costs_no_member() {
+    let array = filled();
+    // A start writes records, to superblock zones.
+    for drive in &array.drives {
+        let write = Selector::next(CommandKind::Write).in_zone(ZoneId(0));
+        drive.inject(write, FaultAction::FailApplied(Status::WriteFault));
+        let write = Selector::next(CommandKind::Write).in_zone(ZoneId(1));
+        drive.inject(write, FaultAction::FailApplied(Status::WriteFault));
+    }
+    live(&array, async |volume, _, _| {
+        put_all(volume, BLOCKS, 2).await;
+        assert!(volume.status().members.iter().all(|member| member.state == "online"));
+        assert_holds(volume, BLOCKS, 2).await;
+    });
+    assert_hit(&[Mark::RecordWrittenAgain]);
 }
 
 #[test]

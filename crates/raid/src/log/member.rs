@@ -73,7 +73,7 @@ pub(super) struct Member {
     pub failure: Option<String>,
     /// Its free zones.
     pub pool: ZonePool,
-    /// Zones it holds open or closed, as far as this engine made them so.
+    /// Zones it holds open or closed, as far as this engine made them so, and those of nobody.
     pub active_zones: u32,
     /// Zones that hold something nobody accounts for; never touched.
     pub orphan_zones: u32,

@@ -126,6 +126,8 @@ pub(super) struct State {
     /// Segments of which something is lost that counts, and nothing tells which blocks of the volume
     /// it was: older contents would be read in their place. Found by recovery.
     pub unaccounted: BTreeSet<u64>,
+    /// Segments that there may be without a header that can be read. Found by recovery.
+    pub hidden_segments: usize,
     /// Checkpoints of the index.
     pub checkpoints: Checkpoints,
     /// Pages of the index that are on media only.
@@ -321,6 +323,12 @@ impl State {
             let segment = self.segments[slot].id;
             self.unaccounted.insert(segment);
         }
+    }
+
+    /// Segments for which older contents could be read, as recovery found.
+    #[must_use]
+    pub(super) fn lost_segments(&self) -> usize {
+        self.unaccounted.len() + self.hidden_segments
     }
 
     /// Ends a recovery whose decisions do not hold any more; returns why.

@@ -265,6 +265,8 @@ async fn write_record(
     payload: Payload,
 ) -> Result<(), Status> {
     let mut tries = 1..RECORD_TRIES;
+    // A drive that writes several blocks at a time fills up what there are fewer of.
+    let whole = payload.blocks().0.next_multiple_of(device.geometry().write_unit.0);
     loop {
         let Err(status) = device.write(at, payload.clone(), true).await else { return Ok(()) };
         if status.is_fatal() || status.is_of_zone_state() || tries.next().is_none() {
@@ -277,7 +279,7 @@ async fn write_record(
         });
         match written {
             Some(0) => {}
-            Some(blocks) if blocks == payload.blocks().0 => {
+            Some(blocks) if blocks == whole => {
                 // It is there, and may be in the drive's cache only.
                 let found = device.read(at, payload.blocks()).await?;
                 device.flush().await?;

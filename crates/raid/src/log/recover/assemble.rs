@@ -383,6 +383,7 @@ fn finish(
         volatile,
         recovering: None,
         unaccounted: BTreeSet::new(),
+        hidden_segments: 0,
         unclear: ColumnSet::default(),
         checkpoints: Checkpoints::new(
             space,

@@ -2,7 +2,9 @@
 //!
 //! Groups are made durable one after the other, so every group before the last one touched is
 //! whole: of those only what they hold is read, as their span has no list yet, and no data is
-//! verified. In the last group each stripe is judged by the chunks that verify. The judgement is
+//! verified. In the last group each stripe is judged by the chunks that verify. One of which too few do is discarded; it
+//! may have been acknowledged all the same where every drive has written its chunk, or what may be it: then more is damaged than
+//! redundancy makes up for, which is no reason to serve what was there before. The judgement is
 //! recorded before anything is served, and a recorded judgement is never taken again: a drive
 //! lost later must not change what was read before.
 
@@ -62,6 +64,10 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
         join(earlier, scan_rows(core, slot, last.clone(), Depth::Data)).await;
     let scans: Vec<_> = scans.iter().map(|scan| scan.rows(&last)).collect();
     let verdicts = verdicts(core, found, &last, &scans, known.as_ref());
+    if known.is_none() && any_may_have_counted(core, found, &last, &scans, &verdicts) {
+        mark(Mark::DiscardedMayHaveCounted);
+        core.state.borrow_mut().note_unaccounted(slot);
+    }
     let counts: Vec<bool> = verdicts.iter().map(|verdict| *verdict != Verdict::Discarded).collect();
     let resolved = resolve_group(core, slot, last.clone(), &scans, &counts).await;
     let weak = take_weak(slot, &geometry, &last, resolved, &verdicts, &mut entries);
@@ -152,6 +158,42 @@ fn verdicts(
         }
     };
     columns_with_chunks(last, scans).into_iter().map(judge).collect()
+}
+
+/// Whether a stripe that is discarded may be one whose chunks were all written. Drives tell how far a zone is written, and a zone that is
+/// lost does not. Of a group with a table a chunk that does not verify may be of any stripe: of one that can be read, to
+/// begin with, and only then of one that cannot.
+fn any_may_have_counted(
+    core: &Core,
+    found: &FoundSegment,
+    last: &std::ops::Range<u32>,
+    scans: &[ScannedRows<'_>],
+    verdicts: &[Verdict],
+) -> bool {
+    let state = core.state.borrow();
+    let segment = &state.segments[found.slot];
+    let chunks = columns_with_chunks(last, scans);
+    let stripes = || chunks.iter().zip(verdicts);
+    let written = |column: Column| {
+        let rows = found.written[column.index()].map(|wp| segment.geometry.rows_below(wp));
+        rows.map_or(last.end, |rows| rows.clamp(last.start, last.end))
+    };
+    let lacks = |columns: &ColumnSet, column: Column| !columns.contains(column);
+    // Chunks of a column that do not verify, beyond those of stripes that can be read without.
+    let spare = |column: Column| {
+        let verified = scans[column.index()].stripes.iter().flatten().count();
+        let read = stripes()
+            .filter(|(columns, verdict)| **verdict != Verdict::Discarded && lacks(columns, column));
+        (written(column) - last.start) as usize > verified + read.count()
+    };
+    let may_have = |row: u32, columns: &ColumnSet, column: Column| match segment.table {
+        None => written(column) > row,
+        Some(_) => !columns.is_empty() && spare(column),
+    };
+    stripes().zip(last.clone()).any(|((columns, verdict), row)| {
+        let mut lacking = found.expected.iter().filter(|column| lacks(columns, **column));
+        *verdict == Verdict::Discarded && lacking.all(|column| may_have(row, columns, *column))
+    })
 }
 
 /// Whether a stripe can be read from the chunks in these columns. Of mirrors so many may be twins, and a

@@ -20,6 +20,7 @@ pub(in crate::log) mod checkpoint;
 mod dead;
 pub(in crate::log) mod deferred;
 mod error;
+mod hidden;
 mod leftover;
 mod membership;
 pub(in crate::log) mod pages;
@@ -133,7 +134,7 @@ pub struct OpenReport {
     pub leftover_segments: u64,
     /// Stripes that count although a chunk was missing or damaged, and were written again.
     pub rescued_stripes: u64,
-    /// Stripes that do not count: none of their writes was ever acknowledged.
+    /// Stripes that do not count: none of their writes was ever acknowledged, unless the start was forced.
     pub discarded_stripes: u64,
 }
 
@@ -241,8 +242,7 @@ async fn recover(
     };
     report.absent_pages = core.state.borrow().absent_pages();
     let accepted = accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew);
-    if report.checkpoint.is_some()
-        && (accepted.is_err() || !core.state.borrow().unaccounted.is_empty())
+    if report.checkpoint.is_some() && (accepted.is_err() || core.state.borrow().lost_segments() > 0)
     {
         // What is left then of older versions only the lists tell.
         return Ok(Err(give_up(&core).await));
@@ -282,7 +282,7 @@ fn check_policy(state: &State) -> Result<(), PolicyError> {
 /// user's word. A drive may have erred once: recovery begins anew first. Nothing was written so far.
 fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Result<(), OpenError> {
     // Where writes are stopped already the reason for that tells more.
-    if state.unaccounted.is_empty() || state.stopped.is_some() {
+    if state.lost_segments() == 0 || state.stopped.is_some() {
         return Ok(());
     }
     if may_begin_anew {
@@ -292,6 +292,6 @@ fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Resu
         return Ok(());
     }
     mark(Mark::UnaccountedRefused);
-    let (name, segments) = (state.config.name.clone(), state.unaccounted.len());
+    let (name, segments) = (state.config.name.clone(), state.lost_segments());
     Err(OpenError::Unaccounted { name, segments })
 }

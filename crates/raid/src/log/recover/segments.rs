@@ -22,6 +22,7 @@ use crate::log::format::{IndexBlock, MemberEntry, MemberState, Oob, Place, Segme
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
+use crate::log::recover::hidden;
 use crate::log::recover::witnesses::{Witnesses, ask_witnesses};
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
@@ -76,6 +77,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     }
     let members = core.state.borrow().members.iter().map(|member| member.entry).collect::<Vec<_>>();
     adopt_headerless(&mut sorted, &members, &core.state.borrow().dead);
+    note_hidden(&mut core.state.borrow_mut(), &sorted);
     let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let mut unclear = Unclear::default();
     unclear.taken.extend(sorted.by_header);
@@ -102,6 +104,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
             } else {
                 mark(Mark::OrphanZoneLeftAlone);
                 member.orphan_zones += 1;
+                member.active_zones += u32::from(info.state.is_active());
             }
         }
     }
@@ -145,6 +148,16 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
         }
     }
     Ok(found)
+}
+
+/// Notes segments of which only zones without a header may be left.
+fn note_hidden(state: &mut State, sorted: &Sorted) {
+    let unit = state.config.write_unit;
+    let known = sorted.claims.values().filter_map(generation_of).collect();
+    let zones = sorted.unclaimed.iter().filter(|(_, info, _)| info.write_pointer.0 > unit.0);
+    let zones = zones.map(|(column, _, witnesses)| (*column, witnesses));
+    state.hidden_segments = hidden::count(zones, &known, &state.dead, hidden::needed(state));
+    mark_if(Mark::HiddenSegment, || state.hidden_segments > 0);
 }
 
 /// Every zone that may be of a segment.
