@@ -66,6 +66,8 @@ pub(super) struct Core {
     pub fixing: Semaphore,
     /// Bounds the pages of the index that users work with.
     pub holding: Semaphore,
+    /// One record that raises the ceilings at a time.
+    pub ceilings: Semaphore,
     /// Turns of drives to reset zones, where that holds up reads.
     resetting: Semaphore,
     /// What a rebuild writes in a second at the most.
@@ -113,6 +115,7 @@ impl Core {
             admin: Semaphore::new(1),
             fixing: Semaphore::new(1),
             holding: Semaphore::new(pages_held),
+            ceilings: Semaphore::new(1),
             resetting: Semaphore::new(1),
             rebuild_limit: Cell::new(None),
             rebuild_due: Cell::new(Nanos::ZERO),

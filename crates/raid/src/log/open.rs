@@ -69,6 +69,8 @@ async fn seal_unfilled(core: &Rc<Core>, slot: SegmentSlot) {
 /// Keeps the ceilings on media well above what is given out. Nothing above a ceiling is given out
 /// before the record that raises it is durable.
 pub(super) async fn raise_ceilings(core: &Rc<Core>) -> bool {
+    // Who waits here finds them raised.
+    let _turn = core.ceilings.acquire().await;
     let raised = {
         let mut state = core.state.borrow_mut();
         let step = sequence_step(&state);
