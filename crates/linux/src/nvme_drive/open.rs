@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{major, minor};
-use zoneweave_zoned::{Geometry, OOB_BYTES, ReportOptions, Status, ZoneId, ZoneInfo, ZoneState};
+use zoneweave_zoned::{
+    BlockCount, Geometry, OOB_BYTES, ReportOptions, Status, ZoneId, ZoneInfo, ZoneState,
+};
 
 use super::encode::report_dwords;
 use super::error::NvmeDriveError;
@@ -93,6 +95,11 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError
     let namespace = asked.namespace(&kind)?;
     let controller = asked.controller()?;
     let geometry = asked.geometry(&namespace, &controller)?;
+    let block_name = sibling(&kind).and_then(|block| Some(block.file_name()?.to_owned()));
+    let geometry = match block_name {
+        Some(name) => within_kernel(geometry, &Path::new("/sys/class/block").join(name)),
+        None => geometry,
+    };
     let (geometry, zones) = asked.zones(geometry)?;
     let Controller { model, serial, .. } = controller;
     let (id, namespace) = (namespace.id, asked.namespace);
@@ -318,8 +325,21 @@ impl Asked<'_> {
     }
 }
 
+/// A geometry with transfers no larger than the kernel maps, as its folder of the block device tells: it bounces them through
+/// little memory on some machines, and refuses what is larger.
+fn within_kernel(geometry: Geometry, block: &Path) -> Geometry {
+    let told = fs::read_to_string(block.join("queue/max_hw_sectors_kb")).ok();
+    let blocks = told.and_then(|kib| kib.trim().parse::<u32>().ok()).map(|kib| BlockCount(kib / 4));
+    let Some(most) = blocks.filter(|blocks| blocks.0 > 0) else { return geometry };
+    Geometry {
+        max_transfer: geometry.max_transfer.min(most),
+        append_limit: geometry.append_limit.min(most),
+        ..geometry
+    }
+}
+
 /// What zones hold, which has to be the same for all that hold anything.
-fn common_capacity(zones: &[ZoneInfo]) -> Result<zoneweave_zoned::BlockCount, NonsenseError> {
+fn common_capacity(zones: &[ZoneInfo]) -> Result<BlockCount, NonsenseError> {
     let usable = || zones.iter().filter(|info| info.state != ZoneState::Offline);
     let Some(first) = usable().next() else { return Err(NonsenseError::Report) };
     match usable().find(|info| info.capacity != first.capacity) {
@@ -331,3 +351,29 @@ fn common_capacity(zones: &[ZoneInfo]) -> Result<zoneweave_zoned::BlockCount, No
 }
 
 const _: () = assert!(OOB_BYTES == 64, "as the messages say");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_are_no_larger_than_the_kernel_maps() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let geometry = Geometry {
+            max_transfer: BlockCount(64),
+            append_limit: BlockCount(32),
+            ..Geometry::new(4, BlockCount(128))
+        };
+        let of = |geometry| {
+            let Geometry { max_transfer, append_limit, .. } =
+                within_kernel(geometry, folder.path());
+            (max_transfer.0, append_limit.0)
+        };
+        assert_eq!(of(geometry.clone()), (64, 32));
+        fs::create_dir(folder.path().join("queue")).expect("a folder");
+        for (kib, expected) in [("248\n", (62, 32)), ("64\n", (16, 16)), ("0\n", (64, 32))] {
+            fs::write(folder.path().join("queue/max_hw_sectors_kb"), kib).expect("a file");
+            assert_eq!(of(geometry.clone()), expected);
+        }
+    }
+}
