@@ -47,8 +47,7 @@ impl State {
     /// comes; to users it would be worth little.
     #[must_use]
     pub(super) fn has_spare_zones(&self) -> bool {
-        let fewest = self.members.iter().filter_map(|member| self.usable_zones(member)).min();
-        fewest.is_some_and(|fewest| fewest.min(self.config.zones) > self.zones_needed())
+        self.has_zones_beyond(1)
     }
 
     /// Zones of a member in service that are not lost.
