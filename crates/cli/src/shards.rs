@@ -124,12 +124,13 @@ fn look_at(session: &Session, path: &Path, drives: &Drives) -> Result<Named, Cli
         let unopened = drives.unopened.iter().find(|unopened| unopened.label == label);
         return Ok(Named::Other(unopened.map_or(label, |unopened| unopened.error.to_string())));
     };
-    let records = session.executor.run(read_records(&*named.member));
-    let records =
-        records.map_err(|status| CliError::DriveFailed { label: named.label.clone(), status })?;
-    Ok(match records.newest() {
-        Some(record) => Named::Member(record.config.clone()),
-        None => Named::Other(format!("{label} is no member of an array")),
+    // A drive that tells nothing costs no more than itself.
+    Ok(match session.executor.run(read_records(&*named.member)) {
+        Ok(records) => match records.newest() {
+            Some(record) => Named::Member(record.config.clone()),
+            None => Named::Other(format!("{label} is no member of an array")),
+        },
+        Err(status) => Named::Other(CliError::DriveFailed { label, status }.to_string()),
     })
 }
 

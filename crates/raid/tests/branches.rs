@@ -307,7 +307,11 @@ fn what_is_lost_and_unknown_is_accepted_by_force_only() {
 
 /// An array whose process was killed after blocks were written twice, and the last block of each of its zones.
 fn killed_after_two_versions(tabled: bool) -> (Array, Vec<ZoneAddress>) {
-    let array = Array::create(Shape { tabled, ..Shape::small() }, &mut Random::new(22));
+    killed(Shape { tabled, ..Shape::small() })
+}
+
+fn killed(shape: Shape) -> (Array, Vec<ZoneAddress>) {
+    let array = Array::create(shape, &mut Random::new(22));
     let zones = live(&array, async |volume, _, _| {
         for version in [1, 2] {
             put_all(volume, 9, version).await;
@@ -347,6 +351,15 @@ fn a_stripe_that_may_have_counted_is_not_discarded_unasked() {
         array.drives[1].set_unreadable(last[1], BlockCount(1));
         live(&array, async |volume, _, _| assert_holds(volume, 9, 2).await);
     }
+    // Both copies of one, of which nothing verifies.
+    for tabled in [false, true] {
+        let (array, last) = killed(Shape { tabled, data: 1, ..Shape::small() });
+        for (drive, last) in array.drives.iter().zip(&last) {
+            drive.set_unreadable(*last, BlockCount(1));
+        }
+        let error = refused(&array, &[]);
+        assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+    }
     assert_hit(&[Mark::DiscardedMayHaveCounted, Mark::UnaccountedRefused]);
 }
 
@@ -370,7 +383,9 @@ fn a_segment_without_headers_is_not_left_out_unasked() {
     let error = refused(&array, &[]);
     assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
     let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
-    one_life(&array, &[], forced, async |volume, _, _| volume.flush().await.unwrap()).unwrap();
+    one_life(&array, &[], forced, async |volume, _, _| assert_holds(volume, 9, 0).await).unwrap();
+    // That is settled.
+    live(&array, async |volume, _, _| assert_holds(volume, 9, 0).await);
     // One is enough.
     let (array, last) = killed_after_two_versions(true);
     headers(&array, &last, 3);

@@ -8,7 +8,7 @@ use zoneweave_zoned::{
 
 use crate::layout::Column;
 use crate::log::active_zones::finish_durably;
-use crate::log::core::Core;
+use crate::log::core::{Core, is_blank};
 use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
 };
@@ -288,10 +288,12 @@ pub(super) async fn damaged_filler(
     let mut damaged = 0;
     for offset in end..capacity {
         let read = core.read_zone(column, ZoneAddress::new(zone, offset), BlockCount(1)).await;
-        let intact = read.is_ok_and(|payload| {
-            let oob = payload.block_oob(0);
-            Oob::verify_other(seed, &oob, &payload.block(0), Place::Filler).is_some()
-        });
+        // A crash may have come before it, and the next start finished the zone without.
+        let intact = is_blank(&read)
+            || read.is_ok_and(|payload| {
+                let oob = payload.block_oob(0);
+                Oob::verify_other(seed, &oob, &payload.block(0), Place::Filler).is_some()
+            });
         damaged += u64::from(!intact);
     }
     (damaged, u64::from(capacity - end))

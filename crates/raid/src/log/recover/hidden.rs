@@ -2,52 +2,55 @@
 //!
 //! A zone without a header goes to the segment whose other headers list it, so one header is enough. Where none can be read, or is
 //! intact, on any of the drives, the segment would be missing without a word, and older contents be read for what it holds. It
-//! has a zone on every member in full service, but for one that has lost zones.
+//! has a zone on every member in full service, but for those that have lost zones.
 //!
-//! Fault model: a drive may have kept a zone that it acknowledged to have reset. One drive makes no segment.
+//! Fault model: drives may have kept zones that they acknowledged to have reset, and zones may be unreadable from the start on: as many as
+//! redundancy makes up for are no segment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use zoneweave_zoned::ZoneId;
+
 use crate::layout::{Column, ColumnSet};
-use crate::log::deaths::Deaths;
 use crate::log::format::MemberState;
 use crate::log::recover::witnesses::Witnesses;
 use crate::log::state::State;
 
-/// How many segments there may be of which zones without a header are, with the generations of those that are known and the
-/// columns that a segment has at least.
-pub(super) fn count<'a>(
-    zones: impl Iterator<Item = (Column, &'a Witnesses)>,
+/// Zones of such segments, by generation.
+pub(super) type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;
+
+/// The segments of which zones without a header may be, beside those of known generations.
+pub(super) fn find<'a>(
+    state: &State,
+    zones: impl Iterator<Item = (Column, ZoneId, &'a Witnesses)>,
     known: &BTreeSet<u64>,
-    dead: &Deaths,
-    needed: ColumnSet,
-) -> usize {
-    let mut named: BTreeMap<u64, ColumnSet> = BTreeMap::new();
+) -> Hidden {
+    let mut named = Hidden::new();
     let mut unread = ColumnSet::default();
-    for (column, witnesses) in zones {
+    for (column, zone, witnesses) in zones {
         match witnesses.majority() {
-            Some(generation) if known.contains(&generation) || dead.contains(generation) => {}
-            Some(generation) => {
-                let columns = named.entry(generation).or_default();
-                *columns = columns.with(column);
-            }
+            Some(generation) if known.contains(&generation) || state.dead.contains(generation) => {}
+            Some(generation) => named.entry(generation).or_default().push((column, zone)),
             None if witnesses.unread => unread = unread.with(column),
             None => {}
         }
     }
-    let may_be = |columns: ColumnSet| {
-        !needed.is_empty() && needed.iter().all(|column| columns.contains(column))
-    };
-    let whole = named.values().filter(|columns| may_be(columns.union(unread))).count();
-    whole.max(usize::from(may_be(unread)))
+    named.retain(|_, zones| {
+        let named: ColumnSet = zones.iter().map(|(column, _)| *column).collect();
+        is_segment(state, named.union(unread))
+    });
+    named
 }
 
-/// The columns of members that have a zone of every segment.
-pub(super) fn needed(state: &State) -> ColumnSet {
-    let has_all = |column: &Column| {
+/// Whether a segment may have its zones in these columns: it has some in all but those that lost zones, and not all of them can be wrong.
+fn is_segment(state: &State, columns: ColumnSet) -> bool {
+    let scheme = state.scheme();
+    let in_service = |column: &Column| {
         let member = &state.members[column.index()];
-        let in_service = member.entry.state == MemberState::Online && member.device.is_some();
-        in_service && member.lost_zones == 0
+        member.entry.state == MemberState::Online && member.device.is_some()
     };
-    state.scheme().iter().filter(has_all).collect()
+    let lost_none = |column: &Column| state.members[column.index()].lost_zones == 0;
+    let out: ColumnSet = scheme.iter().filter(|column| !in_service(column)).collect();
+    let mut needed = scheme.iter().filter(in_service).filter(lost_none);
+    !scheme.survives(columns.union(out)) && needed.all(|column| columns.contains(column))
 }

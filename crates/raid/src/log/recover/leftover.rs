@@ -186,13 +186,13 @@ fn any_may_have_counted(
             .filter(|(columns, verdict)| **verdict != Verdict::Discarded && lacks(columns, column));
         (written(column) - last.start) as usize > verified + read.count()
     };
-    let may_have = |row: u32, columns: &ColumnSet, column: Column| match segment.table {
+    let may_have = |row: u32, column: Column| match segment.table {
         None => written(column) > row,
-        Some(_) => !columns.is_empty() && spare(column),
+        Some(_) => spare(column),
     };
     stripes().zip(last.clone()).any(|((columns, verdict), row)| {
         let mut lacking = found.expected.iter().filter(|column| lacks(columns, **column));
-        *verdict == Verdict::Discarded && lacking.all(|column| may_have(row, columns, *column))
+        *verdict == Verdict::Discarded && lacking.all(|column| may_have(row, *column))
     })
 }
 

@@ -208,7 +208,7 @@ async fn recover(
     state.recovering = Some(Recovering::new(may_begin_anew));
     let core = Core::new(handle.clone(), state, superblock);
     let mut report = OpenReport { drives: verdicts, ..OpenReport::default() };
-    let mut found = segments::find(&core).await?;
+    let mut found = segments::find(&core, options.force && !may_begin_anew).await?;
     let fits = check_policy(&core.state.borrow());
     if let Err(error) = fits {
         give_up(&core).await;

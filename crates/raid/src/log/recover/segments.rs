@@ -66,8 +66,12 @@ struct Sorted {
 /// Zones that tell what they hold: nothing, or some segment.
 type Told = BTreeSet<(Column, ZoneId)>;
 
-/// Finds every segment and enters it into the state; fills the pools with the empty zones.
-pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError> {
+/// Finds every segment and enters it into the state; fills the pools with the empty zones. Segments of which no header can be
+/// read are given up if their loss is accepted.
+pub(super) async fn find(
+    core: &Rc<Core>,
+    accepts_loss: bool,
+) -> Result<Vec<FoundSegment>, OpenError> {
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     let mut sorted = Sorted::default();
     let mut to_reset = Vec::new();
@@ -77,7 +81,7 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     }
     let members = core.state.borrow().members.iter().map(|member| member.entry).collect::<Vec<_>>();
     adopt_headerless(&mut sorted, &members, &core.state.borrow().dead);
-    note_hidden(&mut core.state.borrow_mut(), &sorted);
+    note_hidden(&mut core.state.borrow_mut(), &sorted, accepts_loss);
     let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let mut unclear = Unclear::default();
     unclear.taken.extend(sorted.by_header);
@@ -150,14 +154,22 @@ pub(super) async fn find(core: &Rc<Core>) -> Result<Vec<FoundSegment>, OpenError
     Ok(found)
 }
 
-/// Notes segments of which only zones without a header may be left.
-fn note_hidden(state: &mut State, sorted: &Sorted) {
+/// Notes segments of which only zones without a header may be left. If that is accepted they are dead from then on: what is read
+/// for them must not change when a header can be read again.
+fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
     let unit = state.config.write_unit;
     let known = sorted.claims.values().filter_map(generation_of).collect();
     let zones = sorted.unclaimed.iter().filter(|(_, info, _)| info.write_pointer.0 > unit.0);
-    let zones = zones.map(|(column, _, witnesses)| (*column, witnesses));
-    state.hidden_segments = hidden::count(zones, &known, &state.dead, hidden::needed(state));
-    mark_if(Mark::HiddenSegment, || state.hidden_segments > 0);
+    let zones = zones.map(|(column, info, witnesses)| (*column, info.zone, witnesses));
+    let hidden = hidden::find(state, zones, &known);
+    mark_if(Mark::HiddenSegment, || !hidden.is_empty());
+    state.hidden_segments = hidden.len();
+    let columns = state.scheme().columns();
+    for (generation, zones) in hidden.into_iter().filter(|_| accepted) {
+        for (column, zone) in zones {
+            state.dead.find(generation, columns, column, zone);
+        }
+    }
 }
 
 /// Every zone that may be of a segment.
