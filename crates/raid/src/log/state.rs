@@ -325,12 +325,6 @@ impl State {
         }
     }
 
-    /// Segments for which older contents could be read, as recovery found.
-    #[must_use]
-    pub(super) fn lost_segments(&self) -> usize {
-        self.unaccounted.len() + self.hidden_segments
-    }
-
     /// Ends a recovery whose decisions do not hold any more; returns why.
     pub(super) fn stop_recovery(&mut self) -> &'static str {
         let may = self.recovering.as_ref().is_some_and(|recovering| recovering.may_begin_anew);

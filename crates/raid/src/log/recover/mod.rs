@@ -242,7 +242,7 @@ async fn recover(
     };
     report.absent_pages = core.state.borrow().absent_pages();
     let accepted = accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew);
-    if report.checkpoint.is_some() && (accepted.is_err() || core.state.borrow().lost_segments() > 0)
+    if report.checkpoint.is_some() && (accepted.is_err() || lost_segments(&core.state.borrow()) > 0)
     {
         // What is left then of older versions only the lists tell.
         return Ok(Err(give_up(&core).await));
@@ -282,7 +282,7 @@ fn check_policy(state: &State) -> Result<(), PolicyError> {
 /// user's word. A drive may have erred once: recovery begins anew first. Nothing was written so far.
 fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Result<(), OpenError> {
     // Where writes are stopped already the reason for that tells more.
-    if state.lost_segments() == 0 || state.stopped.is_some() {
+    if lost_segments(state) == 0 || state.stopped.is_some() {
         return Ok(());
     }
     if may_begin_anew {
@@ -292,6 +292,11 @@ fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Resu
         return Ok(());
     }
     mark(Mark::UnaccountedRefused);
-    let (name, segments) = (state.config.name.clone(), state.lost_segments());
+    let (name, segments) = (state.config.name.clone(), lost_segments(state));
     Err(OpenError::Unaccounted { name, segments })
+}
+
+/// Segments for which older contents could be read.
+fn lost_segments(state: &State) -> usize {
+    state.unaccounted.len() + state.hidden_segments
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::{
-    BlockCount, Payload, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
+    BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
 use crate::layout::{Column, ColumnSet};
@@ -23,7 +23,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::hidden;
-use crate::log::recover::witnesses::{Witnesses, ask_witnesses};
+use crate::log::recover::witnesses::{Witnesses, ask_witnesses, read_stubbornly};
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -352,24 +352,6 @@ async fn probed(core: &Rc<Core>, column: Column, info: ZoneInfo) -> ZoneInfo {
         }
     }
     ZoneInfo { write_pointer: ZoneOffset(written), ..info }
-}
-
-/// How often a block is read that tells which segment a zone belongs to. A drive may err now and then.
-const READS: u32 = 4;
-
-pub(super) async fn read_stubbornly(
-    core: &Rc<Core>,
-    column: Column,
-    at: ZoneAddress,
-) -> Option<Payload> {
-    for _ in 0..READS {
-        match core.read_zone(column, at, BlockCount(1)).await {
-            Ok(payload) => return Some(payload),
-            Err(status) if status.is_fatal() => break,
-            Err(_) => {}
-        }
-    }
-    None
 }
 
 /// The header of a zone, if it is intact and describes a segment of this array.

@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use zoneweave_zoned::{ZoneAddress, ZoneInfo, ZonedDevice};
+use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneInfo, ZonedDevice};
 
 use crate::layout::Column;
 use crate::log::core::{Core, is_blank};
 use crate::log::format::{Oob, Place};
 use crate::log::recover::records;
-use crate::log::recover::segments::read_stubbornly;
 use crate::log::state::State;
 
 /// Which generations the blocks behind a damaged header carry, and how many of them each. What
@@ -31,6 +30,24 @@ impl Witnesses {
         let most = |(_, count): &(&u64, &usize)| **count * 2 > total;
         self.generations.iter().find(most).map(|(generation, _)| *generation)
     }
+}
+
+/// How often a block is read that tells which segment a zone belongs to. A drive may err now and then.
+const READS: u32 = 4;
+
+pub(super) async fn read_stubbornly(
+    core: &Rc<Core>,
+    column: Column,
+    at: ZoneAddress,
+) -> Option<Payload> {
+    for _ in 0..READS {
+        match core.read_zone(column, at, BlockCount(1)).await {
+            Ok(payload) => return Some(payload),
+            Err(status) if status.is_fatal() => break,
+            Err(_) => {}
+        }
+    }
+    None
 }
 
 /// Blocks behind a damaged header that are asked for the segment's generation.

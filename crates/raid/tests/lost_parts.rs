@@ -1,0 +1,120 @@
+//! What is lost beyond redundancy: a start says so, where it would serve what was there before, and is refused.
+
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod support;
+
+use support::life::{assert_hit, assert_holds, live, one_life, put_all, refused};
+use support::{Array, Shape};
+use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use zoneweave_raid::log::{OpenError, OpenOptions};
+use zoneweave_raid::marks::Mark;
+use zoneweave_runtime::Random;
+use zoneweave_zoned::{BlockCount, BlockDevice, Status, ZoneAddress, ZoneId};
+
+#[test]
+fn what_is_lost_and_unknown_is_accepted_by_force_only() {
+    let array = Array::create(Shape { tabled: false, ..Shape::small() }, &mut Random::new(21));
+    let zones = live(&array, async |volume, _, _| {
+        put_all(volume, 18, 1).await;
+        volume.segments()[0].zones.clone()
+    });
+    // Two chunks of one stripe of three data chunks and a parity chunk.
+    for slot in [1, 2] {
+        let zone = ZoneId(zones[slot].unwrap());
+        array.drives[slot].set_unreadable(ZoneAddress::new(zone, 2), BlockCount(1));
+    }
+    let error = refused(&array, &[]);
+    assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+    let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
+    one_life(&array, &[], forced, async |volume, _, _| volume.flush().await.unwrap()).unwrap();
+    assert_hit(&[Mark::ChunkBeyondRebuild, Mark::Unaccounted, Mark::UnaccountedRefused]);
+}
+
+/// An array whose process was killed after blocks were written twice, and the last block of each of its zones.
+fn killed_after_two_versions(tabled: bool) -> (Array, Vec<ZoneAddress>) {
+    killed(Shape { tabled, ..Shape::small() })
+}
+
+fn killed(shape: Shape) -> (Array, Vec<ZoneAddress>) {
+    let array = Array::create(shape, &mut Random::new(22));
+    let zones = live(&array, async |volume, _, _| {
+        for version in [1, 2] {
+            put_all(volume, 9, version).await;
+            volume.flush().await.unwrap();
+        }
+        volume.segments()[0].zones.clone()
+    });
+    let last = |(slot, zone): (usize, &Option<u32>)| {
+        let zone = ZoneId(zone.unwrap());
+        ZoneAddress::new(zone, array.drives[slot].zone(zone).write_pointer.0 - 1)
+    };
+    let last = zones.iter().enumerate().map(last).collect();
+    (array, last)
+}
+
+/// The last stripe that was acknowledged before a crash is damaged beyond repair: it is not one that the crash cut short.
+#[test]
+fn a_stripe_that_may_have_counted_is_not_discarded_unasked() {
+    for tabled in [false, true] {
+        let (array, last) = killed_after_two_versions(tabled);
+        for slot in [1, 2] {
+            let offset = last[slot].offset.0;
+            let read = Selector::next(CommandKind::Read).in_zone(last[slot].zone);
+            // With others, and by itself.
+            let read = read.touching(offset..offset + 1).times(2);
+            array.drives[slot].inject(read, FaultAction::Fail(Status::UnrecoveredRead));
+        }
+        live(&array, async |volume, _, _| assert_holds(volume, 9, 2).await);
+        let (array, last) = killed_after_two_versions(tabled);
+        for slot in [1, 2] {
+            array.drives[slot].set_unreadable(last[slot], BlockCount(1));
+        }
+        let error = refused(&array, &[]);
+        assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+        // One of them is what redundancy is for.
+        let (array, last) = killed_after_two_versions(tabled);
+        array.drives[1].set_unreadable(last[1], BlockCount(1));
+        live(&array, async |volume, _, _| assert_holds(volume, 9, 2).await);
+    }
+    // Both copies of one, of which nothing verifies.
+    for tabled in [false, true] {
+        let (array, last) = killed(Shape { tabled, data: 1, ..Shape::small() });
+        for (drive, last) in array.drives.iter().zip(&last) {
+            drive.set_unreadable(*last, BlockCount(1));
+        }
+        let error = refused(&array, &[]);
+        assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+    }
+    assert_hit(&[Mark::DiscardedMayHaveCounted, Mark::UnaccountedRefused]);
+}
+
+/// No header of a segment can be read: it is not missing without a word.
+#[test]
+fn a_segment_without_headers_is_not_left_out_unasked() {
+    let headers = |array: &Array, last: &[ZoneAddress], slots: usize| {
+        for (drive, last) in array.drives.iter().zip(last).take(slots) {
+            drive.set_unreadable(ZoneAddress::new(last.zone, 0), BlockCount(1));
+        }
+    };
+    let (array, last) = killed_after_two_versions(true);
+    for (drive, last) in array.drives.iter().zip(&last) {
+        // As a header, and as what is behind one.
+        let read = Selector::next(CommandKind::Read).in_zone(last.zone).touching(0..1);
+        drive.inject(read.times(8), FaultAction::Fail(Status::Aborted));
+    }
+    live(&array, async |volume, _, _| assert_holds(volume, 9, 2).await);
+    let (array, last) = killed_after_two_versions(true);
+    headers(&array, &last, 4);
+    let error = refused(&array, &[]);
+    assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+    let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
+    one_life(&array, &[], forced, async |volume, _, _| assert_holds(volume, 9, 0).await).unwrap();
+    // That is settled.
+    live(&array, async |volume, _, _| assert_holds(volume, 9, 0).await);
+    // One is enough.
+    let (array, last) = killed_after_two_versions(true);
+    headers(&array, &last, 3);
+    live(&array, async |volume, _, _| assert_holds(volume, 9, 2).await);
+    assert_hit(&[Mark::HiddenSegment, Mark::UnaccountedRefused]);
+}
