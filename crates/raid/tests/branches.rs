@@ -160,6 +160,22 @@ fn blocks_of_other_segments_are_not_taken_for_ours() {
     assert_hit(&[Mark::DamagedBlockRebuilt, Mark::DamagedMoved]);
 }
 
+/// A list that verifies is of no use where another one has to be.
+#[test]
+fn a_list_in_the_place_of_another_is_damaged() {
+    let array = array(7);
+    let zone = live(&array, async |volume, _, handle| {
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
+        sealed_zones(volume, 0)[0]
+    });
+    let own = array.drives[0].peek(ZoneAddress::new(zone, 22), BlockCount(1));
+    array.drives[0].overwrite(ZoneAddress::new(zone, 23), &own);
+    live(&array, async |volume, _, _| {
+        assert_eq!(volume.scrub().await.unwrap().damaged, 1);
+        assert_holds(volume, SEGMENT_BLOCKS, 1).await;
+    });
+}
+
 /// What a drive of this array held before must not be there when it is a member again.
 #[test]
 fn a_replacement_that_does_not_reset_its_zones_is_none() {

@@ -23,7 +23,6 @@ const READ_STILL: u64 = 256;
 const _: () = assert!(FREED_AT_A_TIME <= RecordBody::deaths_most(MAX_COLUMNS));
 
 /// Turns of dead segments that are or were read when they died.
-#[derive(Clone)]
 struct ReadStill {
     /// One each, from its death on.
     segments: Semaphore,
@@ -214,7 +213,7 @@ fn free_beside(core: &Rc<Core>, slot: SegmentSlot, freed: Semaphore, turn: Permi
     let (handle, core) = (core.handle.clone(), core.clone());
     handle.spawn_alone("free a segment that is read", async move {
         let _turn = turn;
-        if core.is_unread(slot).await {
+        if core.comes_unread(slot).await {
             let _turn = freed.acquire().await;
             free_zones(&core, slot).await;
         }
@@ -223,13 +222,13 @@ fn free_beside(core: &Rc<Core>, slot: SegmentSlot, freed: Semaphore, turn: Permi
 
 /// Frees a dead segment; `false` if the volume stopped.
 async fn free_unread(core: &Rc<Core>, slot: SegmentSlot) -> bool {
-    core.is_unread(slot).await && free_zones(core, slot).await
+    core.comes_unread(slot).await && free_zones(core, slot).await
 }
 
 impl Core {
     /// Waits until nobody reads a dead segment; `false` if the volume closes before. Its death is on record: the next start
     /// frees it.
-    async fn is_unread(&self, slot: SegmentSlot) -> bool {
+    async fn comes_unread(&self, slot: SegmentSlot) -> bool {
         while self.state.borrow().is_read(slot) && !mutant(Mutant::ReadersNotAwaited) {
             if self.closing.get() {
                 return false;

@@ -210,22 +210,7 @@ pub(super) async fn read_copy(
     holder: Column,
     copy: u32,
 ) -> Option<Vec<IndexEntry>> {
-    let (at, blocks, expected) = {
-        let state = core.state.borrow();
-        let segment = state.segments.get(slot)?;
-        let zone = segment.zones[holder.index()]?.zone;
-        let geometry = &segment.geometry;
-        let at = ZoneAddress { zone, offset: geometry.index_offset(span, copy) };
-        let expected = Expected {
-            array: state.config.array,
-            segment: segment.id,
-            generation: segment.generation,
-            span,
-            column: geometry.indexed_column(holder, copy),
-            entries: geometry.rows_of_span(span).len() * geometry.chunk_blocks() as usize,
-        };
-        (at, BlockCount(geometry.index_blocks(span)), expected)
-    };
+    let (at, blocks, expected) = expect(&core.state.borrow(), slot, span, holder, copy)?;
     let payload = core.read_zone(holder, at, blocks).await.ok()?;
     let entries = decode_copy(&payload, &expected);
     if entries.is_none() {
@@ -234,7 +219,7 @@ pub(super) async fn read_copy(
     entries
 }
 
-/// How many blocks of one copy are damaged: none, or those that do not decode.
+/// How many blocks of one copy are damaged, or of another place.
 pub(super) async fn damaged_blocks(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -242,25 +227,16 @@ pub(super) async fn damaged_blocks(
     holder: Column,
     copy: u32,
 ) -> u64 {
-    let (at, blocks, array, generation) = {
-        let state = core.state.borrow();
-        let segment = &state.segments[slot];
-        let Some(zone) = segment.zones[holder.index()] else { return 0 };
-        let offset = segment.geometry.index_offset(span, copy);
-        let at = ZoneAddress { zone: zone.zone, offset };
-        let blocks = segment.geometry.index_blocks(span);
-        (at, blocks, state.config.array, segment.generation)
-    };
-    let seed = Seed::of(array);
+    let expected = expect(&core.state.borrow(), slot, span, holder, copy);
+    let Some((at, blocks, expected)) = expected else { return 0 };
     let mut damaged = 0;
-    for block in 0..blocks {
+    for block in 0..blocks.0 {
         let at = ZoneAddress { zone: at.zone, offset: at.offset.plus(BlockCount(block)) };
         let read = core.read_zone(holder, at, BlockCount(1)).await;
+        let first = (block * ENTRIES_PER_INDEX_BLOCK) as usize;
         let intact = read.is_ok_and(|payload| {
-            let block = payload.block(0);
-            let oob = Oob::verify_other(seed, &payload.block_oob(0), &block, Place::Index);
-            oob.is_some_and(|oob| oob.generation == generation)
-                && IndexBlock::decode(&block, array).is_ok()
+            let (block, oob) = (payload.block(0), payload.block_oob(0));
+            expected.enter(&mut Vec::new(), first, &block, &oob).is_some()
         });
         damaged += u64::from(!intact);
     }
@@ -308,23 +284,59 @@ struct Expected {
     entries: usize,
 }
 
-fn decode_copy(payload: &Payload, expected: &Expected) -> Option<Vec<IndexEntry>> {
-    let seed = Seed::of(expected.array);
-    let mut entries = Vec::with_capacity(expected.entries);
-    for (at, block) in payload.iter_blocks().enumerate() {
-        let oob = Oob::verify_other(seed, &payload.block_oob(at), &block, Place::Index)?;
-        let before = entries.len();
-        let decoded = IndexBlock::decode_verified(&block, expected.array, &mut entries).ok()?;
-        let right = oob.generation == expected.generation
-            && decoded.segment == expected.segment
-            && decoded.generation == expected.generation
-            && decoded.span == expected.span
-            && decoded.column == expected.column
-            && decoded.first as usize == before;
+/// Where a copy is, how long, and what it is to hold.
+fn expect(
+    state: &State,
+    slot: SegmentSlot,
+    span: u32,
+    holder: Column,
+    copy: u32,
+) -> Option<(ZoneAddress, BlockCount, Expected)> {
+    let segment = state.segments.get(slot)?;
+    let zone = segment.zones[holder.index()]?.zone;
+    let geometry = &segment.geometry;
+    let at = ZoneAddress { zone, offset: geometry.index_offset(span, copy) };
+    let expected = Expected {
+        array: state.config.array,
+        segment: segment.id,
+        generation: segment.generation,
+        span,
+        column: geometry.indexed_column(holder, copy),
+        entries: geometry.rows_of_span(span).len() * geometry.chunk_blocks() as usize,
+    };
+    Some((at, BlockCount(geometry.index_blocks(span)), expected))
+}
+
+impl Expected {
+    /// Enters what a block lists, if it is the one whose first entry is of that number.
+    fn enter(
+        &self,
+        entries: &mut Vec<IndexEntry>,
+        first: usize,
+        block: &[u8],
+        oob: &[u8],
+    ) -> Option<()> {
+        let oob = Oob::verify_other(Seed::of(self.array), oob, block, Place::Index)?;
+        let decoded = IndexBlock::decode_verified(block, self.array, entries).ok()?;
+        let right = oob.generation == self.generation
+            && decoded.segment == self.segment
+            && decoded.generation == self.generation
+            && decoded.span == self.span
+            && decoded.column == self.column
+            && decoded.first as usize == first;
         if !right && !mutant(Mutant::IndexRunNotMatched) {
             mark(Mark::ListOfOtherPlace);
             return None;
         }
+        Some(())
+    }
+}
+
+fn decode_copy(payload: &Payload, expected: &Expected) -> Option<Vec<IndexEntry>> {
+    let mut entries = Vec::with_capacity(expected.entries);
+    for (at, block) in payload.iter_blocks().enumerate() {
+        let first = entries.len();
+        expected.enter(&mut entries, first, &block, &payload.block_oob(at))?;
     }
     (entries.len() == expected.entries).then_some(entries)
 }

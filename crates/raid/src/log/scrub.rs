@@ -129,6 +129,8 @@ fn unrepairable(core: &Core) -> u64 {
 async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<(), &'static str> {
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     let mut damaged = 0;
+    // A zone that is left meanwhile would seem to have lost its records.
+    let held = core.superblock.hold().await;
     for column in columns {
         let (Some(device), Some(zones)) = (core.device(column), core.superblock.zones(column))
         else {
@@ -148,6 +150,7 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
         core.state.borrow_mut().members[column.index()].errors.checksum += broken + gone;
         core.state.borrow_mut().members[column.index()].errors.repaired += broken + gone;
     }
+    drop(held);
     report.damaged += damaged;
     if damaged > 0 {
         // Once to leave the damaged zone, which resets it; the other one is fresh then.
@@ -237,8 +240,9 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
     report.damaged + report.parity_mismatches > before
 }
 
+/// Notes what is damaged. Of a member that failed meanwhile nothing is: all of it is lost.
 fn note_damage(core: &Core, column: Column, count: u64, report: &mut ScrubReport) {
-    if count > 0 {
+    if count > 0 && core.device(column).is_some() {
         mark(Mark::ScrubFoundDamage);
         report.damaged += count;
         let mut state = core.state.borrow_mut();

@@ -10,7 +10,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_runtime::Semaphore;
+use zoneweave_runtime::{Permit, Semaphore};
 use zoneweave_zoned::{
     Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
 };
@@ -62,6 +62,11 @@ impl SuperblockLog {
     /// Gives a slot the zones of its new drive.
     pub(super) fn set_cursor(&self, column: Column, cursor: SuperblockCursor) {
         self.cursors.borrow_mut()[column.index()] = Some(cursor);
+    }
+
+    /// Keeps everybody from writing records.
+    pub(super) async fn hold(&self) -> Permit {
+        self.lock.acquire().await
     }
 
     /// The superblock zones of a member.
