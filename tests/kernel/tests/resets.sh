@@ -35,3 +35,5 @@ check "twelve times" test $resets -eq 12
 # shellcheck disable=SC2086
 check "no drive was lost" zoneweave array status --check $DRIVES
 check "the server stops" stop_serving
+# shellcheck disable=SC2086
+check "the array is in order" zoneweave array check $DRIVES
