@@ -3,9 +3,10 @@
 //! The kernel repeats what file systems ask of a drive, but not what came through its character device: a controller
 //! that is reset, or a path that changes hands, fails whatever was under way. What changes nothing is repeated, unless
 //! the drive says that it will fail again; and a flush that the kernel gave up, of which the drive has said nothing: its cache
-//! outlives the reset of a controller. Of what the kernel has told the drive nothing at all, everything is. Nothing else is: a write, an append or a reset may have happened, or may happen
-//! yet where a path holds it up, and a flush that the drive has failed may have lost what the next one would find nothing of. The
-//! engine knows what to do about those. Neither is what media answer: the engine has the other drives for that.
+//! outlives the reset of a controller. Everything is of which the kernel has told the drive nothing at all. Nothing else
+//! is: a write, an append or a reset may have happened, or may happen yet where a path holds it up, and a flush that the drive
+//! has failed may have lost what the next one would find nothing of. The engine knows what to do about those. Neither is
+//! what media answer: the engine has the other drives for that.
 //!
 //! A drive that goes on failing in passing costs the delays once: until a command succeeds none is repeated any more. One of
 //! which nothing is heard but that its path is lost is gone after a while.
