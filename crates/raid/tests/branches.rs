@@ -58,6 +58,14 @@ async fn put_run(volume: &Volume, handle: &Handle, lba: u64, blocks: u64, versio
     volume.flush().await.unwrap();
 }
 
+/// Fills a segment; its zone on a slot.
+fn filled_zone(array: &Array, slot: usize) -> ZoneId {
+    live(array, async |volume, _, handle| {
+        put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
+        sealed_zones(volume, slot)[0]
+    })
+}
+
 /// Waits until nothing has to be moved out or reset.
 async fn settled(volume: &Volume, handle: &Handle) {
     while volume.segments().iter().any(|s| s.phase == "leftover" || s.phase == "dead") {
@@ -164,10 +172,7 @@ fn blocks_of_other_segments_are_not_taken_for_ours() {
 #[test]
 fn a_list_in_the_place_of_another_is_damaged() {
     let array = array(7);
-    let zone = live(&array, async |volume, _, handle| {
-        put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
-        sealed_zones(volume, 0)[0]
-    });
+    let zone = filled_zone(&array, 0);
     let own = array.drives[0].peek(ZoneAddress::new(zone, 22), BlockCount(1));
     array.drives[0].overwrite(ZoneAddress::new(zone, 23), &own);
     live(&array, async |volume, _, _| {
@@ -362,10 +367,7 @@ fn zones_that_nobody_accounts_for_are_left_alone() {
 #[test]
 fn a_zone_that_went_offline_and_a_drive_without_report_cost_nothing() {
     let array = array_with_spare_zones(15);
-    let zone = live(&array, async |volume, _, handle| {
-        put_run(volume, handle, 0, SEGMENT_BLOCKS, 1).await;
-        sealed_zones(volume, 2)[0]
-    });
+    let zone = filled_zone(&array, 2);
     array.drives[2].set_offline(zone);
     live(&array, async |volume, _, handle| {
         assert_holds(volume, SEGMENT_BLOCKS, 1).await;
