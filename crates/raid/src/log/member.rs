@@ -119,6 +119,12 @@ impl Member {
         }
     }
 
+    /// Whether its drive is here, and has been given a column of every segment.
+    #[must_use]
+    pub(super) fn is_in_full_service(&self) -> bool {
+        self.entry.state == MemberState::Online && self.device.is_some()
+    }
+
     /// The drive, if it takes part in new stripes.
     #[must_use]
     pub(super) fn writable(&self) -> Option<Rc<dyn ZonedDevice>> {

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use zoneweave_zoned::ZoneId;
 
 use crate::layout::{Column, ColumnSet};
-use crate::log::format::MemberState;
 use crate::log::recover::witnesses::Witnesses;
 use crate::log::state::State;
 
@@ -45,10 +44,7 @@ pub(super) fn find<'a>(
 /// Whether a segment may have its zones in these columns: it has some in all but those that lost zones, and not all of them can be wrong.
 fn is_segment(state: &State, columns: ColumnSet) -> bool {
     let scheme = state.scheme();
-    let in_service = |column: &Column| {
-        let member = &state.members[column.index()];
-        member.entry.state == MemberState::Online && member.device.is_some()
-    };
+    let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
     let lost_none = |column: &Column| state.members[column.index()].lost_zones == 0;
     let out: ColumnSet = scheme.iter().filter(|column| !in_service(column)).collect();
     let mut needed = scheme.iter().filter(in_service).filter(lost_none);

@@ -63,8 +63,9 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let (mut entries, scans) =
         join(earlier, scan_rows(core, slot, last.clone(), Depth::Data)).await;
     let scans: Vec<_> = scans.iter().map(|scan| scan.rows(&last)).collect();
-    let verdicts = verdicts(core, found, &last, &scans, known.as_ref());
-    if known.is_none() && any_may_have_counted(core, found, &last, &scans, &verdicts) {
+    let chunks = columns_with_chunks(&last, &scans);
+    let verdicts = verdicts(core, found, &chunks, known.as_ref());
+    if known.is_none() && any_may_have_counted(core, found, &last, &scans, &chunks, &verdicts) {
         mark(Mark::DiscardedMayHaveCounted);
         core.state.borrow_mut().note_unaccounted(slot);
     }
@@ -83,7 +84,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
         new_seal: known.is_none().then(|| seal(core, slot, last.start, &verdicts)),
         weak,
         weak_stripes: count(Verdict::Weak),
-        discarded_stripes: touched_stripes(&last, &scans, &verdicts),
+        discarded_stripes: touched_stripes(&chunks, &verdicts),
     }
 }
 
@@ -124,15 +125,14 @@ enum Verdict {
 fn verdicts(
     core: &Core,
     found: &FoundSegment,
-    last: &std::ops::Range<u32>,
-    scans: &[ScannedRows<'_>],
+    chunks: &[ColumnSet],
     known: Option<&SealRecord>,
 ) -> Vec<Verdict> {
     if let Some(seal) = known {
-        mark_seal(core, found, columns_with_chunks(last, scans), seal);
+        mark_seal(core, found, chunks, seal);
         let listed = seal.valid.iter().copied().chain(std::iter::repeat(false));
         let verdict = |valid| if valid { Verdict::Complete } else { Verdict::Discarded };
-        return listed.take(last.len()).map(verdict).collect();
+        return listed.take(chunks.len()).map(verdict).collect();
     }
     let all = core.code.total_chunks();
     let enough = |columns: ColumnSet| {
@@ -157,7 +157,7 @@ fn verdicts(
             Verdict::Discarded
         }
     };
-    columns_with_chunks(last, scans).into_iter().map(judge).collect()
+    chunks.iter().copied().map(judge).collect()
 }
 
 /// Whether a stripe that is discarded may be one whose chunks were all written. Drives tell how far a zone is written, and a zone that is
@@ -168,11 +168,11 @@ fn any_may_have_counted(
     found: &FoundSegment,
     last: &std::ops::Range<u32>,
     scans: &[ScannedRows<'_>],
+    chunks: &[ColumnSet],
     verdicts: &[Verdict],
 ) -> bool {
     let state = core.state.borrow();
     let segment = &state.segments[found.slot];
-    let chunks = columns_with_chunks(last, scans);
     let stripes = || chunks.iter().zip(verdicts);
     let written = |column: Column| {
         let rows = found.written[column.index()].map(|wp| segment.geometry.rows_below(wp));
@@ -204,26 +204,21 @@ fn is_readable(core: &Core, columns: ColumnSet) -> bool {
 }
 
 /// Marks where a seal decides otherwise than the chunks would by themselves.
-fn mark_seal(core: &Core, found: &FoundSegment, chunks: Vec<ColumnSet>, seal: &SealRecord) {
+fn mark_seal(core: &Core, found: &FoundSegment, chunks: &[ColumnSet], seal: &SealRecord) {
     mark(Mark::SealDecides);
     let scheme = core.state.borrow().scheme();
     let enough = |columns: ColumnSet| {
         scheme.is_readable_from(columns) && columns.len() >= found.expected.len()
     };
     let valid = seal.valid.iter().copied().chain(std::iter::repeat(false));
-    for (columns, valid) in chunks.into_iter().zip(valid) {
+    for (columns, valid) in chunks.iter().copied().zip(valid) {
         mark_if(Mark::SealOverruledChunks, || !valid && enough(columns));
         mark_if(Mark::SealKeptStripe, || valid && !enough(columns));
     }
 }
 
 /// How many stripes have some chunk but do not count.
-fn touched_stripes(
-    last: &std::ops::Range<u32>,
-    scans: &[ScannedRows<'_>],
-    verdicts: &[Verdict],
-) -> u64 {
-    let chunks = columns_with_chunks(last, scans);
+fn touched_stripes(chunks: &[ColumnSet], verdicts: &[Verdict]) -> u64 {
     let discarded = chunks.iter().zip(verdicts);
     discarded
         .filter(|(columns, verdict)| !columns.is_empty() && **verdict == Verdict::Discarded)

@@ -508,10 +508,11 @@ fn insert(
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
     let mut segment = Segment::new(base, zones.clone(), phase);
     // A member in full service has a column of every segment: one without it has lost it.
-    segment.damaged = state.members.iter().zip(&zones).any(|(member, zone)| {
-        let online = member.entry.state == MemberState::Online && member.device.is_some();
-        online && zone.is_none()
-    });
+    segment.damaged = state
+        .members
+        .iter()
+        .zip(&zones)
+        .any(|(member, zone)| member.is_in_full_service() && zone.is_none());
     mark_if(Mark::ColumnLost, || segment.damaged);
     if !leftover {
         segment.indexed_spans = base.geometry.spans();
