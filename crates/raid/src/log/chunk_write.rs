@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use zoneweave_zoned::{
-    BlockCount, Command, Completion, Payload, Reply, Status, ZoneAddress, ZoneId, ZonedDevice,
+    Command, Completion, Payload, Reply, Status, ZoneAddress, ZoneId, ZonedDevice,
 };
 
 use crate::layout::Column;
@@ -105,7 +105,7 @@ pub(super) fn queue(
 ) -> Option<ChunkUnderWay> {
     let queued = {
         let mut state = core.state.borrow_mut();
-        let gathering = gathering(&state, open.slot, open.device.geometry().max_transfer);
+        let gathering = gathering(&state, &open);
         state.segments[open.slot].queues[open.column.index()].push(chunk, gathering)
     };
     match queued {
@@ -119,17 +119,23 @@ pub(super) fn queue(
 }
 
 /// How large writes to a zone of a segment become: as large as may be if drives are the faster for it, or nobody waits,
-/// as for what is moved; else of like size, but none smaller for that than what requests of users bring.
-fn gathering(state: &State, slot: SegmentSlot, most: BlockCount) -> Gathering {
-    let segment = &state.segments[slot];
+/// as for what is moved; else of like size, but none smaller for that than what requests of users bring, nor larger than
+/// twice of what suits drives while these have other zones to write that are as full.
+fn gathering(state: &State, open: &OpenZone) -> Gathering {
+    let segment = &state.segments[open.slot];
     if !segment.gathers {
         return Gathering::ALONE;
     }
-    let most_blocks = most.0.min(GATHERED_BLOCKS);
+    let most_blocks = open.device.geometry().max_transfer.0.min(GATHERED_BLOCKS);
     let even_blocks = state.policy.even_blocks.filter(|_| segment.stream == StreamKind::User);
+    let Some(even_blocks) = even_blocks else { return Gathering::up_to(most_blocks) };
     let request_blocks = u32::try_from(state.user.request_blocks()).unwrap_or(u32::MAX);
-    let least_blocks = even_blocks.map_or(most_blocks, |even| even.max(request_blocks));
-    Gathering { least_blocks, most_blocks }
+    let least_blocks = even_blocks.max(request_blocks);
+    let most_beside_blocks = most_blocks.min(least_blocks.max(2 * even_blocks));
+    let others = state.user.open_segments().filter(|slot| *slot != open.slot);
+    let to_write = |slot| state.segments[slot].queues[open.column.index()].blocks_to_write();
+    let beside_blocks = others.map(to_write).max().unwrap_or(0);
+    Gathering { least_blocks, most_blocks, most_beside_blocks, beside_blocks }
 }
 
 /// Writes to a zone and notes how long that took, unless it is more than buffers that it waited for.

@@ -47,9 +47,9 @@ const MEASURED_WINDOWS: u32 = 4;
 const FALL: u64 = 25_000;
 const LEAST: u64 = 850_000;
 
-/// By how much it rises in the others. After so many of them in a row it rises twice as fast, and again after
-/// each few more: drives drain more than they did.
-const RISE: u64 = 700;
+/// By how much it rises in the others: so slowly that writes are late in fewer than one of fifty. After so many of
+/// them in a row it rises twice as fast, and again after each few more: drives drain more than they did.
+const RISE: u64 = 450;
 const RISE_WINDOWS: u32 = 150;
 const RISE_DOUBLES: u32 = 50;
 const RISE_MOST: u64 = 100_000;
