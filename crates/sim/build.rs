@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders and files, from the crate's folder on.
-const DECIDING: [&str; 9] = [
+const DECIDING: [&str; 11] = [
     "../runtime/src",
     "../zoned/src",
     "../emulator/src",
@@ -21,6 +21,8 @@ const DECIDING: [&str; 9] = [
     "../raid/src",
     "src/workload",
     "src/workload.rs",
+    "src/characterize/profile.rs",
+    "src/replay/generate.rs",
     "src/experiments/zapraid",
 ];
 
@@ -50,7 +52,7 @@ fn add(path: &Path, hash: &mut u64) -> io::Result<()> {
     }
     mix(path.to_string_lossy().as_bytes(), hash);
     let text = fs::read_to_string(path)?;
-    let tests = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
+    let tests = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     let lines = text[..tests].lines().map(str::trim);
     for line in lines.filter(|line| !line.is_empty() && !line.starts_with("//")) {
         mix(line.as_bytes(), hash);

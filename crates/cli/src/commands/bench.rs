@@ -7,6 +7,7 @@
 mod compare;
 mod counters;
 mod emulator;
+mod median;
 mod memory;
 mod nbd;
 mod report;

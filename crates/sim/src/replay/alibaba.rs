@@ -11,7 +11,7 @@ pub(super) fn parse(line: u64, text: &[u8]) -> Result<Parsed, TraceError> {
     number(line, "device", id)?;
     Ok(Parsed {
         ticks: number(line, "timestamp", timestamp)?,
-        device: device(id),
+        device: device(&[id]),
         direction: match opcode {
             b"R" => Direction::Read,
             b"W" => Direction::Write,

@@ -68,8 +68,28 @@ pub(super) fn number(line: u64, field: &'static str, text: &[u8]) -> Result<u64,
     value.ok_or(TraceError::Number { line, field })
 }
 
-/// A number for a device by its name: FNV-1a, the same everywhere.
-pub(super) fn device(name: &[u8]) -> u64 {
+/// A number for a device by its name, which may have several parts: FNV-1a, the same everywhere. The last letter changes few
+/// of its bits, so all are mixed in the end, as `MurmurHash3` does: devices next to each other begin far apart on any volume.
+pub(super) fn device(name: &[&[u8]]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    name.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+    let bytes = name.iter().flat_map(|part| part.iter().chain(b","));
+    let spread = |hash: u64, by: u64| (hash ^ (hash >> 33)).wrapping_mul(by);
+    let hash = spread(bytes.fold(0xcbf2_9ce4_8422_2325, mix), 0xff51_afd7_ed55_8ccd);
+    let hash = spread(hash, 0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_next_to_each_other_begin_far_apart() {
+        let volume_blocks = 1 << 26;
+        let place = |disk: &[u8]| device(&[b"src1", disk]) % volume_blocks;
+        let mut places: Vec<_> = (b'0'..=b'9').map(|disk| place(&[disk])).collect();
+        places.sort_unstable();
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] > 1 << 16), "{places:?}");
+        assert_ne!(device(&[b"a", b"bc"]), device(&[b"ab", b"c"]));
+    }
 }

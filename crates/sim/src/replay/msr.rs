@@ -10,9 +10,10 @@ use crate::workload::Direction;
 pub(super) fn parse(line: u64, text: &[u8]) -> Result<Parsed, TraceError> {
     let [timestamp, host, disk, kind, offset, size, response] = fields(line, text)?;
     number(line, "response time", response)?;
+    number(line, "disk number", disk)?;
     Ok(Parsed {
         ticks: number(line, "timestamp", timestamp)?,
-        device: device(host).wrapping_add(number(line, "disk number", disk)?),
+        device: device(&[host, disk]),
         direction: if kind.eq_ignore_ascii_case(b"read") {
             Direction::Read
         } else if kind.eq_ignore_ascii_case(b"write") {

@@ -15,8 +15,9 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::DEPTH;
+use super::median::{Beside, beside, median};
 use super::volume::{Measure, Requests, ratio};
-use super::workload::{FRESH_PERCENT, label_of, median, requests_of, scheme};
+use super::workload::{FRESH_PERCENT, label_of, requests_of, scheme};
 use crate::error::CliError;
 use crate::output::Output;
 use client::Load;
@@ -58,8 +59,8 @@ pub(super) struct Row {
     pub(super) workload: &'static str,
     pub(super) requests: Requests,
     pub(super) measure: Measure,
-    /// The same of nbdkit, of our own server.
-    pub(super) nbdkit: Option<Measure>,
+    /// Of our own server: beside nbdkit.
+    pub(super) beside: Option<Beside>,
 }
 
 struct Measured {
@@ -111,35 +112,31 @@ impl Workload {
                 row.runs.push(bench.measure(row, settings.seconds)?);
             }
         }
-        Ok(self.reported(measured))
+        Ok(self.reported(&measured))
     }
 
-    fn reported(&self, measured: Vec<Measured>) -> Vec<Row> {
-        let medians: Vec<_> = measured
-            .into_iter()
-            .map(|row| (row.server, row.client, row.requests, median(row.runs)))
-            .collect();
-        let of_nbdkit = |server: Server, of: (Client, Requests)| {
-            let same = |row: &&(Server, Client, Requests, Measure)| {
-                (row.0, (row.1, row.2)) == (Server::Nbdkit, of)
+    fn reported(&self, measured: &[Measured]) -> Vec<Row> {
+        let of_nbdkit = |of: &Measured| {
+            let same = |row: &&Measured| {
+                row.server == Server::Nbdkit
+                    && (row.client, row.requests) == (of.client, of.requests)
             };
-            medians.iter().find(same).filter(|_| server == Server::Ours).map(|row| row.3)
+            measured.iter().find(same).filter(|_| of.server == Server::Ours)
         };
-        let row =
-            |&(server, client, requests, measure): &(Server, Client, Requests, Measure)| Row {
-                array: match server {
-                    Server::Ours => scheme().to_string(),
-                    Server::Nbdkit => "nbdkit memory".to_owned(),
-                },
-                workload: match client {
-                    Client::Ours => self.name,
-                    Client::Fio => self.by_fio,
-                },
-                requests,
-                measure,
-                nbdkit: of_nbdkit(server, (client, requests)),
-            };
-        medians.iter().map(row).collect()
+        let row = |of: &Measured| Row {
+            array: match of.server {
+                Server::Ours => scheme().to_string(),
+                Server::Nbdkit => "nbdkit memory".to_owned(),
+            },
+            workload: match of.client {
+                Client::Ours => self.name,
+                Client::Fio => self.by_fio,
+            },
+            requests: of.requests,
+            measure: median(&of.runs),
+            beside: of_nbdkit(of).map(|nbdkit| beside(&of.runs, &nbdkit.runs)),
+        };
+        measured.iter().map(row).collect()
     }
 }
 

@@ -12,10 +12,11 @@ use zoneweave_zoned::BlockCount;
 
 use super::compare::Ratios;
 use super::counters::Counted;
+use super::median::Beside;
 use super::memory::MemoryRates;
 use super::nbd::Row;
 use super::start::{self, Start};
-use super::volume::{Measure, Requests, ratio};
+use super::volume::{Measure, Requests};
 use crate::commands::array::create::GROUP_ROWS;
 use crate::format;
 use crate::output::{Output, Tone};
@@ -72,13 +73,6 @@ pub(super) struct Line {
     pub(super) against_baseline: Option<Ratios>,
 }
 
-/// One server beside another.
-#[derive(Clone, Copy, Serialize)]
-pub(super) struct Beside {
-    pub(super) throughput: f64,
-    pub(super) latency_p50: f64,
-}
-
 pub(super) fn line(
     (array, workload): (String, &'static str),
     requests: Requests,
@@ -109,12 +103,10 @@ pub(super) fn line(
 
 /// A line of what was measured over NBD.
 pub(super) fn nbd_line(row: Row, memory: &MemoryRates) -> Line {
-    let beside = |nbdkit: Measure| Beside {
-        throughput: row.measure.blocks_per_second / nbdkit.blocks_per_second,
-        latency_p50: ratio(row.measure.latency_p50_ns, nbdkit.latency_p50_ns.max(1)),
-    };
-    let against_nbdkit = row.nbdkit.map(beside);
-    Line { against_nbdkit, ..line((row.array, row.workload), row.requests, row.measure, memory) }
+    Line {
+        against_nbdkit: row.beside,
+        ..line((row.array, row.workload), row.requests, row.measure, memory)
+    }
 }
 
 pub(super) fn machine() -> Machine {

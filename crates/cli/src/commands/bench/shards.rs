@@ -12,8 +12,9 @@ use zoneweave_raid::shards::Shards;
 use zoneweave_zoned::BlockDevice;
 
 use super::DEPTH;
+use super::median::median;
 use super::volume::{Bench as Drives, Measure, Requests};
-use super::workload::{FRESH_PERCENT, USED_PERCENT, label_of, median, requests_of, scheme};
+use super::workload::{FRESH_PERCENT, USED_PERCENT, label_of, requests_of, scheme};
 use crate::error::CliError;
 use crate::memory::refuse_too_large;
 use crate::session::Session;
@@ -82,10 +83,10 @@ impl Workload {
                 runs.push(measure_once(&own, &others[..*shards - 1], *requests, settings.seconds)?);
             }
         }
-        let row = |(shards, requests, runs)| Row {
+        let row = |(shards, requests, runs): (usize, Requests, Vec<Measure>)| Row {
             array: format!("{shards} x {}", scheme()),
             requests,
-            measure: median(runs),
+            measure: median(&runs),
         };
         Ok(rows.into_iter().map(row).collect())
     }

@@ -2,6 +2,7 @@
 
 use zoneweave_raid::layout::Scheme;
 
+use super::median::median;
 use super::volume::{Bench as Drives, Measure, Requests};
 use super::{DEPTH, DEPTHS, SIZES};
 use crate::error::CliError;
@@ -118,7 +119,7 @@ impl Workload {
         for _ in 0..runs {
             self.measure_once(drives, seconds, &mut measures)?;
         }
-        Ok(measures.into_iter().map(|(requests, runs)| (requests, median(runs))).collect())
+        Ok(measures.into_iter().map(|(requests, runs)| (requests, median(&runs))).collect())
     }
 
     fn measure_once(
@@ -159,9 +160,4 @@ impl Workload {
         }
         array.close()
     }
-}
-
-pub(super) fn median(mut runs: Vec<Measure>) -> Measure {
-    runs.sort_by(|a, b| a.processor_ns_per_request.total_cmp(&b.processor_ns_per_request));
-    runs.swap_remove(runs.len() / 2)
 }

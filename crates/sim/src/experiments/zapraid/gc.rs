@@ -213,6 +213,8 @@ struct Written {
     user: f64,
     moved: f64,
     padding: f64,
+    /// Of the index.
+    checkpoints: f64,
     parity: f64,
     classes: [ClassCounters; 4],
 }
@@ -234,13 +236,14 @@ impl Written {
             user: since(|counters| counters.user_blocks_written),
             moved: since(|counters| counters.relocated_blocks),
             padding: since(|counters| counters.padding_blocks),
+            checkpoints: since(|counters| counters.checkpoint_blocks),
             parity: since(|counters| counters.parity_blocks),
             classes: std::array::from_fn(class),
         }
     }
 
     fn all(&self) -> f64 {
-        self.user + self.moved + self.padding
+        self.user + self.moved + self.padding + self.checkpoints
     }
 
     fn amplification(&self) -> f64 {
