@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use support::life::{assert_hit, one_life};
 use support::model::Model;
 use support::{Array, Shape, contents, is_of, large, read_all};
-use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Selector};
 use zoneweave_raid::log::format::ContentKind;
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_raid::marks::Mark;
@@ -200,6 +200,32 @@ fn a_page_that_is_gone_is_an_error() {
     let forced = OpenOptions { force: true, lineage: 3, ..limited(0) };
     let found = one_life(&array, &[], forced, async |_, report, _| report.checkpoint);
     assert_eq!(found.unwrap(), None);
+}
+
+/// Without redundancy left, a drive's controller is reset while pages are asked for that only it has: whoever asks waits for
+/// these, and none is lost.
+#[test]
+fn a_page_that_a_drive_does_not_tell_for_a_while_is_not_lost() {
+    let array = large();
+    let mut model = Model::new(BLOCKS);
+    let lived = one_life(&array, &[], limited(0), async |volume, _, handle| {
+        model.fill(volume, 1).await;
+        volume.fail(0).await.unwrap();
+        let reads = Selector::next(CommandKind::Read).always();
+        array.drives[1].inject(reads, FaultAction::Fail(Status::Aborted));
+        let ask = |lba| {
+            let volume = volume.clone();
+            handle.spawn("ask", async move { volume.read(Lba(lba), 1).await })
+        };
+        let asked: Vec<_> = (0..BLOCKS).step_by(PAGE_ENTRIES).map(ask).collect();
+        handle.sleep(Nanos::from_secs(3)).await;
+        array.drives[1].faults(FaultPlan::clear);
+        join_all(asked).await;
+        model.step(volume, 2).await;
+        assert_eq!(read_all(volume, array.blocks).await.unwrap(), model.versions);
+    });
+    lived.unwrap();
+    assert_hit(&[Mark::MovedBlockAwaited]);
 }
 
 /// Loses the blocks of pages that a drive holds, in segments that are complete.

@@ -10,12 +10,14 @@ use std::num::NonZeroU32;
 use support::life::{assert_hit, one_life};
 use support::model::Model;
 use support::{Array, contents, is_of, large, read_all};
-use zoneweave_emulator::RamDrive;
+use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector};
 use zoneweave_raid::log::format::ContentKind;
 use zoneweave_raid::log::{Lanes, OpenOptions, WriteChoice, WritePolicy};
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba, ZoneAddress, ZoneId, ZoneState};
+use zoneweave_zoned::{
+    BlockCount, BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId, ZoneState,
+};
 
 /// One page at a time that nobody asks for.
 fn on_demand() -> OpenOptions {
@@ -152,6 +154,33 @@ fn a_page_that_is_gone_is_an_error() {
     let forced = OpenOptions { force: true, lineage: 3, ..on_demand() };
     let found = one_life(&array, &[], forced, async |_, report, _| report.checkpoint);
     assert_eq!(found.unwrap(), None);
+}
+
+/// Without redundancy, a drive's controller is reset when users are served already: its pages are waited for.
+#[test]
+fn a_page_that_a_drive_does_not_tell_for_a_while_is_not_lost() {
+    let array = large();
+    let mut model = Model::new(array.blocks);
+    let filled = one_life(&array, &[], on_demand(), async |volume, _, _| {
+        for _ in 0..4_000 {
+            model.step(volume, 1).await;
+        }
+        volume.flush().await.unwrap();
+    });
+    filled.unwrap();
+    let lived = one_life(&array, &[], on_demand(), async |volume, _, handle| {
+        volume.fail(0).await.unwrap();
+        let reads = Selector::next(CommandKind::Read).always();
+        array.drives[1].inject(reads, FaultAction::Fail(Status::Aborted));
+        assert!(volume.status().absent_pages > 4, "{:?}", volume.status());
+        handle.sleep(Nanos::from_secs(3)).await;
+        array.drives[1].faults(FaultPlan::clear);
+        assert_eq!(read_all(volume, array.blocks).await.unwrap(), model.versions);
+        model.step(volume, 2).await;
+        assert_eq!(volume.status().absent_pages, 0);
+    });
+    lived.unwrap();
+    assert_hit(&[Mark::MovedBlockAwaited]);
 }
 
 /// Loses blocks of users in complete segments: two of every stripe, as far as neither is of a checkpoint.

@@ -42,6 +42,7 @@ mod moving;
 mod offload;
 mod open;
 mod pace;
+mod patience;
 mod queue;
 mod read;
 mod rebuild;

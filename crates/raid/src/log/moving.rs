@@ -1,6 +1,5 @@
 //! Moving what is live out of a segment.
 
-mod patience;
 mod pending;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -16,11 +15,11 @@ use crate::log::core::Core;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::moving::patience::read_for_good;
 pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run, newest_of};
 use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::offload::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::offload::{For, Held, Offload, hold, hold_range};
+use crate::log::patience::read_for_good;
 use crate::log::queue::TicketReceiver;
 use crate::log::read::{FoundBlock, Pin};
 use crate::log::requests::step_of;

@@ -440,7 +440,9 @@ async fn enter_all(core: &Rc<Core>, pages: &[Page]) -> Result<(), Unusable> {
         let Some(absent) = &state.absent else { return Ok(()) };
         pages.iter().filter_map(|page| Some((*page, *absent.pages.get(page)?))).collect()
     };
-    let read = read_page_blocks(core, &listed).await?;
+    let read = read_page_blocks(core, &listed).await.into_iter();
+    let read: Option<Vec<_>> = read.map(|(page, found)| Some((page, found?))).collect();
+    let read = read.ok_or(Unusable)?;
     let unclear = core.state.borrow_mut().enter_absent(&read)?;
     for some in unclear.chunks(LOOKED_UP) {
         let entries: Vec<_> = some.iter().map(|(_, told)| (told.lba, told.pba)).collect();

@@ -12,8 +12,8 @@ use crate::log::core::Core;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::{Page, Pba};
 use crate::log::paging;
-use crate::log::read::pin_all;
-use crate::log::recover::checkpoint::{Unusable, read_pages};
+use crate::log::read::FoundBlock;
+use crate::log::recover::checkpoint::{Unusable, page_in, read_page_blocks};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 
@@ -188,9 +188,6 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
             let listed = away.filter_map(|page| Some((*page, state.page_at(*page)?)));
             (listed.collect::<Vec<_>>(), state.next_sequence)
         };
-        // Moved out meanwhile, they are still where they were.
-        let places = listed.iter().map(|(_, pba)| inner.state.borrow().space.place(*pba));
-        let _pins = pin_all(&inner, &places.collect::<Vec<_>>());
         let read = read_each(&inner, &listed, newest).await;
         let lost = {
             let mut state = inner.state.borrow_mut();
@@ -210,22 +207,18 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     core.handle.spawn("pages of the index", reading).await;
 }
 
-/// Reads pages, each by itself where one of them is not what it seemed: `None` for that one.
+/// Reads pages: `None` for those that are lost, or are not what they seemed.
 async fn read_each(
     core: &Rc<Core>,
     listed: &[(Page, Pba)],
     newest: u64,
 ) -> Vec<(Page, Option<MappingBlock>)> {
-    if let Ok(read) = read_pages(core, listed, newest).await {
-        return read.into_iter().map(|(page, block)| (page, Some(block))).collect();
-    }
-    let mut each = Vec::with_capacity(listed.len());
-    for listed in listed {
-        let read = read_pages(core, std::slice::from_ref(listed), newest).await;
-        let block = read.ok().and_then(|mut read| read.pop());
-        each.push((listed.0, block.map(|(_, block)| block)));
-    }
-    each
+    let read = read_page_blocks(core, listed).await;
+    let state = core.state.borrow();
+    let decode = |page, found: FoundBlock| page_in(&state, page, &found, newest).ok();
+    read.into_iter()
+        .map(|(page, found)| (page, found.and_then(|found| decode(page, found))))
+        .collect()
 }
 
 impl State {

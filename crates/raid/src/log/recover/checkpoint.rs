@@ -22,6 +22,7 @@ use crate::log::format::checkpoint::{
     MappingBlock, RootBlock, RootList, SegmentEntry,
 };
 use crate::log::index::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
+use crate::log::patience::read_for_good;
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::segments::FoundSegment;
@@ -254,9 +255,8 @@ impl Known {
 async fn read_all(core: &Rc<Core>, places: &[BlockPlace]) -> Result<Vec<FoundBlock>, Unusable> {
     let _pins = pin_all(core, places);
     let found = read_places(core, places).await;
-    let of_checkpoint = |block: &FoundBlock| block.identity.kind == ContentKind::Mapping;
     let found: Option<Vec<_>> =
-        found.into_iter().map(|block| block.filter(of_checkpoint)).collect();
+        found.into_iter().map(|block| block.filter(is_of_checkpoint)).collect();
     found.ok_or(Unusable)
 }
 
@@ -266,23 +266,34 @@ pub(in crate::log) async fn read_pages(
     listed: &[(Page, Pba)],
     newest: u64,
 ) -> Result<Vec<(Page, MappingBlock)>, Unusable> {
-    let found = read_page_blocks(core, listed).await?;
+    let found = read_all(core, &places_of(core, listed)).await?;
     let state = core.state.borrow();
-    let decode = |(page, found)| Ok((page, page_in(&state, page, &found, newest)?));
-    found.into_iter().map(decode).collect()
+    let decode = |((page, _), found): (&(Page, Pba), _)| {
+        Ok((*page, page_in(&state, *page, &found, newest)?))
+    };
+    listed.iter().zip(found).map(decode).collect()
 }
 
-/// Reads the blocks of pages. What they tell takes four times as much memory.
+/// Reads the blocks of pages for those who have no other way to what they tell; `None` for what is lost. Moved out meanwhile,
+/// they are still where they were. What they tell takes four times as much memory.
 pub(in crate::log) async fn read_page_blocks(
     core: &Rc<Core>,
     listed: &[(Page, Pba)],
-) -> Result<Vec<(Page, FoundBlock)>, Unusable> {
-    let places: Vec<_> = {
-        let state = core.state.borrow();
-        listed.iter().map(|(_, pba)| state.space.place(*pba)).collect()
-    };
-    let found = read_all(core, &places).await?;
-    Ok(listed.iter().map(|(page, _)| *page).zip(found).collect())
+) -> Vec<(Page, Option<FoundBlock>)> {
+    let places = places_of(core, listed);
+    let _pins = pin_all(core, &places);
+    let found = read_for_good(core, &places).await;
+    let found = found.into_iter().map(|block| block.filter(is_of_checkpoint));
+    listed.iter().map(|(page, _)| *page).zip(found).collect()
+}
+
+fn places_of(core: &Core, listed: &[(Page, Pba)]) -> Vec<BlockPlace> {
+    let state = core.state.borrow();
+    listed.iter().map(|(_, pba)| state.space.place(*pba)).collect()
+}
+
+fn is_of_checkpoint(block: &FoundBlock) -> bool {
+    block.identity.kind == ContentKind::Mapping
 }
 
 /// The page in a block, not newer than the checkpoint.

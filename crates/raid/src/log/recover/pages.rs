@@ -14,7 +14,8 @@ use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
-use crate::log::read::{FoundBlock, pin_all, read_places};
+use crate::log::patience::read_for_good;
+use crate::log::read::{FoundBlock, pin_all};
 use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
 use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::Partition;
@@ -264,7 +265,7 @@ pub(in crate::log) async fn look_up(
         entries.iter().map(|(_, pba)| state.space.place(*pba)).collect()
     };
     let _pins = pin_all(core, &places);
-    let found = read_places(core, &places).await;
+    let found = read_for_good(core, &places).await;
     let mut known = Vec::with_capacity(entries.len());
     let mut span = None;
     for (((lba, pba), place), found) in entries.iter().zip(&places).zip(found) {

@@ -1,4 +1,5 @@
-//! Reading what is moved: what is not found then is lost for good, since the segment that holds it is freed.
+//! Reading what is lost for good if it is not found: what is moved, since the segment that holds it is freed, and pages of the
+//! index, without which nobody knows where their blocks are.
 //!
 //! So a drive that gives no answer about a block, as while its controller is reset or its path is gone, is asked again for a while.
 //! Either it answers, or it is taken out of service, and then nothing is moved any more that only it has. A user who reads
@@ -47,10 +48,13 @@ pub(super) async fn read_for_good(
 }
 
 /// Whether a drive in service does not say what it holds of one of the blocks' stripes. Once the volume ends nothing is
-/// waited for: nothing is moved any more.
+/// waited for, as nothing is moved any more, nor while a start has other ways, or may begin anew.
 async fn may_be_found(core: &Rc<Core>, places: &[BlockPlace]) -> bool {
-    if core.closing.get() || core.state.borrow().stopped.is_some() {
-        return false;
+    {
+        let state = core.state.borrow();
+        if core.closing.get() || state.stopped.is_some() || state.recovering.is_some() {
+            return false;
+        }
     }
     let spots = spots_of_stripes(&core.state.borrow(), places);
     let gathered = gather(core, spots.clone()).await;
