@@ -275,7 +275,11 @@ fn a_block_that_cannot_be_read_costs_nothing_and_two_of_a_stripe_an_error() {
         for slot in 0..3 {
             unreadable(slot, newest(slot), 1);
         }
-        volume.scrub().await.unwrap();
+        let scrub = async || {
+            let report = volume.scrub().await.unwrap();
+            (report.unrepairable, report.lost_before)
+        };
+        assert_eq!(scrub().await, (3, 0));
         let mut lost = 0;
         for lba in 0..SEGMENT_BLOCKS {
             match volume.read(Lba(lba), 1).await {
@@ -287,8 +291,10 @@ fn a_block_that_cannot_be_read_costs_nothing_and_two_of_a_stripe_an_error() {
             }
         }
         assert_eq!(lost, 3);
+        assert_eq!(scrub().await, (0, 3), "not forgotten");
         put_run(volume, handle, 0, SEGMENT_BLOCKS, 3).await;
         assert_holds(volume, SEGMENT_BLOCKS, 3).await;
+        assert_eq!(scrub().await, (0, 0));
     });
     live(&array, async |volume, _, _| assert_holds(volume, SEGMENT_BLOCKS, 3).await);
     assert_hit(&[Mark::UnreadableBlockRebuilt, Mark::ScrubChunkByChunk, Mark::TooFewIntact]);

@@ -42,6 +42,8 @@ pub struct ScrubReport {
     pub parity_mismatches: u64,
     /// Blocks lost for good.
     pub unrepairable: u64,
+    /// Blocks of the volume that were before: reading them is an error until they are written again.
+    pub lost_before: u64,
 }
 
 /// Why a scrub ends early.
@@ -330,6 +332,7 @@ async fn scrub_group(
                 };
                 report.blocks += 1;
                 let place = BlockPlace { slot, column, block };
+                report.lost_before += u64::from(is_known_loss(core, place, entry));
                 let at = usize::from(entry.stripe_in_group) * chunk + within as usize;
                 counted[at] = true;
                 let verified = payload.as_ref().and_then(|payload| {
@@ -357,6 +360,12 @@ async fn scrub_group(
         mark_if(Mark::ScrubFoundParity, || !matches);
         report.parity_mismatches += u64::from(!matches);
     }
+}
+
+/// Whether a block holds the knowledge that one of the volume is lost, and that still is.
+fn is_known_loss(core: &Core, place: BlockPlace, entry: &IndexEntry) -> bool {
+    let state = core.state.borrow();
+    entry.kind == EntryKind::Lost && state.index.get(entry.lba) == Some(state.space.pba(place))
 }
 
 /// The payload of each row's chunk; `None` inside where a chunk cannot be read.

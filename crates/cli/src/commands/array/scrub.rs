@@ -28,6 +28,7 @@ struct Scrubbed {
     damaged: u64,
     parity_mismatches: u64,
     unrepairable: u64,
+    lost_before: u64,
 }
 
 impl From<zoneweave_raid::log::ScrubReport> for Scrubbed {
@@ -38,6 +39,7 @@ impl From<zoneweave_raid::log::ScrubReport> for Scrubbed {
             damaged: report.damaged,
             parity_mismatches: report.parity_mismatches,
             unrepairable: report.unrepairable,
+            lost_before: report.lost_before,
         }
     }
 }
@@ -68,7 +70,7 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
     };
     progress.finish();
     output.result("array-scrub", &found, |output| tell(&found, output));
-    Ok(match (found.unrepairable, found.parity_mismatches) {
+    Ok(match (found.unrepairable + found.lost_before, found.parity_mismatches) {
         (0, 0) => Exit::Done,
         (0, _) => Exit::Failed,
         _ => Exit::DataLost,
@@ -81,16 +83,20 @@ fn tell(found: &Scrubbed, output: &Output) {
         format::bytes(found.blocks * zoneweave_zoned::BLOCK_BYTES as u64),
         found.segments
     ));
-    if found.damaged == 0 && found.parity_mismatches == 0 {
-        output.line("no damage");
-        return;
+    match found.damaged {
+        0 if found.parity_mismatches == 0 => output.line("no damage"),
+        damaged => output.line(format_args!(
+            "{damaged} blocks were damaged: {} repaired, {} lost",
+            damaged.saturating_sub(found.unrepairable),
+            found.unrepairable
+        )),
     }
-    output.line(format_args!(
-        "{} blocks were damaged: {} repaired, {} lost",
-        found.damaged,
-        found.damaged.saturating_sub(found.unrepairable),
-        found.unrepairable
-    ));
+    if found.lost_before > 0 {
+        output.line(format_args!(
+            "{} blocks were lost before: reading them is an error until they are written again",
+            found.lost_before
+        ));
+    }
     if found.parity_mismatches > 0 {
         output.line(format_args!(
             "{} stripes verify but contradict their parity: that is a fault of the software; \
