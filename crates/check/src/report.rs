@@ -309,6 +309,9 @@ pub struct Counts {
     pub stripes: u64,
     /// Stripes with a chunk on media that do not count.
     pub discarded_stripes: u64,
+    /// Stripes that do not count as too few of their chunks verify, though every column has one: a crash may have torn them,
+    /// or they were acknowledged, and are lost.
+    pub doubtful_stripes: u64,
     /// Chunk blocks read and verified.
     pub verified_blocks: u64,
     /// Chunk blocks of stripes that count which had to be reconstructed.

@@ -15,6 +15,7 @@ use crate::stripes::{DataBlock, Slice, read_slice};
 use crate::versions::{Spot, Versions};
 
 /// How the stripes of a group are judged.
+#[derive(PartialEq, Eq)]
 enum Verdict {
     /// Every stripe counts.
     All,
@@ -108,8 +109,14 @@ impl Walk<'_> {
             if counts {
                 self.findings.report.counts.stripes += 1;
                 self.check_stripe(&group, stripe, entries);
-            } else if (0..shape.columns()).any(|column| group.row_of(stripe, column).is_some()) {
-                self.findings.report.counts.discarded_stripes += 1;
+                continue;
+            }
+            let counts = &mut self.findings.report.counts;
+            if (0..shape.columns()).any(|column| group.row_of(stripe, column).is_some()) {
+                counts.discarded_stripes += 1;
+            }
+            if verdict == Verdict::Complete && is_doubtful(&group, stripe, &shape) {
+                counts.doubtful_stripes += 1;
             }
         }
     }
@@ -209,6 +216,15 @@ fn is_complete(group: &Group, stripe: u32, shape: &Shape) -> bool {
     let whole = |column: u32| group.chunk(stripe, column).is_some_and(|chunk| chunk.is_whole());
     let mut present = (0..shape.columns()).filter(|column| group.has_column(*column));
     shape.scheme.is_enough(|column| group.has_column(column)) && present.all(whole)
+}
+
+/// Whether a chunk may be in every present column, and too few of them are whole to rebuild it.
+fn is_doubtful(group: &Group, stripe: u32, shape: &Shape) -> bool {
+    let chunk = |column: u32| group.chunk(stripe, column);
+    let there = |column: &u32| chunk(*column).is_some() || group.hides_chunks(*column);
+    let whole = |role| chunk(shape.column_of(role, stripe)).is_some_and(|chunk| chunk.is_whole());
+    let mut present = (0..shape.columns()).filter(|column| group.has_column(*column));
+    present.all(|column| there(&column)) && !shape.scheme.is_enough(whole)
 }
 
 /// What an index run should say of the block of a role.

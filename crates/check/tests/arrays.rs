@@ -86,7 +86,7 @@ fn sound_arrays_are_clean_and_read_as_written() {
         let report = &checked.report;
         assert!(report.clean && !report.degraded, "{:#?}", report.findings);
         assert_eq!((report.counts.segments, report.counts.sealed_segments), (3, 2));
-        assert_eq!(report.counts.discarded_stripes, 1);
+        assert_eq!((report.counts.discarded_stripes, report.counts.doubtful_stripes), (1, 0));
         let held = contents(&image, &checked);
         assert_eq!(held.len() as u64, report.counts.mapped_blocks);
         assert!(held.iter().all(|(lba, _)| !(4..7).contains(lba)), "trimmed blocks are not mapped");
@@ -110,6 +110,21 @@ fn with_members_missing_up_to_the_parity_the_contents_are_the_same() {
             let torn = missing == scheme.columns() - 1;
             assert!(torn || contents(&image, &checked) == held, "without {missing}");
             assert_eq!(checked.report.counts.discarded_stripes, u64::from(!torn));
+        }
+    }
+}
+
+#[test]
+fn stripes_that_may_have_counted_are_told_where_too_little_is_left_of_them() {
+    for image in shapes() {
+        let parity = image.config.scheme.columns() - image.config.scheme.data();
+        for damaged in [parity, parity + 1] {
+            for drive in &image.drives[..damaged] {
+                drive.set_unreadable(ZoneAddress::new(ZoneId(4), 1), BlockCount(64));
+            }
+            let counts = image.check(&[]).report.counts;
+            assert_eq!(counts.doubtful_stripes, u64::from(damaged > parity), "{damaged} damaged");
+            assert_eq!(counts.lost_blocks, 0, "a crash may have torn it");
         }
     }
 }

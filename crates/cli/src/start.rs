@@ -105,11 +105,19 @@ fn tell_others(others: &[OtherDrive], output: &Output) {
 }
 
 fn tell_recovery(report: &OpenReport, output: &Output) {
+    let accepted = report.unaccounted_segments > 0;
+    let discarded = if accepted { "" } else { " that were never acknowledged" };
     let text = format!(
-        "{} of {} segments were not complete; {} stripes written again, {} that were never \
-         acknowledged discarded",
+        "{} of {} segments were not complete; {} stripes written again, {}{discarded} discarded",
         report.leftover_segments, report.segments, report.rescued_stripes, report.discarded_stripes
     );
+    if accepted {
+        output.warning(format_args!(
+            "{} segments have lost parts, which --force accepts: of what was written to them last, older contents or zeros \
+             are read without an error; compare it with a copy",
+            report.unaccounted_segments
+        ));
+    }
     let index = match report.checkpoint {
         Some(number) => format!(
             "the index was read from checkpoint {number} and the lists of {} of {} segments",

@@ -27,7 +27,11 @@ fn what_is_lost_and_unknown_is_accepted_by_force_only() {
     let error = refused(&array, &[]);
     assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
     let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
-    one_life(&array, &[], forced, async |volume, _, _| volume.flush().await.unwrap()).unwrap();
+    let lost = one_life(&array, &[], forced, async |volume, report, _| {
+        volume.flush().await.unwrap();
+        report.unaccounted_segments
+    });
+    assert_eq!(lost.unwrap(), 1);
     assert_hit(&[Mark::ChunkBeyondRebuild, Mark::Unaccounted, Mark::UnaccountedRefused]);
 }
 

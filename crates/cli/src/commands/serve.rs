@@ -93,7 +93,8 @@ pub(crate) struct Served {
     /// The array's drives, in any order; those of all its shards, if the volume has several
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
-    /// Start with half of the drives or fewer; the others become strangers
+    /// Start with half of the drives or fewer, the others become strangers; or where parts are lost, and nothing tells which: older
+    /// contents may be read in their place
     #[arg(long)]
     pub force: bool,
     /// Wait for slow drives, too, instead of rebuilding from the others what they are late with

@@ -103,7 +103,7 @@ fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
     }
     output.line(format_args!(
         "{} segments, {} stripes, {} chunk blocks verified, {} reconstructed; the volume holds {} \
-         blocks, {} are lost",
+         blocks, {} are known to be lost",
         counts.segments,
         counts.stripes,
         counts.verified_blocks,
@@ -111,11 +111,23 @@ fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
         counts.mapped_blocks,
         counts.lost_blocks
     ));
+    if counts.doubtful_stripes > 0 {
+        output.line(format_args!(
+            "{} stripes at the ends of segments are damaged beyond redundancy: a crash tore them before they were \
+             acknowledged, or their blocks are lost",
+            counts.doubtful_stripes
+        ));
+    }
     let verdict = if report.clean {
         output.paint(Tone::Good, "clean")
     } else {
+        let covered = if tally.losses + counts.doubtful_stripes == 0 {
+            " (covered by redundancy)"
+        } else {
+            ""
+        };
         let words = format!(
-            "{} damaged (covered by redundancy), {} losses, {} violations",
+            "{} damaged{covered}, {} losses, {} violations",
             tally.damage, tally.losses, tally.violations
         );
         output.paint(Tone::Bad, &words)

@@ -98,7 +98,7 @@ pub enum OpenError {
     #[error(
         "{segments} segments of array {name} have lost parts, and what tells which blocks of the \
          volume those were: older contents could be read in their place; bring missing drives \
-         back, or accept that with --force"
+         back, or accept that: `serve` with --force"
     )]
     Unaccounted {
         /// The array's name.

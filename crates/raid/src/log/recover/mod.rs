@@ -136,6 +136,8 @@ pub struct OpenReport {
     pub rescued_stripes: u64,
     /// Stripes that do not count: none of their writes was ever acknowledged, unless the start was forced.
     pub discarded_stripes: u64,
+    /// Segments of which parts are lost that may have counted, and nothing tells which: what a forced start accepted.
+    pub unaccounted_segments: u64,
 }
 
 /// How often recovery is tried where drives fail meanwhile.
@@ -241,6 +243,7 @@ async fn recover(
         Err(Unusable) => return Ok(Err(give_up(&core).await)),
     };
     report.absent_pages = core.state.borrow().absent_pages();
+    report.unaccounted_segments = lost_segments(&core.state.borrow()) as u64;
     let accepted = accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew);
     if report.checkpoint.is_some() && (accepted.is_err() || lost_segments(&core.state.borrow()) > 0)
     {
