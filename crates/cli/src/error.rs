@@ -196,6 +196,10 @@ pub(crate) enum CliError {
         "these drives are of several shards of volume {name}, each an array of its own: name those of one{shards}"
     )]
     SeveralShards { name: String, shards: String },
+    #[error(
+        "these drives are of several arrays, as many of another as of {name}: {others}; name those of one array"
+    )]
+    SeveralArrays { name: String, others: String },
     #[error("{shard}: {error}")]
     OfShard { shard: ShardStatus, error: Box<CliError> },
     #[error(
@@ -265,6 +269,7 @@ impl CliError {
             | Self::MissingShard { .. }
             | Self::OtherShard { .. }
             | Self::SeveralShards { .. }
+            | Self::SeveralArrays { .. }
             | Self::Served { .. } => Exit::Refused,
             Self::Create(CreateError::WrongCount { .. } | CreateError::NameTooLong { .. })
             | Self::Create(CreateError::GroupRows { .. } | CreateError::Limit(_))

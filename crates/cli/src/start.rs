@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::{ArrayConfig, MemberState};
-use zoneweave_raid::log::{DriveRole, OpenOptions, OpenReport, Survey, Volume, open_array, survey};
+use zoneweave_raid::log::{
+    DriveRole, DriveVerdict, OpenOptions, OpenReport, Survey, Volume, open_array, survey,
+};
 use zoneweave_runtime::Nanos;
 
 use crate::control::{Client, same_file, socket_of};
@@ -40,6 +42,28 @@ pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, Cl
         None => None,
     };
     Ok(Located { drives, survey, client, socket })
+}
+
+/// The same for an array that is to be changed: which one must be beyond doubt.
+pub(crate) fn locate_one(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
+    let located = locate(session, paths)?;
+    let Some(record) = &located.survey.membership else { return Ok(located) };
+    let of = |array| {
+        let is_of = move |verdict: &&DriveVerdict| match verdict.role {
+            DriveRole::Foreign { array: other } => Some(other) == array,
+            DriveRole::Member { .. } | DriveRole::Stale { .. } => array.is_none(),
+            _ => false,
+        };
+        located.survey.drives.iter().filter(is_of)
+    };
+    let own = of(None).count();
+    let foreign = located.survey.drives.iter().find_map(|verdict| match verdict.role {
+        DriveRole::Foreign { array } if of(Some(array)).count() >= own => Some(array),
+        _ => None,
+    });
+    let Some(foreign) = foreign else { return Ok(located) };
+    let others: Vec<_> = of(Some(foreign)).map(|verdict| verdict.label.as_str()).collect();
+    Err(CliError::SeveralArrays { name: record.config.name.clone(), others: others.join(" ") })
 }
 
 /// An array running in this process.

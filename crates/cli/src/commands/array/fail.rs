@@ -9,7 +9,7 @@ use crate::control::Request;
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::session::Session;
-use crate::start::{locate, start_whole};
+use crate::start::{locate, locate_one, start_whole};
 use crate::status::{inactive_status, render};
 
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Fail {
 
 pub(crate) fn run(request: &Fail, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    let mut located = locate(&session, &request.drives)?;
+    let mut located = locate_one(&session, &request.drives)?;
     let status = match located.client.take() {
         Some(client) => parse_status(client.ask(&Request::Fail { slot: request.slot }, |_| {})?)?,
         None => {

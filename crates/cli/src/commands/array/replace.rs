@@ -13,7 +13,7 @@ use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{Access, Session, random_uuid, refuse_worse_way};
-use crate::start::{Located, absolute, in_slots, locate, run_job, start_whole};
+use crate::start::{Located, absolute, in_slots, locate, locate_one, run_job, start_whole};
 use crate::status::{ArrayStatus, inactive_status, render};
 
 #[derive(Args)]
@@ -44,7 +44,7 @@ impl Replace {
 
 pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    let mut located = locate(&session, &request.drives)?;
+    let mut located = locate_one(&session, &request.drives)?;
     let status = match located.client.take() {
         Some(client) => served(request, client, output)?,
         None => inactive(request, &session, &located, output)?,

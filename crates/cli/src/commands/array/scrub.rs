@@ -11,7 +11,7 @@ use crate::format;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::start::{locate, run_job, start_whole};
+use crate::start::{locate_one, run_job, start_whole};
 
 #[derive(Args)]
 pub(crate) struct Scrub {
@@ -46,7 +46,7 @@ impl From<zoneweave_raid::log::ScrubReport> for Scrubbed {
 
 pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    let mut located = locate(&session, &request.drives)?;
+    let mut located = locate_one(&session, &request.drives)?;
     let progress = Progress::new(output, "scrub");
     let found: Scrubbed = match located.client.take() {
         Some(client) => {
