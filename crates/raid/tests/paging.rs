@@ -118,10 +118,8 @@ fn what_is_not_known_yet_is_not_reclaimed() {
     assert_eq!(found.unwrap(), model.versions);
 }
 
-/// A page that cannot be read when users are served already is an error for who asks for it, and ends
-/// writes; the next start does without the checkpoint.
-#[test]
-fn a_page_that_is_gone_is_an_error() {
+/// An array of which most pages are on media only at the next start, and what it holds.
+fn filled() -> (Array, Model) {
     let array = large();
     let mut model = Model::new(array.blocks);
     let filled = one_life(&array, &[], on_demand(), async |volume, _, _| {
@@ -131,6 +129,14 @@ fn a_page_that_is_gone_is_an_error() {
         volume.flush().await.unwrap();
     });
     filled.unwrap();
+    (array, model)
+}
+
+/// A page that cannot be read when users are served already is an error for who asks for it, and ends
+/// writes; the next start does without the checkpoint.
+#[test]
+fn a_page_that_is_gone_is_an_error() {
+    let (array, _) = filled();
     let damage = || {
         // Wherever pages came to be.
         for drive in &array.drives {
@@ -159,15 +165,7 @@ fn a_page_that_is_gone_is_an_error() {
 /// Without redundancy, a drive's controller is reset when users are served already: its pages are waited for.
 #[test]
 fn a_page_that_a_drive_does_not_tell_for_a_while_is_not_lost() {
-    let array = large();
-    let mut model = Model::new(array.blocks);
-    let filled = one_life(&array, &[], on_demand(), async |volume, _, _| {
-        for _ in 0..4_000 {
-            model.step(volume, 1).await;
-        }
-        volume.flush().await.unwrap();
-    });
-    filled.unwrap();
+    let (array, mut model) = filled();
     let lived = one_life(&array, &[], on_demand(), async |volume, _, handle| {
         volume.fail(0).await.unwrap();
         let reads = Selector::next(CommandKind::Read).always();

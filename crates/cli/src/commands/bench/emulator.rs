@@ -11,6 +11,7 @@ use serde::Serialize;
 use zoneweave_emulator::Preset;
 use zoneweave_sim::mixed_load::{MixedLoad, MixedLoadOutcome, READERS, WRITERS};
 
+use super::median::middle;
 use super::memory::{MemoryRates, measure_memory};
 use super::report::{Machine, machine, rate};
 use super::{Bench, processor_time};
@@ -69,7 +70,7 @@ pub(super) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
         output.note(format_args!("run {number} of {count}"));
         runs.push(measure(&preset, request.commands)?);
     }
-    let commands_per_second = median(runs.iter().map(|run| run.commands_per_second).collect());
+    let commands_per_second = middle(&runs, |run| run.commands_per_second, f64::total_cmp);
     let report = Report {
         program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),
         optimised: !cfg!(debug_assertions),
@@ -90,11 +91,6 @@ pub(super) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     };
     output.result("bench", &report, |output| tell(&report, output));
     Ok(Exit::Done)
-}
-
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
 }
 
 /// One run on a drive of its own; every run does the same.

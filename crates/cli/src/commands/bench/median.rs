@@ -43,7 +43,10 @@ pub(super) fn beside(runs: &[Measure], others: &[Measure]) -> Beside {
 }
 
 /// The figure in the middle, the higher of two.
-fn middle<R, T>(
+///
+/// # Panics
+/// Without runs.
+pub(super) fn middle<R, T>(
     runs: &[R],
     figure: impl Fn(&R) -> T,
     order: impl Fn(&T, &T) -> std::cmp::Ordering,
