@@ -224,6 +224,8 @@ marks! {
     LargerFilled = "lanes.larger_filled",
     /// Small requests that fill a stripe wait, as one of larger chunks is under way.
     WaitedForLarger = "lanes.waited_for_larger",
+    /// A segment took no stripe as those like it have enough under way.
+    EnoughBeside = "lanes.enough_beside",
     /// A stripe that does not fill is closed while others are under way: as many went ahead of it.
     ClosedBesideOthers = "lanes.closed_beside_others",
     /// Recovery: a segment has another shape than those that the array was made with.

@@ -9,7 +9,9 @@ use std::rc::Rc;
 
 use support::life::{assert_holds, live, one_life, put};
 use support::{Array, Shape, contents, executor, new_drive, offer};
-use zoneweave_emulator::{CrashChoices, Jitter, RamDrive, Request};
+use zoneweave_emulator::{
+    CommandKind, CrashChoices, FaultAction, Jitter, RamDrive, Request, Selector,
+};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
     Collection, LaneOptions, Lanes, OpenError, OpenOptions, PolicyError, SegmentStatus, Volume,
@@ -122,6 +124,40 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
             put_many(volume, handle, blocks, array.blocks / blocks, version).await;
         }
         assert!(open_segments(volume).len() <= 2, "one for users, one for what is moved");
+    });
+    life.expect("the array starts");
+}
+
+/// What waits does not wait for a zone before that can be told from one that hangs.
+#[test]
+fn no_more_is_under_way_in_each_segment_than_keeps_drives_busy() {
+    let array = roomy();
+    let none = Lanes { count: 0, ..SMALL };
+    let policy = WritePolicy { even_blocks: Some(1), ..WritePolicy::adaptive(SMALL, none) };
+    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+        put_many(volume, handle, 1, 12, 1).await;
+        assert_eq!(open_segments(volume).len(), 2);
+        let hang = FaultAction::Slow(Nanos::from_secs(1));
+        array.drives[1].inject(Selector::next(CommandKind::Write).times(1), hang);
+        let done = Rc::new(Cell::new(0));
+        let writes = (0..60).map(|lba| {
+            let (volume, done) = (volume.clone(), done.clone());
+            handle.spawn("write", async move {
+                put(&volume, lba, 2).await.unwrap();
+                done.set(done.get() + 1);
+            })
+        });
+        let writes: Vec<_> = writes.collect();
+        handle.sleep(Nanos::from_millis(500)).await;
+        assert!(
+            done.get() >= 60 - 4 * 3,
+            "only {} of 60 are done: more than four stripes wait",
+            done.get()
+        );
+        for write in writes {
+            write.await;
+        }
+        assert_holds(volume, 60, 2).await;
     });
     life.expect("the array starts");
 }
