@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use zoneweave_emulator::Preset;
-use zoneweave_raid::log::{Lanes, WritePolicy};
+use zoneweave_raid::log::Lanes;
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, Lba};
 
 use super::testbed::Testbed;
-use super::writes::{Mode, P50, P95, P99, THROUGHPUT, figures_of, three_and_one};
+use super::writes::{Mode, P50, P95, P99, THROUGHPUT, WARM_UP_BYTES, figures_of, three_and_one};
 use super::{METHOD, kib};
 use crate::experiments::chart::{Chart, Line};
 use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape, within};
@@ -73,18 +73,12 @@ impl Setting {
         }
     }
 
-    fn policy(self, mode: Mode) -> WritePolicy {
+    /// Segments for small and for large requests.
+    fn lanes(self) -> (Lanes, Lanes) {
         let lanes = |count, chunk_blocks| Lanes { count, chunk_blocks };
-        let (small, large) = match self {
+        match self {
             Self::One(chunk) => (lanes(1, chunk), lanes(0, chunk)),
             Self::Four(small, large) => (lanes(small, 2), lanes(large, 4)),
-        };
-        match mode {
-            Mode::ZoneWrite => WritePolicy::zone_write(small, large),
-            Mode::ZoneAppend => WritePolicy::zone_append(small, large),
-            Mode::Zapraid(rows) => WritePolicy::zapraid(small, large, rows),
-            Mode::Adaptive => WritePolicy::adaptive(small, large),
-            Mode::RaiznSpdk => unreachable!("the paper replays no traces on it"),
         }
     }
 }
@@ -152,14 +146,21 @@ fn run(
     scale: f64,
     seed: u64,
 ) -> Result<Values, ExperimentError> {
-    let (blocks, written) = (blocks_of(VOLUME_BYTES, scale), blocks_of(WRITTEN_BYTES, scale));
+    let (blocks, counted) = (blocks_of(VOLUME_BYTES, scale), blocks_of(WRITTEN_BYTES, scale));
     let blocks = blocks.max(MIXTURE_BLOCKS_MAX.into());
-    let zone_blocks = u64::from(Preset::by_name("zn540-4tb")?.geometry().zone_capacity.0);
+    // Blocks read count as well.
+    let warm_up = WARM_UP_BYTES / BLOCK_BYTES as u64;
+    let written = warm_up + counted;
+    let preset = Preset::by_name("zn540-4tb")?;
+    let zone_blocks = u64::from(preset.geometry().zone_capacity.0);
     // As if stripes were two thirds padding: nothing has to be moved.
     let zones = u32::try_from((blocks + 2 * written).div_ceil(zone_blocks)).unwrap_or(u32::MAX / 2);
     let testbed = Testbed::new("zn540-4tb", three_and_one(), zones + SPARE_ZONES, seed)?;
     let testbed = testbed.allowing_segments(4).with_volume_of(blocks);
-    testbed.run(&setting.policy(mode), Host::SPDK, async |device, bench| {
+    let (small, large) = setting.lanes();
+    let choice = mode.choice(small, large, &preset)?;
+    let chunk = if large.count > 0 { large } else { small }.chunk_blocks;
+    testbed.run_as(choice, chunk, Host::SPDK, async |device, bench| {
         let mixture = Mixture {
             writes: WRITES,
             small: volume.small,
@@ -181,7 +182,7 @@ fn run(
                 due: None,
             }))
         };
-        let driver = Driver { queue_depth: QUEUE_DEPTH, largest: MIXTURE_BLOCKS_MAX, warm_up: 0 };
+        let driver = Driver { queue_depth: QUEUE_DEPTH, largest: MIXTURE_BLOCKS_MAX, warm_up };
         let device: Rc<dyn BlockDevice> = Rc::new(device);
         let driven = driver.drive(&bench.handle, &device, next).await?;
         let mut values = figures_of(&driven.all.figures(driven.span));

@@ -21,7 +21,7 @@ const WRITTEN_BYTES: f64 = 64.0 * 1_073_741_824.0;
 /// What is written before anything counts. A drive takes 1,780 MiB/s until its write buffer of 40 MiB is full and 1,050
 /// afterwards, so that is full after 98 MiB, an array of four drives after some 400 if it ever is. Then the engine learns
 /// what drives drain, for about a second.
-const WARM_UP_BYTES: u64 = 4 << 30;
+pub(super) const WARM_UP_BYTES: u64 = 4 << 30;
 
 /// Zones that an array keeps beside those that a run fills.
 const SPARE_ZONES: u32 = 12;
@@ -66,7 +66,7 @@ impl Mode {
     }
 
     /// How the engine writes to drives of a preset.
-    fn choice(
+    pub(super) fn choice(
         self,
         small: Lanes,
         large: Lanes,
