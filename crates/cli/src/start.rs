@@ -44,24 +44,31 @@ pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, Cl
     Ok(Located { drives, survey, client, socket })
 }
 
-/// The same for an array that is to be changed: which one must be beyond doubt.
+/// The same where which array is meant must be beyond doubt.
 pub(crate) fn locate_one(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
     let located = locate(session, paths)?;
-    let Some(record) = &located.survey.membership else { return Ok(located) };
+    refuse_two(&located.survey)?;
+    Ok(located)
+}
+
+/// # Errors
+/// If as many drives are of another array as of the one that they are taken for.
+fn refuse_two(survey: &Survey) -> Result<(), CliError> {
+    let Some(record) = &survey.membership else { return Ok(()) };
     let of = |array| {
         let is_of = move |verdict: &&DriveVerdict| match verdict.role {
             DriveRole::Foreign { array: other } => Some(other) == array,
             DriveRole::Member { .. } | DriveRole::Stale { .. } => array.is_none(),
             _ => false,
         };
-        located.survey.drives.iter().filter(is_of)
+        survey.drives.iter().filter(is_of)
     };
     let own = of(None).count();
-    let foreign = located.survey.drives.iter().find_map(|verdict| match verdict.role {
+    let foreign = survey.drives.iter().find_map(|verdict| match verdict.role {
         DriveRole::Foreign { array } if of(Some(array)).count() >= own => Some(array),
         _ => None,
     });
-    let Some(foreign) = foreign else { return Ok(located) };
+    let Some(foreign) = foreign else { return Ok(()) };
     let others: Vec<_> = of(Some(foreign)).map(|verdict| verdict.label.as_str()).collect();
     Err(CliError::SeveralArrays { name: record.config.name.clone(), others: others.join(" ") })
 }
@@ -90,6 +97,7 @@ pub(crate) fn start(
     let drives = session.open_some(paths, Access::Exclusive)?;
     let offered = offer(&drives.opened);
     let looked = session.executor.run(survey(offered.clone()));
+    refuse_two(&looked)?;
     let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
     let array = membership.config.array;
     accept(&membership.config)?;

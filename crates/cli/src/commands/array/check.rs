@@ -13,7 +13,7 @@ use crate::error::{CliError, Exit};
 use crate::output::{Output, Tone};
 use crate::ranges::{Line, ranges};
 use crate::session::{Access, Session};
-use crate::start::{Located, locate};
+use crate::start::{Located, locate_one};
 use crate::status::{ArrayStatus, Health, inactive_status};
 
 /// Findings looked at for ranges: some 20 MB of them.
@@ -38,7 +38,7 @@ struct Checked<'a> {
 
 pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    let located = locate(&session, &request.drives)?;
+    let located = locate_one(&session, &request.drives)?;
     if let (Some(client), Some(record)) = (&located.client, &located.survey.membership) {
         let name = record.config.name.clone();
         return Err(CliError::Served { name, socket: client.socket().to_owned() });
