@@ -57,6 +57,12 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
     place.run("array check d/drive0 d/drive4 d/drive2 d/drive3").exits(0).says("clean");
     let status = place.run("array status d/drive0 d/drive1 d/drive2 d/drive3 d/drive4").exits(0);
     status.says("d/drive1  stale: was slot 1").says("HEALTHY");
+    let list = place.run("--json array list d").exits(0).document("array-list");
+    assert_eq!(
+        (&list["drives"][1]["state"], &list["drives"][4]["state"]),
+        (&"stale".into(), &"online".into())
+    );
+    place.run("array list d").exits(0).says("stale: the array went on without it");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn tone(health: Health) -> Tone {
 fn headline(status: &ArrayStatus, output: &Output) {
     let served = match &status.server {
         Some(server) => format!("up {}", span(server.uptime_ns)),
-        None => "not served".to_owned(),
+        None => "not served; state by its labels".to_owned(),
     };
     let shard = status.shard.map(|shard| format!("{shard} · ")).unwrap_or_default();
     output.line(format_args!(

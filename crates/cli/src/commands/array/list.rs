@@ -1,5 +1,6 @@
 //! `zoneweave array list`: what each file is.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use zoneweave_raid::log::format::SuperblockRecord;
 use zoneweave_raid::log::recover::records::read_records;
+use zoneweave_raid::log::{DriveRole, survey};
 use zoneweave_zoned::{Status, ZoneState};
 
 use super::status::parse_status;
@@ -14,7 +16,7 @@ use crate::control::{Client, Request, same_file, socket_of};
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::Output;
-use crate::session::{Access, NamedDrive, Session};
+use crate::session::{Access, NamedDrive, Session, offer};
 use crate::status::{ArrayStatus, ShardStatus};
 
 #[derive(Args)]
@@ -42,7 +44,7 @@ struct Listing {
     #[serde(skip_serializing_if = "Option::is_none")]
     shard: Option<ShardStatus>,
     slot: Option<u8>,
-    /// What its own newest record calls it.
+    /// What its own newest record calls it, or `stale`, if others of its array say that it left.
     state: Option<&'static str>,
     epoch: Option<u64>,
     capacity_bytes: Option<u64>,
@@ -54,10 +56,19 @@ struct Listing {
 pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let mut drives = Vec::new();
+    let mut members = BTreeMap::<_, (Vec<_>, Vec<_>)>::new();
     let mut missing = None;
     for path in files(&request.paths)? {
         match session.open(&path, Access::Look) {
-            Ok(named) => drives.push(session.executor.run(describe(path, &named))),
+            Ok(named) => {
+                let listing = session.executor.run(describe(path, &named));
+                if let Some(array) = listing.array.clone() {
+                    let (places, of_one) = members.entry(array).or_default();
+                    places.push(drives.len());
+                    of_one.push(named);
+                }
+                drives.push(listing);
+            }
             Err(error) => {
                 let gone = error.is_not_found();
                 drives.push(problem(path, "no-drive", error.to_string()));
@@ -66,6 +77,9 @@ pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
                 }
             }
         }
+    }
+    for (places, of_one) in members.values() {
+        mark_left(&session, &mut drives, places, of_one);
     }
     mark_spares(&mut drives);
     let listed = Listed { drives };
@@ -138,6 +152,20 @@ fn member(listing: &mut Listing, record: &SuperblockRecord) {
     });
     listing.epoch = Some(record.epoch);
     listing.served = matches!(Client::connect(&socket_of(record.config.array)), Ok(Some(_)));
+}
+
+/// Tells drives of an array that it went on without, by what the others of it say.
+fn mark_left(session: &Session, drives: &mut [Listing], places: &[usize], of_one: &[NamedDrive]) {
+    let survey = session.executor.run(survey(offer(of_one)));
+    for (place, verdict) in places.iter().zip(survey.drives) {
+        let why = match verdict.role {
+            DriveRole::Stale { .. } => "stale: the array went on without it",
+            DriveRole::Foreign { .. } => "holds another history: the array was started by force",
+            _ => continue,
+        };
+        drives[*place].state = Some("stale");
+        drives[*place].problem = Some(why.to_owned());
+    }
 }
 
 /// Tells spares from other blank drives. Nothing is on a drive that says so: only the server knows that keeps it.
