@@ -74,6 +74,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         drives: drives.clone(),
         force: false,
         index_memory: None,
+        whole_index: false,
         writing: Writing::default(),
     };
     let socket_address = vec![format!("unix:{}", socket.display())];

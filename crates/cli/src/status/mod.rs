@@ -174,6 +174,9 @@ pub(crate) struct ServerStatus {
     /// What it can come to take.
     #[serde(default)]
     pub memory_at_most: Memory,
+    /// Pages of the index that are still to be read since the start. Until then what they map is not counted.
+    #[serde(default)]
+    pub absent_pages: u64,
     /// Of an index that is to take less memory than it needs.
     #[serde(default)]
     pub index_pages: Option<IndexPages>,

@@ -175,6 +175,12 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
         bytes(server.memory.index_bytes),
         bytes(server.memory_at_most.total_bytes),
     ));
+    if server.absent_pages > 0 && server.index_pages.is_none() {
+        output.line(format_args!(
+            "  index     {} pages are still to be read; what they map is not among what is used",
+            server.absent_pages
+        ));
+    }
     if let Some(pages) = server.index_pages {
         output.line(format_args!(
             "  index     {} of {} pages on the drives only · {} read, {} written",

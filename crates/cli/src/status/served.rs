@@ -81,6 +81,7 @@ pub(crate) fn served_status(
             segments_leftover: volume.segments_leftover,
             memory: volume.memory,
             memory_at_most: volume.memory_at_most,
+            absent_pages: volume.absent_pages,
             index_pages: volume.index_pages,
             write_amplification: volume.write_amplification,
             amplification: amplification(volume.amplification, &volume.counters),

@@ -1,5 +1,6 @@
 //! An array in service in this thread: its engine, its control socket, and who looks after it.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -20,6 +21,9 @@ use crate::writing::with_spares;
 
 /// How often a server looks after itself.
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
+
+/// Pages of the index that are read at a time while users are served already.
+const INDEX_PAGES: Option<NonZeroU32> = NonZeroU32::new(64);
 
 /// An array in service.
 pub(super) struct Engine {
@@ -44,6 +48,7 @@ impl Engine {
             force: served.force,
             writes: with_spares(served.writing.choice()?, geometries),
             index_memory: *index_memory,
+            index_on_demand: INDEX_PAGES.filter(|_| !served.whole_index),
             hedging: if served.no_hedging { Hedging::OFF } else { Hedging::default() },
             ..OpenOptions::default()
         };
