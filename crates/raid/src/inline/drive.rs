@@ -39,8 +39,9 @@ struct Translated {
     geometry: Geometry,
     /// Where zones end that end in the midst of a frame.
     cut_off: RefCell<BTreeMap<ZoneId, ZoneOffset>>,
-    /// Zones that were written since: where a report finds them in the midst of a frame a write is under way.
-    written: RefCell<BTreeSet<ZoneId>>,
+    /// Zones that were written or reset since: where a report finds them in the midst of a frame a write is under way, or
+    /// it tells of the time before.
+    ours: RefCell<BTreeSet<ZoneId>>,
 }
 
 /// Why a drive cannot have its metadata among its blocks.
@@ -89,8 +90,8 @@ impl InlineDrive {
             zrwa: None,
             ..raw.clone()
         };
-        let (cut_off, written) = (RefCell::default(), RefCell::default());
-        let translated = Rc::new(Translated { device, shape, geometry, cut_off, written });
+        let (cut_off, ours) = (RefCell::default(), RefCell::default());
+        let translated = Rc::new(Translated { device, shape, geometry, cut_off, ours });
         Ok(Self { translated, handle: handle.clone() })
     }
 
@@ -117,7 +118,7 @@ impl ZonedDevice for InlineDrive {
             Command::Write { at, payload, fua } => match drive.framed(at, payload) {
                 Ok((there, framed)) => {
                     let fua = fua && !mutant(Mutant::FrameFuaDropped);
-                    drive.written.borrow_mut().insert(at.zone);
+                    drive.ours.borrow_mut().insert(at.zone);
                     let written = drive.device.write(there, framed, fua);
                     self.answer(async move {
                         match written.await? {
@@ -147,6 +148,9 @@ impl ZonedDevice for InlineDrive {
                     Command::Manage { zone, .. } => Some(zone),
                     _ => None,
                 };
+                // From now on, as reports that are under way may tell of the time before.
+                let zones = zone.map_or(0..drive.geometry.zones, |zone| zone.0..zone.0 + 1);
+                drive.ours.borrow_mut().extend(zones.map(ZoneId));
                 let (reset, drive) = (drive.device.submit(command), drive.clone());
                 self.answer(async move {
                     let done = reset.await?;
@@ -172,8 +176,8 @@ impl Translated {
         let write_pointer = shape.written(info.write_pointer).min(ZoneOffset(capacity.0));
         let is_cut = !info.write_pointer.0.is_multiple_of(shape.blocks());
         let mut cut_off = self.cut_off.borrow_mut();
-        let is_writing = self.written.borrow().contains(&info.zone);
-        if info.state.is_active() && is_cut && !is_writing {
+        let is_ours = self.ours.borrow().contains(&info.zone);
+        if info.state.is_active() && is_cut && !is_ours {
             mark(Mark::FrameCutOff);
             cut_off.insert(info.zone, write_pointer);
         } else if matches!(info.state, ZoneState::Empty) {

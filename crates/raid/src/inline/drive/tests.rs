@@ -1,7 +1,7 @@
 //! A drive without metadata, framed, does what one with metadata does; and what is its own.
 
 use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
-use zoneweave_runtime::{Executor, Random, VirtualTime};
+use zoneweave_runtime::{Executor, Nanos, Random, VirtualTime};
 
 use super::*;
 
@@ -214,5 +214,56 @@ fn a_drive_that_refuses_to_read_blank_blocks_says_which_are_lost() {
                 "block {block}"
             );
         }
+    });
+}
+
+/// A drive whose reports of all zones come back late, as those do that take several commands.
+struct LateReports {
+    drive: Rc<dyn ZonedDevice>,
+    handle: Handle,
+}
+
+impl ZonedDevice for LateReports {
+    fn geometry(&self) -> &Geometry {
+        self.drive.geometry()
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        let late = matches!(command, Command::Report { count, .. } if count > 1);
+        let outcome = self.drive.submit(command);
+        if !late {
+            return outcome;
+        }
+        let (responder, answer): (Responder, Completion) = completion();
+        let handle = self.handle.clone();
+        self.handle.spawn("late", async move {
+            let outcome = outcome.await;
+            handle.sleep(Nanos::from_millis(10)).await;
+            responder.complete(outcome);
+        });
+        answer
+    }
+}
+
+/// What a crash left was reset and is written again while a report is under way that tells of it.
+#[test]
+fn a_report_of_the_time_before_a_reset_hides_nothing() {
+    let drive = raw_drive(false);
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let (handle, shape) = (executor.handle(), FrameShape::of_exponent(2).unwrap());
+    let header =
+        shape.encode(Frame { zone: ZoneId(0), number: 0 }, &[5; UNIT as usize * OOB_BYTES]);
+    let torn = Payload { data: vec![header, zero_blocks(BlockCount(1))], oob: Bytes::new() };
+    executor.run(drive.attach(&handle).write(at(0, 0), torn, true)).unwrap();
+    let late = LateReports { drive: drive.attach(&handle), handle: handle.clone() };
+    let framed = InlineDrive::new(&handle, Rc::new(late), shape).unwrap();
+    executor.run(async {
+        framed.report().await.unwrap();
+        let report = framed.report();
+        framed.manage(ZoneId(0), ZoneAction::Reset).await.unwrap();
+        assert!(report.await.unwrap()[0].state.is_active(), "as it was before");
+        let written = blocks(3 * UNIT, 77);
+        framed.write(at(0, 0), written.clone(), true).await.unwrap();
+        assert_eq!(read(&framed, 0, 0, 3 * UNIT).await.oob, written.oob);
     });
 }
