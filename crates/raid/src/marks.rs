@@ -162,6 +162,8 @@ marks! {
     RecordsReadOneByOne = "superblock.records_read_one_by_one",
     /// A record's write failed, and the drive is asked what came of it.
     RecordWrittenAgain = "superblock.record_written_again",
+    /// Of a record that takes several blocks some were written: the other zone is gone over to, or this one begun anew.
+    RecordInPart = "superblock.record_in_part",
     /// A superblock zone is full and the other one is gone over to.
     SuperblockZoneFull = "superblock.zone_full",
     /// The superblock zone gone over to still holds something and is reset first.

@@ -125,6 +125,35 @@ fn a_record_that_was_written_all_the_same_costs_no_member() {
     assert_hit(&[Mark::RecordWrittenAgain]);
 }
 
+/// Of a record's frame a drive writes some blocks, of which reports tell or, as of the first alone, do not.
+#[test]
+fn a_record_that_was_written_in_part_costs_no_member() {
+    for part in 1..8 {
+        let array = filled();
+        let cut_short = || {
+            for (drive, zone) in array.drives.iter().flat_map(|drive| [(drive, 0), (drive, 1)]) {
+                let write = Selector::next(CommandKind::Write).in_zone(ZoneId(zone));
+                drive.inject(write, FaultAction::Partial(BlockCount(part)));
+            }
+        };
+        // A start goes over to the other zone; what is recorded later is written behind that.
+        cut_short();
+        live(&array, async |volume, _, _| {
+            put_all(volume, BLOCKS, 2).await;
+            cut_short();
+            volume.fail(3).await.unwrap();
+            put_all(volume, BLOCKS, 3).await;
+            let online = |slot: usize| volume.status().members[slot].state == "online";
+            assert!((0..3).all(online), "{part} blocks");
+        });
+        one_life(&array, &[3], OpenOptions::default(), async |volume, _, _| {
+            assert_holds(volume, BLOCKS, 3).await;
+        })
+        .expect("the array starts");
+        assert_hit(&[Mark::RecordInPart]);
+    }
+}
+
 #[test]
 fn a_lost_drive_is_replaced_by_one_of_its_kind_only() {
     let array = filled();

@@ -191,46 +191,76 @@ impl SuperblockLog {
         column: Column,
         device: &Rc<dyn ZonedDevice>,
     ) -> Result<Option<ZoneId>, Refused> {
-        let Commit { table, switch, .. } = commit;
+        let Commit { table, switch, body, .. } = commit;
         let cursor = self.cursors.borrow()[column.index()].clone();
         let mut cursor = cursor.ok_or(Status::DeviceGone)?;
         let unit = device.geometry().write_unit.0;
         let capacity = (device.geometry().zone_capacity.0 / unit).min(ZONE_RECORDS);
         let room = cursor.next / unit < capacity;
-        let bodies = match room && !switch {
-            true => std::slice::from_ref(commit.body),
-            false => commit.snapshot.get_or_init(|| snapshot(&core.state.borrow(), commit.body)),
-        };
+        if room && !switch {
+            let bodies = std::slice::from_ref(*body);
+            let written = self.write_records(core, table, column, device, &mut cursor, bodies);
+            if written.await? == Written::Whole {
+                self.cursors.borrow_mut()[column.index()] = Some(cursor);
+                return Ok(None);
+            }
+            // Nothing fits behind it.
+        }
+        let bodies = commit.snapshot.get_or_init(|| snapshot(&core.state.borrow(), body));
         if bodies.len() > capacity as usize {
             return Err(Refused::TooManyRecords);
         }
         mark_if(Mark::SuperblockZoneFull, || !room && !switch);
-        let old = (!room || *switch).then_some(cursor.zones[cursor.current]);
-        if let Some(old) = old.filter(|_| mutant(Mutant::SuperblockZoneResetEarly)) {
+        let old = cursor.zones[cursor.current];
+        if mutant(Mutant::SuperblockZoneResetEarly) {
             device.manage(old, ZoneAction::Reset).await?;
         }
-        if old.is_some() {
-            cursor.current = 1 - cursor.current;
-            cursor.next = 0;
-            if cursor.other_dirty {
-                mark(Mark::SuperblockZoneResetLate);
-                // What a start that was cut short has written to the zone that stays may be in the
-                // drive's cache only, although this one has read it.
-                device.flush().await?;
-                device.manage(cursor.zones[cursor.current], ZoneAction::Reset).await?;
-            }
-            // Until the old zone is reset it is the dirty one.
-            cursor.other_dirty = true;
+        cursor.current = 1 - cursor.current;
+        let zone = cursor.zones[cursor.current];
+        cursor.next = 0;
+        if cursor.other_dirty {
+            mark(Mark::SuperblockZoneResetLate);
+            // What a start that was cut short has written to the zone that stays may be in the
+            // drive's cache only, although this one has read it.
+            device.flush().await?;
+            device.manage(zone, ZoneAction::Reset).await?;
         }
+        // Until the old zone is reset it is the dirty one.
+        cursor.other_dirty = true;
+        let mut tries = 1..RECORD_TRIES;
+        while self.write_records(core, table, column, device, &mut cursor, bodies).await?
+            == Written::InPart
+        {
+            tries.next().ok_or(Status::WriteFault)?;
+            // Nothing in it counts yet.
+            device.manage(zone, ZoneAction::Reset).await?;
+            cursor.next = 0;
+        }
+        self.cursors.borrow_mut()[column.index()] = Some(cursor);
+        Ok(Some(old))
+    }
+
+    /// Writes records to the zone that a member is at.
+    async fn write_records(
+        &self,
+        core: &Core,
+        table: &MemberTable,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        cursor: &mut SuperblockCursor,
+        bodies: &[RecordBody],
+    ) -> Result<Written, Status> {
         for body in bodies {
             let record = self.record(core, table, column, body.clone());
             let payload = sealed_payload(&record);
-            let at_block = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
-            write_record(device, at_block, payload).await?;
-            cursor.next += unit;
+            let at = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
+            if write_record(device, at, payload).await? == Written::InPart {
+                mark(Mark::RecordInPart);
+                return Ok(Written::InPart);
+            }
+            cursor.next += device.geometry().write_unit.0;
         }
-        self.cursors.borrow_mut()[column.index()] = Some(cursor);
-        Ok(old)
+        Ok(Written::Whole)
     }
 
     fn record(
@@ -262,18 +292,32 @@ impl SuperblockLog {
     }
 }
 
+/// What came of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Whole,
+    /// It takes several blocks, and the drive wrote some: its zone takes no more.
+    InPart,
+}
+
 /// Writes a record; again if that fails, as when a controller is reset, and the drive then says that nothing came of it. Who
 /// loses a member for one record loses all of its redundancy.
 async fn write_record(
     device: &Rc<dyn ZonedDevice>,
     at: ZoneAddress,
     payload: Payload,
-) -> Result<(), Status> {
+) -> Result<Written, Status> {
     let mut tries = 1..RECORD_TRIES;
     // A drive that writes several blocks at a time fills up what there are fewer of.
     let whole = payload.blocks().0.next_multiple_of(device.geometry().write_unit.0);
     loop {
-        let Err(status) = device.write(at, payload.clone(), true).await else { return Ok(()) };
+        let Err(status) = device.write(at, payload.clone(), true).await else {
+            return Ok(Written::Whole);
+        };
+        // So little came of it before that reports round it down to nothing.
+        if status == Status::ZoneInvalidWrite && tries.start > 1 && whole > 1 {
+            return Ok(Written::InPart);
+        }
         if status.is_fatal() || status.is_of_zone_state() || tries.next().is_none() {
             return Err(status);
         }
@@ -288,8 +332,9 @@ async fn write_record(
                 // It is there, and may be in the drive's cache only.
                 let found = device.read(at, payload.blocks()).await?;
                 device.flush().await?;
-                return if same(&found, &payload) { Ok(()) } else { Err(status) };
+                return if same(&found, &payload) { Ok(Written::Whole) } else { Err(status) };
             }
+            Some(blocks) if blocks < whole => return Ok(Written::InPart),
             _ => return Err(status),
         }
     }
