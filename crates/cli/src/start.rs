@@ -64,8 +64,12 @@ fn refuse_two(survey: &Survey) -> Result<(), CliError> {
         survey.drives.iter().filter(is_of)
     };
     let own = of(None).count();
+    // Another history of the same array, or what a survey that ended early did not come to, is no other array.
+    let ours = record.config.array;
     let foreign = survey.drives.iter().find_map(|verdict| match verdict.role {
-        DriveRole::Foreign { array } if of(Some(array)).count() >= own => Some(array),
+        DriveRole::Foreign { array } if array != ours && of(Some(array)).count() >= own => {
+            Some(array)
+        }
         _ => None,
     });
     let Some(foreign) = foreign else { return Ok(()) };

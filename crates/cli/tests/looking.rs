@@ -137,7 +137,13 @@ fn a_copy_of_a_drive_is_noticed() {
     let status = place.run(&format!("array status {MEMBERS} copy --check")).exits(12);
     status.says("the same member: one is a copy");
     let socket = "--socket unix:s.sock";
-    place.run(&format!("serve nbd {MEMBERS} copy {socket}")).exits(4).complains("one is a copy");
+    for drives in [format!("{MEMBERS} copy"), format!("copy {MEMBERS}")] {
+        place.run(&format!("serve nbd {drives} {socket}")).exits(4).complains("one is a copy");
+        let list = place.run(&format!("--json array list {drives}")).exits(0);
+        let list = list.document("array-list");
+        let listed = list["drives"].as_array().unwrap();
+        assert!(listed.iter().all(|drive| drive["state"] == "online"), "{list}");
+    }
 }
 
 #[test]

@@ -295,6 +295,10 @@ fn half_of_the_drives_start_by_force_only_and_the_rest_become_strangers() {
     server.stop();
     let status = place.run("array status d/drive1 d/drive0 --check").exits(12);
     status.says("left out when this array was started by force");
+    let list = place.run("array list d/drive1 d/drive0").exits(0);
+    list.says("holds another history: the array was started by force");
+    // That one is no other array.
+    place.serve("d/drive0 d/drive1 --force").stop();
     // With a second drive it is whole again, and starts by itself.
     let server = place.serve("d/drive1 --force");
     place.run("array replace d/drive1 --slot 0 --with d/drive0 --yes-destroy").exits(0);

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use zoneweave_raid::log::format::SuperblockRecord;
 use zoneweave_raid::log::recover::records::read_records;
-use zoneweave_raid::log::{DriveRole, survey};
+use zoneweave_raid::log::{DriveRole, OpenError, survey};
 use zoneweave_zoned::{Status, ZoneState};
 
 use super::status::parse_status;
@@ -157,10 +157,17 @@ fn member(listing: &mut Listing, record: &SuperblockRecord) {
 /// Tells drives of an array that it went on without, by what the others of it say.
 fn mark_left(session: &Session, drives: &mut [Listing], places: &[usize], of_one: &[NamedDrive]) {
     let survey = session.executor.run(survey(offer(of_one)));
+    // Else the survey may have ended before it came to all of them.
+    let all_looked_at = matches!(
+        survey.refusal,
+        None | Some(OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. })
+    );
     for (place, verdict) in places.iter().zip(survey.drives) {
         let why = match verdict.role {
             DriveRole::Stale { .. } => "stale: the array went on without it",
-            DriveRole::Foreign { .. } => "holds another history: the array was started by force",
+            DriveRole::Foreign { .. } if all_looked_at => {
+                "holds another history: the array was started by force"
+            }
             _ => continue,
         };
         drives[*place].state = Some("stale");
