@@ -68,6 +68,7 @@ mod tests {
             latency_p50_ns: latency_ns,
             latency_p99_ns: 2 * latency_ns,
             amplification: None,
+            full: None,
             volume_blocks: 1,
         }
     }

@@ -222,6 +222,7 @@ impl Bench {
             latency_p99_ns: counted.latency_p99_ns,
             counted: None,
             amplification: None,
+            full: None,
             volume_blocks: volume_bytes / 4096,
         })
     }

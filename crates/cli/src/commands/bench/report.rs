@@ -58,6 +58,8 @@ pub(super) struct Line {
     pub(super) volume_bytes: u64,
     /// Of writes: data blocks written for each that users write.
     pub(super) write_amplification: Option<f64>,
+    /// Of writes: what holds data of the room for it, without segments that are open or kept free.
+    pub(super) effectively_full: Option<f64>,
     /// What a request takes of the processor, the load included; over NBD of the server alone.
     pub(super) processor_ns_per_request: f64,
     /// For each 4 KiB, without what the kernel does for it; not over NBD, nor where the machine does not count.
@@ -93,6 +95,7 @@ pub(super) fn line(
         latency_p99_ns: measure.latency_p99_ns,
         volume_bytes: measure.volume_blocks * 4096,
         write_amplification: measure.amplification,
+        effectively_full: measure.full,
         processor_ns_per_request: measure.processor_ns_per_request,
         for_each_4_kib: measure.counted,
         of_cold_memcpy: blocks_per_processor_second * 4096.0 / memory.cold_memcpy_bytes_per_second,
@@ -145,6 +148,7 @@ fn tell_lines(report: &Report, output: &Output) {
             microseconds(line.latency_p99_ns),
             format!("{:.2}", line.processor_ns_per_request / 1000.0),
             line.write_amplification.map(|times| format!("{times:.2}")).unwrap_or_default(),
+            line.effectively_full.map(|part| format!("{:.0} %", part * 100.0)).unwrap_or_default(),
             format!("{:.0} %", line.of_cold_memcpy * 100.0),
         ];
         if counted {
@@ -169,6 +173,7 @@ fn tell_lines(report: &Report, output: &Output) {
         ">P99 us",
         ">CPU us",
         ">AMPLIFICATION",
+        ">FULL",
         ">OF MEMCPY",
     ];
     if counted {

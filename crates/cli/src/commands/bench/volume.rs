@@ -82,6 +82,8 @@ pub(super) struct Measure {
     pub(super) latency_p99_ns: u64,
     /// Of writes: data blocks that were written, with padding, moved ones and the index, for each block of users.
     pub(super) amplification: Option<f64>,
+    /// Of writes: what holds data of the room for it, without segments that are open or kept free for crashes.
+    pub(super) full: Option<f64>,
     pub(super) volume_blocks: u64,
 }
 
@@ -257,15 +259,15 @@ impl Array<'_> {
         let latencies = load.latencies_ns.borrow();
         let blocks = latencies.len() * u64::from(requests.blocks);
         let counted = counters.and_then(|counters| counters.stop(ratio(blocks, 1)));
+        let status = self.volume.status();
         Ok(Measure {
             counted,
             blocks_per_second: ratio(blocks, 1) / seconds,
             processor_ns_per_request: processor.as_secs_f64() * 1e9 / ratio(latencies.len(), 1),
             latency_p50_ns: latencies.value_at_quantile(0.5),
             latency_p99_ns: latencies.value_at_quantile(0.99),
-            amplification: requests
-                .write
-                .then(|| amplification(&before, &self.volume.status().counters)),
+            amplification: requests.write.then(|| amplification(&before, &status.counters)),
+            full: requests.write.then(|| 1.0 / status.amplification.room),
             volume_blocks,
         })
     }

@@ -50,8 +50,12 @@ slower. What is done to blocks and dies takes as long as always. What stays is t
 the next one in the buffer, and these lie on different dies: one segment is faster than the 1,050 MiB/s of a zone here, and what \
 four gain over one is less than at full size.
 
-Skewed requests follow Zipf's law with an exponent of 1, where the paper has 0.99: so they can be drawn with integers alone, \
-which are the same on every machine.";
+Skewed requests follow Zipf's law with an exponent of 1, where the paper has 0.99.
+
+Where findings do not hold: that four segments have more throughput than one, which the paper has throughout, holds where most is moved (random requests, a fifth \
+in reserve). It holds no more where less is. At full size one segment is bound by its zones (3 x 1,050 MiB/s), which small ones are not, as \
+said above; the less is moved the more that counts. And small requests go to the two segments with chunks of 8 KiB, of which one is \
+appended to: 3 x 1,058 MiB/s at most (Fig. 2), where they fill chunks of 16 KiB in one segment, four in each.";
 
 /// Settings of Fig. 18: how many segments, and their chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,15 +182,20 @@ fn judge(results: &Results<'_>, report: &mut Report) {
             at(3) > at(2) && at(2) > at(1),
         ));
     }
-    let four = of(WORKLOADS[1].0, Setting::Four, 20);
-    let one = of(WORKLOADS[1].0, Setting::One(4), 20).max(of(WORKLOADS[1].0, Setting::One(1), 20));
-    report.findings.push(shape(
-        "random 64 KiB, 20 % in reserve: four segments over the better of one",
-        "more throughput",
-        format!("{:.2}", four / one),
-        "above 1",
-        four > one,
-    ));
+    for (workload, ..) in WORKLOADS {
+        let over_one = RESERVES.map(|reserve| {
+            let one = of(workload, Setting::One(1), reserve);
+            of(workload, Setting::Four, reserve) / one.max(of(workload, Setting::One(4), reserve))
+        });
+        let shown = over_one.map(|over| format!("{over:.2}"));
+        report.findings.push(shape(
+            &format!("{workload}, by reserve: four segments over the better of one"),
+            "more throughput",
+            shown.join(", "),
+            "at least 0.97 at each",
+            over_one.iter().all(|over| *over >= 0.97),
+        ));
+    }
     for (setting, file, title) in [
         (SETTINGS[0], "one_4k", "One segment, chunks of 4 KiB"),
         (SETTINGS[1], "one_16k", "One segment, chunks of 16 KiB"),

@@ -44,6 +44,9 @@ paper has 1,024).
 
 Skewed requests follow Zipf's law with an exponent of 1, where the paper has 0.99.
 
+Random requests lose less than in the paper, 28 and 9 % for its 59 and 17: a page that is away is one read of a drive that has little else to read, and \
+64 requests wait for theirs at the same time. What the paper's prototype does meanwhile it does not say.
+
 Where findings do not hold. Skewed requests find what they need in memory more often than not; what moves blocks does not: what is left of a segment \
 is of all parts of the volume. Pages that leave memory are written beside users' blocks, and a bit for each block tells what is live, in an eighth of the memory for \
 pages besides. How many pages a batch of moved blocks may be of follows from how many are in memory: at a 32nd they are 13, so that \

@@ -58,6 +58,25 @@ pub(in crate::experiments) fn suite() -> Suite {
 fn judge(results: &Results<'_>, report: &mut Report) {
     let of =
         |scheme: &str, chunk: u32, mode: Mode| results.mean(&name(scheme, chunk, mode), THROUGHPUT);
+    for chunk in CHUNKS {
+        // The more chunks of a stripe are data, the faster.
+        let of_data = |data: usize| -> Vec<f64> {
+            let schemes = SCHEMES.iter().filter(|(_, _, of_scheme, _)| *of_scheme == data);
+            schemes.map(|(scheme, ..)| of(scheme, chunk, MODES[1])).collect()
+        };
+        let groups = [4, 3, 2].map(of_data);
+        let least = |group: &[f64]| group.iter().copied().fold(f64::MAX, f64::min);
+        let most = |group: &[f64]| group.iter().copied().fold(0.0, f64::max);
+        let told = |group: &Vec<f64>| format!("{:.0} to {:.0}", least(group), most(group));
+        let ordered = groups.windows(2).all(|pair| least(&pair[0]) > 1.1 * most(&pair[1]));
+        report.findings.push(shape(
+            &format!("{}: zapraid, RAID-0 over RAID-4 and 5 over RAID-01 and 6", kib(chunk)),
+            "in this order",
+            format!("{} MiB/s", groups.each_ref().map(told).join(", ")),
+            "each a tenth above the next",
+            ordered,
+        ));
+    }
     for (chunk, low, high) in PAPER {
         for (scheme, ..) in SCHEMES {
             let ahead = of(scheme, chunk, MODES[1]) / of(scheme, chunk, MODES[0]);
