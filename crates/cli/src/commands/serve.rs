@@ -111,7 +111,7 @@ pub(crate) struct Served {
     /// nobody asks for is on the drives then
     #[arg(long, value_name = "SIZE", value_parser = parse_index_memory)]
     pub index_memory: Option<u64>,
-    /// Read all of the index before serving, 1.5 s and a quarter more memory for each TiB, not while serving
+    /// Read all of the index before serving, 2 s and a quarter more memory for each TiB, not while serving
     #[arg(long)]
     pub whole_index: bool,
     #[command(flatten)]
