@@ -91,7 +91,7 @@ between have 8 or 12 KiB, large ones 16 to 256 KiB, each size half as often as t
 with an exponent of 1; 90 % of requests write, where 18 of the paper's 20 volumes have more than 88.3 %. The volume has \
 500 GiB and 220 GiB are written, of both the part that the scale says, with 64 requests in flight: the paper says neither how \
 many it has, nor whether it keeps to the times of the traces, but its throughputs are those of a saturated array. Reads of \
-what was never written need no drive and are answered at once.
+what was never written need no drive and are answered at once. Requests for four GiB come before anything counts.
 
 Averages are over these five volumes, where the paper's are over its 20. Throughput and latencies are of reads and writes together. \
 Table 3 has the same ten numbers for ZapRAID with (1, 3) for volumes 1 to 10 and 11 to 20, so they are not compared.
