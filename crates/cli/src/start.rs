@@ -1,5 +1,6 @@
 //! Finding the server of an array, and starting an array in this process.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use zoneweave_linux::Drive;
@@ -21,6 +22,9 @@ use crate::writing::with_presets;
 
 /// How often a job in this process is asked how far it is.
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(100);
+
+/// Pages of the index that servers read at a time while users are served already.
+pub(crate) const INDEX_PAGES: NonZeroU32 = NonZeroU32::new(64).expect("some");
 
 /// What drives are, and the server that uses them, if one does.
 pub(crate) struct Located {

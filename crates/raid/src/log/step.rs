@@ -25,7 +25,7 @@ const STRIPES_BESIDE: u32 = 2;
 
 /// Writes that suit drives ([`WritePolicy::even_blocks`]) which segments with chunks of a size may have under way
 /// together beyond that. (Of Exp#11, ten are too many for 8 KiB with Nl=4, a 99th percentile of 114 to 123 us for one of 105,
-/// and six too few for the hybrid workload with Ns=3 Nl=1, 215 us for 146. Counted over segments of all sizes eight take
+/// and six too few for the hybrid workload with Ns=3 Nl=1, 215 us for 141. Counted over segments of all sizes eight take
 /// 4 to 10 % of the throughput of 8 KiB with Ns=1 Nl=3.)
 ///
 /// [`WritePolicy::even_blocks`]: crate::log::WritePolicy::even_blocks

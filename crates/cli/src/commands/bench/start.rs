@@ -10,7 +10,6 @@
 //! * `decode footers`: blocks of footers verified and decoded, and nothing done with them.
 
 use std::hint::black_box;
-use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -34,6 +33,7 @@ use super::report::rate;
 use crate::error::CliError;
 use crate::format;
 use crate::output::Output;
+use crate::start::INDEX_PAGES;
 
 /// What a start does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,9 +59,6 @@ const REQUEST: usize = 64;
 
 /// What part of the volume is written again at random places, so that pages lead to many segments.
 const AGAIN: u64 = 64;
-
-/// Pages that a start on demand reads at a time.
-const PAGES: u32 = 64;
 
 /// Blocks of footers that are decoded: 64 MiB.
 const FOOTERS: u32 = 16_384;
@@ -198,7 +195,7 @@ impl Left {
     /// Starts it from copies of the drives.
     fn start(&self, kind: Kind) -> Result<Run, CliError> {
         let options = match kind {
-            Kind::OnDemand => OpenOptions { index_on_demand: NonZeroU32::new(PAGES), ..options() },
+            Kind::OnDemand => OpenOptions { index_on_demand: Some(INDEX_PAGES), ..options() },
             Kind::Footers => OpenOptions { ignore_checkpoint: true, ..options() },
             _ => options(),
         };

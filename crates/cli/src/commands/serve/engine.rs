@@ -1,6 +1,5 @@
 //! An array in service in this thread: its engine, its control socket, and who looks after it.
 
-use std::num::NonZeroU32;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -15,15 +14,12 @@ use crate::control::{ControlServer, Servers, Service};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::session::{NamedDrive, Session};
-use crate::start::{Started, start};
+use crate::start::{INDEX_PAGES, Started, start};
 use crate::status::ArrayStatus;
 use crate::writing::with_spares;
 
 /// How often a server looks after itself.
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
-
-/// Pages of the index that are read at a time while users are served already.
-const INDEX_PAGES: Option<NonZeroU32> = NonZeroU32::new(64);
 
 /// An array in service.
 pub(super) struct Engine {
@@ -48,7 +44,7 @@ impl Engine {
             force: served.force,
             writes: with_spares(served.writing.choice()?, geometries),
             index_memory: *index_memory,
-            index_on_demand: INDEX_PAGES.filter(|_| !served.whole_index),
+            index_on_demand: (!served.whole_index).then_some(INDEX_PAGES),
             hedging: if served.no_hedging { Hedging::OFF } else { Hedging::default() },
             ..OpenOptions::default()
         };

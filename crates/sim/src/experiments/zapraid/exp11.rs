@@ -6,7 +6,9 @@ use zoneweave_raid::log::Lanes;
 
 use super::beyond::beside_the_best;
 use super::load::Mix;
-use super::writes::{Mode, P95, P99, TABLE, THROUGHPUT, WRITE_METRICS, Writes, three_and_one};
+use super::writes::{
+    Mode, P95, P99, PATH_MIB, TABLE, THROUGHPUT, WRITE_METRICS, Writes, three_and_one,
+};
 use super::{METHOD, STEADY, kib};
 use crate::experiments::Report;
 use crate::experiments::chart::{Chart, Line};
@@ -73,9 +75,6 @@ The processor is charged for commands only (0.95 us, one thread). What the engin
 (docs/performance.md): 4 KiB to four segments with chunks of 8 KiB are written at 3.5 GiB/s by one core of an AMD EPYC, copies into drives in memory and the load included, \
 67 % of what these drives take. There processors are the bound, and shards are for more of them. (7) A write takes no more than half of what there is to write for its zone, if that is 16 KiB or more, and no more than 32 KiB while another zone of its \
 drive has a third as much to write or more: what is written to one waits for what is written to the other. Without the latter 16 KiB with Ns=2 Nl=2 had 270 us and not 211, and 8 KiB with Ns=1 Nl=3 225 us and not 123.";
-
-/// What a drive takes at most, whatever is written.
-const PATH_MIB: f64 = 1780.0;
 
 /// Throughput of a drive in Fig. 2: Zone Write of 8 KiB and 16 KiB to many zones, Zone Append of 8 KiB.
 const FIG_2: [(u32, Open, Mode, f64); 3] = [

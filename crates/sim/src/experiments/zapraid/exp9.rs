@@ -6,7 +6,6 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use zoneweave_emulator::RamDrive;
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::ENTRIES_PER_INDEX_BLOCK;
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::{Handle, Nanos, Random};
@@ -17,6 +16,7 @@ use super::METHOD;
 use super::host::Looks;
 use super::load::{Mix, RandomWrites, write_of};
 use super::testbed::Testbed;
+use super::writes::{PATH_MIB, three_and_one};
 use crate::experiments::chart::{Chart, Line};
 use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape};
 use crate::experiments::{ExperimentError, Report, Values};
@@ -65,9 +65,6 @@ const METRICS: &[Metric] = &[
     REBUILD_LARGE,
     REBUILD_RATE,
 ];
-
-/// What a drive takes at most, whatever is written.
-const PATH_MIB: f64 = 1780.0;
 
 /// Seconds that the paper's rebuild of 100 GiB takes with chunks of 4 KiB, and of 1,000 GiB.
 const PAPER_REBUILD: [f64; 2] = [81.9, 813.2];
@@ -212,13 +209,12 @@ struct Work {
 impl Work {
     fn new(gib: u32, scale: f64, seed: u64) -> Result<Self, ExperimentError> {
         let scale = scale.max(ZONES_LEAST);
-        let scheme = Scheme::new(3, 1).expect("a scheme");
-        let capacity = Testbed::new("zn540-4tb", scheme, 1, seed)?.zone_capacity();
+        let capacity = Testbed::new("zn540-4tb", three_and_one(), 1, seed)?.zone_capacity();
         let zone = BlockCount(u32::try_from(part(capacity.0, scale)).unwrap_or(u32::MAX));
         let blocks = part(gib << 18, scale);
-        // A quarter more than the volume, and what the array needs besides.
-        let zones = u32::try_from(blocks / 3 / u64::from(zone.0) * 5 / 4).unwrap_or(0) + 16;
-        let testbed = Testbed::new("zn540-4tb", scheme, zones, seed)?.with_zones_of(zone)?;
+        let zones = zones_for(blocks, zone);
+        let testbed =
+            Testbed::new("zn540-4tb", three_and_one(), zones, seed)?.with_zones_of(zone)?;
         Ok(Self { testbed: testbed.with_volume_of(blocks), zone, blocks, seed })
     }
 
@@ -331,6 +327,11 @@ fn part(whole: u32, scale: f64) -> u64 {
     (f64::from(whole) * scale) as u64
 }
 
+/// Zones of each drive: for a quarter more than the volume, and what the array needs besides.
+fn zones_for(blocks: u64, zone: BlockCount) -> u32 {
+    u32::try_from(blocks / 3 / u64::from(zone.0) * 5 / 4).unwrap_or(0) + 16
+}
+
 /// Writes all of a volume in order.
 async fn fill(handle: &Handle, volume: &Volume, blocks: u64) -> Result<(), ExperimentError> {
     const REQUEST: u32 = 16;
@@ -392,10 +393,6 @@ fn judge(results: &Results<'_>, report: &mut Report) {
         ratio >= 4.0,
     ));
     rebuilds(results, report);
-    let line = |(metric, name): (Metric, &str)| Line {
-        name: name.to_owned(),
-        points: SIZES.iter().map(|gib| (f64::from(*gib), of(*gib, metric))).collect(),
-    };
     let lines = [
         (LISTS, "lists"),
         (CHECKPOINT, "checkpoint"),
@@ -403,7 +400,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
         (ALIKE, "on demand, after the same load"),
         (WHOLE, "on demand: the whole index"),
     ];
-    let mut lines: Vec<_> = lines.into_iter().map(line).collect();
+    let mut lines: Vec<_> = lines.into_iter().map(|line| line_of(results, line)).collect();
     let paper = |gib: &u32| {
         let gib = f64::from(*gib);
         (gib, PAPER_100_GIB + (gib / 100.0 - 1.0) * PAPER_MORE)
@@ -414,6 +411,12 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     let title = "From the start to the first read";
     report.chart(&Chart { name: "first_read", title, x: "GiB at full scale", y: "ms", lines });
     formula(of(25, FIRST), report);
+}
+
+/// By how much is stored.
+fn line_of(results: &Results<'_>, (metric, called): (Metric, &str)) -> Line {
+    let point = |gib: &u32| (f64::from(*gib), results.mean(&name(*gib), metric));
+    Line { name: called.to_owned(), points: SIZES.iter().map(point).collect() }
 }
 
 /// Fig. 14b, and how much of its bandwidth the new drive is given.
@@ -451,12 +454,8 @@ fn rebuilds(results: &Results<'_>, report: &mut Report) {
         "at least 90 %",
         part >= 0.9,
     ));
-    let line = |(metric, name): (Metric, &str)| Line {
-        name: name.to_owned(),
-        points: SIZES.iter().map(|gib| (f64::from(*gib), of(*gib, metric))).collect(),
-    };
     let ours = [(REBUILD, "chunks of 4 KiB"), (REBUILD_LARGE, "chunks of 16 KiB")];
-    let mut lines: Vec<_> = ours.into_iter().map(line).collect();
+    let mut lines: Vec<_> = ours.into_iter().map(|line| line_of(results, line)).collect();
     let [least, most] = PAPER_REBUILD;
     let paper =
         |gib: &u32| (f64::from(*gib), least + f64::from(gib - 100) / 900.0 * (most - least));

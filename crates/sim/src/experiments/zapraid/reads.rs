@@ -68,7 +68,7 @@ pub(super) async fn read_at_random(
             }
         }
     }
-    take_drive_out(volume, bench).await;
+    take_drive_out(volume, bench, 0).await;
     let normal = normal.into_iter().map(|(lba, read)| (lba, Some(read)));
     let (mut recorder, mut span, mut searched) = (Recorder::new(), Nanos::ZERO, 0);
     let degraded = lbas.map(|lba| (lba, None)).take(if which == Which::Normal { 0 } else { TRIES });
@@ -118,8 +118,8 @@ async fn read_one(
 }
 
 /// Takes a drive out, and waits until what was in open segments is moved.
-async fn take_drive_out(volume: &Volume, bench: &Bench) {
-    volume.fail(0).await.expect("a drive of a healthy array is taken out");
+pub(super) async fn take_drive_out(volume: &Volume, bench: &Bench, slot: usize) {
+    volume.fail(slot).await.expect("a drive of a healthy array is taken out");
     while volume.status().segments_leftover > 0 {
         bench.handle.sleep(LOOK).await;
     }

@@ -23,6 +23,9 @@ const WRITTEN_BYTES: f64 = 64.0 * 1_073_741_824.0;
 /// what drives drain, for about a second.
 pub(super) const WARM_UP_BYTES: u64 = 4 << 30;
 
+/// What a drive takes at most, whatever is written.
+pub(super) const PATH_MIB: f64 = 1780.0;
+
 /// Zones that an array keeps beside those that a run fills.
 const SPARE_ZONES: u32 = 12;
 

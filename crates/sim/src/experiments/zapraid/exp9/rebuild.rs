@@ -1,15 +1,15 @@
 //! How long a new drive takes to have what a lost one had (Fig. 14b).
 
 use zoneweave_emulator::{Preset, RamDrive};
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{Lanes, OpenOptions, WriteChoice, WritePolicy};
-use zoneweave_runtime::Nanos;
 
-use super::super::host::{Charged, Looks};
-use super::super::testbed::Testbed;
-use super::{fill, part};
+use super::{fill, part, zones_for};
 use crate::experiments::ExperimentError;
+use crate::experiments::zapraid::host::{Charged, Looks};
+use crate::experiments::zapraid::reads::take_drive_out;
+use crate::experiments::zapraid::testbed::Testbed;
+use crate::experiments::zapraid::writes::three_and_one;
 
 /// The slot whose drive is lost.
 const LOST: usize = 1;
@@ -30,22 +30,17 @@ pub(super) fn rebuild(
     scale: f64,
     seed: u64,
 ) -> Result<Rebuilt, ExperimentError> {
-    let (name, scheme) = ("zn540-4tb", Scheme::new(3, 1).expect("a scheme"));
-    let preset = Preset::by_name(name)?;
-    let zone_blocks = u64::from(preset.geometry().zone_capacity.0);
+    let preset = Preset::by_name("zn540-4tb")?;
     let blocks = part(gib << 18, scale);
-    let zones = u32::try_from(blocks / 3 / zone_blocks * 5 / 4).unwrap_or(0) + 16;
-    let testbed = Testbed::new(name, scheme, zones, seed)?.with_volume_of(blocks);
+    let zones = zones_for(blocks, preset.geometry().zone_capacity);
+    let testbed = Testbed::new("zn540-4tb", three_and_one(), zones, seed)?.with_volume_of(blocks);
     let lanes = Lanes { count: 1, chunk_blocks };
     let writes = WriteChoice::Policy(WritePolicy::adaptive(lanes, Lanes::default()));
     let options = OpenOptions { writes, ..OpenOptions::default() };
     let (_, rebuilt) = testbed.crash_after(options, async |volume, bench, drives| {
         fill(&bench.handle, &volume, blocks).await?;
-        volume.fail(LOST).await.expect("one of four may be lost");
         // What was being filled is moved to segments without that drive; it would be counted, too.
-        while volume.status().segments_leftover > 0 {
-            bench.handle.sleep(Nanos::from_millis(1)).await;
-        }
+        take_drive_out(&volume, &bench, LOST).await;
         let geometry = drives[0].geometry().clone();
         let timing = preset.timing_of(&geometry, seed.wrapping_mul(100) + 99);
         let new = RamDrive::new(geometry, timing)?;
