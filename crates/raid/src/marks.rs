@@ -228,6 +228,10 @@ marks! {
     WaitedForLarger = "lanes.waited_for_larger",
     /// A segment took no stripe as those like it have enough under way.
     EnoughBeside = "lanes.enough_beside",
+    /// A zone waits for the others of its segment, and for more to write.
+    ZoneLingered = "lanes.zone_lingered",
+    /// More came, and is written along.
+    WrittenAlong = "lanes.written_along",
     /// A stripe that does not fill is closed while others are under way: as many went ahead of it.
     ClosedBesideOthers = "lanes.closed_beside_others",
     /// Recovery: a segment has another shape than those that the array was made with.

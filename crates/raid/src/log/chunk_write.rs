@@ -18,6 +18,7 @@ use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::member::FailuresBefore;
 use crate::log::state::State;
+use crate::log::together::{any_lingers, linger};
 use crate::log::underway::{ChunkUnderWay, Placed};
 use crate::log::zone_queue::{Chunk, Gathering, Queued, ZoneWrite};
 use crate::marks::INSTRUMENTED;
@@ -183,15 +184,18 @@ async fn empty_queue(core: Rc<Core>, open: OpenZone) {
             Ok(()) => Vec::new(),
             Err(_) => core.state.borrow_mut().queue_mut(slot, column).break_off(),
         };
-        let mut ended = false;
+        let mut told = false;
         for done in done.drain(..) {
-            ended |= done.written_in_place(&core, written);
+            told |= done.written_in_place(&core, written);
         }
         for done in behind {
-            ended |= done.written_in_place(&core, Err(Status::Aborted));
+            told |= done.written_in_place(&core, Err(Status::Aborted));
         }
-        if ended {
+        if told || any_lingers(&core.state.borrow(), &open) {
             core.changed.open();
+        }
+        if !linger(&core, &open).await {
+            return;
         }
     }
 }

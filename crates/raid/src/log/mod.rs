@@ -62,6 +62,7 @@ mod stream;
 mod stripe;
 mod stripe_table;
 mod superblock;
+mod together;
 mod underway;
 mod victim;
 mod volume;

@@ -23,10 +23,24 @@ pub(super) struct ZoneQueue<T> {
     /// Chunks that go together are put together as they come.
     waiting: VecDeque<ZoneWrite<T>>,
     waiting_blocks: u32,
-    /// Blocks of the write that was taken last. When it is done those who get their answers write as much again.
+    /// Where the write that was taken last starts.
+    last_at: ZoneOffset,
+    /// Its blocks. When it is done those who get their answers write as much again.
     last_blocks: u32,
     writing: bool,
+    turn: Turn,
     broken: bool,
+}
+
+/// What is next, where zones go on together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Whatever waits.
+    Any,
+    /// Nothing, although so many blocks wait: more is about to come, and to be written along.
+    Lingering { blocks: u32 },
+    /// What there was before, as more came and was written along: if that is all again it is not one write again.
+    Small,
 }
 
 /// How large writes become.
@@ -113,8 +127,10 @@ impl<T> Default for ZoneQueue<T> {
         Self {
             waiting: VecDeque::new(),
             waiting_blocks: 0,
+            last_at: ZoneOffset(0),
             last_blocks: 0,
             writing: false,
+            turn: Turn::Any,
             broken: false,
         }
     }
@@ -129,7 +145,7 @@ impl<T> ZoneQueue<T> {
         }
         let blocks = chunk.payload.blocks();
         self.waiting_blocks += blocks.0;
-        let most_blocks = gathering.bound(self.last_blocks + self.waiting_blocks);
+        let most_blocks = self.bound(gathering);
         match self.waiting.back_mut() {
             Some(last) if last.blocks.0 + blocks.0 <= most_blocks => last.add(chunk, blocks),
             last => {
@@ -142,6 +158,16 @@ impl<T> ZoneQueue<T> {
         if std::mem::replace(&mut self.writing, true) { Queued::Behind } else { Queued::Start }
     }
 
+    /// The most blocks of a write to which a chunk is added that waits already.
+    fn bound(&self, gathering: Gathering) -> u32 {
+        let all_blocks = self.last_blocks + self.waiting_blocks;
+        match self.turn {
+            Turn::Lingering { .. } => gathering.most_blocks.min(2 * gathering.least_blocks),
+            Turn::Small if all_blocks <= 2 * self.last_blocks => gathering.least_blocks,
+            Turn::Small | Turn::Any => gathering.bound(all_blocks),
+        }
+    }
+
     /// Blocks to write, with those that are being written; none if none are.
     pub(super) fn blocks_to_write(&self) -> u32 {
         if self.writing { self.last_blocks + self.waiting_blocks } else { 0 }
@@ -152,11 +178,44 @@ impl<T> ZoneQueue<T> {
         let next = self.waiting.pop_front();
         self.writing = next.is_some();
         if let Some(next) = &next {
-            self.last_blocks = next.blocks.0;
+            let grew = matches!(self.turn, Turn::Lingering { blocks } if next.blocks.0 > blocks);
+            self.turn = if grew { Turn::Small } else { Turn::Any };
+            (self.last_at, self.last_blocks) = (next.at, next.blocks.0);
             self.waiting_blocks -= next.blocks.0;
         }
         mark_if(Mark::ChunksGathered, || next.as_ref().is_some_and(|next| next.done.len() > 1));
         next.map(ZoneWrite::whole)
+    }
+
+    /// Where what waits starts.
+    pub(super) fn next_at(&self) -> Option<ZoneOffset> {
+        self.waiting.front().map(|next| next.at)
+    }
+
+    /// The same, if that is no more than so many blocks, as is what was written last.
+    pub(super) fn few_from(&self, blocks: u32) -> Option<ZoneOffset> {
+        let few = self.waiting_blocks <= blocks && self.last_blocks <= blocks;
+        self.next_at().filter(|_| few)
+    }
+
+    /// Writes nothing for a while, until `next` is called.
+    pub(super) fn linger(&mut self) {
+        self.turn = Turn::Lingering { blocks: self.waiting_blocks };
+    }
+
+    /// Whether it does not write although something waits.
+    pub(super) fn lingers(&self) -> bool {
+        matches!(self.turn, Turn::Lingering { .. })
+    }
+
+    /// Whether more waits than when it began to linger.
+    pub(super) fn has_grown(&self) -> bool {
+        matches!(self.turn, Turn::Lingering { blocks } if self.waiting_blocks > blocks)
+    }
+
+    /// Whether a write is under way that starts before.
+    pub(super) fn writes_before(&self, at: ZoneOffset) -> bool {
+        self.writing && !self.lingers() && self.last_at < at
     }
 
     /// Nothing more is written: returns whom to tell so.
@@ -252,6 +311,25 @@ mod tests {
         let beside = |blocks| Gathering { beside_blocks: blocks, ..HALVES };
         assert_eq!(sizes(&mut queue, 8, beside(16)), [6, 6, 4], "no more than six");
         assert_eq!(sizes(&mut queue, 12, beside(2)), [4, 8, 12], "much more than the other's two");
+    }
+
+    #[test]
+    fn what_comes_while_it_lingers_is_written_along_and_the_next_is_small_again() {
+        let mut queue = ZoneQueue::default();
+        queue.push(chunk(0, 4, 0, false), HALVES);
+        let first = queue.next().expect("a chunk waits");
+        queue.push(chunk(4, 4, 0, false), HALVES);
+        assert_eq!((first.at, queue.few_from(4)), (ZoneOffset(0), Some(ZoneOffset(4))));
+        assert!(queue.writes_before(ZoneOffset(1)) && !queue.writes_before(ZoneOffset(0)));
+        queue.linger();
+        assert!(queue.lingers() && !queue.has_grown() && !queue.writes_before(ZoneOffset(9)));
+        queue.push(chunk(8, 4, 0, false), HALVES);
+        assert!(queue.has_grown(), "it is more than half of all, but all that there is");
+        assert_eq!(queue.next().map(|write| write.payload.blocks().0), Some(8));
+        assert!(!queue.lingers() && queue.few_from(4).is_none());
+        let chunks = (12..20).step_by(4).map(|at| queue.push(chunk(at, 4, 0, false), HALVES));
+        assert!(chunks.last().is_some_and(|queued| matches!(queued, Queued::Behind)));
+        assert_eq!(queue.next().map(|write| write.payload.blocks().0), Some(4));
     }
 
     const HALVES: Gathering =
