@@ -5,22 +5,49 @@
 mod support;
 
 use support::life::{assert_holds, live, one_life, put};
-use support::{Array, Shape};
-use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use support::{Array, Shape, read_all};
+use zoneweave_emulator::timing::{CommandId, Schedule, Timing};
+use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Request, Selector};
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
-use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::Status;
+use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
+use zoneweave_zoned::{BlockCount, Geometry, Status, ZoneSet};
 
 const CLIENTS: u64 = 8;
 const BLOCKS: u64 = 480;
 const ONE: Lanes = Lanes { count: 1, chunk_blocks: 1 };
+const SHAPE: fn() -> Shape =
+    || Shape { zones: 12, zone_blocks: 2000, volume_blocks: Some(BLOCKS), ..Shape::small() };
 
-fn array() -> Array {
-    let shape = Shape { zones: 12, zone_blocks: 300, volume_blocks: Some(960), ..Shape::small() };
-    Array::create(shape, &mut Random::new(7))
+/// A drive that takes as long for two blocks as for one.
+#[derive(Clone, Copy)]
+struct AlwaysAsLong;
+
+impl Timing for AlwaysAsLong {
+    fn schedule(
+        &mut self,
+        _id: CommandId,
+        _request: &Request,
+        _zones: &ZoneSet,
+        now: Nanos,
+    ) -> Option<Schedule> {
+        let then = now + Nanos::from_micros(15);
+        Some(Schedule { applied: then, completed: then })
+    }
 }
 
-/// One segment, with chunks of a block, on drives that are hardly faster with larger writes.
+/// Drives that are always as fast.
+fn even() -> Array {
+    let geometry = Geometry::new(SHAPE().zones, BlockCount(SHAPE().zone_blocks));
+    let drives = (0..4).map(|_| RamDrive::new(geometry.clone(), AlwaysAsLong).unwrap());
+    Array::on(SHAPE(), drives.collect(), &mut Random::new(7))
+}
+
+/// Drives that take up to 100 us, each by itself.
+fn uneven() -> Array {
+    Array::create(SHAPE(), &mut Random::new(7))
+}
+
+/// One segment, with chunks of a block, on drives that are told to be hardly faster with larger writes.
 fn adaptive() -> WritePolicy {
     WritePolicy { even_blocks: Some(1), ..WritePolicy::adaptive(ONE, Lanes::default()) }
 }
@@ -34,54 +61,70 @@ fn with(policy: WritePolicy) -> OpenOptions {
     OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() }
 }
 
-/// Writes all blocks, as clients that think for a while before they ask again; what that took.
-async fn write_all(volume: &Volume, handle: &Handle, think: Nanos) -> Nanos {
-    let begun = handle.now();
+/// Writes all blocks so many times, as clients that think for a while before they ask again.
+async fn write_all(volume: &Volume, handle: &Handle, versions: u64, think: Nanos) {
+    for client in spawn_clients(volume, handle, versions, think) {
+        client.await;
+    }
+}
+
+fn spawn_clients(
+    volume: &Volume,
+    handle: &Handle,
+    versions: u64,
+    think: Nanos,
+) -> Vec<JoinHandle<()>> {
     let clients = (0..CLIENTS).map(|client| {
         let (volume, asking) = (volume.clone(), handle.clone());
         handle.spawn("client", async move {
-            for lba in (0..BLOCKS).filter(|lba| lba % CLIENTS == client) {
-                put(&volume, lba, 1).await.unwrap();
+            for write in (0..BLOCKS * versions).filter(|write| write % CLIENTS == client) {
+                put(&volume, write % BLOCKS, 1 + write / BLOCKS).await.unwrap();
                 if think > Nanos::ZERO {
                     asking.sleep(think).await;
                 }
             }
         })
     });
-    for client in clients.collect::<Vec<_>>() {
-        client.await;
-    }
-    handle.now().since(begun)
+    clients.collect()
 }
 
-/// Blocks that drives were given in one write, in thousandths, and what all of it took.
-fn written_at_a_time(policy: WritePolicy, think: Nanos) -> (u64, Nanos) {
-    let array = array();
-    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
+/// Blocks that a drive was given in one write, in thousandths, and what all writes took.
+fn written_at_a_time(array: &Array, policy: WritePolicy, think: Nanos) -> (u64, Nanos) {
+    let life = one_life(array, &[], with(policy), async |volume, _, handle| {
         put(volume, 0, 1).await.unwrap();
-        let before = array.drives[0].counters();
-        let took = write_all(volume, handle, think).await;
-        let after = array.drives[0].counters();
-        let (blocks, writes) =
-            (after.written_blocks - before.written_blocks, after.writes - before.writes);
-        assert_holds(volume, BLOCKS, 1).await;
-        (blocks * 1000 / writes, took)
+        let (before, begun) = (array.drives[0].counters(), handle.now());
+        write_all(volume, handle, 200, think).await;
+        let (after, took) = (array.drives[0].counters(), handle.now().since(begun));
+        assert_holds(volume, BLOCKS, 200).await;
+        let blocks = after.written_blocks - before.written_blocks;
+        (blocks * 1000 / (after.writes - before.writes), took)
     });
     life.expect("the array starts")
 }
 
 #[test]
-fn one_chunk_and_two_are_written_by_turns_where_more_comes_at_once() {
-    let (at_a_time, _) = written_at_a_time(adaptive(), Nanos::ZERO);
+fn one_chunk_and_two_are_written_by_turns_where_that_is_faster() {
+    let (_, alone) = written_at_a_time(&even(), one_by_one(), Nanos::ZERO);
+    let (at_a_time, took) = written_at_a_time(&even(), adaptive(), Nanos::ZERO);
     assert!((1400..1600).contains(&at_a_time), "{at_a_time} thousandths of a block");
+    assert!(took.0 * 100 < alone.0 * 80, "{took:?} for {alone:?}");
 }
 
 #[test]
 fn nobody_waits_for_clients_that_take_their_time() {
     let think = Nanos::from_micros(1);
-    let (_, alone) = written_at_a_time(one_by_one(), think);
-    let (at_a_time, took) = written_at_a_time(adaptive(), think);
-    assert!(at_a_time < 1100, "{at_a_time} thousandths of a block");
+    for array in [even, uneven] {
+        let (_, alone) = written_at_a_time(&array(), one_by_one(), think);
+        let (_, took) = written_at_a_time(&array(), adaptive(), think);
+        assert!(took.0 * 100 < alone.0 * 103, "{took:?} for {alone:?}");
+    }
+}
+
+/// Where zones end their writes at different times all would wait for the slowest.
+#[test]
+fn zones_go_on_by_themselves_where_drives_are_not_as_fast_as_each_other() {
+    let (_, alone) = written_at_a_time(&uneven(), one_by_one(), Nanos::ZERO);
+    let (_, took) = written_at_a_time(&uneven(), adaptive(), Nanos::ZERO);
     assert!(took.0 * 100 < alone.0 * 103, "{took:?} for {alone:?}");
 }
 
@@ -95,15 +138,43 @@ fn zones_go_on_whatever_becomes_of_one() {
         FaultAction::ReadOnly,
     ];
     for (fault, write) in faults.into_iter().flat_map(|fault| (20..32).map(move |at| (fault, at))) {
-        let array = array();
+        let array = uneven();
         let selector = Selector::next(CommandKind::Write).after(write).times(1);
         let life = one_life(&array, &[], with(adaptive()), async |volume, _, handle| {
             put(volume, 0, 1).await.unwrap();
             array.drives[1].inject(selector, fault);
-            write_all(volume, handle, Nanos::ZERO).await;
+            write_all(volume, handle, 1, Nanos::ZERO).await;
             assert_holds(volume, BLOCKS, 1).await;
         });
         life.expect("the array starts");
         live(&array, async |volume, _, _| assert_holds(volume, BLOCKS, 1).await);
     }
+}
+
+/// Nor do zones wait for a write that hangs on a drive which was taken out of service.
+#[test]
+fn zones_do_not_wait_for_a_drive_that_was_taken_out() {
+    let written = (20..32).map(|write| {
+        let array = even();
+        let selector = Selector::next(CommandKind::Write).after(write).times(1);
+        let life = one_life(&array, &[], with(adaptive()), async |volume, _, handle| {
+            put(volume, 0, 1).await.unwrap();
+            array.drives[1].inject(selector, FaultAction::Slow(Nanos::from_secs(1000)));
+            let clients = spawn_clients(volume, handle, 1, Nanos::ZERO);
+            handle.sleep(Nanos::from_millis(5)).await;
+            volume.fail(1).await.unwrap();
+            handle.sleep(Nanos::from_secs(1)).await;
+            let blocks = read_all(volume, BLOCKS).await.unwrap();
+            for client in clients {
+                client.await;
+            }
+            assert_holds(volume, BLOCKS, 1).await;
+            blocks.into_iter().sum::<u64>()
+        });
+        life.expect("the array starts")
+    });
+    let written: Vec<_> = written.collect();
+    // Three clients wait for a write of one chunk, six for one of two; the others write all of theirs.
+    assert!(written.iter().all(|blocks| blocks * 8 >= 2 * BLOCKS), "{written:?} of {BLOCKS}");
+    assert!(written.iter().any(|blocks| blocks * 8 >= 5 * BLOCKS), "{written:?} of {BLOCKS}");
 }

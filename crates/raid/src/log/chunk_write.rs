@@ -18,9 +18,9 @@ use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::member::FailuresBefore;
 use crate::log::state::State;
-use crate::log::together::{any_lingers, linger};
+use crate::log::together::{any_lingers, linger, note_written};
 use crate::log::underway::{ChunkUnderWay, Placed};
-use crate::log::zone_queue::{Chunk, Gathering, Queued, ZoneWrite};
+use crate::log::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};
 use crate::marks::INSTRUMENTED;
 use crate::mutants::{Mutant, mutant};
 
@@ -107,7 +107,7 @@ pub(super) fn queue(
     let queued = {
         let mut state = core.state.borrow_mut();
         let gathering = gathering(&state, &open);
-        state.segments[open.slot].queues[open.column.index()].push(chunk, gathering)
+        queue_of(&mut state, &open).push(chunk, gathering)
     };
     match queued {
         Queued::Behind => None,
@@ -117,6 +117,14 @@ pub(super) fn queue(
             None
         }
     }
+}
+
+/// What waits for a zone of a segment that is being filled.
+pub(super) fn queue_of<'a>(
+    state: &'a mut State,
+    open: &OpenZone,
+) -> &'a mut ZoneQueue<ChunkUnderWay> {
+    &mut state.segments[open.slot].queues[open.column.index()]
 }
 
 /// How large writes to a zone of a segment become: as large as may be if drives are the faster for it, or nobody waits,
@@ -169,20 +177,22 @@ async fn write(
 /// Writes what waits for a zone, one write after the other, until nothing does: if the member is taken
 /// out of service nothing does any more. The stripes that wait for it keep the segment where it is.
 async fn empty_queue(core: Rc<Core>, open: OpenZone) {
-    let OpenZone { slot, column, zone, ref device } = open;
+    let OpenZone { column, zone, ref device, .. } = open;
     loop {
-        let next = core.state.borrow_mut().queue_mut(slot, column).next();
+        let next = queue_of(&mut core.state.borrow_mut(), &open).next();
         let Some(ZoneWrite { at, payload, fua, mut done, .. }) = next else { return };
         let at = ZoneAddress { zone, offset: at };
+        let blocks = payload.blocks();
         let before = core.failures_before(column);
         let placed = place_of(write(&core, &open, at, payload, fua).await);
         let elsewhere =
             |told: ZoneAddress| if told == at { Ok(()) } else { Err(Status::InternalError) };
         let written = placed.and_then(elsewhere);
         core.note_chunk(column, device, before, written);
+        note_written(&core, &open, blocks);
         let behind = match written {
             Ok(()) => Vec::new(),
-            Err(_) => core.state.borrow_mut().queue_mut(slot, column).break_off(),
+            Err(_) => queue_of(&mut core.state.borrow_mut(), &open).break_off(),
         };
         let mut told = false;
         for done in done.drain(..) {

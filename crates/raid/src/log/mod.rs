@@ -63,6 +63,7 @@ mod stripe;
 mod stripe_table;
 mod superblock;
 mod together;
+mod trial;
 mod underway;
 mod victim;
 mod volume;

@@ -119,8 +119,6 @@ pub(super) struct Segment {
     pub queues: Vec<ZoneQueue<ChunkUnderWay>>,
     /// Whether what waits for a zone is gathered into one write.
     pub gathers: bool,
-    /// Whether more came to be written along the last time that zones waited for that.
-    pub more_comes: bool,
     /// Stripes of chunks, for tabled segments.
     pub table: Option<StripeTable>,
     /// Entries of chunk blocks whose span has no index run on media yet, by column; they start
@@ -180,7 +178,6 @@ impl Segment {
                 .then(|| Cursor { next_row: 0, group: geometry.group_of(Row(0)) }),
             queues: (0..columns).map(|_| ZoneQueue::default()).collect(),
             gathers: false,
-            more_comes: true,
             table: header.tabled.then(|| StripeTable::new(geometry)),
             entries: vec![Vec::new(); columns],
             first_unindexed: ChunkBlock(0),

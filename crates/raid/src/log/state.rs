@@ -31,8 +31,8 @@ use crate::log::policy::{PolicyError, WritePolicy};
 use crate::log::segment::{Phase, SegmentTable};
 use crate::log::status::Counters;
 use crate::log::stream::Stream;
+use crate::log::trial::Trial;
 use crate::log::underway::ChunkUnderWay;
-use crate::log::zone_queue::ZoneQueue;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -140,6 +140,8 @@ pub(super) struct State {
     pub hedge: Hedge,
     /// How fast drives empty their buffers.
     pub(super) drain: Drain,
+    /// Whether it pays that zones go on together.
+    pub(super) together: Trial,
     /// What happened so far.
     pub counters: Counters,
 }
@@ -297,15 +299,6 @@ impl State {
     pub(super) fn relocation_shape(&self) -> SegmentGeometry {
         let (_, lane) = self.relocation.lanes().next().expect("a stream has a lane");
         lane.geometry
-    }
-
-    /// What waits for the zone of a column of a segment that is being filled.
-    pub(super) fn queue_mut(
-        &mut self,
-        slot: SegmentSlot,
-        column: Column,
-    ) -> &mut ZoneQueue<ChunkUnderWay> {
-        &mut self.segments[slot].queues[column.index()]
     }
 
     /// Whether stripes of a stream are under way, or something is done to one of its lanes.

@@ -3,28 +3,42 @@
 //! Where each request fills a chunk of the size that suits drives, and those in flight fill two stripes, a zone has one more
 //! chunk to write whenever one is written. Whoever is answered then may ask for more in the same instant: that makes
 //! another stripe, and drives write two chunks sooner than one and one. So a zone *lingers* before it writes the chunk that
-//! waits: until no other zone of the segment is behind, as then the stripe before is answered, and for one turn of the tasks.
+//! waits: until no other zone of the segment is behind, as then the stripe before is answered, and for some turns of the tasks.
 //! What came is written along. After that one chunk is written by itself, since with two and two all would wait for both.
 //!
-//! Clients that take longer than an instant, as all do beyond a socket, bring nothing in time. Where nothing came zones linger
-//! at one row of [`TRIED_ROWS`] only, until something does.
+//! Whether that pays depends: clients that take longer than an instant, as all do beyond a socket, bring nothing in time, and
+//! where drives are not as fast as each other all wait for the slowest. So it is tried against going on at once, and what
+//! is faster is done ([`Trial`]).
 //!
-//! Invariants: a zone lingers only while users fill no other segment. It waits for writes under way, of rows before its own,
-//! which drives end, and for no zone that lingers; the end of every write wakes those that do. So all go on, whatever
+//! Invariants: a zone begins to linger only while users fill no other segment. It waits for writes under way, of rows before its
+//! own, which drives end, and for no zone that lingers; the end of every write wakes those that do. So all go on, whatever
 //! fails. Its segment may be gone by then, as one of which a member is taken out of service.
+//!
+//! [`Trial`]: crate::log::trial::Trial
 
 use std::rc::Rc;
 
-use crate::log::chunk_write::OpenZone;
+use zoneweave_zoned::BlockCount;
+
+use crate::log::chunk_write::{OpenZone, queue_of};
 use crate::log::core::Core;
 use crate::log::format::StreamKind;
-use crate::log::segment::Segment;
+use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
-use crate::marks::{Mark, mark, mark_if};
+use crate::log::zone_queue::ZoneQueue;
+use crate::marks::{Mark, mark};
 
-/// Of so many rows zones linger at one where nothing came. What that takes in vain is 0.4 % of the throughput of eight
-/// requests of 16 KiB to drives like a ZN540; at every row it is 10 %. (A prime: no rhythm of writes leaves them all out.)
-const TRIED_ROWS: u32 = 127;
+/// Turns in which those who were answered ask for more, and the writer, who lets all of them run before it does, makes a stripe
+/// of that.
+const TURNS: u32 = 3;
+
+/// So much of a zone has been written, of a segment that may linger.
+pub(super) fn note_written(core: &Core, open: &OpenZone, blocks: BlockCount) {
+    let mut state = core.state.borrow_mut();
+    if even_blocks(&state, open).is_some() {
+        state.together.note(blocks.0.into(), core.handle.now());
+    }
+}
 
 /// Lingers before the next write of a zone where that may pay; whether the segment is still there.
 pub(super) async fn linger(core: &Rc<Core>, open: &OpenZone) -> bool {
@@ -33,36 +47,39 @@ pub(super) async fn linger(core: &Rc<Core>, open: &OpenZone) -> bool {
     while others_are_behind(&core.state.borrow(), open, segment_id) {
         core.changed.wait().await;
     }
-    core.handle.yield_now().await;
-    end(&mut core.state.borrow_mut(), open, segment_id)
+    for _ in 0..TURNS {
+        core.handle.yield_now().await;
+    }
+    is_there(&core.state.borrow(), open, segment_id)
 }
 
 /// Whether zones of a segment linger.
 pub(super) fn any_lingers(state: &State, open: &OpenZone) -> bool {
-    state.segments[open.slot].queues.iter().any(|queue| queue.lingers())
+    state.segments[open.slot].queues.iter().any(ZoneQueue::lingers)
+}
+
+/// Blocks of a write that suits drives, if the zones of a segment may linger for it: users fill that one alone.
+fn even_blocks(state: &State, open: &OpenZone) -> Option<u32> {
+    let even_blocks = state.policy.even_blocks?;
+    let segment = &state.segments[open.slot];
+    let alone = state.user.open_segments().eq([open.slot]);
+    let suits = segment.gathers && segment.geometry.chunk_blocks() == even_blocks;
+    (alone && suits && segment.stream == StreamKind::User).then_some(even_blocks)
 }
 
 /// Has a zone linger, if that may pay; the number of its segment.
 fn begin(state: &mut State, open: &OpenZone) -> Option<u64> {
-    let even_blocks = state.policy.even_blocks?;
-    let alone = state.user.open_segments().eq([open.slot]);
-    let segment = &mut state.segments[open.slot];
-    let chunk_blocks = segment.geometry.chunk_blocks();
-    let pays = segment.gathers && segment.stream == StreamKind::User && chunk_blocks >= even_blocks;
-    if !alone || !pays {
+    let even_blocks = even_blocks(state, open).filter(|_| state.together.is_new())?;
+    let queue = queue_of(state, open);
+    if !queue.has_few(even_blocks) {
         return None;
     }
-    let at = segment.queues[open.column.index()].few_from(even_blocks)?;
-    let tried = at.0 / chunk_blocks % TRIED_ROWS == 0;
-    if !segment.more_comes && !tried {
-        return None;
-    }
-    segment.queues[open.column.index()].linger();
-    Some(segment.id)
+    queue.linger();
+    Some(state.segments[open.slot].id)
 }
 
 fn others_are_behind(state: &State, open: &OpenZone, segment_id: u64) -> bool {
-    let segment = state.segments.get(open.slot).filter(|segment| segment.id == segment_id);
+    let segment = segment(state, open, segment_id).filter(|segment| segment.phase == Phase::Open);
     let behind = |segment: &Segment| {
         let at = segment.queues.get(open.column.index())?.next_at()?;
         Some(segment.queues.iter().any(|queue| queue.writes_before(at)))
@@ -70,11 +87,10 @@ fn others_are_behind(state: &State, open: &OpenZone, segment_id: u64) -> bool {
     segment.and_then(behind).unwrap_or(false)
 }
 
-fn end(state: &mut State, open: &OpenZone, segment_id: u64) -> bool {
-    let segment = state.segments.get_mut(open.slot).filter(|segment| segment.id == segment_id);
-    let Some(segment) = segment else { return false };
-    let Some(queue) = segment.queues.get(open.column.index()) else { return false };
-    segment.more_comes = queue.has_grown();
-    mark_if(Mark::WrittenAlong, || queue.has_grown());
-    true
+fn is_there(state: &State, open: &OpenZone, segment_id: u64) -> bool {
+    segment(state, open, segment_id).is_some_and(|segment| !segment.queues.is_empty())
+}
+
+fn segment<'a>(state: &'a State, open: &OpenZone, id: u64) -> Option<&'a Segment> {
+    state.segments.get(open.slot).filter(|segment| segment.id == id)
 }

@@ -23,9 +23,9 @@ pub(super) struct ZoneQueue<T> {
     /// Chunks that go together are put together as they come.
     waiting: VecDeque<ZoneWrite<T>>,
     waiting_blocks: u32,
-    /// Where the write that was taken last starts.
-    last_at: ZoneOffset,
-    /// Its blocks. When it is done those who get their answers write as much again.
+    /// Where the write ends that is under way.
+    end: Option<ZoneOffset>,
+    /// Blocks of the write that was taken last. When it is done those who get their answers write as much again.
     last_blocks: u32,
     writing: bool,
     turn: Turn,
@@ -127,7 +127,7 @@ impl<T> Default for ZoneQueue<T> {
         Self {
             waiting: VecDeque::new(),
             waiting_blocks: 0,
-            last_at: ZoneOffset(0),
+            end: None,
             last_blocks: 0,
             writing: false,
             turn: Turn::Any,
@@ -177,10 +177,12 @@ impl<T> ZoneQueue<T> {
     pub(super) fn next(&mut self) -> Option<ZoneWrite<T>> {
         let next = self.waiting.pop_front();
         self.writing = next.is_some();
+        self.end = next.as_ref().map(|next| next.at.plus(next.blocks));
         if let Some(next) = &next {
-            let grew = matches!(self.turn, Turn::Lingering { blocks } if next.blocks.0 > blocks);
-            self.turn = if grew { Turn::Small } else { Turn::Any };
-            (self.last_at, self.last_blocks) = (next.at, next.blocks.0);
+            let along = matches!(self.turn, Turn::Lingering { blocks } if next.blocks.0 > blocks);
+            mark_if(Mark::WrittenAlong, || along);
+            self.turn = if along { Turn::Small } else { Turn::Any };
+            self.last_blocks = next.blocks.0;
             self.waiting_blocks -= next.blocks.0;
         }
         mark_if(Mark::ChunksGathered, || next.as_ref().is_some_and(|next| next.done.len() > 1));
@@ -192,15 +194,15 @@ impl<T> ZoneQueue<T> {
         self.waiting.front().map(|next| next.at)
     }
 
-    /// The same, if that is no more than so many blocks, as is what was written last.
-    pub(super) fn few_from(&self, blocks: u32) -> Option<ZoneOffset> {
-        let few = self.waiting_blocks <= blocks && self.last_blocks <= blocks;
-        self.next_at().filter(|_| few)
+    /// Whether something waits, but no more than so many blocks, as was written last.
+    pub(super) fn has_few(&self, blocks: u32) -> bool {
+        (1..=blocks).contains(&self.waiting_blocks) && self.last_blocks <= blocks
     }
 
     /// Writes nothing for a while, until `next` is called.
     pub(super) fn linger(&mut self) {
         self.turn = Turn::Lingering { blocks: self.waiting_blocks };
+        self.end = None;
     }
 
     /// Whether it does not write although something waits.
@@ -208,19 +210,15 @@ impl<T> ZoneQueue<T> {
         matches!(self.turn, Turn::Lingering { .. })
     }
 
-    /// Whether more waits than when it began to linger.
-    pub(super) fn has_grown(&self) -> bool {
-        matches!(self.turn, Turn::Lingering { blocks } if self.waiting_blocks > blocks)
-    }
-
-    /// Whether a write is under way that starts before.
+    /// Whether a write is under way that ends before, or there.
     pub(super) fn writes_before(&self, at: ZoneOffset) -> bool {
-        self.writing && !self.lingers() && self.last_at < at
+        self.end.is_some_and(|end| end <= at)
     }
 
     /// Nothing more is written: returns whom to tell so.
     pub(super) fn break_off(&mut self) -> Vec<T> {
         self.broken = true;
+        self.turn = Turn::Any;
         self.waiting_blocks = 0;
         let behind: Vec<_> = self.waiting.drain(..).flat_map(|write| write.done).collect();
         behind.iter().for_each(|_| mark(Mark::BehindFailedWrite));
@@ -319,14 +317,14 @@ mod tests {
         queue.push(chunk(0, 4, 0, false), HALVES);
         let first = queue.next().expect("a chunk waits");
         queue.push(chunk(4, 4, 0, false), HALVES);
-        assert_eq!((first.at, queue.few_from(4)), (ZoneOffset(0), Some(ZoneOffset(4))));
-        assert!(queue.writes_before(ZoneOffset(1)) && !queue.writes_before(ZoneOffset(0)));
+        assert_eq!((first.at, queue.next_at()), (ZoneOffset(0), Some(ZoneOffset(4))));
+        assert!(queue.has_few(4) && !queue.has_few(3));
+        assert!(queue.writes_before(ZoneOffset(4)) && !queue.writes_before(ZoneOffset(3)));
         queue.linger();
-        assert!(queue.lingers() && !queue.has_grown() && !queue.writes_before(ZoneOffset(9)));
+        assert!(queue.lingers() && !queue.writes_before(ZoneOffset(9)));
         queue.push(chunk(8, 4, 0, false), HALVES);
-        assert!(queue.has_grown(), "it is more than half of all, but all that there is");
         assert_eq!(queue.next().map(|write| write.payload.blocks().0), Some(8));
-        assert!(!queue.lingers() && queue.few_from(4).is_none());
+        assert!(!queue.lingers() && !queue.has_few(4));
         let chunks = (12..20).step_by(4).map(|at| queue.push(chunk(at, 4, 0, false), HALVES));
         assert!(chunks.last().is_some_and(|queued| matches!(queued, Queued::Behind)));
         assert_eq!(queue.next().map(|write| write.payload.blocks().0), Some(4));

@@ -35,6 +35,7 @@ use crate::log::segment::SegmentTable;
 use crate::log::state::{Epoch, State, UNRECORDED};
 use crate::log::status::Counters;
 use crate::log::superblock::SuperblockLog;
+use crate::log::trial::Trial;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -399,6 +400,7 @@ fn finish(
         geometry,
         hedge: Hedge::new(Hedging::OFF),
         drain: Drain::default(),
+        together: Trial::default(),
         policy,
         refused,
         config,

@@ -77,8 +77,8 @@ flash is no faster). What does not fill a stripe waits for the next one, so that
 close to the bound, with a median far below that of Zone Append. Where the flash of the zones is the bound adaptive is held back to what it drains, so that hardly a write meets a full \
 buffer, and a write takes no more than half of what there is to write for its zone, if that is 16 KiB or more, so that writes are of like size. With 16 KiB and 8 in flight that would be \
 one chunk each, of which zones take 3 x 1,041 MiB/s at most (Fig. 2), and 3,100 came of it, 4 % less than of Zone Append; two chunks at a time make 3,206, with a 99th percentile of 60 us and not 46, which is beyond the other bound. \
-One and two by turns are within both, but only since the zones of a segment wait for each other, so that what is answered is asked again and written along before any begins anew. Where clients take longer than an instant nothing comes of that, and \
-a tenth would be lost; so it is tried at one row of 127 there, and costs 0.4 %. (5) `adaptive` on drives without a write buffer appends, because \
+One and two by turns are within both, but only since the zones of a segment wait for each other, so that what is answered is asked again and written along before any begins anew. Where clients take longer than an instant, or drives are not as fast as each other, nothing comes of that, and \
+a tenth would be lost; so both ways are tried by turns, 1 % of the time or less, and the faster one is gone. (5) `adaptive` on drives without a write buffer appends, because \
 the drive's profile says that this is faster. (6) A write that is alone takes 3 us \
 longer by Zone Append on the drive itself, in the model as in the measurements that it was fitted to. So ZapRAID is beyond the bound \
 with a stripe that is appended, and Zone Write within it. (7) 8 in flight on 6 + 1 FEMU drives, chunks as large as requests: six \

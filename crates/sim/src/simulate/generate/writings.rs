@@ -52,7 +52,11 @@ fn leave_to_engine(random: &mut Random, shape: &mut Shape, lives: &mut [Life]) {
             &[Mode::Auto, Mode::AutoEven, Mode::AutoFast, Mode::AutoFast, Mode::AutoAppends],
         );
         let small = if pins { between(random, 1, 3) } else { 0 };
-        let pinned = Writing { mode, small, ..writing(random) };
+        let mut pinned = Writing { mode, small, ..writing(random) };
+        if mode == Mode::AutoEven && random.per_mille(400) {
+            // One segment with chunks that suit its drives: its zones go on together.
+            (pinned.small, pinned.small_chunk) = (1, 1);
+        }
         let auto = Writing { large: 0, spare: None, ..pinned };
         life.writing = random.per_mille(900).then_some(auto);
     }
