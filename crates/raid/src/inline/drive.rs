@@ -18,9 +18,9 @@ use bytes::Bytes;
 use thiserror::Error;
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{
-    BLOCK_BYTES, BlockCount, Command, Completion, Geometry, OOB_BYTES, OobKind, Outcome, Payload,
-    Reply, Responder, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState,
-    ZonedDevice, ZonedDeviceExt, completion, zero_blocks,
+    AlignedBuffer, BLOCK_BYTES, BlockCount, Command, Completion, Geometry, OOB_BYTES, OobKind,
+    Outcome, Payload, Reply, Responder, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
+    ZoneOffset, ZoneState, ZonedDevice, ZonedDeviceExt, completion, zero_blocks,
 };
 
 use super::frame::{Frame, FrameShape, Header};
@@ -273,6 +273,8 @@ impl Translated {
                         oob.extend_from_slice(&metadata.block(place));
                     }
                 }
+                let few = 2 * blocks.0 < length.0;
+                let data = if few { by_themselves(&data) } else { data };
                 Ok(Reply::Read(Payload { data, oob: oob.into() }))
             }
             Err(status) if status.is_fatal() || blocks.0 > 1 => Err(status),
@@ -311,6 +313,16 @@ impl Translated {
             }
         }
     }
+}
+
+/// Blocks in memory of their own: else whoever keeps one keeps all that was read with it.
+fn by_themselves(blocks: &[Bytes]) -> Vec<Bytes> {
+    let copy = |block: &Bytes| {
+        let mut own = AlignedBuffer::unfilled(BlockCount(1));
+        own.as_mut().copy_from_slice(block);
+        own.freeze()
+    };
+    blocks.iter().map(copy).collect()
 }
 
 /// Metadata of a block that was never written.

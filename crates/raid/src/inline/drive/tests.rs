@@ -1,5 +1,8 @@
 //! A drive without metadata, framed, does what one with metadata does; and what is its own.
 
+use std::sync::Arc;
+
+use futures_util::FutureExt;
 use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
 use zoneweave_runtime::{Executor, Nanos, Random, VirtualTime};
 
@@ -61,6 +64,57 @@ fn it_says_what_it_is() {
     let small = RamDrive::new(geometry, Immediate).unwrap().attach(&executor.handle());
     let refused = InlineDrive::new(&executor.handle(), small, FrameShape::default()).err();
     assert!(matches!(refused, Some(InlineError::TooSmall { .. })));
+}
+
+/// Counts the buffers of a drive's answers that somebody keeps.
+struct Lends {
+    device: Rc<dyn ZonedDevice>,
+    lent: Arc<()>,
+}
+
+struct Lent(Bytes, #[expect(dead_code, reason = "counted")] Arc<()>);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl ZonedDevice for Lends {
+    fn geometry(&self) -> &Geometry {
+        self.device.geometry()
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        let outcome = self.device.submit(command).now_or_never().expect("drives are immediate");
+        let lend = |data| Bytes::from_owner(Lent(data, self.lent.clone()));
+        Completion::ready(outcome.map(|reply| match reply {
+            Reply::Read(Payload { data, oob }) => {
+                Reply::Read(Payload { data: data.into_iter().map(lend).collect(), oob })
+            }
+            other => other,
+        }))
+    }
+}
+
+#[test]
+fn who_keeps_a_block_does_not_keep_the_frame() {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    let (drive, lent) = (raw_drive(false), Arc::new(()));
+    let lends = Lends { device: drive.attach(&handle), lent: lent.clone() };
+    let shape = FrameShape::of_exponent(2).unwrap();
+    let framed = InlineDrive::new(&handle, Rc::new(lends), shape).unwrap();
+    executor.run(async {
+        let written = blocks(UNIT, 1);
+        framed.write(at(0, 0), written.clone(), false).await.unwrap();
+        let kept = read(&framed, 0, UNIT - 1, 1).await;
+        assert_eq!((kept.block(0), kept.block_oob(0)), (written.block(2), written.block_oob(2)));
+        assert_eq!(Arc::strong_count(&lent), 2, "only the drive counts");
+        // Most of what was read is of use here, and not copied.
+        let _kept = read(&framed, 0, 0, UNIT).await;
+        assert!(Arc::strong_count(&lent) > 2);
+    });
 }
 
 #[test]
