@@ -65,6 +65,32 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
     place.run("array list d").exits(0).says("stale: the array went on without it");
 }
 
+/// What is not named counts as lost by the start of an array, so there is none if nobody could be served.
+#[test]
+fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
+    let place = Place::with_array();
+    fs::write(place.path("file"), "precious").unwrap();
+    let long = "x".repeat(300);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let refused = [
+        "nbd --socket unix:file".to_owned(),
+        format!("nbd --socket tcp:127.0.0.1:{port}"),
+        format!("nbd --socket unix:new.sock --export {long}"),
+        "nbd --socket unix:new.sock --socket unix:new.sock".to_owned(),
+        "vhost-user --socket unix:file".to_owned(),
+        "fuse --mountpoint no-such-folder/file".to_owned(),
+    ];
+    for front in refused {
+        let run = place.run(&format!("serve {front} d/drive0 d/drive1 d/drive2"));
+        assert_ne!(run.code, 0, "{front}");
+        let listed = place.run("array list d").exits(0).stdout;
+        assert!(!listed.contains("stale"), "{front}: {listed}");
+    }
+    assert_eq!(fs::read_to_string(place.path("file")).unwrap(), "precious");
+    place.serve(MEMBERS).stop();
+}
+
 #[test]
 fn a_server_goes_on_when_it_is_told_to_use_what_is_no_drive() {
     let place = Place::with_array();

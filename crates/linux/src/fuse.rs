@@ -134,7 +134,20 @@ struct Shared {
     failed: Cell<u64>,
 }
 
+fn has_driver() -> Result<(), FuseError> {
+    if Path::new("/dev/fuse").exists() { Ok(()) } else { Err(FuseError::NoDriver) }
+}
+
 impl FuseServer {
+    /// Whether a device can be mounted there, as far as can be told without mounting it; nothing is made or changed.
+    ///
+    /// # Errors
+    /// [`FuseError`] tells what to do about it.
+    pub fn check(path: &Path) -> Result<(), FuseError> {
+        has_driver()?;
+        mountpoint::look(path).map(drop)
+    }
+
     /// Mounts a device as a file, which is made if it is not there. `name` is what mounts are listed by.
     ///
     /// # Errors
@@ -146,9 +159,7 @@ impl FuseServer {
         path: &Path,
         name: &str,
     ) -> Result<Self, FuseError> {
-        if !Path::new("/dev/fuse").exists() {
-            return Err(FuseError::NoDriver);
-        }
+        has_driver()?;
         let Found { path, cleared } = mountpoint::prepare(path)?;
         let failed = |error| FuseError::Mount { path: path.clone(), error };
         let (mailbox, event) = Mailbox::new().map_err(failed)?;

@@ -44,6 +44,7 @@ use zoneweave_zoned::{BlockDevice, ByteDevice};
 use crate::within::{unless, within};
 use crate::{Descriptor, Ring};
 pub use endpoint::{Endpoint, EndpointError, Listener};
+pub use zoneweave_nbd::NAME_BYTES_MAX;
 
 /// How long accepting rests after the kernel refused it, usually for lack of descriptors.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);

@@ -118,6 +118,14 @@ pub struct UblkServer {
 }
 
 impl UblkServer {
+    /// Whether the kernel makes disks at all.
+    ///
+    /// # Errors
+    /// [`UblkError`] tells what to do about it.
+    pub fn check(ring: &Ring) -> Result<(), UblkError> {
+        Driver::open(ring).map(drop)
+    }
+
     /// Makes the disk, or takes over the one that a server which died left behind.
     ///
     /// # Errors

@@ -94,7 +94,9 @@ impl fmt::Display for Status {
         write!(f, "{} (status {:#05x})", self.name(), self.value())?;
         // Of a drive in a file, or a namespace that has less than it says: nothing is wrong with the drive.
         match self {
-            Self::CapacityExceeded => f.write_str(", there is no space left where its data is kept"),
+            Self::CapacityExceeded => {
+                f.write_str(", there is no space left where its data is kept")
+            }
             _ => Ok(()),
         }
     }

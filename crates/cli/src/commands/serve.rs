@@ -167,6 +167,7 @@ fn serve(
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
     let mut orders = orders(&session, request, output)?;
+    places.check(&session)?;
     let first = orders.remove(0);
     let mut others = Others::start(orders, output)?;
     let own = first.output(output);

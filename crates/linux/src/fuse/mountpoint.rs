@@ -24,8 +24,8 @@ pub(super) struct Found {
     pub(super) cleared: bool,
 }
 
-/// Makes a file ready to be mounted on.
-pub(super) fn prepare(path: &Path) -> Result<Found, FuseError> {
+/// Looks whether something may be mounted there; the file need not be there.
+pub(super) fn look(path: &Path) -> Result<Found, FuseError> {
     let failed = |action, error| FuseError::Mountpoint { path: path.to_owned(), action, error };
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -39,18 +39,30 @@ pub(super) fn prepare(path: &Path) -> Result<Found, FuseError> {
         if !dead || !holder.starts_with(SOURCE) {
             return Err(FuseError::InUse { path, holder });
         }
+    }
+    if !dead && path.exists() && !path.is_file() {
+        return Err(FuseError::NotAFile { path });
+    }
+    Ok(Found { path, cleared: dead })
+}
+
+/// Makes a file ready to be mounted on.
+pub(super) fn prepare(path: &Path) -> Result<Found, FuseError> {
+    let Found { path, cleared } = look(path)?;
+    if cleared {
         detach(&path);
     }
+    let failed = |action, error| FuseError::Mountpoint { path: path.clone(), action, error };
     let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     opened.map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => FuseError::NotAFile { path: path.clone() },
-        _ => FuseError::Mountpoint { path: path.clone(), action: "make the file", error },
+        _ => failed("make the file", error),
     })?;
     let path = path.canonicalize().map_err(|error| failed("find it", error))?;
     if !path.is_file() {
         return Err(FuseError::NotAFile { path });
     }
-    Ok(Found { path, cleared: dead })
+    Ok(Found { path, cleared })
 }
 
 /// Takes a mount away, also one that is in use or dead. Whether that works is seen when it is used again.
@@ -121,6 +133,8 @@ mod tests {
         let path = folder.path().join("vol");
         let found = prepare(&path).unwrap();
         assert_eq!(found, Found { path: path.canonicalize().unwrap(), cleared: false });
+        let other = folder.path().join("other");
+        assert!(look(&other).is_ok() && !other.exists(), "looking makes nothing");
         assert!(prepare(&path).is_ok());
         assert!(matches!(prepare(folder.path()), Err(FuseError::NotAFile { .. })));
         let nowhere = prepare(Path::new("/no-such/folder/vol")).unwrap_err().to_string();

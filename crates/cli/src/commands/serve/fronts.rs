@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use zoneweave_linux::fuse::FuseServer;
-use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::nbd_server::{
+    Endpoint, Listener, NAME_BYTES_MAX, NbdExport, NbdLimits, NbdServer,
+};
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::vhost_user::{VhostUserOptions, VhostUserServer};
 use zoneweave_raid::log::format::ArrayConfig;
@@ -30,6 +32,31 @@ pub(super) struct Places {
     pub(super) vhost_user: Option<PathBuf>,
     /// As a file.
     pub(super) fuse: Option<PathBuf>,
+}
+
+impl Places {
+    /// Looks whether servers can be started there, before the array is: a start may put drives out of service, as those that
+    /// were not named, which is in vain if nobody is served.
+    pub(super) fn check(&self, session: &Session) -> Result<(), CliError> {
+        let unix = self.vhost_user.iter().map(|path| Endpoint::Unix(path.clone()));
+        let endpoints = self.endpoints.iter().cloned().chain(unix);
+        // All at a time: two of them may be the same.
+        let listeners = endpoints.map(|endpoint| Listener::start(&endpoint));
+        listeners.collect::<Result<Vec<_>, _>>()?;
+        if let Some(path) = &self.fuse {
+            FuseServer::check(path)?;
+        }
+        if self.ublk.is_some() {
+            UblkServer::check(&session.ring)?;
+        }
+        match &self.export {
+            Some(name) if name.len() > NAME_BYTES_MAX || name.contains('\0') => {
+                let problem = format!("the name may have {NAME_BYTES_MAX} bytes, without NUL");
+                Err(usage("export")(problem))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Starts the servers, and adds to `exports` where clients find each. Should one fail, the others are in `servers`.
