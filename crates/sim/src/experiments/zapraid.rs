@@ -30,7 +30,8 @@ Random writes to a volume of 3 + 1 drives `zn540-4tb`, unless another array is n
 writes a part of the paper's 64 GiB, as the scale says, to an array with so many zones that nothing has to be moved. \
 Each command to a drive takes 0.95 us of one thread of the host (0.5 us to submit it, 0.45 us when it is done); nothing \
 else of the host takes time. `adaptive` is what this engine chooses for the drives, to the segments of the point: Zone Write of everything that \
-waits for a zone, in one command, or Zone Append where that is measured to be faster. Groups of zone-append are as large as the format lets them be, 16,384 rows. Values are \
+waits for a zone, in one command, or Zone Append where that is measured to be faster. Groups of zone-append are as large as the format lets them be, 16,384 rows. \
+Nothing is kept of the index on drives (checkpoints, at most 2 % of what users write), as the paper has none; Exp#9 has them. Values are \
 means of runs with different seeds, with the half-width of the 95 % confidence interval (Student's t). Where the \
 paper gives no number in its text, none is compared.";
 

@@ -168,7 +168,7 @@ pub(in crate::experiments) fn suite() -> Suite {
     for open in seventeen() {
         configurations.push(configuration(Mix::Hybrid, open, Mode::RaiznSpdk));
         if !four().any(|other| other == open) {
-            configurations.push(configuration(Mix::Hybrid, open, ZAPRAID));
+            configurations.extend(MODES.map(|mode| configuration(Mix::Hybrid, open, mode)));
         }
     }
     Suite {
@@ -226,13 +226,25 @@ fn adaptive(results: &Results<'_>, report: &mut Report) {
         part >= 0.85,
     ));
     for mix in WORKLOADS {
-        let point = |open: Open| {
-            let called = format!("Ns={} Nl={}", open.small, open.large);
-            (called, move |mode| name(mix, open, mode))
-        };
-        let points: Vec<_> = four().map(point).collect();
-        beside_the_best(results, report, &mix_name(mix), &points);
+        beside_the_paper(results, report, &mix_name(mix), mix, four());
     }
+    let others = seventeen().into_iter().filter(|open| !four().any(|other| other == *open));
+    beside_the_paper(results, report, "hybrid, two segments of a kind", Mix::Hybrid, others);
+}
+
+fn beside_the_paper(
+    results: &Results<'_>,
+    report: &mut Report,
+    of_what: &str,
+    mix: Mix,
+    choices: impl Iterator<Item = Open>,
+) {
+    let point = |open: Open| {
+        let called = format!("Ns={} Nl={}", open.small, open.large);
+        (called, move |mode| name(mix, open, mode))
+    };
+    let points: Vec<_> = choices.map(point).collect();
+    beside_the_best(results, report, of_what, &points);
 }
 
 fn gaps(results: &Results<'_>, report: &mut Report) {

@@ -10,7 +10,7 @@ use super::overwrites::{Overwrites, Places};
 use super::testbed::Testbed;
 use super::writes::{P50, P95, P99, THROUGHPUT, figures_of};
 use crate::experiments::chart::{Chart, Line};
-use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape};
+use crate::experiments::suite::{Configuration, Metric, Results, Suite, shape, within};
 use crate::experiments::{ExperimentError, Report, Values};
 use crate::workload::Host;
 
@@ -115,6 +115,11 @@ fn judge(results: &Results<'_>, report: &mut Report) {
             if skewed { "at most 5 % less" } else { "not more than 5 points beyond" },
             if skewed { lost <= 5.0 } else { lost <= paper + 5.0 },
         ));
+    }
+    for ((workload, ..), paper) in WORKLOADS.iter().zip(PAPER) {
+        let here = of(workload, 50) / of(workload, 100);
+        let what = format!("{workload}: throughput with half the memory, over that with all");
+        report.findings.push(within(what, here, 1.0 - paper / 100.0, 0.15));
     }
     let [random_4k, random_64k, _, sequential] = WORKLOADS.map(|(workload, ..)| loss(workload));
     report.findings.push(shape(
