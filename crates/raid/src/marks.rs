@@ -292,6 +292,8 @@ marks! {
     DiscardedStripe = "recovery.stripe_discarded",
     /// Recovery: a stripe with too few chunks to be read may have been acknowledged.
     DiscardedMayHaveCounted = "recovery.discarded_may_have_counted",
+    /// Recovery: rows hold what an append that was cut short has displaced, and no chunk.
+    DisplacedRows = "recovery.displaced_rows",
     /// Recovery: a stripe of mirrors has as many chunks as would do, but twins are missing.
     TwinsDiscarded = "recovery.twins_discarded",
     /// Recovery: the newest block of a weak stripe is written again.

@@ -5,12 +5,13 @@
 mod support;
 
 use support::life::{assert_hit, assert_holds, live, one_life, put_all, refused};
-use support::{Array, Shape};
+use support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use zoneweave_raid::layout::Arrangement;
 use zoneweave_raid::log::{OpenError, OpenOptions};
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::Random;
-use zoneweave_zoned::{BlockCount, BlockDevice, Status, ZoneAddress, ZoneId};
+use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Status, ZoneAddress, ZoneId};
 
 #[test]
 fn what_is_lost_and_unknown_is_accepted_by_force_only() {
@@ -121,4 +122,58 @@ fn a_segment_without_headers_is_not_left_out_unasked() {
     headers(&array, &last, 3);
     live(&array, async |volume, _, _| assert_holds(volume, 9, 2).await);
     assert_hit(&[Mark::HiddenSegment, Mark::UnaccountedRefused]);
+}
+
+/// An array of two pairs of drives, of which drive 1 stored half of a chunk, and another chunk behind it, out of step with the rows:
+/// both stripes were written elsewhere, and acknowledged. With that, the zone.
+fn killed_after_an_append_in_part() -> (Array, ZoneId) {
+    let arrangement = Arrangement::Mirrored;
+    let shape = Shape { data: 2, parity: 2, arrangement, chunk_blocks: 2, ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(23));
+    let zone = live(&array, async |volume, _, _| {
+        let version = |version, first: u64| {
+            let blocks = (first..first + 4).map(|lba| contents(lba, version)).collect();
+            volume.write(Lba(first), blocks, false)
+        };
+        for first in [0, 4] {
+            version(1, first).await.unwrap();
+        }
+        let zone = ZoneId(volume.segments()[0].zones[1].unwrap());
+        let append = Selector::next(CommandKind::Append).in_zone(zone);
+        array.drives[1].inject(append, FaultAction::Partial(BlockCount(1)));
+        let (one, other) = futures_util::future::join(version(2, 0), version(2, 8)).await;
+        one.and(other).unwrap();
+        zone
+    });
+    // A header, two chunks, a half and a whole one.
+    assert_eq!(array.drives[1].zone(zone).write_pointer.0, 1 + 2 * 2 + 1 + 2);
+    (array, zone)
+}
+
+/// What an append that was cut short displaced was taken for a chunk that had been acknowledged and was damaged: a start without
+/// the twin of that drive was refused, although nothing was lost.
+#[test]
+fn what_an_append_in_part_displaces_is_nothing_lost() {
+    let (array, _) = killed_after_an_append_in_part();
+    let report = one_life(&array, &[3], OpenOptions::default(), async |volume, report, _| {
+        let versions = read_all(volume, 12).await.unwrap();
+        assert_eq!(versions, [2, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2]);
+        report.clone()
+    });
+    assert!(report.unwrap().discarded_stripes >= 2);
+    live(&array, async |volume, _, _| {
+        let versions = read_all(volume, 12).await.unwrap();
+        assert_eq!(versions, [2, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2]);
+    });
+    // One that was acknowledged is damaged as well; or it cannot be told that none is.
+    for offset in [1, 4, 5, 6] {
+        let (array, zone) = killed_after_an_append_in_part();
+        array.drives[1].set_unreadable(ZoneAddress::new(zone, offset), BlockCount(1));
+        let error = refused(&array, &[3]);
+        assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+        live(&array, async |volume, _, _| {
+            assert!(read_all(volume, 12).await.is_ok());
+        });
+    }
+    assert_hit(&[Mark::DisplacedRows, Mark::DiscardedMayHaveCounted]);
 }

@@ -4,10 +4,12 @@
 //! whole: of those only what they hold is read, as their span has no list yet, and no data is
 //! verified. In the last group each stripe is judged by the chunks that verify. One of which too few do is discarded; it
 //! may have been acknowledged all the same where every drive has written its chunk, or what may be it: then more is damaged than
-//! redundancy makes up for, which is no reason to serve what was there before. The judgement is
+//! redundancy makes up for, which is no reason to serve what was there before. What an append that was cut short has
+//! displaced is no such chunk ([`displaced`](super::displaced)). The judgement is
 //! recorded before anything is served, and a recorded judgement is never taken again: a drive
 //! lost later must not change what was read before.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use futures_util::future::join;
@@ -18,6 +20,7 @@ use crate::log::core::Core;
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::recover::displaced::{Displaced, find_displaced};
 use crate::log::recover::segments::FoundSegment;
 use crate::log::resolve::{columns_with_chunks, resolve_group};
 use crate::log::scan::{Depth, ScannedRows, scan_groups, scan_rows};
@@ -65,7 +68,9 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let scans: Vec<_> = scans.iter().map(|scan| scan.rows(&last)).collect();
     let chunks = columns_with_chunks(&last, &scans);
     let verdicts = verdicts(core, found, &chunks, known.as_ref());
-    if known.is_none() && any_may_have_counted(core, found, &last, &scans, &chunks, &verdicts) {
+    let group =
+        LastGroup { found, rows: &last, scans: &scans, chunks: &chunks, verdicts: &verdicts };
+    if known.is_none() && group.may_have_counted(core).await {
         mark(Mark::DiscardedMayHaveCounted);
         core.state.borrow_mut().note_unaccounted(slot);
     }
@@ -92,10 +97,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
 /// about how far it is written. So the groups before it are whole, and one that fewer have touched
 /// has no acknowledged stripe. (A drive that stores an append twice is in the next group too soon,
 /// and a zone that can be written no more does not tell.)
-fn last_group(
-    geometry: &SegmentGeometry,
-    written: &[Option<ZoneOffset>],
-) -> Option<std::ops::Range<u32>> {
+fn last_group(geometry: &SegmentGeometry, written: &[Option<ZoneOffset>]) -> Option<Range<u32>> {
     let mut rows: Vec<_> = written.iter().flatten().map(|wp| geometry.rows_below(*wp)).collect();
     rows.sort_unstable_by(|one, other| other.cmp(one));
     let columns = written.len();
@@ -160,40 +162,73 @@ fn verdicts(
     chunks.iter().copied().map(judge).collect()
 }
 
-/// Whether a stripe that is discarded may be one whose chunks were all written. Drives tell how far a zone is written, and a zone that is
-/// lost does not. Of a group with a table a chunk that does not verify may be of any stripe: of one that can be read, to
-/// begin with, and only then of one that cannot.
-fn any_may_have_counted(
-    core: &Core,
-    found: &FoundSegment,
-    last: &std::ops::Range<u32>,
-    scans: &[ScannedRows<'_>],
-    chunks: &[ColumnSet],
-    verdicts: &[Verdict],
-) -> bool {
-    let state = core.state.borrow();
-    let segment = &state.segments[found.slot];
-    let stripes = || chunks.iter().zip(verdicts);
-    let written = |column: Column| {
-        let rows = found.written[column.index()].map(|wp| segment.geometry.rows_below(wp));
-        rows.map_or(last.end, |rows| rows.clamp(last.start, last.end))
-    };
-    let lacks = |columns: &ColumnSet, column: Column| !columns.contains(column);
-    // Chunks of a column that do not verify, beyond those of stripes that can be read without.
-    let spare = |column: Column| {
-        let verified = scans[column.index()].stripes.iter().flatten().count();
-        let read = stripes()
-            .filter(|(columns, verdict)| **verdict != Verdict::Discarded && lacks(columns, column));
-        (written(column) - last.start) as usize > verified + read.count()
-    };
-    let may_have = |row: u32, column: Column| match segment.table {
-        None => written(column) > row,
-        Some(_) => spare(column),
-    };
-    stripes().zip(last.clone()).any(|((columns, verdict), row)| {
-        let mut lacking = found.expected.iter().filter(|column| lacks(columns, **column));
-        *verdict == Verdict::Discarded && lacking.all(|column| may_have(row, *column))
-    })
+/// The last group of a segment, as it was judged.
+struct LastGroup<'a> {
+    found: &'a FoundSegment,
+    rows: &'a Range<u32>,
+    scans: &'a [ScannedRows<'a>],
+    chunks: &'a [ColumnSet],
+    verdicts: &'a [Verdict],
+}
+
+impl LastGroup<'_> {
+    /// Whether a stripe that is discarded may be one whose chunks were all written. Only where it seems so is looked again at what
+    /// holds no chunk, and only with a table: a write in place that was cut short has none behind it.
+    async fn may_have_counted(&self, core: &Rc<Core>) -> bool {
+        let mut displaced: Vec<_> = self.scans.iter().map(|_| Displaced::default()).collect();
+        if !self.any_may_have_counted(core, &displaced) {
+            return false;
+        }
+        let slot = self.found.slot;
+        let (geometry, tabled) = {
+            let state = core.state.borrow();
+            let segment = &state.segments[slot];
+            (segment.geometry, segment.table.is_some())
+        };
+        for column in self.found.expected.iter().copied().filter(|_| tabled) {
+            let rows = self.rows.start..self.written(&geometry, column);
+            let stripes = &self.scans[column.index()].stripes[..rows.len()];
+            displaced[column.index()] = find_displaced(core, slot, column, rows, stripes).await;
+        }
+        mark_if(Mark::DisplacedRows, || displaced.iter().any(|displaced| displaced.rows > 0));
+        self.any_may_have_counted(core, &displaced)
+    }
+
+    /// The same, where so much is displaced in each column. Drives tell how far a zone is written, and a zone that is lost does
+    /// not. Of a group with a table a chunk that does not verify may be of any stripe: of one that can be read, to begin
+    /// with, and only then of one that cannot.
+    fn any_may_have_counted(&self, core: &Core, displaced: &[Displaced]) -> bool {
+        let state = core.state.borrow();
+        let segment = &state.segments[self.found.slot];
+        let stripes = || self.chunks.iter().zip(self.verdicts).zip(self.rows.clone());
+        let written = |column: Column| self.written(&segment.geometry, column);
+        let lacks = |columns: &ColumnSet, column: Column| !columns.contains(column);
+        // Chunks of a column that do not verify, beyond those of stripes that can be read without.
+        let spare = |column: Column| {
+            let displaced = &displaced[column.index()];
+            let verified = self.scans[column.index()].stripes.iter().flatten().count();
+            let read = stripes().filter(|((columns, verdict), stripe)| {
+                let told = displaced.stripes.contains(stripe);
+                **verdict != Verdict::Discarded && lacks(columns, column) && !told
+            });
+            let rows = (written(column) - self.rows.start) as usize;
+            rows > verified + displaced.rows + read.count()
+        };
+        let may_have = |row: u32, column: Column| match segment.table {
+            None => written(column) > row,
+            Some(_) => spare(column),
+        };
+        stripes().any(|((columns, verdict), row)| {
+            let mut lacking = self.found.expected.iter().filter(|column| lacks(columns, **column));
+            *verdict == Verdict::Discarded && lacking.all(|column| may_have(row, *column))
+        })
+    }
+
+    /// Up to which of its rows a column is written.
+    fn written(&self, geometry: &SegmentGeometry, column: Column) -> u32 {
+        let rows = self.found.written[column.index()].map(|wp| geometry.rows_below(wp));
+        rows.map_or(self.rows.end, |rows| rows.clamp(self.rows.start, self.rows.end))
+    }
 }
 
 /// Whether a stripe can be read from the chunks in these columns. Of mirrors so many may be twins, and a
@@ -248,7 +283,7 @@ fn begin_span(core: &Core, slot: SegmentSlot, span: u32, geometry: &SegmentGeome
 fn take_weak(
     slot: SegmentSlot,
     geometry: &SegmentGeometry,
-    last: &std::ops::Range<u32>,
+    last: &Range<u32>,
     resolved: Vec<Vec<IndexEntry>>,
     verdicts: &[Verdict],
     entries: &mut [Vec<IndexEntry>],

@@ -19,6 +19,7 @@ pub mod assemble;
 pub(in crate::log) mod checkpoint;
 mod dead;
 pub(in crate::log) mod deferred;
+mod displaced;
 mod error;
 mod hidden;
 mod leftover;
