@@ -18,7 +18,7 @@ use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::member::FailuresBefore;
 use crate::log::state::State;
-use crate::log::together::{any_lingers, linger, note_written};
+use crate::log::together::{any_lingers, begin_write, end_write, linger};
 use crate::log::underway::{ChunkUnderWay, Placed};
 use crate::log::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};
 use crate::marks::INSTRUMENTED;
@@ -182,14 +182,16 @@ async fn empty_queue(core: Rc<Core>, open: OpenZone) {
         let next = queue_of(&mut core.state.borrow_mut(), &open).next();
         let Some(ZoneWrite { at, payload, fua, mut done, .. }) = next else { return };
         let at = ZoneAddress { zone, offset: at };
-        let blocks = payload.blocks();
+        let (blocks, may_linger) = (payload.blocks(), begin_write(&core, &open));
         let before = core.failures_before(column);
         let placed = place_of(write(&core, &open, at, payload, fua).await);
         let elsewhere =
             |told: ZoneAddress| if told == at { Ok(()) } else { Err(Status::InternalError) };
         let written = placed.and_then(elsewhere);
         core.note_chunk(column, device, before, written);
-        note_written(&core, &open, blocks);
+        if may_linger {
+            end_write(&core, &open, blocks);
+        }
         let behind = match written {
             Ok(()) => Vec::new(),
             Err(_) => queue_of(&mut core.state.borrow_mut(), &open).break_off(),

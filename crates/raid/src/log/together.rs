@@ -32,12 +32,26 @@ use crate::marks::{Mark, mark};
 /// of that.
 const TURNS: u32 = 3;
 
-/// So much of a zone has been written, of a segment that may linger.
-pub(super) fn note_written(core: &Core, open: &OpenZone, blocks: BlockCount) {
+/// Blocks that a zone is written in a turn of the trial.
+const TURN_BLOCKS: u64 = 512;
+
+/// A write to a zone begins; whether its segment may linger.
+pub(super) fn begin_write(core: &Core, open: &OpenZone) -> bool {
     let mut state = core.state.borrow_mut();
-    if even_blocks(&state, open).is_some() {
-        state.together.note(blocks.0.into(), core.handle.now());
+    let may_linger = even_blocks(&state, open).is_some();
+    if may_linger {
+        state.together.begin(core.handle.now());
     }
+    may_linger
+}
+
+/// It has come to its end.
+pub(super) fn end_write(core: &Core, open: &OpenZone, blocks: BlockCount) {
+    let mut state = core.state.borrow_mut();
+    let even_blocks = even_blocks(&state, open);
+    let chance = even_blocks.is_some_and(|even| queue_of(&mut state, open).has_few(even));
+    let turn_blocks = TURN_BLOCKS * state.scheme().columns() as u64;
+    state.together.end(blocks.0.into(), chance, turn_blocks, core.handle.now());
 }
 
 /// Lingers before the next write of a zone where that may pay; whether the segment is still there.
@@ -55,7 +69,8 @@ pub(super) async fn linger(core: &Rc<Core>, open: &OpenZone) -> bool {
 
 /// Whether zones of a segment linger.
 pub(super) fn any_lingers(state: &State, open: &OpenZone) -> bool {
-    state.segments[open.slot].queues.iter().any(ZoneQueue::lingers)
+    let queues = &state.segments[open.slot].queues;
+    state.policy.even_blocks.is_some() && queues.iter().any(ZoneQueue::lingers)
 }
 
 /// Blocks of a write that suits drives, if the zones of a segment may linger for it: users fill that one alone.

@@ -1,63 +1,67 @@
 //! Which of two ways of doing something is faster, found out by going both.
 //!
-//! The ways take turns, each for as much work: the new one, the usual one, the usual one, the new one. The shorter of two
-//! turns counts, since what comes between makes them longer only. Then the faster one is gone for a while, and both are tried
-//! again: later and later as long as that is the usual one, so that hardly anything is lost where the new one is no good.
+//! The ways take turns, each for as much work, in an order in which what changes evenly meanwhile counts for both alike. The
+//! new way is the faster one if three of its four turns are shorter than three of the usual one's: one turn may be longer for
+//! something that comes between, and turns that differ anyhow tell nothing. The faster way is gone for a while then, and both
+//! are tried again: later and later as long as that is the usual one, so that hardly anything is lost where the new one is
+//! no good.
 //!
-//! What takes far longer than usual is a pause, and no part of what work takes. Whoever is misled nevertheless, as by work
-//! that comes now and then, is so until the next trial. All of it is integers, and decided at once: there is no timer.
+//! Time counts while work is under way. Turns in which the ways hardly differ, as there were few *chances* for the new one,
+//! say nothing, and the trial is begun anew. All of it is integers, and decided at once: there is no timer.
 
 use zoneweave_runtime::Nanos;
 
-/// Work of one turn, in blocks.
-const TURN_BLOCKS: u64 = 2048;
-
 /// The ways of a trial: whether each turn is of the new one.
-const TURNS: [bool; 4] = [true, false, false, true];
+const TURNS: [bool; 8] = [true, false, false, true, true, false, false, true];
 
 /// By how many percent the new way has to be faster.
 const GAIN_PERCENT: u64 = 2;
 
+/// One of so many pieces of work at the least is a chance in a turn that says something.
+const CHANCE: u32 = 4;
+
 /// Turns for which the faster way is gone: at first, and in the end if it is the usual one.
 const HELD_TURNS: u32 = 128;
-const HELD_TURNS_MOST: u32 = 1024;
-
-/// A pause is so many times as long as what is usual.
-const PAUSE: u64 = 64;
-
-/// The share of the last one in what is usual.
-const SHARE: u64 = 64;
+const HELD_TURNS_MOST: u32 = 2048;
 
 /// Two ways, and which of them is gone.
 #[derive(Debug)]
 pub(super) struct Trial {
     phase: Phase,
-    /// Of the turn under way: what was done, and how long that took.
-    blocks: u64,
-    took: Nanos,
-    /// When something was done last, and the time that is usual between two.
+    /// Of the turn under way.
+    turn: Turn,
+    /// Pieces of work under way, and until when their time is counted.
+    under_way: u32,
     last: Nanos,
-    usual: u64,
     /// For how many turns the usual way is gone if it is the faster one.
     held_turns: u32,
 }
 
+/// What was done in a turn, and how long that took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    blocks: u64,
+    took: Nanos,
+    pieces: u32,
+    chances: u32,
+}
+
 #[derive(Debug)]
 enum Phase {
-    /// This turn is under way, and the shortest of the new and of the usual way took so long.
-    Tried { turn: usize, new: u64, usual: u64 },
+    /// So many turns are over, which took so long.
+    Tried { turns: usize, took: [u64; TURNS.len()] },
     /// One was the faster, and is gone for so many turns.
     Held { new: bool, turns: u32 },
 }
 
 impl Phase {
-    const BEGUN: Self = Self::Tried { turn: 0, new: u64::MAX, usual: u64::MAX };
+    const BEGUN: Self = Self::Tried { turns: 0, took: [0; TURNS.len()] };
 }
 
 impl Default for Trial {
     fn default() -> Self {
         let (phase, held_turns) = (Phase::BEGUN, HELD_TURNS);
-        Self { phase, blocks: 0, took: Nanos::ZERO, last: Nanos::ZERO, usual: 0, held_turns }
+        Self { phase, turn: Turn::default(), under_way: 0, last: Nanos::ZERO, held_turns }
     }
 }
 
@@ -65,46 +69,61 @@ impl Trial {
     /// Whether the new way is to be gone.
     pub(super) fn is_new(&self) -> bool {
         match self.phase {
-            Phase::Tried { turn, .. } => TURNS[turn],
+            Phase::Tried { turns, .. } => TURNS[turns],
             Phase::Held { new, .. } => new,
         }
     }
 
-    /// So many blocks are done.
-    pub(super) fn note(&mut self, blocks: u64, now: Nanos) {
-        let time = now.since(self.last).0;
-        self.last = now;
-        if time <= self.usual.max(1000).saturating_mul(PAUSE) {
-            self.took += Nanos(time);
+    /// A piece of work begins.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        if self.under_way == 0 {
+            self.last = now;
         }
-        self.usual = (self.usual * (SHARE - 1) + time.min(2 * self.usual + 1000)) / SHARE;
-        self.blocks += blocks;
-        if self.blocks >= TURN_BLOCKS {
-            self.blocks = 0;
-            let took = std::mem::take(&mut self.took).0;
-            self.phase = self.after(took);
+        self.under_way += 1;
+    }
+
+    /// One of so many blocks is done, after which the ways part or not; a turn has so many blocks.
+    pub(super) fn end(&mut self, blocks: u64, chance: bool, turn_blocks: u64, now: Nanos) {
+        self.under_way -= 1;
+        let turn = &mut self.turn;
+        turn.took += now.since(self.last);
+        self.last = now;
+        turn.blocks += blocks;
+        turn.pieces += 1;
+        turn.chances += u32::from(chance);
+        if turn.blocks >= turn_blocks {
+            let ended = *turn;
+            *turn = Turn { blocks: ended.blocks - turn_blocks, ..Turn::default() };
+            self.phase = self.after(ended);
         }
     }
 
-    /// What follows a turn that took so long.
-    fn after(&mut self, took: u64) -> Phase {
+    /// What follows a turn.
+    fn after(&mut self, ended: Turn) -> Phase {
+        let says_nothing = ended.chances < ended.pieces / CHANCE;
         match self.phase {
             Phase::Held { turns: ..=1, .. } => Phase::BEGUN,
             Phase::Held { new, turns } => Phase::Held { new, turns: turns - 1 },
-            Phase::Tried { turn, new, usual } => {
-                let (new, usual) = match TURNS[turn] {
-                    true => (new.min(took), usual),
-                    false => (new, usual.min(took)),
-                };
-                match turn + 1 < TURNS.len() {
-                    true => Phase::Tried { turn: turn + 1, new, usual },
-                    false => self.decided(new, usual),
+            Phase::Tried { .. } if says_nothing => Phase::BEGUN,
+            Phase::Tried { turns, mut took } => {
+                took[turns] = ended.took.0;
+                match turns + 1 < TURNS.len() {
+                    true => Phase::Tried { turns: turns + 1, took },
+                    false => self.decided(&took),
                 }
             }
         }
     }
 
-    fn decided(&mut self, new: u64, usual: u64) -> Phase {
+    fn decided(&mut self, took: &[u64]) -> Phase {
+        let of_way = |new| {
+            let turns = took.iter().zip(TURNS).filter(|(_, way)| *way == new);
+            let mut turns: Vec<_> = turns.map(|(took, _)| *took).collect();
+            turns.sort_unstable();
+            turns
+        };
+        // All but the longest of one, and all but the shortest of the other.
+        let (new, usual) = (of_way(true)[2], of_way(false)[1]);
         if new.saturating_mul(100) < usual.saturating_mul(100 - GAIN_PERCENT) {
             self.held_turns = HELD_TURNS;
             return Phase::Held { new: true, turns: HELD_TURNS };
@@ -117,54 +136,89 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_runtime::Random;
+
     use super::*;
 
-    /// Work that takes so long by the new way and by the usual one.
+    const TURN_BLOCKS: u64 = 2048;
+
+    /// Work that takes so long by the new way and by the usual one, give or take some percent.
     struct Load {
         trial: Trial,
         now: Nanos,
         new: u64,
         usual: u64,
+        noise: u64,
+        random: Random,
     }
 
     impl Load {
         fn new(new: u64, usual: u64) -> Self {
-            Self { trial: Trial::default(), now: Nanos(5_000_000_000), new, usual }
+            let (trial, now) = (Trial::default(), Nanos(5_000_000_000));
+            Self { trial, now, new, usual, noise: 0, random: Random::new(3) }
         }
 
-        /// The part of so many writes for which the new way was gone, in thousandths.
-        fn new_in(&mut self, writes: u64) -> u64 {
+        /// The part of so many pieces for which the new way was gone, in thousandths.
+        fn new_in(&mut self, pieces: u64) -> u64 {
             let mut new = 0;
-            for _ in 0..writes {
+            for _ in 0..pieces {
                 let is_new = self.trial.is_new();
                 new += u64::from(is_new);
-                self.now += Nanos(if is_new { self.new } else { self.usual });
-                self.trial.note(8, self.now);
+                let took = if is_new { self.new } else { self.usual };
+                let noise = took * self.noise / 100;
+                self.trial.begin(self.now);
+                self.now += Nanos(took - noise + self.random.below(2 * noise + 1));
+                self.trial.end(8, true, TURN_BLOCKS, self.now);
             }
-            new * 1000 / writes
+            new * 1000 / pieces
         }
+    }
+
+    /// Pieces of as many turns.
+    fn turns(turns: u32) -> u64 {
+        u64::from(turns) * TURN_BLOCKS / 8
     }
 
     #[test]
     fn the_faster_way_is_gone_and_the_other_hardly_ever_tried() {
-        let new = Load::new(9_500, 10_000).new_in(100_000);
-        assert!(new > 960, "{new} of 1,000 by the faster way");
-        let new = Load::new(10_500, 10_000).new_in(400_000);
-        assert!(new < 10, "{new} of 1,000 by the slower way");
-        let new = Load::new(9_900, 10_000).new_in(400_000);
-        assert!(new < 10, "{new} of 1,000 by one that is hardly faster");
+        for scale in [1, 100, 10_000] {
+            let new = Load::new(9_500 * scale, 10_000 * scale).new_in(200_000);
+            assert!(new > 960, "{new} of 1,000 by the faster way");
+            let new = Load::new(10_500 * scale, 10_000 * scale).new_in(800_000);
+            assert!(new < 10, "{new} of 1,000 by the slower way");
+            let new = Load::new(9_900 * scale, 10_000 * scale).new_in(800_000);
+            assert!(new < 10, "{new} of 1,000 by one that is hardly faster");
+        }
+    }
+
+    #[test]
+    fn noise_and_stalls_do_not_mislead() {
+        let mut load = Load { noise: 40, ..Load::new(9_500, 10_000) };
+        assert!(load.new_in(400_000) > 900);
+        load = Load { noise: 40, ..Load::new(10_500, 10_000) };
+        assert!(load.new_in(800_000) < 20);
+        // Now and then something takes as long as a turn.
+        load = Load::new(9_500, 10_000);
+        let mut new = 0;
+        for _ in 0..100 {
+            new += load.new_in(turns(20) + 7);
+            load.trial.begin(load.now);
+            load.now += Nanos(10_000 * turns(1));
+            load.trial.end(8, true, TURN_BLOCKS, load.now);
+        }
+        assert!(new > 850 * 100, "{} of 1,000", new / 100);
     }
 
     #[test]
     fn what_has_become_faster_is_found_out() {
         let mut load = Load::new(11_000, 10_000);
-        load.new_in(100_000);
+        load.new_in(turns(1000));
         load.new = 9_000;
-        load.new_in(HELD_TURNS_MOST as u64 * TURN_BLOCKS / 8);
+        load.new_in(turns(HELD_TURNS_MOST));
         let new = load.new_in(100_000);
         assert!(new > 960, "{new} of 1,000 by what is faster now");
         load.new = 11_000;
-        load.new_in(u64::from(HELD_TURNS) * TURN_BLOCKS / 8);
+        load.new_in(turns(HELD_TURNS));
         assert!(load.new_in(100_000) < 40);
     }
 
@@ -172,16 +226,27 @@ mod tests {
     fn pauses_count_for_neither() {
         let mut load = Load::new(9_500, 10_000);
         let mut new = 0;
-        for pause in 0..1000 {
+        for pause in 0..2000 {
             new += load.new_in(100);
             load.now += Nanos(10_000_000 * (pause % 3));
         }
-        assert!(new > 960 * 1000, "{} of 1,000", new / 1000);
+        assert!(new > 950 * 2000, "{} of 1,000", new / 2000);
+    }
+
+    #[test]
+    fn turns_without_chances_decide_nothing() {
+        let mut trial = Trial::default();
+        for at in 0..turns(100) {
+            trial.begin(Nanos(at * 100));
+            trial.end(8, at % 10 == 0, TURN_BLOCKS, Nanos(at * 100 + 50));
+        }
+        assert!(matches!(trial.phase, Phase::Tried { .. }), "{trial:?}");
+        assert_eq!(trial.held_turns, HELD_TURNS);
     }
 
     #[test]
     fn work_that_takes_no_time_or_any_is_no_trouble() {
-        let new = Load::new(0, 0).new_in(100_000);
+        let new = Load::new(0, 0).new_in(200_000);
         assert!(new < 40, "{new} of 1,000 where nothing is gained");
         Load::new(u64::MAX >> 24, u64::MAX >> 23).new_in(10_000);
     }
