@@ -35,10 +35,10 @@ pub(super) fn look(path: &Path) -> Result<Found, FuseError> {
     let name = path.file_name().ok_or_else(|| FuseError::NotAFile { path: path.to_owned() })?;
     let path = folder.join(name);
     let dead = fs::metadata(&path).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
-    if let Some(holder) = mounted_at(&path) {
-        if !dead || !holder.starts_with(SOURCE) {
-            return Err(FuseError::InUse { path, holder });
-        }
+    if let Some(holder) = mounted_at(&path)
+        && !(dead && holder.starts_with(SOURCE))
+    {
+        return Err(FuseError::InUse { path, holder });
     }
     if !dead && path.exists() && !path.is_file() {
         return Err(FuseError::NotAFile { path });
