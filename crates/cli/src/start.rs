@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::{ArrayConfig, MemberState};
 use zoneweave_raid::log::{
-    DriveRole, DriveVerdict, OpenOptions, OpenReport, Survey, Volume, open_array, survey,
+    DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, Volume, open_array, survey,
 };
 use zoneweave_runtime::Nanos;
 
@@ -38,7 +38,7 @@ pub(crate) struct Located {
 /// Looks at drives without changing anything, and for the server of their array.
 pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
     let drives = session.open_some(paths, Access::Look)?;
-    let survey = session.executor.run(survey(offer(&drives.opened)));
+    let survey = one_array(session.executor.run(survey(offer(&drives.opened))))?;
     refuse_several(session, paths, &drives)?;
     let socket = survey.membership.as_ref().map(|record| socket_of(record.config.array));
     let client = match &socket {
@@ -46,6 +46,19 @@ pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, Cl
         None => None,
     };
     Ok(Located { drives, survey, client, socket })
+}
+
+/// # Errors
+/// If the drives have an array, and which of its histories counts cannot be told.
+fn one_array(survey: Survey) -> Result<Survey, CliError> {
+    match survey {
+        Survey { membership: None, refusal: Some(error), .. }
+            if !matches!(error, OpenError::NoArray) =>
+        {
+            Err(error.into())
+        }
+        survey => Ok(survey),
+    }
 }
 
 /// The same where which array is meant must be beyond doubt.
@@ -104,7 +117,7 @@ pub(crate) fn start(
 ) -> Result<Started, CliError> {
     let drives = session.open_some(paths, Access::Exclusive)?;
     let offered = offer(&drives.opened);
-    let looked = session.executor.run(survey(offered.clone()));
+    let looked = one_array(session.executor.run(survey(offered.clone())))?;
     refuse_two(&looked)?;
     let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
     let array = membership.config.array;

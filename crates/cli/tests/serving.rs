@@ -65,6 +65,22 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
     place.run("array list d").exits(0).says("stale: the array went on without it");
 }
 
+/// Each half of a mirror was started without the other one: neither tells which of them is to go on, and none is blank.
+#[test]
+fn mirrors_that_were_started_apart_are_no_blank_drives() {
+    let place = Place::with_drives();
+    place.run("array create m d/drive0 d/drive1 --level raid1 --size max").exits(0);
+    for drive in ["d/drive0", "d/drive1"] {
+        place.serve(&format!("{drive} --force")).stop();
+    }
+    for command in ["array status", "serve nbd --socket unix:n.sock"] {
+        let run = place.run(&format!("{command} d/drive0 d/drive1"));
+        assert_ne!(run.code, 0);
+        run.complains("were started apart and hold two histories");
+    }
+    place.run("array status d/drive1").exits(0).says("--force starts with these");
+}
+
 /// What is not named counts as lost by the start of an array, so there is none if nobody could be served.
 #[test]
 fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
