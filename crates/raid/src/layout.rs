@@ -8,41 +8,20 @@
 //! Of mirrors (RAID-01) the second half of a stripe's chunks are copies of the first, role `k + r` of
 //! role `r`, in stripes that rotate: so columns `c` and `c + k` are *twins*, which hold the same chunks in
 //! every stripe. What mirrors survive is no matter of counting: any columns, but no twins.
+//!
+//! A scheme may be *narrow*: on some columns of the array only, with as many parity chunks and fewer of data. Its chunks are on
+//! these columns as those of another scheme are on all; the others have nothing of it, and nothing of them is missed.
+
+mod column;
 
 use std::fmt;
 
 use thiserror::Error;
 
+pub use column::{Column, ColumnSet};
+
 /// The most columns a scheme may have: the member table of a superblock record holds so many.
 pub const MAX_COLUMNS: usize = 32;
-
-/// A member's place in the array, and with it a column of every stripe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Column(pub u8);
-
-impl Column {
-    /// The column as an index into per-member tables.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The column of an index.
-    ///
-    /// # Panics
-    /// If there can be no such column.
-    #[must_use]
-    pub fn of(index: usize) -> Self {
-        assert!(index < MAX_COLUMNS, "column {index}");
-        Self(u8::try_from(index).expect("below 32"))
-    }
-}
-
-impl fmt::Display for Column {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "slot {}", self.0)
-    }
-}
 
 /// A chunk's place in the erasure code: data below `k`, parity from `k` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,64 +76,14 @@ impl Arrangement {
     }
 }
 
-/// A set of columns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ColumnSet(u32);
-
-impl ColumnSet {
-    /// The set with another column in it.
-    #[must_use]
-    pub const fn with(self, column: Column) -> Self {
-        Self(self.0 | 1 << column.0)
-    }
-
-    /// Whether a column is in it.
-    #[must_use]
-    pub const fn contains(self, column: Column) -> bool {
-        self.0 >> column.0 & 1 == 1
-    }
-
-    /// What is in one of both.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Its columns, in order.
-    pub fn iter(self) -> impl Iterator<Item = Column> {
-        let mut left = self.0;
-        std::iter::from_fn(move || {
-            let next = (left != 0).then(|| Column::of(left.trailing_zeros() as usize));
-            left &= left.wrapping_sub(1);
-            next
-        })
-    }
-
-    /// How many columns it has.
-    #[must_use]
-    pub const fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
-    /// Whether it has none.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl FromIterator<Column> for ColumnSet {
-    fn from_iter<I: IntoIterator<Item = Column>>(columns: I) -> Self {
-        columns.into_iter().fold(Self::default(), Self::with)
-    }
-}
-
 /// How many data and parity chunks a stripe has, and where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     data: u8,
     parity: u8,
     arrangement: Arrangement,
+    /// Columns of the array that it is not on.
+    absent: ColumnSet,
 }
 
 /// A scheme that no array can have.
@@ -175,6 +104,9 @@ pub enum SchemeError {
     /// Mirrors of another number of chunks.
     #[error("mirrored stripes have as many copies as data chunks, and at least two")]
     NotMirrored,
+    /// Columns left out that there are not, or of mirrors.
+    #[error("columns are left out that there are not, or of mirrors")]
+    NotNarrow,
 }
 
 impl Scheme {
@@ -208,10 +140,43 @@ impl Scheme {
         let columns = data.saturating_add(parity);
         match (u8::try_from(data), u8::try_from(parity)) {
             (Ok(data), Ok(parity)) if columns <= MAX_COLUMNS => {
-                Ok(Self { data, parity, arrangement })
+                Ok(Self { data, parity, arrangement, absent: ColumnSet::default() })
             }
             _ => Err(SchemeError::TooManyColumns { columns }),
         }
+    }
+
+    /// The same on other columns: the first ones that are not among those left out.
+    ///
+    /// # Errors
+    /// If it is mirrored, or the array would have more than 32 columns, or end with some that are left out beyond its own.
+    pub fn without(self, absent: ColumnSet) -> Result<Self, SchemeError> {
+        let columns = self.columns() + absent.len();
+        if columns > MAX_COLUMNS {
+            return Err(SchemeError::TooManyColumns { columns });
+        }
+        let inside = absent.without(ColumnSet::all(columns)).is_empty();
+        if !absent.is_empty() && (self.is_mirrored() || !inside) {
+            return Err(SchemeError::NotNarrow);
+        }
+        Ok(Self { absent, ..self })
+    }
+
+    /// The narrow scheme that is on these columns only, if there can be one: it has as many parity chunks, and at least one of
+    /// data.
+    #[must_use]
+    pub fn on(self, columns: ColumnSet) -> Option<Self> {
+        let data = columns.len().checked_sub(self.parity())?;
+        let narrow = Self::arranged(self.arrangement, data, self.parity()).ok()?;
+        let all = ColumnSet::all(self.width());
+        let inside = columns.without(all).is_empty();
+        narrow.without(all.without(columns)).ok().filter(|_| inside)
+    }
+
+    /// Whether segments of an array with this scheme may have that one: it is the same, or a narrow one of it.
+    #[must_use]
+    pub fn admits(self, other: Self) -> bool {
+        other == self || !other.absent.is_empty() && self.on(other.iter().collect()) == Some(other)
     }
 
     /// Which columns its chunks are on.
@@ -233,7 +198,25 @@ impl Scheme {
         self.parity as usize
     }
 
-    /// Chunks per stripe, one per member (`n`).
+    /// Columns of the array, whether it is on them or not.
+    #[must_use]
+    pub const fn width(self) -> usize {
+        self.columns() + self.absent.len()
+    }
+
+    /// The columns of the array that it is not on.
+    #[must_use]
+    pub const fn absent(self) -> ColumnSet {
+        self.absent
+    }
+
+    /// Whether it is on a column.
+    #[must_use]
+    pub fn contains(self, column: Column) -> bool {
+        column.index() < self.width() && !self.absent.contains(column)
+    }
+
+    /// Chunks per stripe, one per column that it is on (`n`).
     #[must_use]
     pub const fn columns(self) -> usize {
         self.data as usize + self.parity as usize
@@ -262,7 +245,7 @@ impl Scheme {
     #[must_use]
     pub fn survives(self, lost: ColumnSet) -> bool {
         if !self.is_mirrored() {
-            return lost.len() <= self.parity();
+            return lost.without(self.absent).len() <= self.parity();
         }
         let is_left = |column| self.twin_of(column).is_some_and(|twin| !lost.contains(twin));
         self.iter().filter(|column| lost.contains(*column)).all(is_left)
@@ -315,45 +298,58 @@ impl Scheme {
     #[must_use]
     pub fn listed_on(self, column: Column, copy: usize) -> Column {
         let away = copy * self.list_distance() % self.columns();
-        Column::of((column.index() + self.columns() - away) % self.columns())
+        self.nth((self.rank(column) + self.columns() - away) % self.columns())
     }
 
     /// The column that holds copy `copy` of the list of `column`.
     #[must_use]
     pub fn list_holder(self, column: Column, copy: usize) -> Column {
-        Column::of((column.index() + copy * self.list_distance()) % self.columns())
+        self.nth((self.rank(column) + copy * self.list_distance()) % self.columns())
     }
 
     fn list_distance(self) -> usize {
         if self.is_mirrored() { self.data() } else { 1 }
     }
 
-    /// Every column.
+    /// Every column that it is on.
     pub fn iter(self) -> impl Iterator<Item = Column> {
-        (0..self.data + self.parity).map(Column)
+        ColumnSet::all(self.width()).without(self.absent).iter()
+    }
+
+    /// Which of its columns one is, by number.
+    ///
+    /// # Panics
+    /// If it is not on this column.
+    #[must_use]
+    pub fn rank(self, column: Column) -> usize {
+        assert!(self.contains(column), "{column} has no chunks of {self}");
+        column.index() - self.absent.before(column)
+    }
+
+    /// One of its columns, by number.
+    fn nth(self, rank: usize) -> Column {
+        let past = |at: usize, absent: Column| if absent.index() <= at { at + 1 } else { at };
+        Column::of(self.absent.iter().fold(rank, past))
     }
 
     /// The role that `column` plays in `stripe`.
     #[must_use]
     pub fn role_of(self, column: Column, stripe: u32) -> Role {
-        let columns = u32::from(self.data + self.parity);
-        let role = (u32::from(column.0) + columns - self.turn(stripe)) % columns;
-        Role(u8::try_from(role).expect("below the number of columns"))
+        let columns = self.columns();
+        Role::of((self.rank(column) + columns - self.turn(stripe)) % columns)
     }
 
     /// The column that plays `role` in `stripe`.
     #[must_use]
     pub fn column_of(self, role: Role, stripe: u32) -> Column {
-        let columns = u32::from(self.data + self.parity);
-        let column = (u32::from(role.0) + self.turn(stripe)) % columns;
-        Column(u8::try_from(column).expect("below the number of columns"))
+        self.nth((role.index() + self.turn(stripe)) % self.columns())
     }
 
-    /// The column that `stripe` starts on.
-    fn turn(self, stripe: u32) -> u32 {
+    /// The number of the column that `stripe` starts on.
+    fn turn(self, stripe: u32) -> usize {
         match self.arrangement {
             Arrangement::Rotated | Arrangement::Mirrored => {
-                stripe % u32::from(self.data + self.parity)
+                (stripe % u32::from(self.data + self.parity)) as usize
             }
             Arrangement::Fixed => 0,
         }
@@ -499,5 +495,50 @@ mod tests {
         for (data, parity) in [(1, 1), (3, 2), (17, 17)] {
             assert!(Scheme::arranged(Arrangement::Mirrored, data, parity).is_err());
         }
+    }
+
+    #[test]
+    fn a_narrow_scheme_is_on_its_columns_as_another_on_all() {
+        let array = Scheme::new(4, 2).unwrap();
+        let narrow = array.on(columns(&[1, 4, 5])).unwrap();
+        assert_eq!((narrow.data(), narrow.parity(), narrow.width()), (1, 2, 6));
+        let plain = Scheme::new(1, 2).unwrap();
+        let its = [Column(1), Column(4), Column(5)];
+        assert_eq!(narrow.iter().collect::<Vec<_>>(), its);
+        for (stripe, at) in (0..60).flat_map(|stripe| (0..3).map(move |at| (stripe, at))) {
+            let role = narrow.role_of(its[at], stripe);
+            assert_eq!(role, plain.role_of(Column::of(at), stripe));
+            assert_eq!(narrow.column_of(role, stripe), its[at]);
+            let of_all = plain.listed_on(Column::of(at), 1);
+            assert_eq!(narrow.listed_on(its[at], 1), its[of_all.index()]);
+            assert_eq!(narrow.list_holder(narrow.listed_on(its[at], 1), 1), its[at]);
+        }
+        assert!(
+            narrow.survives(columns(&[0, 1, 2, 3, 4])) && !narrow.survives(columns(&[1, 4, 5]))
+        );
+        assert!(
+            narrow.is_readable_from(columns(&[5])) && !narrow.is_readable_from(columns(&[0, 2]))
+        );
+        assert_eq!(narrow.sources_of(Column(4)).collect::<Vec<_>>(), [Column(1), Column(5)]);
+    }
+
+    #[test]
+    fn an_array_admits_its_own_scheme_and_narrow_ones_of_it() {
+        let array = Scheme::new(3, 1).unwrap();
+        let narrow = array.on(columns(&[0, 3])).unwrap();
+        assert!(array.admits(array) && array.admits(narrow) && !narrow.admits(array));
+        assert!(array.on(columns(&[0])).is_none() && array.on(columns(&[0, 4])).is_none());
+        assert_eq!(array.on(columns(&[0, 1, 2, 3])), Some(array));
+        for other in [Scheme::new(1, 1).unwrap(), Scheme::new(4, 1).unwrap()] {
+            assert!(!array.admits(other), "{other}");
+        }
+        let wider = Scheme::new(1, 1).unwrap().without(columns(&[0, 1, 2])).unwrap();
+        let weaker = Scheme::new(2, 0).unwrap().without(columns(&[0, 1])).unwrap();
+        assert!(!array.admits(wider) && !array.admits(weaker));
+        let mirrors = Scheme::arranged(Arrangement::Mirrored, 2, 2).unwrap();
+        assert_eq!(mirrors.on(columns(&[0, 2])), None);
+        assert_eq!(mirrors.without(columns(&[1])), Err(SchemeError::NotNarrow));
+        let beyond = Scheme::new(1, 1).unwrap().without(columns(&[7]));
+        assert_eq!(beyond, Err(SchemeError::NotNarrow));
     }
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::inline::{FrameShape, InlineDrive};
-use zoneweave_raid::layout::{Arrangement, Column, Role, Scheme};
+use zoneweave_raid::layout::{Arrangement, Column, ColumnSet, Role, Scheme};
 use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed,
     Mapped, MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
@@ -172,6 +172,12 @@ fn segment_headers_keep_their_bytes() {
         let stored = golden(name, &header.encode(ARRAY));
         assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
     }
+    let scheme = scheme.on([0, 2, 4].into_iter().map(Column).collect()).unwrap();
+    let geometry = SegmentGeometry::new(scheme, BlockCount(275_712), 4, 64).unwrap();
+    let mut header = SegmentHeader { geometry, tabled: false, ..header };
+    header.zones[3] = None;
+    let stored = golden("segment-header-narrow", &header.encode(ARRAY));
+    assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
 }
 
 #[test]
@@ -271,6 +277,7 @@ fn metadata_of_every_place_keeps_its_bytes() {
         role: Role(role),
         place,
         columns: 0b1_1101,
+        absent: ColumnSet::default(),
         block_in_chunk: 0x5152,
     };
     for (name, role) in [("oob-data", 2), ("oob-parity", 3)] {
@@ -290,6 +297,10 @@ fn metadata_of_every_place_keeps_its_bytes() {
         let stored = golden(name, &oob.encode(seed, &data, false));
         assert_eq!(Oob::verify_other(seed, &stored, &data, place), Some(oob));
     }
+    let absent = ColumnSet::of_bits(0b0010_0010);
+    let oob = Oob { absent, ..oob(2, Place::Chunk, identity.encode()) };
+    let stored = golden("oob-narrow", &oob.encode(seed, &data, true));
+    assert_eq!(Oob::verify_chunk(seed, &stored, &data, 3), Some(oob));
 }
 
 const SHARD: ShardId = ShardId { volume: 0x0102, shard: 0x0304 };

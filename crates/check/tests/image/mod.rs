@@ -7,7 +7,7 @@ use bytes::Bytes;
 use zoneweave_check::{Checked, Options, check};
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_erasure::Code;
-use zoneweave_raid::layout::{Column, Role, Scheme};
+use zoneweave_raid::layout::{Column, ColumnSet, Role, Scheme};
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexBlock,
     IndexEntry, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Seed, SegmentHeader,
@@ -264,6 +264,7 @@ impl Image {
                 role,
                 place: Place::Chunk,
                 columns: (1 << scheme.columns()) - 1,
+                absent: scheme.absent(),
                 block_in_chunk: u16::try_from(at).unwrap(),
             };
             let oob = oob.encode(Seed::of(ARRAY), &bytes, scheme.is_data(role));
@@ -319,6 +320,7 @@ pub(crate) fn structured(block: Bytes, place: Place, generation: u64, column: Co
         role: Role(0),
         place,
         columns: 0,
+        absent: ColumnSet::default(),
         block_in_chunk: 0,
     };
     let bytes: [u8; OOB_BYTES] = oob.encode(Seed::of(ARRAY), &block, false);

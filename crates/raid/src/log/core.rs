@@ -1,6 +1,6 @@
 //! What every part of the running engine shares.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::num::NonZeroU64;
 use std::pin::pin;
@@ -46,8 +46,8 @@ pub(super) struct Core {
     pub handle: Handle,
     /// What is known.
     pub state: RefCell<State>,
-    /// The erasure code.
-    pub code: Code,
+    /// The erasure codes of stripes, by how many data chunks they have.
+    codes: Vec<OnceCell<Code>>,
     /// What fills stripes.
     pub padding: Padding,
     /// Superblock records.
@@ -101,11 +101,11 @@ impl Core {
     pub(super) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
         let scheme = state.scheme();
         let pages_held = state.offload.as_ref().map_or(0, |offload| offload.limit().of_users);
-        let (code, padding) = (code_of(scheme), Padding::new(state.seed));
+        let (codes, padding) = (vec![OnceCell::new(); scheme.data() + 1], Padding::new(state.seed));
         Rc::new(Self {
             handle,
             state: RefCell::new(state),
-            code,
+            codes,
             padding,
             superblock,
             changed: Gate::new(),
@@ -125,6 +125,12 @@ impl Core {
             refusing: Cell::new(false),
             closing: Cell::new(false),
         })
+    }
+
+    /// The erasure code of a scheme that the array admits.
+    #[must_use]
+    pub(super) fn code(&self, scheme: Scheme) -> &Code {
+        self.codes[scheme.data()].get_or_init(|| code_of(scheme))
     }
 
     /// Tells the background tasks to end.

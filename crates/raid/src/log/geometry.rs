@@ -152,16 +152,22 @@ impl SegmentGeometry {
         self.rows() * self.chunk_blocks
     }
 
+    /// Whether there is such a chunk block.
+    #[must_use]
+    pub fn contains(&self, column: Column, block: ChunkBlock) -> bool {
+        self.scheme.contains(column) && block.0 < self.column_blocks()
+    }
+
     /// Data blocks a segment can hold.
     #[must_use]
     pub fn data_blocks(&self) -> u64 {
         u64::from(self.column_blocks()) * self.scheme.data() as u64
     }
 
-    /// Chunk blocks of all its columns.
+    /// Chunk blocks of all columns of the array, if it were on all of them.
     #[must_use]
     pub fn chunk_blocks_in_all(&self) -> usize {
-        self.column_blocks() as usize * self.scheme.columns()
+        self.column_blocks() as usize * self.scheme.width()
     }
 
     /// The rows of a span.

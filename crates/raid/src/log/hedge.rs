@@ -20,7 +20,7 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
-use crate::layout::{Column, ColumnSet, MAX_COLUMNS};
+use crate::layout::{Column, ColumnSet, MAX_COLUMNS, Scheme};
 use crate::log::core::Core;
 use crate::log::index::BlockPlace;
 use crate::log::state::State;
@@ -302,8 +302,7 @@ impl State {
 
     /// Whether the others are there, and not held up themselves.
     fn can_go_around(&self, held_up: ColumnSet, places: &[BlockPlace], now: Nanos) -> bool {
-        let scheme = self.scheme();
-        let enough = |column: Column, size: usize| {
+        let enough = |scheme: Scheme, column: Column, size: usize| {
             let bound = self.usual_bound(size).unwrap_or(u64::MAX);
             let ready = |source: &Column| {
                 self.members[source.index()].device.is_some()
@@ -312,8 +311,13 @@ impl State {
             };
             scheme.sources_of(column).filter(ready).count() >= scheme.sources_needed()
         };
-        let mut columns = columns_of(places);
-        columns.all(|(column, size)| !held_up.contains(column) || enough(column, size))
+        let mut columns = columns_of(places).filter(|(column, _)| held_up.contains(*column));
+        columns.all(|(column, size)| {
+            let of_column = places.iter().filter(|place| place.column == column);
+            let segments = of_column.filter_map(|place| self.segments.get(place.slot));
+            let mut schemes = segments.map(|segment| segment.geometry.scheme());
+            schemes.all(|scheme| enough(scheme, column, size))
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use zoneweave_zoned::{
     BlockCount, Payload, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt, zero_blocks,
 };
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet};
 use crate::log::active_zones::finish_durably;
 use crate::log::core::{Core, is_blank};
 use crate::log::format::{
@@ -132,7 +132,9 @@ pub(super) async fn fill_up(
         return finish_durably(device, end.zone).await;
     }
     mark(Mark::ZoneFilled);
-    let block = || structured_payload(array, zero_blocks(BlockCount(1)), Place::Filler, 0, column);
+    let zeros = || zero_blocks(BlockCount(1));
+    let absent = ColumnSet::default();
+    let block = || structured_payload(array, zeros(), Place::Filler, 0, column, absent);
     let filler: Vec<_> = (0..left.0).map(|_| block()).collect();
     device.write(end, join(&filler), fua).await?;
     Ok(())
@@ -177,8 +179,9 @@ pub(super) fn run_of<'a>(
                 entries: part.to_vec(),
             };
             let encoded = block.encode(array);
-            let place = Place::Index;
-            blocks.push(structured_payload(array, encoded, place, segment.generation, column));
+            let (place, absent) = (Place::Index, geometry.scheme().absent());
+            let generation = segment.generation;
+            blocks.push(structured_payload(array, encoded, place, generation, column, absent));
         }
     }
     blocks

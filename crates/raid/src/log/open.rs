@@ -31,12 +31,13 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId
     let _held = crate::log::write::Hold::new(core, slot);
     let array = core.state.borrow().config.array;
     let block = header.encode(array);
+    let absent = header.geometry.scheme().absent();
     let writes = header.zones.iter().enumerate().filter_map(|(column, zone)| {
         let column = Column::of(column);
         let device = core.device(column);
         let zone = (*zone)?;
-        let payload =
-            structured_payload(array, block.clone(), Place::Header, header.generation, column);
+        let (block, place) = (block.clone(), Place::Header);
+        let payload = structured_payload(array, block, place, header.generation, column, absent);
         Some(async move {
             let Some(device) = device else { return Some(column) };
             let before = core.failures_before(column);

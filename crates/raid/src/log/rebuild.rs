@@ -111,7 +111,7 @@ fn lacking(core: &Core, column: Column) -> Vec<SegmentSlot> {
     let lacking = segments.filter(|(_, segment)| {
         let vanishes = segment.phase == Phase::Dead
             && (segment.death_recorded || mutant(Mutant::OnlineBeforeDeaths));
-        !vanishes && segment.zones[column.index()].is_none()
+        !vanishes && segment.lacks(column)
     });
     lacking.map(|(slot, _)| slot).collect()
 }
@@ -288,7 +288,8 @@ async fn write_column(
 ) -> Result<(), Status> {
     let (header, array) = header_with(core, slot, column, zone);
     let block = header.encode(array);
-    let payload = structured_payload(array, block, Place::Header, header.generation, column);
+    let (place, absent) = (Place::Header, header.geometry.scheme().absent());
+    let payload = structured_payload(array, block, place, header.generation, column, absent);
     device.write(ZoneAddress::new(zone, 0), payload, false).await?;
     let geometry = header.geometry;
     for span in 0..geometry.spans() {
@@ -436,8 +437,9 @@ fn metadata(
     found: bool,
 ) -> [u8; OOB_BYTES] {
     let mut state = core.state.borrow_mut();
-    let (scheme, seed) = (state.scheme(), state.seed);
+    let seed = state.seed;
     let segment = &state.segments[place.slot];
+    let scheme = segment.geometry.scheme();
     let (row, within) = segment.geometry.row_of(place.block);
     let stripe = segment.stripe_of(place.column, row);
     let role: Role = scheme.role_of(place.column, stripe);
@@ -447,7 +449,7 @@ fn metadata(
         generation: segment.generation,
         stripe,
         stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),
-        columns: segment.column_map() | 1 << place.column.index(),
+        columns: segment.columns().with(place.column),
     };
     let within = u16::try_from(within).expect("at most 1024 blocks in a chunk");
     let record = oob_record(scheme, identity, place.column, role, within, coded);

@@ -85,7 +85,6 @@ pub(super) async fn rebuild_blocks(core: &Rc<Core>, places: &[BlockPlace]) -> Ve
 /// for one block of a chunk holds for the others.
 pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Option<Plan>> {
     let mut state = core.state.borrow_mut();
-    let needed = state.scheme().sources_needed();
     let mut rows_searched = 0;
     let mut plans: Vec<Option<Plan>> = Vec::with_capacity(places.len());
     for place in places {
@@ -95,7 +94,7 @@ pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) ->
             Some(before) => Some(Plan { place: *place, ..before.clone() }),
             None => plan(&state, *place, except, &mut rows_searched),
         };
-        let enough = |plan: &Plan| plan.sources.len() >= needed;
+        let enough = |plan: &Plan| plan.sources.len() >= plan.geometry.scheme().sources_needed();
         mark_if(Mark::TooFewSources, || plan.as_ref().is_some_and(|plan| !enough(plan)));
         plans.push(plan.filter(enough));
     }
@@ -164,7 +163,7 @@ pub(super) fn rebuild_from(
         });
         verified.collect()
     };
-    if found.len() < core.state.borrow().scheme().sources_needed() {
+    if found.len() < plan.geometry.scheme().sources_needed() {
         mark(Mark::TooFewIntact);
         return None;
     }
@@ -172,27 +171,28 @@ pub(super) fn rebuild_from(
 }
 
 fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)], verifies: bool) -> Option<Rebuilt> {
-    let total = core.code.total_chunks();
+    let scheme = plan.geometry.scheme();
+    let (code, total) = (core.code(scheme), scheme.columns());
     let mut data: Vec<Option<&[u8]>> = vec![None; total];
     let mut coded: Vec<Option<&[u8]>> = vec![None; total];
     for (role, verified) in found {
         data[role.index()] = Some(&verified.data);
         coded[role.index()] = Some(&verified.oob.coded);
     }
-    let mirrored = core.state.borrow().scheme().is_mirrored();
+    let mirrored = scheme.is_mirrored();
     let two_missing = !mirrored && found.len() + 2 <= total;
     mark_if(Mark::TwoMissing, || two_missing);
     mark_if(Mark::RebuiltFromTwin, || mirrored);
     if two_missing && mutant(Mutant::WrongCoefficients) {
-        swap_two(&mut data[..core.code.data_chunks()]);
+        swap_two(&mut data[..scheme.data()]);
     }
     let mut block = AlignedBuffer::zeroed(BlockCount(1));
     let mut identity = [0; CODED_BYTES];
     let wanted = plan.role.index();
-    core.code.reconstruct(&data, &mut [(wanted, block.as_mut())]).ok()?;
-    core.code.reconstruct(&coded, &mut [(wanted, &mut identity[..])]).ok()?;
+    code.reconstruct(&data, &mut [(wanted, block.as_mut())]).ok()?;
+    code.reconstruct(&coded, &mut [(wanted, &mut identity[..])]).ok()?;
     let data = block.freeze();
-    if wanted < core.code.data_chunks() && verifies {
+    if wanted < scheme.data() && verifies {
         let seed = core.state.borrow().seed;
         BlockIdentity::decode(&identity).filter(|identity| identity.verifies(seed, &data))?;
     }
@@ -217,7 +217,8 @@ pub(super) fn verify(
     data: &[u8],
     oob: &[u8],
 ) -> Option<Oob> {
-    let oob = Oob::verify_chunk(state.seed, oob, data, state.scheme().data())?;
+    let scheme = state.segments.get(place.slot)?.geometry.scheme();
+    let oob = Oob::verify_chunk(state.seed, oob, data, scheme.data())?;
     is_placed(state, place, column, &oob).then_some(oob)
 }
 
@@ -226,6 +227,9 @@ pub(super) fn verify(
 #[must_use]
 pub(super) fn is_placed(state: &State, place: BlockPlace, column: Column, oob: &Oob) -> bool {
     let Some(segment) = state.segments.get(place.slot) else { return false };
+    if !segment.geometry.scheme().contains(column) {
+        return false;
+    }
     let current = oob.generation == segment.generation || mutant(Mutant::GenerationNotChecked);
     if !current || oob.column != column {
         mark(Mark::StaleBlock);

@@ -44,11 +44,16 @@ pub(super) async fn resolve_group(
     scans: &[ScannedRows<'_>],
     counts: &[bool],
 ) -> Vec<Vec<IndexEntry>> {
-    let chunk = core.state.borrow().segments[slot].geometry.chunk_blocks() as usize;
+    let geometry = core.state.borrow().segments[slot].geometry;
+    let chunk = geometry.chunk_blocks() as usize;
     let mut resolved = Vec::with_capacity(scans.len());
     let mut unread = Vec::new();
     for (at, scan) in scans.iter().enumerate() {
         let column = Column::of(at);
+        if !geometry.scheme().contains(column) {
+            resolved.push(Vec::new());
+            continue;
+        }
         let stripes = assign(core, slot, column, &group, scan);
         let mut entries = Vec::with_capacity(group.len() * chunk);
         for (row, stripe) in stripes.iter().enumerate() {
@@ -119,10 +124,8 @@ async fn rebuild_entries(
     row: usize,
     stripe: u32,
 ) -> Vec<IndexEntry> {
-    let (geometry, scheme) = {
-        let state = core.state.borrow();
-        (state.segments[slot].geometry, state.scheme())
-    };
+    let geometry = core.state.borrow().segments[slot].geometry;
+    let scheme = geometry.scheme();
     let in_group = u16::try_from(stripe).expect("a group's rows");
     let role = scheme.role_of(column, group.start + stripe);
     let row = Row(group.start + u32::try_from(row).expect("a group's rows"));

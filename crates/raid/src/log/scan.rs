@@ -79,7 +79,7 @@ pub(super) struct ScannedRows<'a> {
     pub(super) entries: &'a [IndexEntry],
 }
 
-/// The entries of every column of a span, by column: from index runs where they are intact, from
+/// The entries of every column of a span, by column, with none of columns that it is not on: from index runs where they are intact, from
 /// the blocks otherwise. Stripe tables are filled on the way.
 pub(super) async fn load_span(
     core: &Rc<Core>,
@@ -87,7 +87,13 @@ pub(super) async fn load_span(
     span: u32,
 ) -> Vec<Vec<IndexEntry>> {
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
-    let reads = columns.iter().map(|column| index_run::read(core, slot, span, *column));
+    let scheme = core.state.borrow().segments[slot].geometry.scheme();
+    let reads = columns.iter().map(|column| async move {
+        match scheme.contains(*column) {
+            true => index_run::read(core, slot, span, *column).await,
+            false => Some(Vec::new()),
+        }
+    });
     let found = futures_util::future::join_all(reads).await;
     let mut entries = Vec::with_capacity(found.len());
     if found.iter().any(Option::is_none) {
@@ -108,7 +114,8 @@ fn enter_table(core: &Core, slot: SegmentSlot, span: u32, entries: &[Vec<IndexEn
     let geometry = segment.geometry;
     let Some(table) = &mut segment.table else { return };
     let chunk = geometry.chunk_blocks() as usize;
-    for (column, entries) in geometry.scheme().iter().zip(entries) {
+    for (column, entries) in entries.iter().enumerate() {
+        let column = Column::of(column);
         for (row, blocks) in geometry.rows_of_span(span).zip(entries.chunks(chunk)) {
             let in_group = blocks[0].stripe_in_group;
             let rows = geometry.group_of(Row(row));
@@ -125,7 +132,8 @@ async fn scan_span(core: &Rc<Core>, slot: SegmentSlot, span: u32) -> Vec<Vec<Ind
     let rows = geometry.rows_of_span(span);
     let entries = scan_groups(core, slot, rows.clone()).await;
     let expected = rows.len() * geometry.chunk_blocks() as usize;
-    assert!(entries.iter().all(|column| column.len() == expected), "an entry for every block");
+    let is_right = |column: Column| entries[column.index()].len() == expected;
+    assert!(geometry.scheme().iter().all(is_right), "an entry for every block");
     entries
 }
 
@@ -288,9 +296,9 @@ impl Chunks<'_> {
         oob: &[u8],
     ) -> Option<(u32, IndexEntry)> {
         let Self { slot, column, depth, .. } = *self;
-        let scheme = state.scheme();
         let segment = &state.segments[slot];
         let geometry = &segment.geometry;
+        let scheme = geometry.scheme();
         let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
         let parity = || !scheme.is_data(scheme.role_of(column, row.0));
         if depth == Depth::Metadata && segment.table.is_none() && parity() {

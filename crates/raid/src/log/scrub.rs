@@ -13,6 +13,8 @@ use std::rc::Rc;
 use serde::Serialize;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
+use zoneweave_erasure::Code;
+
 use crate::layout::Column;
 use crate::log::core::Core;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, StreamKind};
@@ -278,9 +280,7 @@ async fn scrub_index_runs(core: &Rc<Core>, slot: SegmentSlot, span: u32, report:
     let (columns, copies, blocks) = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
-        let present = segment.column_map();
-        let columns: Vec<_> =
-            state.scheme().iter().filter(|column| present >> column.index() & 1 == 1).collect();
+        let columns: Vec<_> = segment.columns().iter().collect();
         (columns, segment.geometry.index_copies(), segment.geometry.index_blocks(span))
     };
     for column in columns {
@@ -299,10 +299,8 @@ async fn scrub_group(
     rows: Range<u32>,
     report: &mut ScrubReport,
 ) {
-    let (geometry, scheme) = {
-        let state = core.state.borrow();
-        (state.segments[slot].geometry, state.scheme())
-    };
+    let geometry = core.state.borrow().segments[slot].geometry;
+    let scheme = geometry.scheme();
     let span = geometry.span_of(Row(rows.start));
     let indexed = span < core.state.borrow().segments[slot].indexed_spans;
     let entries = if indexed {
@@ -356,7 +354,7 @@ async fn scrub_group(
         note_damage(core, column, damaged, report);
     }
     for blocks in found.iter().zip(counted).filter(|(_, counted)| *counted).map(|(b, _)| b) {
-        let matches = parity_matches(core, blocks);
+        let matches = parity_matches(core.code(scheme), blocks);
         mark_if(Mark::ScrubFoundParity, || !matches);
         report.parity_mismatches += u64::from(!matches);
     }
@@ -406,8 +404,7 @@ fn chunk_of(whole: &Payload, row: usize, chunk: BlockCount) -> Payload {
 
 /// Whether parity computed from the data blocks is the parity stored; true where a data block is
 /// missing, for then there is nothing to compare.
-fn parity_matches(core: &Core, blocks: &[Option<(Payload, usize, Oob)>]) -> bool {
-    let code = &core.code;
+fn parity_matches(code: &Code, blocks: &[Option<(Payload, usize, Oob)>]) -> bool {
     let (data, parity) = blocks.split_at(code.data_chunks());
     let bodies: Option<Vec<_>> = data
         .iter()

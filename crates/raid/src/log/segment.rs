@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::ZoneId;
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
@@ -63,7 +63,7 @@ pub(super) struct Segment {
     pub lifetime: Lifetime,
     /// Its shape, from which every offset in its zones follows.
     pub geometry: SegmentGeometry,
-    /// Each column's zone; `None` where the column is missing.
+    /// Each column's zone; `None` where the column is missing, or the segment is not on it.
     pub zones: Vec<Option<ColumnZone>>,
     /// The zones it was made with, as its header lists them. A column is rebuilt in another one: a
     /// copy in the listed zone would pass for the column itself, finished or not.
@@ -141,7 +141,7 @@ impl Segment {
         phase: Phase,
     ) -> Self {
         let geometry = &header.geometry;
-        let columns = geometry.scheme().columns();
+        let columns = geometry.scheme().width();
         assert!(zones.len() == columns, "{} zones for {columns} columns", zones.len());
         Self {
             id: header.segment,
@@ -271,11 +271,17 @@ impl Segment {
         closed && self.valid > 0 && self.in_flight == 0 && !(self.busy || self.kept)
     }
 
-    /// The columns it has, a bit each.
+    /// The columns it has.
     #[must_use]
-    pub(super) fn column_map(&self) -> u64 {
+    pub(super) fn columns(&self) -> ColumnSet {
         let present = self.zones.iter().enumerate().filter(|(_, zone)| zone.is_some());
-        present.fold(0, |map, (column, _)| map | 1 << column)
+        present.map(|(column, _)| Column::of(column)).collect()
+    }
+
+    /// Whether it is on a column that it lacks.
+    #[must_use]
+    pub(super) fn lacks(&self, column: Column) -> bool {
+        self.geometry.scheme().contains(column) && self.zones[column.index()].is_none()
     }
 
     /// Records what blocks of a chunk hold, from one on, until their span's index run is written.

@@ -6,7 +6,7 @@ use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, Payload, zero_blocks,
 };
 
-use crate::layout::{Column, Role, Scheme};
+use crate::layout::{Column, ColumnSet, Role, Scheme};
 use crate::log::format::{
     ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexEntry, Oob, Place, Seed,
     TombstoneBlock,
@@ -14,9 +14,9 @@ use crate::log::format::{
 use crate::log::geometry::SegmentGeometry;
 use crate::log::queue::PendingBlock;
 
-/// The chunks of a stripe, those of missing columns as well.
+/// The chunks of a stripe, those of missing columns as well, but none of columns that it is not on.
 pub(super) struct Built {
-    /// What is to be written, by column.
+    /// What is to be written, column by column.
     pub payloads: Vec<Payload>,
     /// What the index will say of each block, column by column.
     pub entries: Vec<IndexEntry>,
@@ -34,7 +34,7 @@ pub(super) struct StripeIdentity {
     /// The stripe, counted within its group.
     pub stripe_in_group: u16,
     /// The columns the segment has.
-    pub columns: u64,
+    pub columns: ColumnSet,
 }
 
 /// What stands in for the blocks that are missing to a full stripe.
@@ -156,7 +156,7 @@ fn encode_identities(
     coded
 }
 
-/// Chunks by column, of data and parity by role and metadata by column.
+/// Chunks column by column, of data and parity by role and metadata column by column.
 fn payloads(
     scheme: Scheme,
     stripe: StripeIdentity,
@@ -166,17 +166,16 @@ fn payloads(
     oob: Vec<u8>,
 ) -> Vec<Payload> {
     let (oob, length) = (Bytes::from(oob), per_chunk * OOB_BYTES);
-    let oob_of = |column: Column| oob.slice(column.index() * length..(column.index() + 1) * length);
-    let blank = |column| Payload { data: Vec::new(), oob: oob_of(column) };
-    let mut payloads: Vec<_> = scheme.iter().map(blank).collect();
+    let oob_of = |at: usize| oob.slice(at * length..(at + 1) * length);
+    let blank = |at| Payload { data: Vec::new(), oob: oob_of(at) };
+    let mut payloads: Vec<_> = (0..scheme.columns()).map(blank).collect();
+    let at = |role| scheme.rank(scheme.column_of(Role::of(role), stripe.stripe));
     let mut data = data.into_iter().map(|(block, _)| block);
     for role in 0..scheme.data() {
-        let column = scheme.column_of(Role::of(role), stripe.stripe);
-        payloads[column.index()].data = data.by_ref().take(per_chunk).collect();
+        payloads[at(role)].data = data.by_ref().take(per_chunk).collect();
     }
     for (role, chunk) in (scheme.data()..).zip(parity) {
-        let column = scheme.column_of(Role::of(role), stripe.stripe);
-        payloads[column.index()].data = vec![chunk];
+        payloads[at(role)].data = vec![chunk];
     }
     payloads
 }
@@ -199,7 +198,8 @@ pub(super) fn oob_record(
         column,
         role,
         place: Place::Chunk,
-        columns: stripe.columns,
+        columns: stripe.columns.bits().into(),
+        absent: scheme.absent(),
         block_in_chunk,
     }
 }

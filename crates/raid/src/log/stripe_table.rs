@@ -22,7 +22,7 @@ impl StripeTable {
     pub(super) fn new(geometry: &SegmentGeometry) -> Self {
         let entry_bytes = entry_bytes(geometry.group_rows());
         let rows = geometry.rows() as usize;
-        let columns = geometry.scheme().columns();
+        let columns = geometry.scheme().width();
         Self {
             entry_bytes,
             columns: vec![vec![0; rows * entry_bytes]; columns],
@@ -36,7 +36,7 @@ impl StripeTable {
         let rows = geometry.rows() as usize;
         let known = rows.div_ceil(usize::BITS as usize) * size_of::<usize>();
         let of_column = rows * entry_bytes(geometry.group_rows()) + known;
-        (geometry.scheme().columns() * of_column) as u64
+        (geometry.scheme().width() * of_column) as u64
     }
 
     /// Memory that it takes, with what is known.

@@ -15,7 +15,7 @@ use zoneweave_zoned::{
     Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
 };
 
-use crate::layout::{Column, Role};
+use crate::layout::{Column, ColumnSet, Role};
 use crate::log::core::Core;
 use crate::log::format::{
     ArrayUuid, CODED_BYTES, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord,
@@ -443,10 +443,11 @@ pub(super) fn sealed_payload(record: &SuperblockRecord) -> Payload {
         Place::Superblock,
         record.record_sequence,
         record.slot,
+        ColumnSet::default(),
     )
 }
 
-/// A structured block with the metadata of its place.
+/// A structured block with the metadata of its place; of a segment it tells the columns that this is not on.
 #[must_use]
 pub(super) fn structured_payload(
     array: ArrayUuid,
@@ -454,6 +455,7 @@ pub(super) fn structured_payload(
     place: Place,
     generation: u64,
     column: Column,
+    absent: ColumnSet,
 ) -> Payload {
     let oob = Oob {
         coded: [0; CODED_BYTES],
@@ -464,6 +466,7 @@ pub(super) fn structured_payload(
         role: Role(0),
         place,
         columns: 0,
+        absent,
         block_in_chunk: 0,
     };
     let bytes = oob.encode(Seed::of(array), &block, false);

@@ -143,13 +143,14 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
             generation: segment.generation,
             stripe,
             stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),
-            columns: segment.column_map(),
+            columns: segment.columns(),
         };
-        let built = build(&core.code, &geometry, identity, core.padding, &plan.blocks);
+        let built =
+            build(core.code(geometry.scheme()), &geometry, identity, core.padding, &plan.blocks);
         (built, geometry, segment.table.is_some())
     };
     let (scheme, offset) = (geometry.scheme(), geometry.offset_of_row(Row(stripe)));
-    let under_way = UnderWay::new(plan, built.entries, scheme.columns());
+    let under_way = UnderWay::new(plan, built.entries, scheme.width());
     let mut appends = Vec::new();
     for (column, payload) in scheme.iter().zip(built.payloads) {
         let zone = core.state.borrow().segments[slot].zones[column.index()];
@@ -276,12 +277,12 @@ fn record(state: &mut State, plan: &StripePlan, entries: &[IndexEntry], rows: &[
     let segment = &mut state.segments[plan.slot];
     let geometry = segment.geometry;
     let chunks = entries.chunks_exact(geometry.chunk_blocks() as usize);
-    for ((index, chunk), row) in chunks.enumerate().zip(rows) {
-        let column = Column::of(index);
+    for (column, chunk) in geometry.scheme().iter().zip(chunks) {
+        let row = rows[column.index()];
         if let (Some(table), Some(entry)) = (&mut segment.table, chunk.first()) {
-            table.set(column, *row, entry.stripe_in_group);
+            table.set(column, row, entry.stripe_in_group);
         }
-        segment.record(column, geometry.block_of(*row, 0), chunk);
+        segment.record(column, geometry.block_of(row, 0), chunk);
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     Place, RecordBody, Remains, SealRecord, Seed, SegmentHeader, StreamKind, SuperblockRecord,
     TombstoneBlock, TrimExtent,
 };
-use crate::layout::{Arrangement, Column, Role, Scheme};
+use crate::layout::{Arrangement, Column, ColumnSet, Role, Scheme};
 use crate::log::geometry::SegmentGeometry;
 use crate::shards::Shard;
 
@@ -105,6 +105,7 @@ fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8])
         role,
         place,
         columns: u64::from(input[44]) << 56 | u64::from(input[45]),
+        absent: ColumnSet::of_bits(u32::from(input[59]) << 24 | u32::from(input[56])),
         block_in_chunk: u16::from(input[52]) << 8 | u16::from(input[53]),
     };
     let mut bytes = oob.encode(seed, block, is_data);
@@ -312,6 +313,7 @@ pub fn oob_seeds() -> Vec<Vec<u8>> {
         role: Role(0),
         place: Place::Chunk,
         columns: 0b111,
+        absent: ColumnSet::default(),
         block_in_chunk: 2,
     };
     let mut bytes = oob.encode(seed, &block, true).to_vec();

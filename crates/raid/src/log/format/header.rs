@@ -10,7 +10,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 
 use super::superblock::{NUMBER_LIMIT, decode_unit, encode_unit};
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
-use crate::layout::{Arrangement, Column, MAX_COLUMNS, Scheme};
+use crate::layout::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 use crate::log::geometry::SegmentGeometry;
 
 const NO_ZONE: u32 = u32::MAX;
@@ -43,7 +43,7 @@ pub struct SegmentHeader {
     pub geometry: SegmentGeometry,
     /// The usable blocks of its zones, from which the shape follows.
     pub zone_capacity: BlockCount,
-    /// Each column's zone; `None` where the member was missing when the segment was made.
+    /// Each column's zone; `None` where the member was missing when the segment was made, or it is not on the column.
     pub zones: Vec<Option<ZoneId>>,
 }
 
@@ -63,7 +63,9 @@ struct Raw {
     rotation: u8,
     /// The unit of writes, as in superblock records: 0 where metadata is beside each block.
     frame_exponent: u8,
-    reserved: [u8; 6],
+    reserved: [u8; 2],
+    /// The columns that it is not on, a bit each.
+    absent: U32,
     chunk_blocks: U32,
     group_rows: U32,
     zone_capacity: U32,
@@ -93,7 +95,8 @@ impl SegmentHeader {
             parity_chunks: small(scheme.parity()),
             rotation: scheme.arrangement().code(),
             frame_exponent: encode_unit(self.geometry.unit()).expect("a unit of drives"),
-            reserved: [0; 6],
+            reserved: [0; 2],
+            absent: scheme.absent().bits().into(),
             chunk_blocks: self.geometry.chunk_blocks().into(),
             group_rows: self.geometry.group_rows().into(),
             zone_capacity: self.zone_capacity.0.into(),
@@ -116,7 +119,7 @@ impl SegmentHeader {
         let (raw, _) =
             Raw::ref_from_prefix(body).map_err(|_| FormatError::Field { field: "length" })?;
         let geometry = decode_geometry(raw)?;
-        let columns = geometry.scheme().columns();
+        let columns = geometry.scheme().width();
         let stream = match raw.stream {
             1 => StreamKind::User,
             2 => StreamKind::Relocation,
@@ -130,6 +133,11 @@ impl SegmentHeader {
             return Err(FormatError::Field { field: "layout" });
         }
         let zones = raw.zones[..columns].iter().map(|zone| zone.get());
+        let zones: Vec<_> = zones.map(|zone| (zone != NO_ZONE).then_some(ZoneId(zone))).collect();
+        let elsewhere = |column: Column| zones[column.index()].is_some();
+        if geometry.scheme().absent().iter().any(elsewhere) {
+            return Err(FormatError::Field { field: "zones" });
+        }
         Ok(Self {
             segment: raw.segment.get(),
             generation: raw.generation.get(),
@@ -138,7 +146,7 @@ impl SegmentHeader {
             tabled: raw.tabled == 1,
             geometry,
             zone_capacity: BlockCount(raw.zone_capacity.get()),
-            zones: zones.map(|zone| (zone != NO_ZONE).then_some(ZoneId(zone))).collect(),
+            zones,
         })
     }
 
@@ -154,6 +162,7 @@ fn decode_geometry(raw: &Raw) -> Result<SegmentGeometry, FormatError> {
         Arrangement::of_code(raw.rotation).ok_or(FormatError::Field { field: "rotation" })?;
     let (data, parity) = (raw.data_chunks.into(), raw.parity_chunks.into());
     let scheme = Scheme::arranged(arrangement, data, parity)
+        .and_then(|scheme| scheme.without(ColumnSet::of_bits(raw.absent.get())))
         .map_err(|_| FormatError::Field { field: "scheme" })?;
     let (chunk, group) = (raw.chunk_blocks.get(), raw.group_rows.get());
     if !(1..=1024).contains(&chunk) || !(1..=MAX_SEAL_ROWS).contains(&group) {
@@ -181,6 +190,8 @@ mod tests {
             comes_back(Scheme::arranged(arrangement, 3, 1).unwrap());
         }
         comes_back(Scheme::arranged(Arrangement::Mirrored, 2, 2).unwrap());
+        let narrow = [0, 2].into_iter().map(Column).collect();
+        comes_back(Scheme::new(3, 1).unwrap().on(narrow).unwrap());
     }
 
     fn comes_back(scheme: Scheme) {
@@ -192,7 +203,11 @@ mod tests {
             tabled: true,
             geometry: SegmentGeometry::new(scheme, BlockCount(4096), 2, 64).unwrap(),
             zone_capacity: BlockCount(4096),
-            zones: vec![Some(ZoneId(4)), None, Some(ZoneId(6)), Some(ZoneId(0))],
+            zones: [Some(4), None, Some(6), Some(0)]
+                .into_iter()
+                .zip(0..)
+                .map(|(zone, column)| zone.filter(|_| scheme.contains(Column(column))).map(ZoneId))
+                .collect(),
         };
         let block = header.encode(ArrayUuid([1; 16]));
         assert_eq!(SegmentHeader::decode(&block, ArrayUuid([1; 16])).as_ref(), Ok(&header));

@@ -32,7 +32,7 @@ use zoneweave_zoned::{Lba, OOB_BYTES};
 
 use super::Seed;
 use super::superblock::NUMBER_LIMIT;
-use crate::layout::{Column, Role};
+use crate::layout::{Column, ColumnSet, Role};
 use crate::mutants::{Mutant, mutant};
 
 /// How many leading bytes of the record are erasure-coded with the data.
@@ -174,7 +174,8 @@ struct Raw {
     shard: U16,
     columns: U64,
     block_in_chunk: U16,
-    reserved: [u8; 6],
+    reserved: [u8; 2],
+    absent: U32,
     checksum: U32,
 }
 
@@ -200,6 +201,8 @@ pub struct Oob {
     pub place: Place,
     /// The columns that take part in the stripe, a bit each.
     pub columns: u64,
+    /// The columns of the array that its segment is not on.
+    pub absent: ColumnSet,
     /// Which block of its chunk this is, counted from zero; zero outside of chunks.
     pub block_in_chunk: u16,
 }
@@ -221,7 +224,8 @@ impl Oob {
             shard: 0.into(),
             columns: self.columns.into(),
             block_in_chunk: self.block_in_chunk.into(),
-            reserved: [0; 6],
+            reserved: [0; 2],
+            absent: self.absent.bits().into(),
             checksum: 0.into(),
         };
         let digest = if is_data { stored_digest(&raw) } else { seed.checksum(&[payload]) };
@@ -316,6 +320,7 @@ impl Oob {
             role: Role(raw.role),
             place,
             columns: raw.columns.get(),
+            absent: ColumnSet::of_bits(raw.absent.get()),
             block_in_chunk: raw.block_in_chunk.get(),
         })
     }
@@ -353,6 +358,7 @@ mod tests {
             role: Role(role),
             place: Place::Chunk,
             columns: 0b1111,
+            absent: ColumnSet::default(),
             block_in_chunk: 3,
         };
         (seed, oob, data)

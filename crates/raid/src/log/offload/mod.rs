@@ -260,7 +260,7 @@ impl State {
             let place = self.space.place(address.into());
             let segment = self.segments.get(place.slot);
             segment.is_some_and(|segment| {
-                segment.phase != Phase::Dead && place.block.0 < segment.geometry.column_blocks()
+                segment.phase != Phase::Dead && segment.geometry.contains(place.column, place.block)
             })
         };
         let (address, trimmed) = match *entry {

@@ -21,6 +21,7 @@ use crate::log::format::checkpoint::{
     Address, BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
     MappingBlock, RootBlock, RootList, SegmentEntry,
 };
+use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::patience::read_for_good;
 use crate::log::read::{FoundBlock, pin_all, read_places};
@@ -134,8 +135,7 @@ fn place_of(core: &Core, location: &BlockLocation) -> Option<BlockPlace> {
     };
     let (slot, segment) = state.segments.iter().find(|(_, segment)| is_it(segment))?;
     let BlockLocation { column, block, .. } = *location;
-    let inside =
-        column.index() < state.scheme().columns() && block.0 < segment.geometry.column_blocks();
+    let inside = segment.geometry.contains(column, block);
     inside.then_some(BlockPlace { slot, column, block })
 }
 
@@ -223,31 +223,31 @@ async fn check_page_size(core: &Rc<Core>, parts: &Parts, newest: u64) -> Result<
 /// The segments that a checkpoint lists and that are still there.
 struct Known {
     space: PbaSpace,
-    /// Blocks of a column, by slot; none of others.
-    column_blocks: Vec<u32>,
+    /// The shapes of segments, by slot.
+    shapes: Vec<Option<SegmentGeometry>>,
 }
 
 impl Known {
     fn of(core: &Core, entries: &BTreeMap<SegmentSlot, SegmentEntry>) -> Self {
         let state = core.state.borrow();
         let slots = entries.last_key_value().map_or(0, |(slot, _)| slot.0 as usize + 1);
-        let mut column_blocks = vec![0; slots];
+        let mut shapes = vec![None; slots];
         for (slot, entry) in entries {
             let same = |segment: &&Segment| {
                 (segment.id, segment.generation) == (entry.segment, entry.generation)
             };
             if let Some(segment) = state.segments.get(*slot).filter(same) {
-                column_blocks[slot.0 as usize] = segment.geometry.column_blocks();
+                shapes[slot.0 as usize] = Some(segment.geometry);
             }
         }
-        Self { space: state.space, column_blocks }
+        Self { space: state.space, shapes }
     }
 
     /// The place of an address, if it is in one of them.
     fn place(&self, pba: Pba) -> Option<BlockPlace> {
         let place = self.space.place(pba);
-        let blocks = *self.column_blocks.get(place.slot.0 as usize)?;
-        (place.block.0 < blocks).then_some(place)
+        let shape = self.shapes.get(place.slot.index())?.as_ref()?;
+        shape.contains(place.column, place.block).then_some(place)
     }
 }
 

@@ -102,7 +102,7 @@ async fn parts_of(
     let at = ZoneAddress { zone, offset: geometry.offset_of_row(row) };
     let payload = core.read_zone(column, at, BlockCount(geometry.chunk_blocks())).await.ok()?;
     let state = core.state.borrow();
-    let (scheme, generation) = (state.scheme(), state.segments[slot].generation);
+    let (scheme, generation) = (geometry.scheme(), state.segments[slot].generation);
     let part = |within: u32| {
         let block = within as usize;
         let (data, beside) = (payload.block(block), payload.block_oob(block));

@@ -24,26 +24,33 @@ pub(super) fn find<'a>(
     zones: impl Iterator<Item = (Column, ZoneId, &'a Witnesses)>,
     known: &BTreeSet<u64>,
 ) -> Hidden {
-    let mut named = Hidden::new();
+    let mut named: BTreeMap<u64, (ColumnSet, Vec<(Column, ZoneId)>)> = BTreeMap::new();
     let mut unread = ColumnSet::default();
     for (column, zone, witnesses) in zones {
-        match witnesses.majority() {
-            Some(generation) if known.contains(&generation) || state.dead.contains(generation) => {}
-            Some(generation) => named.entry(generation).or_default().push((column, zone)),
+        match witnesses.told() {
+            Some((generation, _))
+                if known.contains(&generation) || state.dead.contains(generation) => {}
+            Some((generation, absent)) => {
+                let (_, zones) = named.entry(generation).or_insert((absent, Vec::new()));
+                zones.push((column, zone));
+            }
             None if witnesses.unread => unread = unread.with(column),
             None => {}
         }
     }
-    named.retain(|_, zones| {
+    named.retain(|_, (absent, zones)| {
         let named: ColumnSet = zones.iter().map(|(column, _)| *column).collect();
-        is_segment(state, named.union(unread))
+        is_segment(state, *absent, named.union(unread))
     });
-    named
+    named.into_iter().map(|(generation, (_, zones))| (generation, zones)).collect()
 }
 
-/// Whether a segment may have its zones in these columns: it has some in all but those that lost zones, and not all of them can be wrong.
-fn is_segment(state: &State, columns: ColumnSet) -> bool {
-    let scheme = state.scheme();
+/// Whether a segment that is not on some columns may have its zones in these: it has some in all but those that lost zones, and not
+/// all of them can be wrong.
+fn is_segment(state: &State, absent: ColumnSet, columns: ColumnSet) -> bool {
+    let of_array = state.scheme();
+    let scheme = of_array.on(of_array.iter().collect::<ColumnSet>().without(absent));
+    let scheme = scheme.unwrap_or(of_array);
     let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
     let lost_none = |column: &Column| state.members[column.index()].lost_zones == 0;
     let out: ColumnSet = scheme.iter().filter(|column| !in_service(column)).collect();

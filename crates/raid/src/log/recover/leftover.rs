@@ -15,7 +15,7 @@ use std::rc::Rc;
 use futures_util::future::join;
 use zoneweave_zoned::ZoneOffset;
 
-use crate::layout::{Column, ColumnSet};
+use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::core::Core;
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
 use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
@@ -100,7 +100,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
 fn last_group(geometry: &SegmentGeometry, written: &[Option<ZoneOffset>]) -> Option<Range<u32>> {
     let mut rows: Vec<_> = written.iter().flatten().map(|wp| geometry.rows_below(*wp)).collect();
     rows.sort_unstable_by(|one, other| other.cmp(one));
-    let columns = written.len();
+    let columns = geometry.scheme().columns();
     // Of all columns; those that are missing are some of them.
     let wrong = geometry.scheme().parity().min((columns - 1) / 2);
     let wrong = wrong.saturating_sub(columns - rows.len());
@@ -136,10 +136,11 @@ fn verdicts(
         let verdict = |valid| if valid { Verdict::Complete } else { Verdict::Discarded };
         return listed.take(chunks.len()).map(verdict).collect();
     }
-    let all = core.code.total_chunks();
+    let scheme = core.state.borrow().segments[found.slot].geometry.scheme();
+    let all = scheme.columns();
     let enough = |columns: ColumnSet| {
         columns.len() >= all
-            || is_readable(core, columns) && !mutant(Mutant::RecoveryDemandsAllChunks)
+            || is_readable(scheme, columns) && !mutant(Mutant::RecoveryDemandsAllChunks)
     };
     let weak = || match () {
         () if mutant(Mutant::WeakStripeDropped) => Verdict::Discarded,
@@ -155,7 +156,7 @@ fn verdicts(
             weak()
         } else {
             mark_if(Mark::DiscardedStripe, || !columns.is_empty());
-            mark_if(Mark::TwinsDiscarded, || columns.len() >= core.code.data_chunks());
+            mark_if(Mark::TwinsDiscarded, || columns.len() >= scheme.data());
             Verdict::Discarded
         }
     };
@@ -233,15 +234,15 @@ impl LastGroup<'_> {
 
 /// Whether a stripe can be read from the chunks in these columns. Of mirrors so many may be twins, and a
 /// chunk be missing with its copy.
-fn is_readable(core: &Core, columns: ColumnSet) -> bool {
-    core.state.borrow().scheme().is_readable_from(columns)
-        || columns.len() >= core.code.data_chunks() && mutant(Mutant::MirrorsCounted)
+fn is_readable(scheme: Scheme, columns: ColumnSet) -> bool {
+    scheme.is_readable_from(columns)
+        || columns.len() >= scheme.data() && mutant(Mutant::MirrorsCounted)
 }
 
 /// Marks where a seal decides otherwise than the chunks would by themselves.
 fn mark_seal(core: &Core, found: &FoundSegment, chunks: &[ColumnSet], seal: &SealRecord) {
     mark(Mark::SealDecides);
-    let scheme = core.state.borrow().scheme();
+    let scheme = core.state.borrow().segments[found.slot].geometry.scheme();
     let enough = |columns: ColumnSet| {
         scheme.is_readable_from(columns) && columns.len() >= found.expected.len()
     };

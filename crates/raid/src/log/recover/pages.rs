@@ -189,7 +189,7 @@ pub(in crate::log) fn tell(
         let segment = state.segments.get(place.slot);
         let settled = segment.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));
         let counts =
-            settled.is_some_and(|segment| place.block.0 < segment.geometry.column_blocks());
+            settled.is_some_and(|segment| segment.geometry.contains(place.column, place.block));
         // Another segment may have had the slot when the page was fixed.
         let listed = |segment: &Segment| {
             segment.listed_by_checkpoint && segment.generation < block.coverage.sequence

@@ -36,7 +36,10 @@ impl Plain {
         for (slot, segment) in segments {
             let columns = space.columns_of(slot);
             blocks.resize(columns.start, 0);
-            blocks.resize(columns.end, segment.geometry.column_blocks());
+            blocks.resize(columns.end, 0);
+            for column in segment.geometry.scheme().iter() {
+                blocks[columns.start + column.index()] = segment.geometry.column_blocks();
+            }
         }
         let entered = vec![0; blocks.len()];
         Self { space, blocks, entered, of_page: Vec::new() }

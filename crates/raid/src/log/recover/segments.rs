@@ -215,7 +215,8 @@ fn missed(
     let state = core.state.borrow();
     let none = ColumnSet::default();
     let (mut have, mut have_none, mut out) = (none, none, none);
-    for column in state.scheme().iter() {
+    let scheme = header.geometry.scheme();
+    for column in scheme.iter() {
         let member = &state.members[column.index()];
         if columns.contains_key(&column) {
             have = have.with(column);
@@ -230,7 +231,6 @@ fn missed(
             have_none = have_none.with(column);
         }
     }
-    let scheme = state.scheme();
     let may_be_wrong = |columns: ColumnSet| scheme.survives(columns.union(out));
     match () {
         () if have_none.is_empty() => Missed::Nowhere,
@@ -368,7 +368,7 @@ pub(in crate::log) async fn read_header(
     let header = SegmentHeader::decode(&block, state.config.array).ok()?;
     let ours = oob.column == column
         && oob.generation == header.generation
-        && header.geometry.scheme() == state.config.scheme
+        && state.config.scheme.admits(header.geometry.scheme())
         && header.zone_capacity == state.config.zone_capacity
         && header.geometry.unit() == state.config.write_unit
         && header.zone(column) == Some(zone);
@@ -507,12 +507,9 @@ fn insert(
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
     let mut segment = Segment::new(base, zones.clone(), phase);
-    // A member in full service has a column of every segment: one without it has lost it.
-    segment.damaged = state
-        .members
-        .iter()
-        .zip(&zones)
-        .any(|(member, zone)| member.is_in_full_service() && zone.is_none());
+    // A member in full service has a column of every segment that is on it: one without it has lost it.
+    let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
+    segment.damaged = state.scheme().iter().filter(in_service).any(|column| segment.lacks(column));
     mark_if(Mark::ColumnLost, || segment.damaged);
     if !leftover {
         segment.indexed_spans = base.geometry.spans();
@@ -546,7 +543,7 @@ fn expected_columns(
             base.epoch >= member.entry.since_epoch || member.entry.state == MemberState::Online;
         base.zone(*column).is_some() && member.writable().is_some() && same_drive
     };
-    let scheme = state.scheme();
+    let scheme = base.geometry.scheme();
     scheme.iter().filter(|c| zones[c.index()].is_some() || made_with(c)).collect()
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneInfo, ZonedDevice};
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet};
 use crate::log::core::{Core, is_blank};
 use crate::log::format::{Oob, Place};
 use crate::log::recover::records;
@@ -18,17 +18,30 @@ use crate::log::state::State;
 /// damaged the header may have put blocks of another segment behind it.
 #[derive(Default)]
 pub(super) struct Witnesses {
-    generations: BTreeMap<u64, usize>,
+    generations: BTreeMap<u64, Witness>,
     /// Some of them, or the header, cannot be read: the next start may be told something else.
     pub(super) unread: bool,
+}
+
+/// What blocks of one generation tell.
+#[derive(Clone, Copy, Default)]
+struct Witness {
+    blocks: usize,
+    absent: ColumnSet,
 }
 
 impl Witnesses {
     /// The generation that more than half of the blocks carry.
     pub(super) fn majority(&self) -> Option<u64> {
-        let total: usize = self.generations.values().sum();
-        let most = |(_, count): &(&u64, &usize)| **count * 2 > total;
-        self.generations.iter().find(most).map(|(generation, _)| *generation)
+        self.told().map(|(generation, _)| generation)
+    }
+
+    /// The same, with the columns that its segment is not on.
+    pub(super) fn told(&self) -> Option<(u64, ColumnSet)> {
+        let total: usize = self.generations.values().map(|witness| witness.blocks).sum();
+        let most = |(_, witness): &(&u64, &Witness)| witness.blocks * 2 > total;
+        let told = self.generations.iter().find(most);
+        told.map(|(generation, witness)| (*generation, witness.absent))
     }
 }
 
@@ -67,7 +80,8 @@ pub(super) async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInf
         let (block, oob) = (payload.block(0), payload.block_oob(0));
         let found = verify(&state, &oob, &block);
         if let Some(oob) = found.filter(|oob| oob.column == column) {
-            *asked.generations.entry(oob.generation).or_default() += 1;
+            let witness = asked.generations.entry(oob.generation).or_default();
+            *witness = Witness { blocks: witness.blocks + 1, absent: oob.absent };
         }
     }
     asked
@@ -75,7 +89,10 @@ pub(super) async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInf
 
 /// What is beside a block of a segment of this array, if it is one, but for headers.
 fn verify(state: &State, oob: &[u8], block: &[u8]) -> Option<Oob> {
-    let chunk = Oob::verify_chunk(state.seed, oob, block, state.scheme().data());
+    // Stripes have as many parity chunks, however wide they are.
+    let width = Oob::parse(oob).map_or(0, |oob| usize::from(oob.width));
+    let data_chunks = width.saturating_sub(state.scheme().parity());
+    let chunk = Oob::verify_chunk(state.seed, oob, block, data_chunks);
     chunk.or_else(|| Oob::verify_other(state.seed, oob, block, Place::Index))
 }
 
