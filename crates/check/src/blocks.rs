@@ -109,10 +109,22 @@ pub(crate) struct Oob {
     pub(crate) role: u8,
     pub(crate) place: Place,
     pub(crate) columns: u64,
+    pub(crate) absent: u32,
     pub(crate) block_in_chunk: u16,
 }
 
 impl Oob {
+    /// As [`Oob::parse`], of a block whose segment is not known: how many data chunks that has, the width tells.
+    pub(crate) fn parse_unknown(
+        array: Array,
+        oob: &[u8],
+        data: &[u8],
+        parity_chunks: u32,
+    ) -> Option<Self> {
+        let width = u32::from(*oob.get(36)?);
+        Self::parse(array, oob, data, width.saturating_sub(parity_chunks))
+    }
+
     /// Parses and verifies the metadata of a block, whatever its place.
     pub(crate) fn parse(array: Array, oob: &[u8], data: &[u8], data_chunks: u32) -> Option<Self> {
         if oob.len() != 64 || data.len() != BLOCK_BYTES {
@@ -147,6 +159,7 @@ impl Oob {
             role,
             place,
             columns: fields.u64(44),
+            absent: fields.u32(56),
             block_in_chunk: fields.u16(52),
         })
     }
@@ -162,6 +175,7 @@ pub(crate) struct Header {
     pub(crate) tabled: bool,
     pub(crate) shape: Shape,
     pub(crate) zone_capacity: u32,
+    /// By column of the array.
     pub(crate) zones: Vec<Option<u32>>,
 }
 
@@ -173,18 +187,20 @@ impl Header {
         }
         let fields = Fields(body);
         let scheme = Scheme::parse(fields.u8(30), fields.u8(31), fields.u8(32))?;
+        let scheme = scheme.without(fields.u32(36))?;
         let (chunk, group, capacity) = (fields.u32(40), fields.u32(44), fields.u32(48));
         let unit = unit_of(fields.u8(33))?;
         let shape = shape_within_limits(scheme, unit, capacity, chunk, group)?;
-        let known =
-            matches!(fields.u8(28), 1 | 2) && fields.u8(29) <= 1 && fields.u32(52) == shape.rows;
-        if !known {
-            return None;
-        }
         let zone = |column: u32| {
             let zone = fields.u32(56 + 4 * column as usize);
             (zone != u32::MAX).then_some(zone)
         };
+        let columns = 0..scheme.width();
+        let known =
+            matches!(fields.u8(28), 1 | 2) && fields.u8(29) <= 1 && fields.u32(52) == shape.rows;
+        if !known || columns.clone().any(|column| !scheme.is_on(column) && zone(column).is_some()) {
+            return None;
+        }
         Some(Self {
             segment: fields.u64(0),
             generation: fields.u64(8),
@@ -193,7 +209,7 @@ impl Header {
             tabled: fields.u8(29) == 1,
             shape,
             zone_capacity: capacity,
-            zones: (0..shape.columns()).map(zone).collect(),
+            zones: columns.map(zone).collect(),
         })
     }
 }

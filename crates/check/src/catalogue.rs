@@ -23,7 +23,7 @@ pub(crate) struct Column {
 /// A segment that counts.
 pub(crate) struct Segment {
     pub(crate) header: Header,
-    /// By column; `None` where it is not present.
+    /// By column of the array; `None` where it is not present.
     pub(crate) columns: Vec<Option<Column>>,
     pub(crate) seal: Option<Seal>,
 }
@@ -109,11 +109,13 @@ fn parse_header(
 ) -> Option<Header> {
     let shape = membership.config.shape;
     let header = Header::parse(membership.array, &block.data)?;
-    let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.scheme.data_chunks)?;
+    let scheme = header.shape.scheme;
+    let oob = Oob::parse(membership.array, &block.oob, &block.data, scheme.data_chunks)?;
     let fits = oob.place == Place::Header
         && oob.generation == header.generation
         && usize::from(oob.column) == slot
-        && header.shape.scheme == shape.scheme
+        && oob.absent == scheme.absent
+        && shape.scheme.admits(&scheme)
         && header.shape.unit == shape.unit
         && header.zone_capacity == membership.config.zone_capacity
         && header.zones.get(slot) == Some(&Some(zone));
@@ -172,10 +174,10 @@ async fn generations(
     if count == 0 {
         return BTreeSet::new();
     }
-    let data_chunks = shape.scheme.data_chunks;
+    let parity_chunks = shape.scheme.parity_chunks;
     let blocks = drive.read(column.zone, shape.unit, count).await.into_iter().flatten();
     let oobs = blocks.filter_map(|block| {
-        Oob::parse(membership.array, &block.oob, &block.data, data_chunks)
+        Oob::parse_unknown(membership.array, &block.oob, &block.data, parity_chunks)
             .filter(|oob| usize::from(oob.column) == slot)
     });
     oobs.map(|oob| oob.generation).collect()
@@ -289,7 +291,9 @@ async fn has_last_list(
     };
     let oob = Oob::parse(membership.array, &block.oob, &block.data, shape.scheme.data_chunks);
     let index = IndexBlock::parse(membership.array, &block.data);
-    oob.is_some_and(|oob| oob.place == Place::Index && oob.generation == header.generation)
+    let is_its =
+        |oob: &Oob| oob.generation == header.generation && oob.absent == shape.scheme.absent;
+    oob.is_some_and(|oob| oob.place == Place::Index && is_its(&oob))
         && index.is_some_and(|index| index.segment == header.segment)
 }
 
@@ -328,9 +332,10 @@ impl Segment {
     /// Whether more present columns are written beyond an offset than may be wrong about it: a drive
     /// may store an append twice, and zones that can be written no more do not tell how far they are.
     pub(crate) fn surely_written_beyond(&self, offset: u32) -> bool {
-        let columns = self.columns.len();
-        let missing = self.columns.iter().filter(|column| column.is_none()).count();
-        let parity = columns - self.header.shape.scheme.data_chunks as usize;
+        let scheme = self.header.shape.scheme;
+        let columns = scheme.own_columns().count();
+        let missing = columns - self.columns.iter().flatten().count();
+        let parity = scheme.parity_chunks as usize;
         let wrong = parity.min((columns - 1) / 2).saturating_sub(missing);
         let beyond = |column: &&Column| column.write_pointer > offset;
         self.columns.iter().flatten().filter(beyond).count() > wrong
@@ -350,7 +355,9 @@ impl Segment {
         }
         for (slot, member) in (0..).zip(&membership.members) {
             let Some(member) = member else { continue };
-            if self.columns[slot as usize].is_none() && member.state == MemberState::Online {
+            let is_missing =
+                self.columns[slot as usize].is_none() && self.header.shape.scheme.is_on(slot);
+            if is_missing && member.state == MemberState::Online {
                 let location = Location::drive(member.drive.number).segment(id);
                 findings.add(location, Problem::ColumnMissing { column: slot });
             }

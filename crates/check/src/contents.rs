@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use crate::catalogue::Segment;
-use crate::galois::Code;
+use crate::galois::Codes;
 use crate::group::Group;
 use crate::membership::Membership;
 use crate::report::Findings;
@@ -49,7 +49,7 @@ type KeptGroup = (u32, u32, Rc<Group>);
 /// The volume's contents. Drives are read again for data, so they must not change meanwhile.
 pub struct Contents {
     membership: Membership,
-    code: Code,
+    codes: Codes,
     segments: Vec<Segment>,
     versions: Versions,
     /// The group read last: neighbours in the volume are mostly neighbours there.
@@ -59,11 +59,11 @@ pub struct Contents {
 impl Contents {
     pub(crate) fn new(
         membership: Membership,
-        code: Code,
+        codes: Codes,
         segments: Vec<Segment>,
         versions: Versions,
     ) -> Self {
-        Self { membership, code, segments, versions, last: RefCell::new(None) }
+        Self { membership, codes, segments, versions, last: RefCell::new(None) }
     }
 
     /// Blocks of the volume.
@@ -103,7 +103,8 @@ impl Contents {
         let group = self.group(segment, spot.segment, shape.group_of(stripe)).await;
         let role = shape.role_of(spot.column.into(), stripe) as usize;
         let array = self.membership.array;
-        let found = match read_slice(array, shape, &self.code, &group, stripe, block) {
+        let code = self.codes.of(&shape.scheme);
+        let found = match read_slice(array, shape, code, &group, stripe, block) {
             Slice::Whole(mut blocks) => Some(blocks.swap_remove(role)),
             Slice::Lost(mut blocks) => blocks.swap_remove(role),
             Slice::Contradictory => None,

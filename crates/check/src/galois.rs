@@ -1,6 +1,8 @@
 //! Parity as docs/format.md section 7 defines it, written plainly: multiplication by shift and
 //! add, decoding by Gaussian elimination. Shares nothing with the engine's code.
 
+use std::collections::BTreeMap;
+
 use crate::shape::Scheme;
 
 /// The product in GF(2^8) with polynomial 0x11D.
@@ -51,6 +53,25 @@ fn add_multiple(target: &mut [u8], factor: u8, source: &[u8]) {
     }
     for (target, source) in target.iter_mut().zip(source) {
         *target ^= products[usize::from(*source)];
+    }
+}
+
+/// The codes of an array's segments, which differ in k only.
+pub(crate) struct Codes(BTreeMap<u32, Code>);
+
+impl Codes {
+    /// The codes of these schemes.
+    pub(crate) fn new(schemes: impl Iterator<Item = Scheme>) -> Self {
+        let mut codes = BTreeMap::new();
+        for scheme in schemes {
+            codes.entry(scheme.data_chunks).or_insert_with(|| Code::new(scheme));
+        }
+        Self(codes)
+    }
+
+    /// The code of one of these schemes.
+    pub(crate) fn of(&self, scheme: &Scheme) -> &Code {
+        &self.0[&scheme.data_chunks]
     }
 }
 

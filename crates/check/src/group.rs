@@ -44,7 +44,7 @@ impl Chunk {
 /// A group with all its chunks in memory: at most a span of every column.
 pub(crate) struct Group {
     pub(crate) rows: Range<u32>,
-    /// By column, then by row from the group's first.
+    /// By column of the array, then by row from the group's first.
     columns: Vec<Option<Vec<Chunk>>>,
     /// The row of each stripe's chunk in each column.
     places: BTreeMap<(u32, u32), u32>,
@@ -193,6 +193,8 @@ impl Verifier<'_> {
             && self.rows.contains(&oob.stripe)
             && u32::from(oob.role) == shape.role_of(self.column, oob.stripe)
             && oob.columns >> self.column & 1 == 1
+            && oob.absent == shape.scheme.absent
+            && oob.columns & u64::from(oob.absent) == 0
             && stripe.is_none_or(|stripe| stripe == oob.stripe)
     }
 }

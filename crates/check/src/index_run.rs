@@ -13,7 +13,7 @@ use crate::walk::is_hole;
 pub(crate) struct SpanEntries {
     shape: Shape,
     span: u32,
-    /// By column, then by chunk block of the span; `None` where nothing is known. For columns that
+    /// By column of the array, then by chunk block of the span; `None` where nothing is known. For columns that
     /// are not present, chunks are in order of stripes.
     columns: Vec<Vec<Option<Entry>>>,
     present: Vec<bool>,
@@ -23,7 +23,7 @@ impl SpanEntries {
     pub(crate) fn new(shape: &Shape, span: u32) -> Self {
         let rows = shape.span(span);
         let column = vec![None; ((rows.end - rows.start) * shape.chunk_blocks) as usize];
-        let columns = shape.columns() as usize;
+        let columns = shape.scheme.width() as usize;
         Self { shape: *shape, span, columns: vec![column; columns], present: vec![false; columns] }
     }
 
@@ -38,7 +38,7 @@ impl SpanEntries {
         let first = self.shape.span(self.span).start;
         let stripe_in_group =
             u16::try_from(stripe - group.rows.start).expect("at most 16,384 rows");
-        for column in 0..self.shape.columns() {
+        for column in self.shape.scheme.own_columns() {
             self.present[column as usize] = group.has_column(column);
             let row = match group.row_of(stripe, column) {
                 Some(row) => row,
@@ -108,7 +108,8 @@ impl SpanEntries {
         let oob =
             Oob::parse(membership.array, &block.oob, &block.data, self.shape.scheme.data_chunks)
                 .filter(|oob| oob.place == Place::Index && oob.generation == header.generation)
-                .filter(|oob| u32::from(oob.column) == column);
+                .filter(|oob| u32::from(oob.column) == column)
+                .filter(|oob| oob.absent == self.shape.scheme.absent);
         let index = IndexBlock::parse(membership.array, &block.data).filter(|index| {
             index.segment == header.segment
                 && index.generation == header.generation

@@ -39,7 +39,7 @@ pub use report::{ArrayReport, Counts, Finding, Location, Problem, Report, Severi
 
 use drive::Drive;
 use fields::uuid_text;
-use galois::Code;
+use galois::Codes;
 use membership::Membership;
 use report::Findings;
 use versions::Versions;
@@ -93,14 +93,13 @@ pub async fn check(devices: Vec<Option<Rc<dyn ZonedDevice>>>, options: Options) 
 
 async fn check_array(membership: Membership, options: Options, mut findings: Findings) -> Checked {
     findings.report.array = Some(describe(&membership));
-    let shape = membership.config.shape;
-    let code = Code::new(shape.scheme);
     let segments = catalogue::read_segments(&membership, &mut findings).await;
+    let codes = Codes::new(segments.values().map(|segment| segment.header.shape.scheme));
     let mut versions = Versions::new(options.every_version);
     for (ordinal, segment) in (0..).zip(segments.values()) {
         let walk = Walk {
             membership: &membership,
-            code: &code,
+            code: codes.of(&segment.header.shape.scheme),
             segment,
             ordinal,
             versions: &mut versions,
@@ -111,7 +110,7 @@ async fn check_array(membership: Membership, options: Options, mut findings: Fin
     versions.settle();
     count(&versions, &mut findings);
     let segments = segments.into_values().collect();
-    let contents = Contents::new(membership, code, segments, versions);
+    let contents = Contents::new(membership, codes, segments, versions);
     Checked { report: findings.finish(), contents: Some(contents) }
 }
 

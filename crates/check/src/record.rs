@@ -92,7 +92,8 @@ impl Record {
         let oob = Oob::parse(array, oob, block, record.config.shape.scheme.data_chunks)?;
         let in_place = oob.place == Place::Superblock
             && oob.generation == record.sequence
-            && oob.column == record.slot;
+            && oob.column == record.slot
+            && oob.absent == 0;
         in_place.then_some(record)
     }
 

@@ -1,4 +1,6 @@
 //! Where things are in a segment's zones, computed as docs/format.md section 5 writes it.
+//!
+//! Columns are those of the array, also of a segment that is on some of them only.
 
 use std::ops::Range;
 
@@ -18,6 +20,8 @@ pub(crate) struct Scheme {
     pub(crate) fixed: bool,
     /// Parity chunk j is a copy of data chunk j.
     pub(crate) mirrored: bool,
+    /// The columns of the array that a narrow segment is not on, a bit each.
+    pub(crate) absent: u32,
 }
 
 impl Scheme {
@@ -32,11 +36,53 @@ impl Scheme {
         };
         let legal = known && data_chunks >= 1 && data_chunks + parity_chunks <= COLUMNS_MAX;
         let (fixed, mirrored) = (rotation == 1, rotation == 2);
-        legal.then_some(Self { data_chunks, parity_chunks, fixed, mirrored })
+        legal.then_some(Self { data_chunks, parity_chunks, fixed, mirrored, absent: 0 })
     }
 
+    /// The same chunks beside so many columns of the array, if there can be such segments.
+    pub(crate) fn without(self, absent: u32) -> Option<Self> {
+        let scheme = Self { absent, ..self };
+        let width = scheme.width();
+        let legal = width <= COLUMNS_MAX && u64::from(absent) >> width == 0;
+        (absent == 0 || legal && !self.mirrored).then_some(scheme)
+    }
+
+    /// Whether a segment of an array with this scheme may have that one: it is the same, or a narrow one of it.
+    pub(crate) fn admits(&self, other: &Self) -> bool {
+        let (data_chunks, absent) = (other.data_chunks, other.absent);
+        other.width() == self.width() && *other == Self { data_chunks, absent, ..*self }
+    }
+
+    /// n.
     fn columns(&self) -> u32 {
         self.data_chunks + self.parity_chunks
+    }
+
+    /// n of the array.
+    pub(crate) fn width(&self) -> u32 {
+        self.columns() + self.absent.count_ones()
+    }
+
+    /// Whether there are chunks on a column of the array.
+    pub(crate) fn is_on(&self, column: u32) -> bool {
+        column < self.width() && self.absent >> column & 1 == 0
+    }
+
+    /// The columns that chunks are on.
+    pub(crate) fn own_columns(self) -> impl Iterator<Item = u32> {
+        (0..self.width()).filter(move |column| self.is_on(*column))
+    }
+
+    /// Which of its columns one is, from 0.
+    fn rank(&self, column: u32) -> u32 {
+        column - (self.absent & ((1 << column) - 1)).count_ones()
+    }
+
+    /// One of its columns, counted from 0.
+    fn nth(&self, rank: u32) -> u32 {
+        let is_past =
+            |absent: u32, column: &u32| self.absent >> absent & 1 == 1 && absent <= *column;
+        (0..self.width()).fold(rank, |at, absent| at + u32::from(is_past(absent, &at)))
     }
 
     /// Lists in an index run.
@@ -44,13 +90,18 @@ impl Scheme {
         if self.mirrored { 2 } else { self.parity_chunks + 1 }
     }
 
-    /// Whether chunks in these columns, or of these roles, are enough for all of a stripe.
+    /// Whether chunks in these columns are enough for all of a stripe.
+    pub(crate) fn is_enough_in(&self, has: impl Fn(u32) -> bool) -> bool {
+        self.is_enough(|rank| has(self.nth(rank)))
+    }
+
+    /// Whether chunks of these roles are enough for all of a stripe.
     pub(crate) fn is_enough(&self, has: impl Fn(u32) -> bool) -> bool {
         let k = self.data_chunks;
         if self.mirrored {
             return (0..k).all(|chunk| has(chunk) || has(chunk + k));
         }
-        (0..self.columns()).filter(|column| has(*column)).count() >= k as usize
+        (0..self.columns()).filter(|role| has(*role)).count() >= k as usize
     }
 }
 
@@ -190,21 +241,22 @@ impl Shape {
     /// The column that copy `copy` of the index run of `column` lists.
     pub(crate) fn listed_column(&self, column: u32, copy: u32) -> u32 {
         let distance = if self.scheme.mirrored { self.scheme.data_chunks } else { 1 };
-        (column + self.columns() - copy * distance % self.columns()) % self.columns()
+        let (columns, rank) = (self.columns(), self.scheme.rank(column));
+        self.scheme.nth((rank + columns - copy * distance % columns) % columns)
     }
 
     /// The role of a column in a stripe.
     pub(crate) fn role_of(&self, column: u32, stripe: u32) -> u32 {
         let columns = self.columns();
-        (column + columns - self.turn(stripe)) % columns
+        (self.scheme.rank(column) + columns - self.turn(stripe)) % columns
     }
 
     /// The column of a role in a stripe.
     pub(crate) fn column_of(&self, role: u32, stripe: u32) -> u32 {
-        (role + self.turn(stripe)) % self.columns()
+        self.scheme.nth((role + self.turn(stripe)) % self.columns())
     }
 
-    /// The column that a stripe starts on.
+    /// Which of its columns a stripe starts on.
     fn turn(&self, stripe: u32) -> u32 {
         if self.scheme.fixed { 0 } else { stripe % self.columns() }
     }
@@ -228,13 +280,46 @@ mod tests {
     #[test]
     fn mirrors_need_one_of_each_pair() {
         let scheme = Scheme::parse(2, 2, 2).unwrap();
-        let enough = |columns: &[u32]| scheme.is_enough(|column| columns.contains(&column));
+        let enough = |columns: &[u32]| scheme.is_enough_in(|column| columns.contains(&column));
         assert!(enough(&[0, 1]) && enough(&[2, 1]) && enough(&[2, 3]) && enough(&[0, 1, 2]));
         assert!(!enough(&[0, 2]) && !enough(&[1, 3]));
         assert!(rotated(3, 1).is_enough(|column| column != 2));
         let shape = Shape::new(scheme, 1, 16, 1, 256).unwrap();
         assert_eq!((shape.listed_column(1, 0), shape.listed_column(1, 1)), (1, 3));
         assert_eq!((Scheme::parse(1, 1, 2), Scheme::parse(3, 2, 2)), (None, None));
+    }
+
+    #[test]
+    fn narrow_segments_are_on_their_columns_as_others_on_all() {
+        let narrow = rotated(1, 2).without(0b0_1101).unwrap();
+        assert!(rotated(4, 2).admits(&narrow) && rotated(4, 2).admits(&rotated(4, 2)));
+        let its = [1, 4, 5];
+        assert_eq!(narrow.own_columns().collect::<Vec<_>>(), its);
+        let shape = |scheme| Shape::new(scheme, 1, 16, 1, 256).unwrap();
+        let (plain, narrow) = (shape(rotated(1, 2)), shape(narrow));
+        assert_eq!(Shape { scheme: plain.scheme, ..narrow }, plain);
+        for (stripe, at) in (0..9).flat_map(|stripe| (0..3).map(move |at| (stripe, at))) {
+            let role = narrow.role_of(its[at as usize], stripe);
+            assert_eq!(role, plain.role_of(at, stripe));
+            assert_eq!(narrow.column_of(role, stripe), its[at as usize]);
+            let listed = plain.listed_column(at, stripe % 3) as usize;
+            assert_eq!(narrow.listed_column(its[at as usize], stripe % 3), its[listed]);
+        }
+        assert!(narrow.scheme.is_enough_in(|column| column == 5));
+        assert!(!narrow.scheme.is_enough_in(|column| [0, 2, 3].contains(&column)));
+    }
+
+    #[test]
+    fn what_no_narrow_segment_can_be() {
+        assert_eq!(rotated(3, 1).without(1 << 5), None, "there is no such column");
+        assert_eq!(rotated(30, 2).without(1), None, "too many columns");
+        assert!(rotated(29, 2).without(1 << 31).is_some());
+        let mirrored = Scheme::parse(2, 2, 2).unwrap();
+        assert_eq!((mirrored.without(1), mirrored.without(0)), (None, Some(mirrored)));
+        let fixed = Scheme::parse(2, 1, 1).unwrap();
+        let others = [rotated(2, 1), rotated(2, 2), rotated(1, 2), fixed];
+        let admitted = others.map(|other| rotated(3, 1).admits(&other.without(1).unwrap()));
+        assert_eq!(admitted, [true, false, false, false]);
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Walk<'_> {
                 continue;
             }
             let counts = &mut self.findings.report.counts;
-            if (0..shape.columns()).any(|column| group.row_of(stripe, column).is_some()) {
+            if shape.scheme.own_columns().any(|column| group.row_of(stripe, column).is_some()) {
                 counts.discarded_stripes += 1;
             }
             if verdict == Verdict::Complete && is_doubtful(&group, stripe, &shape) {
@@ -124,7 +124,7 @@ impl Walk<'_> {
     /// Verifies a stripe that counts and takes its blocks.
     fn check_stripe(&mut self, group: &Group, stripe: u32, entries: &mut SpanEntries) {
         let shape = self.segment.header.shape;
-        for column in 0..shape.columns() {
+        for column in shape.scheme.own_columns() {
             let gone = group.has_column(column) && group.row_of(stripe, column).is_none();
             if gone && !group.hides_chunks(column) {
                 self.findings.add(self.location(), Problem::ChunkMissing { stripe, column });
@@ -214,8 +214,8 @@ impl Walk<'_> {
 /// Whether every present column has its whole chunk, and they are enough.
 fn is_complete(group: &Group, stripe: u32, shape: &Shape) -> bool {
     let whole = |column: u32| group.chunk(stripe, column).is_some_and(|chunk| chunk.is_whole());
-    let mut present = (0..shape.columns()).filter(|column| group.has_column(*column));
-    shape.scheme.is_enough(|column| group.has_column(column)) && present.all(whole)
+    let mut present = shape.scheme.own_columns().filter(|column| group.has_column(*column));
+    shape.scheme.is_enough_in(|column| group.has_column(column)) && present.all(whole)
 }
 
 /// Whether a chunk may be in every present column, and too few of them are whole to rebuild it.
@@ -223,7 +223,7 @@ fn is_doubtful(group: &Group, stripe: u32, shape: &Shape) -> bool {
     let chunk = |column: u32| group.chunk(stripe, column);
     let there = |column: &u32| chunk(*column).is_some() || group.hides_chunks(*column);
     let whole = |role| chunk(shape.column_of(role, stripe)).is_some_and(|chunk| chunk.is_whole());
-    let mut present = (0..shape.columns()).filter(|column| group.has_column(*column));
+    let mut present = shape.scheme.own_columns().filter(|column| group.has_column(*column));
     present.all(|column| there(&column)) && !shape.scheme.is_enough(whole)
 }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 
 mod image;
+mod narrow;
 
 use image::{ARRAY, Content, Image, SegmentPlan, pattern, structured};
 use zoneweave_check::{Checked, Newest, Problem, Severity};
@@ -16,7 +17,7 @@ use zoneweave_raid::log::format::{
     Death, IndexEntry, MemberState, MemberUuid, Place, RecordBody, Remains, SealRecord,
     SegmentHeader,
 };
-use zoneweave_raid::log::geometry::ChunkBlock;
+use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
 use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, BlockDevice, Lba, OOB_BYTES, Payload, ZoneAddress, ZoneId,
@@ -24,7 +25,12 @@ use zoneweave_zoned::{
 
 /// Stripes of data at consecutive blocks of the volume, with sequences from `sequence` on.
 fn stripes(image: &Image, count: u32, lba: u64, sequence: u64) -> Vec<Vec<Content>> {
-    let blocks = image.config.scheme.data() * image.config.chunk_blocks as usize;
+    stripes_of(image.geometry(), count, lba, sequence)
+}
+
+/// The same for a segment of some shape.
+fn stripes_of(geometry: SegmentGeometry, count: u32, lba: u64, sequence: u64) -> Vec<Vec<Content>> {
+    let blocks = geometry.scheme().data() * geometry.chunk_blocks() as usize;
     let mut next = 0;
     let mut content = || {
         next += 1;

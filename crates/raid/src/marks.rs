@@ -222,6 +222,8 @@ marks! {
     LaneOfOtherClass = "lanes.other_class_used",
     /// A segment with larger chunks is opened for small requests, of which enough wait.
     LargerOpened = "lanes.opened_for_many",
+    /// Writes come one at a time: a narrow segment is opened for them.
+    NarrowOpened = "lanes.narrow_opened",
     /// Small requests fill a stripe of larger chunks.
     LargerFilled = "lanes.larger_filled",
     /// Small requests that fill a stripe wait, as one of larger chunks is under way.
@@ -294,6 +296,10 @@ marks! {
     DiscardedMayHaveCounted = "recovery.discarded_may_have_counted",
     /// Recovery: rows hold what an append that was cut short has displaced, and no chunk.
     DisplacedRows = "recovery.displaced_rows",
+    /// Recovery: a narrow segment is found.
+    NarrowFound = "recovery.narrow_found",
+    /// Recovery: one of which a crash has left part.
+    NarrowLeftover = "recovery.narrow_leftover",
     /// Recovery: a stripe of mirrors has as many chunks as would do, but twins are missing.
     TwinsDiscarded = "recovery.twins_discarded",
     /// Recovery: the newest block of a weak stripe is written again.
@@ -426,6 +432,8 @@ marks! {
     BehindFailedWrite = "write.behind_failed_write",
     /// A stripe does not fill and is padded.
     StripePadded = "write.stripe_padded",
+    /// A write that comes alone is written in a narrow stripe.
+    StripeNarrow = "write.stripe_narrow",
     /// A stripe is written without the chunks of lost members.
     DegradedStripe = "write.degraded_stripe",
     /// A chunk of a stripe fails: its blocks go to another segment, with their sequences.

@@ -117,6 +117,7 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
         large_from_blocks: 2,
         fast_drives: false,
         even_blocks: None,
+        narrow: false,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         for version in 1..12 {
@@ -133,7 +134,8 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
 fn no_more_is_under_way_in_each_segment_than_keeps_drives_busy() {
     let array = roomy();
     let none = Lanes { count: 0, ..SMALL };
-    let policy = WritePolicy { even_blocks: Some(1), ..WritePolicy::adaptive(SMALL, none) };
+    let adaptive = WritePolicy { narrow: false, ..WritePolicy::adaptive(SMALL, none) };
+    let policy = WritePolicy { even_blocks: Some(1), ..adaptive };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         put_many(volume, handle, 1, 12, 1).await;
         assert_eq!(open_segments(volume).len(), 2);
@@ -255,6 +257,7 @@ fn large_requests_do_not_wait_for_ever() {
         large_from_blocks: 2,
         fast_drives: false,
         even_blocks: None,
+        narrow: false,
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         put_many(volume, handle, 1, array.blocks, 1).await;
@@ -454,7 +457,8 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
 fn no_segment_idles_before_lives_are_known() {
     let array = roomy();
     let two = Lanes { count: 2, chunk_blocks: 1 };
-    let policy = WritePolicy::adaptive(two, Lanes::default());
+    let adaptive = WritePolicy::adaptive(two, Lanes::default());
+    let policy = WritePolicy { narrow: false, ..adaptive };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         let rows = |volume: &Volume| -> Vec<u32> {
             open_segments(volume).iter().map(|segment| segment.rows_started).collect()

@@ -64,6 +64,8 @@ pub(crate) struct Image {
 pub(crate) struct SegmentPlan {
     pub(crate) id: u64,
     pub(crate) zone: u32,
+    /// Columns of the array that it is not on.
+    pub(crate) absent: ColumnSet,
     /// Stripes in order; the data blocks of each, chunk after chunk.
     pub(crate) stripes: Vec<Vec<Content>>,
     /// How many chunks of the last stripe are not written.
@@ -76,7 +78,8 @@ pub(crate) struct SegmentPlan {
 
 impl SegmentPlan {
     pub(crate) fn new(id: u64, zone: u32, stripes: Vec<Vec<Content>>) -> Self {
-        Self { id, zone, stripes, torn: 0, spoil_index: |_| {}, spoil_parity: false }
+        let absent = ColumnSet::default();
+        Self { id, zone, absent, stripes, torn: 0, spoil_index: |_| {}, spoil_parity: false }
     }
 }
 
@@ -118,9 +121,15 @@ impl Image {
     }
 
     pub(crate) fn geometry(&self) -> SegmentGeometry {
+        self.geometry_without(ColumnSet::default())
+    }
+
+    /// The geometry of a segment that is not on some columns.
+    pub(crate) fn geometry_without(&self, absent: ColumnSet) -> SegmentGeometry {
         let config = &self.config;
-        SegmentGeometry::new(config.scheme, CAPACITY, config.chunk_blocks, config.group_rows)
-            .unwrap()
+        let columns = config.scheme.iter().filter(|column| !absent.contains(*column));
+        let scheme = config.scheme.on(columns.collect()).unwrap();
+        SegmentGeometry::new(scheme, CAPACITY, config.chunk_blocks, config.group_rows).unwrap()
     }
 
     /// Appends a record to every drive.
@@ -166,8 +175,11 @@ impl Image {
 
     /// Writes a segment: header, stripes, and the index run if all stripes are given.
     pub(crate) fn segment(&mut self, plan: &SegmentPlan) {
-        let (geometry, generation) = (self.geometry(), plan.id + 500);
-        let columns: Vec<Column> = self.config.scheme.iter().collect();
+        let (geometry, generation) = (self.geometry_without(plan.absent), plan.id + 500);
+        let scheme = geometry.scheme();
+        let columns: Vec<Column> = scheme.iter().collect();
+        let mut zones = vec![None; scheme.width()];
+        columns.iter().for_each(|column| zones[column.index()] = Some(ZoneId(plan.zone)));
         let header = SegmentHeader {
             segment: plan.id,
             generation,
@@ -176,13 +188,14 @@ impl Image {
             tabled: self.config.tabled,
             geometry,
             zone_capacity: CAPACITY,
-            zones: vec![Some(ZoneId(plan.zone)); columns.len()],
+            zones,
         };
         for column in &columns {
-            let block = structured(header.encode(ARRAY), Place::Header, generation, *column);
+            let header = header.encode(ARRAY);
+            let block = structured_of(header, Place::Header, generation, *column, plan.absent);
             self.append(*column, plan.zone, block);
         }
-        let mut entries = vec![Vec::new(); columns.len()];
+        let mut entries = vec![Vec::new(); scheme.width()];
         let mut first = 0;
         while (first as usize) < plan.stripes.len() {
             let group = geometry.group_of(Row(first));
@@ -214,7 +227,8 @@ impl Image {
             let size = stripes.len();
             stripes.rotate_left(column.index() % size);
         }
-        let torn = column.index() + plan.torn >= self.drives.len();
+        let scheme = self.geometry_without(plan.absent).scheme();
+        let torn = scheme.rank(column) + plan.torn >= scheme.columns();
         stripes.retain(|stripe| !(torn && stripe + 1 == last));
         for stripe in stripes {
             let contents = &plan.stripes[stripe as usize];
@@ -236,7 +250,7 @@ impl Image {
         stripe: u32,
         contents: &[Content],
     ) -> Vec<(Payload, IndexEntry)> {
-        let scheme = self.config.scheme;
+        let scheme = self.geometry_without(plan.absent).scheme();
         let per_chunk = self.config.chunk_blocks as usize;
         assert_eq!(contents.len(), scheme.data() * per_chunk);
         let role = scheme.role_of(column, stripe);
@@ -263,7 +277,7 @@ impl Image {
                 column,
                 role,
                 place: Place::Chunk,
-                columns: (1 << scheme.columns()) - 1,
+                columns: scheme.iter().collect::<ColumnSet>().bits().into(),
                 absent: scheme.absent(),
                 block_in_chunk: u16::try_from(at).unwrap(),
             };
@@ -280,7 +294,7 @@ impl Image {
         column: Column,
         entries: &[Vec<IndexEntry>],
     ) {
-        let geometry = self.geometry();
+        let geometry = self.geometry_without(plan.absent);
         assert_eq!((geometry.spans(), geometry.index_blocks(0)), (1, 1));
         for copy in 0..geometry.index_copies() {
             let of = geometry.indexed_column(column, copy);
@@ -292,7 +306,8 @@ impl Image {
                 first: 0,
                 entries: entries[of.index()].clone(),
             };
-            let block = structured(block.encode(ARRAY), Place::Index, generation, column);
+            let block = block.encode(ARRAY);
+            let block = structured_of(block, Place::Index, generation, column, plan.absent);
             self.append(column, plan.zone, block);
         }
     }
@@ -311,6 +326,17 @@ impl Image {
 
 /// A structured block with its metadata.
 pub(crate) fn structured(block: Bytes, place: Place, generation: u64, column: Column) -> Payload {
+    structured_of(block, place, generation, column, ColumnSet::default())
+}
+
+/// A structured block of a segment that is not on some columns, with its metadata.
+pub(crate) fn structured_of(
+    block: Bytes,
+    place: Place,
+    generation: u64,
+    column: Column,
+    absent: ColumnSet,
+) -> Payload {
     let oob = Oob {
         coded: [0; CODED_BYTES],
         generation,
@@ -320,7 +346,7 @@ pub(crate) fn structured(block: Bytes, place: Place, generation: u64, column: Co
         role: Role(0),
         place,
         columns: 0,
-        absent: ColumnSet::default(),
+        absent,
         block_in_chunk: 0,
     };
     let bytes: [u8; OOB_BYTES] = oob.encode(Seed::of(ARRAY), &block, false);

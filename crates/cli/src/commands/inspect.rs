@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_linux::{Drive, DriveInfo};
-use zoneweave_raid::log::format::{ArrayUuid, RecordBody, SealRecord, SuperblockRecord};
+use zoneweave_raid::log::format::{RecordBody, SealRecord, SuperblockRecord};
 use zoneweave_raid::log::recover::records::{DriveRecords, read_records};
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
 
@@ -21,7 +21,7 @@ use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::{Output, Tone};
 use crate::session::{Access, NamedDrive, Session};
-use block::{BlockView, hexdump};
+use block::{BlockView, Owner, hexdump};
 
 /// Blocks of a zone that are listed, unless more are asked for.
 const LISTED_BLOCKS: u32 = 64;
@@ -103,7 +103,7 @@ pub(crate) fn run(request: &Inspect, output: &Output) -> Result<Exit, CliError> 
     let named = session.open(&request.drive, Access::Look)?;
     let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
     let records = session.executor.run(read_records(&*named.member)).map_err(failed)?;
-    let array = records.newest().map(|record| record.config.array);
+    let owner = records.newest().map(|record| Owner::of(&record.config));
     match request.zone {
         None => {
             let info = Drive::inspect(&request.drive)?;
@@ -112,7 +112,7 @@ pub(crate) fn run(request: &Inspect, output: &Output) -> Result<Exit, CliError> 
         }
         Some(zone) => {
             let info = zone_info(&records, zone)?;
-            let blocks = session.executor.run(view_zone(request, &named, info, array))?;
+            let blocks = session.executor.run(view_zone(request, &named, info, owner))?;
             output.result("inspect-zone", &blocks, |output| tell_zone(&blocks, output));
         }
     }
@@ -134,13 +134,13 @@ async fn view_drive(
 ) -> DriveView {
     use zoneweave_zoned::ZonedDevice;
     let geometry = named.drive.geometry();
-    let array = records.newest().map(|record| record.config.array);
+    let owner = records.newest().map(|record| Owner::of(&record.config));
     let mut zone_list = Vec::new();
     for info in &records.zones {
         let first = if info.write_pointer.0 == 0 {
             String::new()
         } else {
-            view_block(&named.drive, ZoneAddress::new(info.zone, 0), array, false).await.summary
+            view_block(&named.drive, ZoneAddress::new(info.zone, 0), owner, false).await.summary
         };
         zone_list.push(ZoneView {
             zone: info.zone.0,
@@ -224,16 +224,11 @@ fn seal_words(seal: &SealRecord) -> String {
     )
 }
 
-async fn view_block(
-    drive: &Drive,
-    at: ZoneAddress,
-    array: Option<ArrayUuid>,
-    dump: bool,
-) -> BlockView {
+async fn view_block(drive: &Drive, at: ZoneAddress, owner: Option<Owner>, dump: bool) -> BlockView {
     match drive.read(at, BlockCount(1)).await {
         Ok(payload) => {
             let (data, oob) = (payload.block(0), payload.block_oob(0));
-            let mut view = BlockView::decode(at.offset.0, &data, &oob, array);
+            let mut view = BlockView::decode(at.offset.0, &data, &oob, owner);
             if dump {
                 view.dump = hexdump(&data, &oob);
             }
@@ -247,7 +242,7 @@ async fn view_zone(
     request: &Inspect,
     named: &NamedDrive,
     info: ZoneInfo,
-    array: Option<ArrayUuid>,
+    owner: Option<Owner>,
 ) -> Result<ZoneBlocks, CliError> {
     let offsets = match request.offset {
         Some(offset) if offset >= info.capacity.0 => {
@@ -262,7 +257,7 @@ async fn view_zone(
     let mut blocks = Vec::new();
     for offset in offsets {
         let at = ZoneAddress::new(info.zone, offset);
-        blocks.push(view_block(&named.drive, at, array, request.offset.is_some()).await);
+        blocks.push(view_block(&named.drive, at, owner, request.offset.is_some()).await);
     }
     Ok(ZoneBlocks {
         path: request.drive.clone(),

@@ -216,7 +216,7 @@ pub(crate) struct WritingStatus {
 /// Segments that are filled at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaneStatus {
-    /// For `small` or `large` requests of users, or what is `moved`.
+    /// For `small` or `large` requests of users, such as come one at a time (`narrow`), or what is `moved`.
     pub requests: String,
     pub segments: u32,
     pub chunk_bytes: u64,

@@ -56,7 +56,8 @@ impl ColumnSet {
     #[must_use]
     pub const fn all(columns: usize) -> Self {
         assert!(columns <= MAX_COLUMNS, "an array has 32 columns at the most");
-        Self(((1_u64 << columns) - 1) as u32)
+        let beyond = MAX_COLUMNS - columns;
+        Self(if beyond == MAX_COLUMNS { 0 } else { u32::MAX >> beyond })
     }
 
     /// The set of columns that has a bit for each.

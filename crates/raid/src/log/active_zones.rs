@@ -11,7 +11,7 @@ use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{IndexEntry, SealRecord};
+use crate::log::format::{IndexEntry, SealRecord, StreamKind};
 use crate::log::geometry::{ChunkBlock, Row};
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
@@ -80,9 +80,25 @@ async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
 
 /// Whether there may be too little room for all lanes.
 fn is_tight(state: &State) -> bool {
-    let moved = u32::try_from(state.relocation.lanes().count()).unwrap_or(u32::MAX);
-    let lanes = state.policy.user_lanes() + moved;
+    let lanes = lanes(state);
     state.members.iter().any(|member| lacks_room(member, lanes))
+}
+
+impl State {
+    /// Whether a member takes new segments, and one more of them beside as many as may be open at a time.
+    #[must_use]
+    pub(super) fn has_room_beside(&self, column: Column) -> bool {
+        let member = &self.members[column.index()];
+        let kept = self.reserve_for(StreamKind::User) as usize;
+        let able = member.writable().is_some() && member.pool.len() > kept;
+        able && !lacks_room(member, lanes(self) + 1)
+    }
+}
+
+/// Segments that may be open at a time.
+fn lanes(state: &State) -> u32 {
+    let moved = u32::try_from(state.relocation.lanes().count()).unwrap_or(u32::MAX);
+    state.policy.user_lanes() + moved
 }
 
 /// Whether there is too little room for one segment more on a member.

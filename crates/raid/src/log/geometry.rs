@@ -20,7 +20,7 @@
 
 use zoneweave_zoned::{BlockCount, ZoneOffset};
 
-use crate::layout::{Column, Scheme};
+use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::format::ENTRIES_PER_INDEX_BLOCK;
 
 /// Blocks of a span that an open zone is scanned by after a crash: 64 MiB.
@@ -102,6 +102,16 @@ impl SegmentGeometry {
         let rest = fit(available % span_blocks);
         let (full_spans, last_rows) = if rest > 0 { (spans, rest) } else { (spans - 1, span_rows) };
         Some(Self { scheme, unit, chunk_blocks, group_rows, span_rows, last_rows, full_spans })
+    }
+
+    /// The same on other columns, as many as these.
+    ///
+    /// # Panics
+    /// If they are not as many, or not of the array.
+    #[must_use]
+    pub fn on(self, columns: ColumnSet) -> Self {
+        let scheme = self.scheme.on_others(columns);
+        Self { scheme, ..self }
     }
 
     /// The erasure code.

@@ -39,6 +39,7 @@ mod member;
 mod membership;
 mod memory;
 mod moving;
+mod narrow;
 mod offload;
 mod open;
 mod pace;

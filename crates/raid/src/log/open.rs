@@ -12,7 +12,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::policy::LaneMode;
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
-use crate::log::stream::{Lane, LaneId};
+use crate::log::stream::{ChunkClass, Lane, LaneId};
 use crate::log::superblock::structured_payload;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
@@ -113,17 +113,26 @@ fn allocate(
         // Another lane may have taken the last number meanwhile.
         && state.next_segment < state.segment_ceiling
         && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
-        && state.may_open(kind, state.stream(kind).lane(lane).class.chunk);
+        && match state.stream(kind).lane(lane).class.chunk {
+            ChunkClass::Narrow => state.may_open_narrow(),
+            chunk => state.may_open(kind, chunk),
+        };
     if !allowed {
         mark(Mark::OpeningOvertaken);
         return None;
     }
     let slot = state.segments.vacant()?;
-    let zones: Vec<_> = state
-        .members
-        .iter_mut()
-        .map(|member| {
-            member.writable()?;
+    let Lane { geometry, mode, class, .. } = *state.stream(kind).lane(lane);
+    let geometry = match class.chunk {
+        ChunkClass::Narrow => geometry.on(state.narrow_columns()),
+        _ => geometry,
+    };
+    let columns = geometry.scheme();
+    let zones: Vec<_> = (0..)
+        .map(Column)
+        .zip(&mut state.members)
+        .map(|(column, member)| {
+            member.writable().filter(|_| columns.contains(column))?;
             let (zone, resets) = member.pool.take().expect("free segments were counted");
             member.active_zones += 1;
             Some(ColumnZone { zone, resets })
@@ -131,7 +140,6 @@ fn allocate(
         .collect();
     let segment = state.next_segment;
     state.next_segment += 1;
-    let Lane { geometry, mode, class, .. } = *state.stream(kind).lane(lane);
     let header = SegmentHeader {
         segment,
         generation: state.take_sequence(),

@@ -9,6 +9,7 @@
 use thiserror::Error;
 use zoneweave_zoned::Geometry;
 
+use crate::layout::Scheme;
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
 use crate::log::geometry::SegmentGeometry;
 use crate::log::limits::{LimitError, check_drive, zones_needed};
@@ -135,6 +136,9 @@ pub struct WritePolicy {
     /// Blocks of a write from which on drives are hardly faster with more, if that is known: writes of a zone that follow each
     /// other are made of like size then, and none smaller than that, or than a request, for the sake of it.
     pub even_blocks: Option<u32>,
+    /// Whether small writes that come one at a time go to a *narrow* segment, of as few columns as are redundant, instead of being
+    /// padded. It is one more than those for users, and open only where there is room for it anyhow.
+    pub narrow: bool,
 }
 
 /// Why a policy does not fit an array.
@@ -206,6 +210,7 @@ impl WritePolicy {
             large_from_blocks: u64::MAX,
             fast_drives: false,
             even_blocks: None,
+            narrow: false,
         }
     }
 
@@ -251,6 +256,7 @@ impl WritePolicy {
         Self {
             collection: Collection::CostBenefit,
             lifetimes: true,
+            narrow: true,
             ..Self::uniform(small, large, LaneOptions::gathered)
         }
     }
@@ -281,6 +287,7 @@ impl WritePolicy {
             large_from_blocks: large.chunk_blocks.into(),
             fast_drives: false,
             even_blocks: None,
+            narrow: false,
         }
     }
 
@@ -335,7 +342,7 @@ impl WritePolicy {
         }
         let (blocks, zones) = (config.volume_blocks, config.zones);
         let stripe = u64::from(self.largest_chunk()) * config.scheme.data() as u64;
-        let groups = u64::from(self.user_lanes()) * stripe;
+        let groups = u64::from(self.lanes_undecided(config)) * stripe;
         if shape(config, &self.relocation).is_none_or(|shape| shape.data_blocks() < groups) {
             return Err(PolicyError::ManyLanes { lanes: self.user_lanes() });
         }
@@ -439,7 +446,11 @@ impl WritePolicy {
         let small = self.small.iter().map(|options| of_users(ChunkClass::Small, options));
         let large = self.large.iter().map(|options| of_users(ChunkClass::Large, options));
         let moved = (0..moved).map(|_| lane(ChunkClass::Small, &self.relocation_lane(config)));
-        let users = small.chain(large).collect();
+        let narrow = self.narrow_shape(config).map(|shape| {
+            let LaneOptions { mode, .. } = self.narrow_lane(config);
+            Lane::new(ChunkClass::Narrow, shape, mode)
+        });
+        let users = small.chain(large).chain(narrow).collect();
         (
             // On fast drives lives are told apart as soon as something is known of them.
             Stream::new(users, self.large_from_blocks, self.lifetimes && !self.fast_drives)
@@ -459,9 +470,10 @@ impl WritePolicy {
         let users = self.small.iter().chain(&self.large);
         let users = users.map(|options| self.user_lane(config, options));
         let moved = (0..2).map(|_| self.relocation_lane(config));
-        users.chain(moved).map(|lane| {
+        let shapes = users.chain(moved).map(|lane| {
             (shape(config, &lane).expect("the policy fits the array"), lane.mode.is_tabled())
-        })
+        });
+        shapes.chain(self.narrow_shape(config).map(|shape| (shape, false)))
     }
 
     /// Segments for users, for what is moved last, as they are made: alike ones together.
@@ -469,9 +481,10 @@ impl WritePolicy {
         let of_users = |lane: &LaneOptions| self.user_lane(config, lane);
         let small = self.small.iter().map(|lane| ("small", of_users(lane)));
         let large = self.large.iter().map(|lane| ("large", of_users(lane)));
+        let narrow = self.narrow_shape(config).map(|_| ("narrow", self.narrow_lane(config)));
         let moved = [("moved", self.relocation_lane(config))];
         let mut told: Vec<(_, u32, _)> = Vec::new();
-        for (requests, lane) in small.chain(large).chain(moved) {
+        for (requests, lane) in small.chain(large).chain(narrow).chain(moved) {
             match told.last_mut() {
                 Some((same, count, alike)) if (*same, *alike) == (requests, lane) => *count += 1,
                 _ => told.push((requests, 1, lane)),
@@ -487,7 +500,7 @@ impl WritePolicy {
 
     /// A lane for users, with groups so small that what a crash leaves undecided of the last groups of all
     /// their segments fits into one segment, which is what recovery has for it.
-    fn user_lane(&self, config: &ArrayConfig, lane: &LaneOptions) -> LaneOptions {
+    pub(super) fn user_lane(&self, config: &ArrayConfig, lane: &LaneOptions) -> LaneOptions {
         // How large groups are changes how many rows fit.
         let asked = room(config, &self.relocation);
         self.bounded(config, lane, asked.min(room(config, &self.relocation_lane(config))))
@@ -495,7 +508,7 @@ impl WritePolicy {
 
     fn bounded(&self, config: &ArrayConfig, lane: &LaneOptions, room: u64) -> LaneOptions {
         let stripe = u64::from(lane.chunk_blocks) * config.scheme.data() as u64;
-        let rows = room / (u64::from(self.user_lanes()) * stripe);
+        let rows = room / (u64::from(self.lanes_undecided(config)) * stripe);
         let rows = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
         LaneOptions { group_rows: lane.group_rows.min(rows), ..*lane }
     }
@@ -523,8 +536,16 @@ fn room(config: &ArrayConfig, lane: &LaneOptions) -> u64 {
 }
 
 fn shape(config: &ArrayConfig, lane: &LaneOptions) -> Option<SegmentGeometry> {
+    shape_of(config, config.scheme, lane)
+}
+
+pub(super) fn shape_of(
+    config: &ArrayConfig,
+    scheme: Scheme,
+    lane: &LaneOptions,
+) -> Option<SegmentGeometry> {
     let (unit, capacity) = (config.write_unit, config.zone_capacity);
-    SegmentGeometry::in_units(config.scheme, unit, capacity, lane.chunk_blocks, lane.group_rows)
+    SegmentGeometry::in_units(scheme, unit, capacity, lane.chunk_blocks, lane.group_rows)
 }
 
 #[cfg(test)]

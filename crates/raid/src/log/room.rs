@@ -202,9 +202,22 @@ impl State {
             let segment: &Segment = &self.segments[slot];
             let written = segment.cursor.as_ref().map_or(0, |cursor| cursor.next_row);
             let rows = segment.geometry.rows() - written;
-            u64::from(rows) * segment.geometry.stripe_blocks() as u64
+            self.room_for(segment, u64::from(rows) * segment.geometry.stripe_blocks() as u64)
         };
         self.stream(kind).open_segments().map(left).sum()
+    }
+
+    /// Data blocks that there would be room for where a segment is: what is narrow holds less than others in its place.
+    #[must_use]
+    pub(super) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
+        let own = segment.geometry.data_blocks();
+        let narrow = !segment.geometry.scheme().absent().is_empty();
+        if narrow { own.max(self.relocation_shape().data_blocks()) } else { own }
+    }
+
+    /// The room that so many data blocks of a segment take.
+    fn room_for(&self, segment: &Segment, blocks: u64) -> u64 {
+        blocks * self.blocks_in_place_of(segment) / segment.geometry.data_blocks()
     }
 
     /// What segments that are being moved out would free, as far as they are.
@@ -213,13 +226,14 @@ impl State {
             let segment = &self.segments[*slot];
             let before = segment.valid_before_move.max(1);
             let moved = before.saturating_sub(segment.valid);
-            segment.geometry.data_blocks() * moved / before
+            self.blocks_in_place_of(segment) * moved / before
         };
         self.moving.iter().map(moved).sum()
     }
 
     /// Notes that a stripe is about to be written.
-    pub(super) fn note_pace(&mut self, kind: StreamKind, blocks: u64) {
+    pub(super) fn note_pace(&mut self, kind: StreamKind, slot: SegmentSlot, blocks: u64) {
+        let blocks = self.room_for(&self.segments[slot], blocks);
         let share = self.level().users_share();
         let segment = self.relocation_shape().data_blocks();
         self.pace.note(kind, blocks, share, segment);

@@ -104,7 +104,7 @@ pub struct SegmentStatus {
     pub segment: u64,
     /// `open`, `sealed`, `leftover` (waiting to be moved out) or `dead` (waiting to be reset).
     pub phase: &'static str,
-    /// The zone of each slot; `None` where the slot has no part in it.
+    /// The zone of each slot; `None` where the slot has no part in it, or the drive was missing.
     pub zones: Vec<Option<u32>>,
     /// Blocks in it that are needed.
     pub valid_blocks: u64,
@@ -125,7 +125,7 @@ pub struct SegmentStatus {
 /// Segments that users' requests of a size, or what is moved, go to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LaneStatus {
-    /// `small`, `large` or `moved`.
+    /// `small`, `large`, `narrow` or `moved`.
     pub requests: &'static str,
     /// How many are filled at a time, of those that are moved to at least.
     pub segments: u32,

@@ -13,7 +13,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::queue::PendingBlock;
 use crate::log::segment::{Cursor, Phase, Segment};
 use crate::log::state::State;
-use crate::log::stream::{Class, Lane, LaneId};
+use crate::log::stream::{ChunkClass, Class, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -64,6 +64,8 @@ struct Ready {
     /// It does not fill, and the next write of its zones would wait for it, or a larger one may come to be filled. One
     /// that is written by itself loses nothing by being early.
     early: bool,
+    /// It is of one write, with nothing beside it.
+    lone: bool,
 }
 
 /// A stripe to be written.
@@ -101,6 +103,10 @@ impl State {
         }
         if self.is_held_back(kind, now) {
             return Step::Wait;
+        }
+        if let Some(lane) = self.narrow_wanted(kind) {
+            mark(Mark::NarrowOpened);
+            return self.tend(kind, lane, Chore::OpenSegment);
         }
         if let Some((lane, class)) = self.larger_wanted(kind) {
             mark(Mark::LargerOpened);
@@ -200,7 +206,9 @@ impl State {
         mark_if(Mark::WaitedForLarger, || fills && !ready && before > 0);
         mark_if(Mark::ClosedBesideOthers, || ready && !fills && under_way > 0);
         let early = segment.gathers && (!fills || !is_larger(lane) && stream.has_larger(class));
-        ready.then_some(Ready { lane, class, early })
+        let lone = !fills && self.is_alone(kind, class, &segment.geometry);
+        let lane = self.narrow_lane(kind).filter(|_| lone).unwrap_or(lane);
+        ready.then_some(Ready { lane, class, early, lone })
     }
 
     /// Whether a lane takes stripes of a class. While nobody knows which lives are short all lanes of a size take all
@@ -249,7 +257,7 @@ impl State {
     }
 
     /// Whether a segment can take a stripe now.
-    fn takes_stripes(&self, slot: SegmentSlot) -> bool {
+    pub(super) fn takes_stripes(&self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         let fits = cursor.next_row < cursor.group.end && segment.in_flight < STRIPES_IN_FLIGHT;
@@ -265,7 +273,10 @@ impl State {
         }
         let chunk_blocks = segment.geometry.chunk_blocks();
         let open = self.user.open_segments().map(|slot| &self.segments[slot]);
-        let alike = open.filter(|other| other.geometry.chunk_blocks() == chunk_blocks);
+        let scheme = segment.geometry.scheme();
+        let alike = open.filter(|other| {
+            (other.geometry.chunk_blocks(), other.geometry.scheme()) == (chunk_blocks, scheme)
+        });
         let (count, stripes) =
             alike.fold((0, 0), |(count, stripes), other| (count + 1, stripes + other.in_flight));
         let enough = count > 1 && stripes * chunk_blocks >= WRITES_BESIDE * even_blocks;
@@ -312,7 +323,7 @@ impl State {
     }
 
     fn take_stripe(&mut self, kind: StreamKind, ready: Ready, now: Nanos) -> StripePlan {
-        let Ready { lane, class, early } = ready;
+        let Ready { lane, class, early, lone } = ready;
         let slot = self.stream(kind).lane(lane).open.expect("a lane with a segment");
         let full = self.segments[slot].geometry.stripe_blocks();
         let always = self.fua_always;
@@ -324,12 +335,15 @@ impl State {
         let stream = self.stream_mut(kind);
         stream.took_turn(lane, class, &behind);
         stream.note_taken(ahead, !early);
+        mark_if(Mark::StripeNarrow, || stream.lane(lane).class.chunk == ChunkClass::Narrow);
         // While any durable write waits, stripes are durable: cheap, and never too little.
         let fua = always || stream.fua > 0;
         let queue = stream.queue_mut(class);
         let taken = queue.len().min(full);
         mark_if(Mark::StripePadded, || taken < full);
         let blocks: Vec<_> = queue.drain(..taken).collect();
+        let left = queue.len();
+        stream.note_lone(lone, left);
         let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min().unwrap_or(u64::MAX);
         let segment = &mut self.segments[slot];
         segment.in_flight += 1;
@@ -338,7 +352,7 @@ impl State {
         let cursor = segment.cursor.as_mut().expect("an open segment has a cursor");
         let stripe = cursor.next_row;
         cursor.next_row += 1;
-        self.note_pace(kind, full as u64);
+        self.note_pace(kind, slot, full as u64);
         self.drain.begin(full as u64, now);
         StripePlan { slot, stripe, class, blocks, fua }
     }

@@ -19,6 +19,9 @@ use crate::mutants::{Mutant, mutant};
 /// the next request of whoever got it, in this process.
 const TURNS: u32 = 8;
 
+/// So many stripes of one write each, one after the other, are worth a segment of narrow ones.
+const LONE_STRIPES: u32 = 8;
+
 /// After so many requests that are smaller a large one is nearly forgotten.
 const REQUESTS_REMEMBERED: u64 = 16;
 
@@ -29,6 +32,8 @@ const TRIMMED_BLOCKS: u64 = 1 << 18;
 /// How large the requests are that a lane is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChunkClass {
+    /// None by themselves: small ones that come one at a time are written in narrow stripes.
+    Narrow,
     /// Those below a threshold, trims, and everything where there is no other lane.
     Small,
     /// The others.
@@ -65,7 +70,12 @@ impl Class {
     ];
 
     const fn index(self) -> usize {
-        self.chunk as usize * 2 + self.lifetime as usize
+        let chunk = match self.chunk {
+            ChunkClass::Narrow => panic!("nothing waits for narrow stripes"),
+            ChunkClass::Small => 0,
+            ChunkClass::Large => 1,
+        };
+        chunk * 2 + self.lifetime as usize
     }
 }
 
@@ -115,6 +125,10 @@ pub(super) struct Stream {
     expected: u64,
     /// How large requests of users are: the largest, and that forgets.
     request_blocks: u64,
+    /// Stripes of one write, with nothing beside it, since there was one that was not.
+    lone: u32,
+    /// Blocks of the last of these writes that are to be written still.
+    lone_left: usize,
     /// How often others ran since a stripe was closed that did not fill.
     turns: u32,
     lanes: Vec<Lane>,
@@ -149,9 +163,17 @@ impl Stream {
         Self { fast_drives, ..self }
     }
 
-    /// Its lanes.
+    /// Its lanes, but for that of narrow stripes.
     pub(super) fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
-        (0..).map(LaneId).zip(&self.lanes)
+        let lanes = (0..).map(LaneId).zip(&self.lanes);
+        lanes.filter(|(_, lane)| lane.class.chunk != ChunkClass::Narrow)
+    }
+
+    /// The lane of narrow stripes, if there is one.
+    #[must_use]
+    pub(super) fn narrow_lane(&self) -> Option<(LaneId, &Lane)> {
+        let lane = self.lanes.iter().position(|lane| lane.class.chunk == ChunkClass::Narrow)?;
+        Some((LaneId(lane), &self.lanes[lane]))
     }
 
     /// One of its lanes.
@@ -171,10 +193,15 @@ impl Stream {
         self.lanes.iter().filter_map(|lane| lane.open)
     }
 
-    /// Whether it fills a segment.
+    /// The same, but for that of narrow stripes.
+    pub(super) fn open_wide(&self) -> impl Iterator<Item = SegmentSlot> {
+        self.lanes().filter_map(|(_, lane)| lane.open)
+    }
+
+    /// Whether it fills a segment that anything can go to.
     #[must_use]
     pub(super) fn is_open(&self) -> bool {
-        self.open_segments().next().is_some()
+        self.open_wide().next().is_some()
     }
 
     /// Whether it fills a segment for requests of a size.
@@ -290,7 +317,7 @@ impl Stream {
                 let sizes = [ChunkClass::Small, ChunkClass::Large].into_iter().filter(has);
                 sizes.filter(|chunk| !self.has_chunks(*chunk)).count()
             }
-            false => self.lanes.iter().filter(|lane| lane.open.is_none()).count(),
+            false => self.lanes().filter(|(_, lane)| lane.open.is_none()).count(),
         };
         u32::try_from(without).unwrap_or(u32::MAX) - u32::from(!self.is_open())
     }
@@ -376,6 +403,24 @@ impl Stream {
         if !ahead {
             self.turns = 0;
         }
+    }
+
+    /// Notes that a stripe is of one write with nothing beside it, of which so many blocks are left, or not.
+    pub(super) fn note_lone(&mut self, lone: bool, left: usize) {
+        self.lone = if lone { self.lone.saturating_add(1) } else { 0 };
+        self.lone_left = if lone { left } else { 0 };
+    }
+
+    /// Blocks that are left of a write with nothing beside it.
+    #[must_use]
+    pub(super) fn lone_left(&self) -> usize {
+        self.lone_left
+    }
+
+    /// Whether writes come one at a time.
+    #[must_use]
+    pub(super) fn comes_alone(&self) -> bool {
+        self.lone >= LONE_STRIPES
     }
 
     /// The class of a request of so many blocks that live so long, among those that there are lanes for.

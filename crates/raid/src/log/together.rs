@@ -77,7 +77,7 @@ pub(super) fn any_lingers(state: &State, open: &OpenZone) -> bool {
 fn even_blocks(state: &State, open: &OpenZone) -> Option<u32> {
     let even_blocks = state.policy.even_blocks?;
     let segment = &state.segments[open.slot];
-    let alone = state.user.open_segments().eq([open.slot]);
+    let alone = state.user.open_wide().eq([open.slot]);
     let suits = segment.gathers && segment.geometry.chunk_blocks() == even_blocks;
     (alone && suits && segment.stream == StreamKind::User).then_some(even_blocks)
 }

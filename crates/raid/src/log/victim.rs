@@ -25,7 +25,7 @@ impl State {
         }
         let worth_it = |segment: &Segment| match need {
             Need::Nothing => false,
-            Need::Lanes => segment.valid * 2 <= segment.geometry.data_blocks(),
+            Need::Lanes => segment.valid * 2 <= self.blocks_in_place_of(segment),
             Need::Segments => self.gains(segment),
         };
         let candidates = self.segments.iter();
@@ -54,7 +54,7 @@ impl State {
     /// What is freed for each block moved, times for how long nothing else would have freed it.
     fn benefit(&self, segment: &Segment) -> u128 {
         let age = u128::from(self.next_sequence - segment.generation);
-        let freed = u128::from(segment.geometry.data_blocks().saturating_sub(segment.valid));
+        let freed = u128::from(self.blocks_in_place_of(segment).saturating_sub(segment.valid));
         // In parts of 65,536; an age has at most 64 bits, blocks of a segment at most 37.
         ((age * freed) << 16) / u128::from(segment.valid)
     }

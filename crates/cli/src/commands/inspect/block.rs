@@ -1,9 +1,10 @@
 //! One block and its metadata, decoded.
 
 use serde::Serialize;
+use zoneweave_raid::layout::ColumnSet;
 use zoneweave_raid::log::format::{
-    ArrayUuid, BlockType, Envelope, FormatError, IndexBlock, Oob, Place, Seed, SegmentHeader,
-    SuperblockRecord, TombstoneBlock,
+    ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError, IndexBlock, Oob, Place, Seed,
+    SegmentHeader, SuperblockRecord, TombstoneBlock,
 };
 use zoneweave_zoned::Status;
 
@@ -23,6 +24,20 @@ pub(super) struct BlockView {
     pub dump: Vec<String>,
 }
 
+/// What is known of the array that a drive belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    array: ArrayUuid,
+    /// Parity chunks of each of its stripes.
+    parity: usize,
+}
+
+impl Owner {
+    pub(super) fn of(config: &ArrayConfig) -> Self {
+        Self { array: config.array, parity: config.scheme.parity() }
+    }
+}
+
 impl BlockView {
     /// A block that the drive did not give.
     pub(super) fn unreadable(offset: u32, status: Status) -> Self {
@@ -30,10 +45,10 @@ impl BlockView {
         Self { offset, summary, details: Vec::new(), oob: None, dump: Vec::new() }
     }
 
-    /// A block as it is on the drive; `array` is the one the drive belongs to, if it is known.
-    pub(super) fn decode(offset: u32, data: &[u8], oob: &[u8], array: Option<ArrayUuid>) -> Self {
-        let (summary, details) = decode_block(data, array);
-        let oob = decode_oob(data, oob, array);
+    /// A block as it is on the drive; `owner` is the array that the drive belongs to, if it is known.
+    pub(super) fn decode(offset: u32, data: &[u8], oob: &[u8], owner: Option<Owner>) -> Self {
+        let (summary, details) = decode_block(data, owner.map(|owner| owner.array));
+        let oob = decode_oob(data, oob, owner);
         Self { offset, summary, details, oob, dump: Vec::new() }
     }
 }
@@ -126,12 +141,19 @@ fn describe_header(header: &SegmentHeader) -> (String, Vec<String>) {
         .map(|zone| zone.map_or("-".to_owned(), |zone| zone.0.to_string()))
         .collect();
     let stream = format!("{:?}", header.stream).to_lowercase();
-    let details = vec![format!(
+    let mut details = vec![format!(
         "zones {} · made in epoch {} · filled by the {stream} stream",
         zones.join(" "),
         header.epoch,
     )];
+    details.extend(absent_words(geometry.scheme().absent()));
     (summary, details)
+}
+
+/// Which columns of the array a narrow segment is not on.
+fn absent_words(absent: ColumnSet) -> Option<String> {
+    let columns: Vec<_> = absent.iter().map(|column| column.0.to_string()).collect();
+    (!absent.is_empty()).then(|| format!("not on columns {}", columns.join(" ")))
 }
 
 fn describe_index(index: &IndexBlock) -> (String, Vec<String>) {
@@ -155,7 +177,7 @@ fn describe_tombstones(block: &TombstoneBlock) -> (String, Vec<String>) {
 }
 
 /// What the metadata says; whether it verifies can be told where the array is known.
-fn decode_oob(data: &[u8], bytes: &[u8], array: Option<ArrayUuid>) -> Option<String> {
+fn decode_oob(data: &[u8], bytes: &[u8], owner: Option<Owner>) -> Option<String> {
     if bytes.iter().all(|byte| *byte == 0) {
         return None;
     }
@@ -175,8 +197,11 @@ fn decode_oob(data: &[u8], bytes: &[u8], array: Option<ArrayUuid>) -> Option<Str
             text.push_str(&format!(" {kind} {} sequence {}", identity.lba, identity.sequence));
         }
     }
-    if let Some(array) = array {
-        text.push_str(if verifies(Seed::of(array), &oob, bytes, data) {
+    if let Some(words) = absent_words(oob.absent) {
+        text.push_str(&format!(" of a segment {words}"));
+    }
+    if let Some(owner) = owner {
+        text.push_str(if verifies(owner, &oob, bytes, data) {
             " (verified)"
         } else {
             " (DAMAGED: it does not verify)"
@@ -185,14 +210,15 @@ fn decode_oob(data: &[u8], bytes: &[u8], array: Option<ArrayUuid>) -> Option<Str
     Some(text)
 }
 
-/// Whether data and metadata are what was written. Whether a chunk's role is data or parity
-/// decides how its checksum is made; without its header both are tried.
-fn verifies(seed: Seed, oob: &Oob, bytes: &[u8], data: &[u8]) -> bool {
+/// Whether data and metadata are what was written. Whether a chunk's role is data or parity decides how
+/// its checksum is made: all segments have as many parity chunks, however wide they are.
+fn verifies(owner: Owner, oob: &Oob, bytes: &[u8], data: &[u8]) -> bool {
+    let seed = Seed::of(owner.array);
     if oob.place != Place::Chunk {
         return Oob::verify_other(seed, bytes, data, oob.place).is_some();
     }
-    let role = oob.role.index();
-    [role + 1, role].iter().any(|chunks| Oob::verify_chunk(seed, bytes, data, *chunks).is_some())
+    let data_chunks = usize::from(oob.width).saturating_sub(owner.parity);
+    Oob::verify_chunk(seed, bytes, data, data_chunks).is_some()
 }
 
 /// The bytes, with what repeats left out.
@@ -222,6 +248,11 @@ fn dump_line(at: usize, bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_raid::layout::{Column, Role, Scheme};
+    use zoneweave_raid::log::format::StreamKind;
+    use zoneweave_raid::log::geometry::SegmentGeometry;
+    use zoneweave_zoned::{BlockCount, ZoneId};
+
     use super::*;
 
     /// Pseudo-random bytes, with every structure's magic number put before some of them.
@@ -246,10 +277,54 @@ mod tests {
                 ];
                 Envelope::seal(&mut data, kinds[round / 2 % 6], ArrayUuid([3; 16]), body);
             }
-            let view = BlockView::decode(0, &data, &oob, Some(ArrayUuid([3; 16])));
+            let owner = Owner { array: ArrayUuid([3; 16]), parity: 1 };
+            let view = BlockView::decode(0, &data, &oob, Some(owner));
             assert!(!view.summary.is_empty());
             assert!(!hexdump(&data, &oob).is_empty());
         }
         assert_eq!(BlockView::decode(0, &[], &[], None).summary, "zeros");
+    }
+
+    #[test]
+    fn narrow_segments_say_where_they_are_not() {
+        let owner = Owner { array: ArrayUuid([3; 16]), parity: 1 };
+        let absent = [Column(0), Column(3)].into_iter().collect::<ColumnSet>();
+        let scheme = Scheme::new(1, 1).unwrap().without(absent).unwrap();
+        let header = SegmentHeader {
+            segment: 1,
+            generation: 2,
+            epoch: 1,
+            stream: StreamKind::User,
+            tabled: false,
+            geometry: SegmentGeometry::new(scheme, BlockCount(16), 1, 4).unwrap(),
+            zone_capacity: BlockCount(16),
+            zones: vec![None, Some(ZoneId(5)), Some(ZoneId(6)), None],
+        };
+        let data = header.encode(owner.array);
+        let mut oob = Oob {
+            coded: [0; 24],
+            generation: 2,
+            stripe: 0,
+            width: 0,
+            column: Column(1),
+            role: Role(0),
+            place: Place::Header,
+            columns: 0,
+            absent,
+            block_in_chunk: 0,
+        };
+        let view = |oob: &Oob| {
+            let bytes = oob.encode(Seed::of(owner.array), &data, false);
+            BlockView::decode(0, &data, &bytes, Some(owner))
+        };
+        let of_header = view(&oob);
+        assert_eq!(of_header.details[1], "not on columns 0 3");
+        let said = of_header.oob.unwrap();
+        assert!(said.ends_with("column 1 of a segment not on columns 0 3 (verified)"), "{said}");
+        // Any block is a block of parity, where its role is one of parity.
+        (oob.place, oob.width, oob.role) = (Place::Chunk, 2, Role(1));
+        assert!(view(&oob).oob.unwrap().ends_with("(verified)"));
+        oob.width = 3;
+        assert!(view(&oob).oob.unwrap().contains("DAMAGED"));
     }
 }

@@ -16,7 +16,8 @@
 //! | 42..44 | shard | own |
 //! | 44..52 | columns that take part in the stripe, a bit each | own |
 //! | 52..54 | block of the chunk | own |
-//! | 54..60 | zero | own |
+//! | 54..56 | zero | own |
+//! | 56..60 | columns of the array that the segment is not on | own |
 //! | 60..64 | own checksum | own |
 //!
 //! *Coded* fields of parity blocks are the parity of those of the data blocks, so a lost block's

@@ -507,6 +507,9 @@ fn insert(
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
     let mut segment = Segment::new(base, zones.clone(), phase);
+    let narrow = base.geometry.scheme() != state.scheme();
+    mark_if(Mark::NarrowFound, || narrow);
+    mark_if(Mark::NarrowLeftover, || narrow && leftover);
     // A member in full service has a column of every segment that is on it: one without it has lost it.
     let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
     segment.damaged = state.scheme().iter().filter(in_service).any(|column| segment.lacks(column));

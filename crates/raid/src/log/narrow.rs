@@ -1,0 +1,98 @@
+//! Narrow segments: what comes one write at a time is not padded to a stripe of all columns.
+//!
+//! A narrow segment is on as few columns as are redundant, of one data chunk a stripe. It takes a slot like any other and holds as
+//! many writes that come alone as others would, padded: so nothing that is argued about room changes. It is one more than the segments
+//! that zones are kept for, and nobody waits for it: it is opened only where room and active zones are to spare.
+//!
+//! Two writes at a time would wait for each other in its zones, so nothing goes there while other writes are under way.
+
+use std::cmp::Reverse;
+
+use crate::layout::{ColumnSet, Scheme};
+use crate::log::format::{ArrayConfig, StreamKind};
+use crate::log::geometry::SegmentGeometry;
+use crate::log::policy::{LaneOptions, WritePolicy, shape_of};
+use crate::log::state::State;
+use crate::log::stream::{ChunkClass, Class, LaneId};
+
+impl WritePolicy {
+    /// The lane of narrow segments: chunks as small as can be, as each stripe is of one write.
+    pub(super) fn narrow_lane(&self, config: &ArrayConfig) -> LaneOptions {
+        self.user_lane(config, &LaneOptions::gathered(config.write_unit.0))
+    }
+
+    /// The shape of narrow segments, whichever columns they are on; `None` where there are none, or none would be narrower.
+    #[must_use]
+    pub(super) fn narrow_shape(&self, config: &ArrayConfig) -> Option<SegmentGeometry> {
+        let scheme = narrow_scheme(config).filter(|_| self.narrow)?;
+        shape_of(config, scheme, &self.narrow_lane(config))
+    }
+
+    /// Segments for users that a crash may find with stripes of which it is not known whether they count.
+    pub(super) fn lanes_undecided(&self, config: &ArrayConfig) -> u32 {
+        self.user_lanes() + u32::from(self.narrow && narrow_scheme(config).is_some())
+    }
+}
+
+/// The scheme of one data chunk on the first columns, where the array's has more of them.
+fn narrow_scheme(config: &ArrayConfig) -> Option<Scheme> {
+    let columns = ColumnSet::all(1 + config.scheme.parity());
+    config.scheme.on(columns).filter(|narrow| narrow.data() < config.scheme.data())
+}
+
+impl State {
+    /// Whether users may have a segment of narrow stripes: nobody needs the room, and where drives bound how many zones are
+    /// active it is one more than they are kept for.
+    #[must_use]
+    pub(super) fn may_open_narrow(&self) -> bool {
+        self.may_open_beside(StreamKind::User) && !self.narrow_columns().is_empty()
+    }
+
+    /// The columns for it: those with most free zones, of which as many wear least.
+    #[must_use]
+    pub(super) fn narrow_columns(&self) -> ColumnSet {
+        let none = ColumnSet::default();
+        let Some((_, lane)) = self.user.narrow_lane() else { return none };
+        let mut able: Vec<_> =
+            self.scheme().iter().filter(|column| self.has_room_beside(*column)).collect();
+        able.sort_by_key(|column| (Reverse(self.members[column.index()].pool.len()), *column));
+        let wanted = lane.geometry.scheme().columns();
+        able.get(..wanted).map_or(none, |columns| columns.iter().copied().collect())
+    }
+
+    /// Whether what waits takes less in narrow stripes than in one that is padded, and nothing is under way beside it, or it is
+    /// what is left of such a write.
+    pub(super) fn is_alone(
+        &self,
+        kind: StreamKind,
+        class: Class,
+        padded: &SegmentGeometry,
+    ) -> bool {
+        let stream = self.stream(kind);
+        let Some((_, narrow)) = stream.narrow_lane() else { return false };
+        let whole = |geometry: &SegmentGeometry| {
+            geometry.chunk_blocks() as usize * geometry.scheme().columns()
+        };
+        let waiting = stream.queue(class).len();
+        let stripes = waiting.div_ceil(narrow.geometry.stripe_blocks());
+        let fits = class.chunk == ChunkClass::Small
+            && stream.queued() == waiting
+            && stripes * whole(&narrow.geometry) < whole(padded);
+        let idle = || stream.open_segments().all(|slot| self.segments[slot].in_flight == 0);
+        fits && (stream.lone_left() == waiting || idle())
+    }
+
+    /// The lane of narrow stripes, if it takes one now.
+    pub(super) fn narrow_lane(&self, kind: StreamKind) -> Option<LaneId> {
+        let (id, lane) = self.stream(kind).narrow_lane().filter(|(_, lane)| !lane.busy)?;
+        lane.open.filter(|slot| self.takes_stripes(*slot)).map(|_| id)
+    }
+
+    /// The lane of narrow stripes if it is worth a segment, and there is room for one. Nobody waits for it.
+    pub(super) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
+        let stream = self.stream(kind);
+        let (id, lane) = stream.narrow_lane().filter(|(_, lane)| !lane.is_taken())?;
+        let wanted = lane.open.is_none() && stream.comes_alone() && self.recovering.is_none();
+        (wanted && !self.membership_dirty && self.may_open_narrow()).then_some(id)
+    }
+}
