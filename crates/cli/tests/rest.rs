@@ -131,3 +131,13 @@ fn a_trace_is_replayed_and_a_broken_one_refused() {
     place.run("replay --generate 1 --small-percent 90").exits(2).complains("more than all");
     place.run("replay --generate 1 --zone-capacity 1GiB").exits(2).complains("too few");
 }
+
+#[test]
+fn points_that_there_are_not_are_not_measured_in_silence() {
+    let place = Place::new();
+    let none = place.run("experiment run zapraid/exp5 --only nothing").exits(2);
+    none.complains("no point has \"nothing\" in its name").complains("4 KiB zone-write, ");
+    let whole = place.run("experiment run zn540 --only nothing").exits(2);
+    whole.complains("zn540 is measured as a whole");
+    assert!(!place.path("experiments").exists(), "nothing is left behind");
+}

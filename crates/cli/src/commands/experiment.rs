@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_sim::experiments::{
-    self, EXPERIMENTS, Experiment as Known, Finding, Report as Found, Row, Settings, named,
+    self, EXPERIMENTS, Experiment as Known, Finding, Point, Report as Found, Row, Settings, named,
 };
 
 use self::points::{Ledger, impossible};
@@ -59,6 +59,12 @@ struct Run {
     /// Threads; as many as there are processors if not given
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+}
+
+impl Run {
+    fn settings(&self) -> Settings {
+        Settings { scale: self.scale, runs: self.runs }
+    }
 }
 
 fn parse_scale(text: &str) -> Result<f64, String> {
@@ -122,17 +128,10 @@ fn carry_out(request: &Run, output: &Output) -> Result<(), CliError> {
         );
         return Err(CliError::Usage { option: "<NAME>", problem });
     }
-    let mut files = Vec::new();
-    if request.only.is_some() {
-        let mut experiments = Vec::new();
-        for known in &wanted {
-            let points = measure(known, request, output, &mut files)?;
-            experiments.push(Report { name: known.name, points, findings: Vec::new() });
-        }
-        let done = Done { experiments, files };
-        output.result("experiment", &done, |output| tell(&done, output));
-        return Ok(());
+    if let Some(only) = &request.only {
+        return measure_only(only, &wanted, request, output);
     }
+    let mut files = Vec::new();
     let mut found = Vec::new();
     for known in &wanted {
         let report = one(known, request, output, &mut files)?;
@@ -151,6 +150,55 @@ fn carry_out(request: &Run, output: &Output) -> Result<(), CliError> {
     let done = Done { experiments: found.iter().map(report).collect(), files };
     output.result("experiment", &done, |output| tell(&done, output));
     Ok(())
+}
+
+/// Measures those points whose names contain `only`, and makes nothing of them.
+fn measure_only(
+    only: &str,
+    wanted: &[&Known],
+    request: &Run,
+    output: &Output,
+) -> Result<(), CliError> {
+    let has_some = |known: &&&Known| !points(known, request).is_empty();
+    let chosen: Vec<_> = wanted.iter().filter(has_some).collect();
+    if chosen.is_empty() {
+        return Err(CliError::Usage {
+            option: "only",
+            problem: none_called(only, wanted, request),
+        });
+    }
+    let (mut experiments, mut files) = (Vec::new(), Vec::new());
+    for known in chosen {
+        let points = measure(known, request, output, &mut files)?;
+        experiments.push(Report { name: known.name, points, findings: Vec::new() });
+    }
+    let done = Done { experiments, files };
+    output.result("experiment", &done, |output| tell(&done, output));
+    Ok(())
+}
+
+/// That no point is called so, and how they are called.
+fn none_called(only: &str, wanted: &[&Known], request: &Run) -> String {
+    let line = |known: &&Known| {
+        let all = known.points(&request.settings());
+        let mut names: Vec<_> = all.iter().map(|point| point.key().point.as_str()).collect();
+        // There is one for each seed.
+        names.dedup();
+        match names[..] {
+            [] => format!("\n  {} is measured as a whole", known.name),
+            _ => format!("\n  {}: {}", known.name, names.join(", ")),
+        }
+    };
+    let lines: String = wanted.iter().map(line).collect();
+    format!("no point has {only:?} in its name, of these:{lines}")
+}
+
+/// The points that are to be measured.
+fn points(known: &Known, request: &Run) -> Vec<Point> {
+    let only = request.only.as_deref().unwrap_or_default();
+    let mut points = known.points(&request.settings());
+    points.retain(|point| point.key().point.contains(only));
+    points
 }
 
 /// Carries one out and writes its files.
@@ -181,9 +229,7 @@ fn measure(
     let out = request.out.join(known.name);
     fs::create_dir_all(&out).map_err(|error| failed(&out, "make the directory", error))?;
     output.note(format_args!("running {}", known.name));
-    let mut points = known.points(&Settings { scale: request.scale, runs: request.runs });
-    let only = request.only.as_deref().unwrap_or_default();
-    points.retain(|point| point.key().point.contains(only));
+    let points = points(known, request);
     let mut rows = Vec::new();
     if !points.is_empty() {
         let path = out.join(POINTS);
