@@ -1,5 +1,7 @@
 //! Sizes and times as people write and read them, and tables.
 
+use std::borrow::Cow;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use crate::error::CliError;
@@ -120,9 +122,16 @@ pub(crate) fn usage(option: &'static str) -> impl FnOnce(String) -> CliError {
     move |problem| CliError::Usage { option, problem }
 }
 
+/// An argument as it is typed: quoted where a shell would not take it for one word.
+pub(crate) fn word(argument: impl Display) -> String {
+    let argument = argument.to_string();
+    // What has a NUL in it nobody can type.
+    shlex::try_quote(&argument).map_or_else(|_| argument.clone(), Cow::into_owned)
+}
+
 /// Paths as they are typed one behind the other.
 pub(crate) fn words(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+    paths.iter().map(|path| word(path.display())).collect::<Vec<_>>().join(" ")
 }
 
 /// Slots as people write them.
@@ -165,6 +174,13 @@ mod tests {
         let second = 1_000_000_000;
         let shown = [4, 64, 3700, 90_000].map(|seconds| span(seconds * second));
         assert_eq!(shown, ["4s", "1m 04s", "1h 01m", "1d 01:00"]);
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        let paths = ["/dev/ng0n1", "d/drive0", "a b/drive0", "$x", "it's"].map(PathBuf::from);
+        assert_eq!(words(&paths), "/dev/ng0n1 d/drive0 'a b/drive0' '$x' \"it's\"");
+        assert_eq!(word(""), "''");
     }
 
     #[test]

@@ -195,3 +195,17 @@ fn zone_maps_have_a_sign_for_every_zone() {
     assert_eq!(map["drives"][0]["zones"][15]["state"], "empty");
     place.run("zones gone").exits(3);
 }
+
+#[test]
+fn what_is_to_be_typed_is_quoted_for_the_shell() {
+    let place = Place::new();
+    place.run("emu create a$b --drives 4 --zones 16 --zone-capacity 256KiB").exits(0);
+    let drives = "a$b/drive0 a$b/drive1 a$b/drive2";
+    let made = place.run(&format!("array create vol0 {drives} --size max")).exits(0);
+    made.complains("zoneweave serve nbd 'a$b/drive0' 'a$b/drive1' 'a$b/drive2' --socket");
+    let server = place.serve(drives);
+    place.run("array fail a$b/drive0 --slot 2").exits(0).says("replace 'a$b/drive0' --slot 2");
+    server.stop();
+    let status = place.run(&format!("array status {drives}")).exits(0);
+    status.says("replace 'a$b/drive0' 'a$b/drive1' --slot 2 --with 'a$b/drive2' --yes-destroy");
+}

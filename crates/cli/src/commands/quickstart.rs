@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use zoneweave_linux::Drive;
+use zoneweave_linux::nbd_server::Endpoint;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{DriveRole, survey};
 use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
 
 use super::array::create::{self, Durability, Level};
 use super::emu::{self, Made, create_quietly, drive_paths};
-use super::serve::{Nbd, Served, serve_nbd};
+use super::serve::{Nbd, Served, serve_nbd, uri};
 use crate::error::{CliError, Exit};
 use crate::format::{self, VolumeSize, usage};
 use crate::output::Output;
@@ -79,7 +80,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
     };
     let socket_address = vec![format!("unix:{}", socket.display())];
     let serving = Nbd { array, socket: socket_address, export: None, ublk: None };
-    serve_nbd(&serving, &hints(&drives, &socket.display().to_string(), &name), output)
+    serve_nbd(&serving, &hints(&drives, socket, &name), output)
 }
 
 /// Every drive in the directory and the directories in it: a member that was replaced since the
@@ -218,16 +219,13 @@ fn make_array(
     Ok(config)
 }
 
-fn hints(drives: &[PathBuf], socket: &str, name: &str) -> Vec<String> {
-    let first = drives.first().map(|path| path.display().to_string()).unwrap_or_default();
-    let socket = std::path::absolute(socket).map_or(socket.to_owned(), |p| p.display().to_string());
+fn hints(drives: &[PathBuf], socket: PathBuf, name: &str) -> Vec<String> {
+    let first = format::words(drives.first().map(std::slice::from_ref).unwrap_or_default());
+    let uri = format::word(uri(&Endpoint::Unix(socket), name));
     vec![
         "try, in another terminal:".to_owned(),
         format!("  zoneweave array status {first}"),
-        format!(
-            "  qemu-io -f raw -c 'write -P 0xa5 0 1M' -c 'read -P 0xa5 0 1M' \
-             'nbd+unix:///{name}?socket={socket}'"
-        ),
+        format!("  qemu-io -f raw -c 'write -P 0xa5 0 1M' -c 'read -P 0xa5 0 1M' {uri}"),
         format!("  zoneweave array fail {first} --slot 1"),
     ]
 }

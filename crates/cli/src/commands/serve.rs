@@ -25,7 +25,7 @@ use crate::wait::until;
 use crate::writing::Writing;
 use engine::Engine;
 use fronts::{Places, endpoint, look, start_servers, stop_servers, unix_path};
-pub(crate) use fronts::{identity, start_ublk, stop_ublk};
+pub(crate) use fronts::{identity, start_ublk, stop_ublk, uri};
 use orders::orders;
 use shards::Others;
 

@@ -6,7 +6,7 @@ use zoneweave_raid::log::{DriveRole, DriveVerdict, OpenError, Survey};
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
-use crate::format::slots;
+use crate::format::{slots, word};
 use crate::session::{Drives, NamedDrive};
 
 /// The status of the array that the drives are; `None` if they are none.
@@ -169,12 +169,13 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
         DriveRole::Stale { slot } => format!(
             "was {slot} of this array and missed writes; to use it again: zoneweave array replace \
              DRIVE... --slot {} --with {} --yes-destroy",
-            slot.0, verdict.label
+            slot.0,
+            word(&verdict.label)
         ),
         DriveRole::Foreign { array } if *array == ours => format!(
             "was left out when this array was started by force: it holds another history; to use \
              it again: zoneweave array replace DRIVE... --slot I --with {} --yes-destroy",
-            verdict.label
+            word(&verdict.label)
         ),
         DriveRole::Foreign { array } => {
             // Both may have one name.

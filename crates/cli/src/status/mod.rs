@@ -14,6 +14,7 @@ use zoneweave_raid::shards::{Shard, volume_blocks};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 
 use crate::error::Exit;
+use crate::format::word;
 use crate::progress::Job;
 
 pub(crate) use inactive::{describe_drives, inactive_status};
@@ -361,7 +362,7 @@ impl ArrayStatus {
         let in_service = self.members.iter().filter(|member| member.state == "online");
         let labels = in_service.filter_map(|member| member.drive.clone());
         let most = if self.server.is_some() { 1 } else { usize::MAX };
-        let drives = labels.take(most).collect::<Vec<_>>().join(" ");
+        let drives = labels.take(most).map(word).collect::<Vec<_>>().join(" ");
         if !drives.is_empty() {
             let texts = self.others.iter_mut().map(|other| &mut other.detail);
             for text in texts.chain(&mut self.action) {

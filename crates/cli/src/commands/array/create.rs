@@ -371,7 +371,7 @@ impl Consent<'_> {
 /// Why a drive is not overwritten.
 pub(crate) fn not_empty(named: &NamedDrive, holds: &Holdings) -> CliError {
     let option = match holds.by_name {
-        true => format!("--destroy {}", named.label),
+        true => format!("--destroy {}", format::word(&named.label)),
         false => "--yes-destroy".to_owned(),
     };
     CliError::NotEmpty { label: named.label.clone(), holds: holds.text.clone(), option }

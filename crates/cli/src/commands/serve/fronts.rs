@@ -1,6 +1,7 @@
 //! The servers by which an array is reached: where they are, how they start, and how they stop.
 
 use std::net::ToSocketAddrs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -15,7 +16,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, ByteDevice};
 
 use crate::control::Servers;
 use crate::error::CliError;
-use crate::format::usage;
+use crate::format::{usage, word};
 use crate::output::Output;
 use crate::session::Session;
 
@@ -178,23 +179,26 @@ pub(crate) fn identity(uuid: [u8; 16]) -> u64 {
 }
 
 /// Where a client finds the export.
-fn uri(endpoint: &Endpoint, name: &str) -> String {
+pub(crate) fn uri(endpoint: &Endpoint, name: &str) -> String {
+    let name = escaped(name.as_bytes(), b"-._~");
     match endpoint {
         Endpoint::Unix(path) => {
             let path = absolute(path);
-            format!("nbd+unix:///{}?socket={}", escaped(name), path.display())
+            let path = escaped(path.as_os_str().as_bytes(), b"-._~/");
+            format!("nbd+unix:///{name}?socket={path}")
         }
-        Endpoint::Tcp(address) => format!("nbd://{address}/{}", escaped(name)),
+        Endpoint::Tcp(address) => format!("nbd://{address}/{name}"),
     }
 }
 
-/// Percent-encodes what has a meaning in a URI.
-fn escaped(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let escape = |byte: u8| {
-        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+/// Percent-encodes what has a meaning in a URI, other than what is `plain` there.
+fn escaped(text: &[u8], plain: &[u8]) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || plain.contains(&byte);
+    let escape = |byte: &u8| match plain(*byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
     };
-    name.bytes().map(escape).collect()
+    text.iter().map(escape).collect()
 }
 
 /// The address in words such as `unix:/run/vol0.sock` or `tcp:127.0.0.1:10809`.
@@ -228,16 +232,19 @@ const FUSE: &str = "fuse:";
 /// What to type to have a look at an export.
 pub(super) fn look(export: &str) -> String {
     if let Some(path) = export.strip_prefix(VHOST_USER) {
+        // QEMU has commas within a value doubled.
+        let chardev = format!("socket,id=vol,path={},reconnect=1", path.replace(',', ",,"));
         return format!(
             "qemu-system-x86_64 ... -m 2G -object memory-backend-memfd,id=mem,size=2G,share=on -machine memory-backend=mem \\\n  \
-             -chardev socket,id=vol,path='{path}',reconnect=1 -device vhost-user-blk-pci,chardev=vol"
+             -chardev {} -device vhost-user-blk-pci,chardev=vol",
+            word(chardev)
         );
     }
     if let Some(path) = export.strip_prefix(FUSE) {
-        return format!("losetup -f --show --direct-io=on '{path}'");
+        return format!("losetup -f --show --direct-io=on {}", word(path));
     }
     let program = if export.starts_with('/') { "lsblk" } else { "nbdinfo" };
-    format!("{program} '{export}'")
+    format!("{program} {}", word(export))
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -292,5 +299,15 @@ mod tests {
     fn names_are_escaped() {
         let at = Endpoint::Tcp("127.0.0.1:10809".parse().unwrap());
         assert_eq!(uri(&at, "a b/ö"), "nbd://127.0.0.1:10809/a%20b%2F%C3%B6");
+        let at = Endpoint::Unix("/a b/s&t".into());
+        assert_eq!(uri(&at, "vol0"), "nbd+unix:///vol0?socket=/a%20b/s%26t");
+    }
+
+    #[test]
+    fn what_to_type_is_one_word_for_a_shell() {
+        assert_eq!(look("fuse:/run/vol0"), "losetup -f --show --direct-io=on /run/vol0");
+        assert_eq!(look("fuse:/a b"), "losetup -f --show --direct-io=on '/a b'");
+        let machine = look("vhost-user:/a b,c");
+        assert!(machine.contains("'socket,id=vol,path=/a b,,c,reconnect=1'"), "{machine}");
     }
 }
