@@ -4,8 +4,10 @@ mod common;
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 use common::{MEMBERS, Place, pattern};
+use rustix::process::Signal;
 
 /// An array with some data, stopped.
 fn with_data() -> Place {
@@ -194,6 +196,26 @@ fn zone_maps_have_a_sign_for_every_zone() {
     assert_eq!(map["drives"][0]["zones"].as_array().unwrap().len(), 16);
     assert_eq!(map["drives"][0]["zones"][15]["state"], "empty");
     place.run("zones gone").exits(3);
+}
+
+/// It accepts connections and says nothing. How long that may take is for all drives together.
+#[test]
+fn a_server_that_does_not_answer_keeps_no_drive_from_the_list() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    server.signal(Signal::STOP);
+    let begun = Instant::now();
+    let list = place.run("array list d").exits(0);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(list.stdout.matches("its server does not answer").count(), 4, "{list:#?}");
+    list.says("d/drive4  blank").complains("what it keeps as spares is called blank");
+    server.signal(Signal::CONT);
+    let list = place.run("--json array list d").exits(0).document("array-list");
+    assert_eq!(
+        (&list["drives"][0]["served"], &list["drives"][0]["problem"]),
+        (&true.into(), &().into())
+    );
+    server.stop();
 }
 
 #[test]

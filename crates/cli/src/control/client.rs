@@ -44,16 +44,10 @@ impl Client {
                 // No socket, or one that a dead server left.
                 NotFound | ConnectionRefused => return Ok(None),
                 ConnectionReset | BrokenPipe => thread::sleep(CONNECT_PAUSE),
-                _ => return Err(broken(socket, failed.to_string())),
+                _ => return Err(broken(socket, in_words(&failed))),
             }
         }
         Err(broken(socket, "it drops every connection".to_owned()))
-    }
-
-    /// The servers that can be reached from here, whatever they serve; those of other users are passed over.
-    pub(crate) fn all() -> Vec<Self> {
-        let sockets = super::directory::sockets();
-        sockets.iter().filter_map(|socket| Self::connect(socket).ok().flatten()).collect()
     }
 
     /// Connects and waits for the server's greeting. The outer error is the system's, the inner
@@ -105,7 +99,7 @@ impl Client {
         line.push(b'\n');
         self.stream.get_mut().write_all(&line).map_err(|error| self.broken(&error))?;
         loop {
-            let received = self.line().map_err(|error| self.broken(&error))?;
+            let received = self.line().map_err(|error| self.broken(&in_words(&error)))?;
             let Some(line) = received else {
                 return Err(self.broken(&"it closed the connection; see its messages"));
             };
@@ -122,6 +116,16 @@ impl Client {
 
     fn broken(&self, problem: &dyn std::fmt::Display) -> CliError {
         broken(&self.socket, problem.to_string())
+    }
+}
+
+/// What the system says, other than of a time that is over.
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            format!("it says nothing for {} s, as if it were stopped", SILENCE_LIMIT.as_secs())
+        }
+        _ => error.to_string(),
     }
 }
 

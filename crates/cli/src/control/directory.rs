@@ -14,7 +14,7 @@ pub(crate) fn socket_of(array: ArrayUuid) -> PathBuf {
 }
 
 /// The control sockets that there are, some perhaps left by servers that were killed.
-pub(super) fn sockets() -> Vec<PathBuf> {
+pub(crate) fn sockets() -> Vec<PathBuf> {
     let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let mut sockets: Vec<_> =

@@ -7,6 +7,7 @@
 //! Fault model: only the server's own user and root get past the socket (its directory, its mode
 //! and the peer's credentials say who that is); what they send is bounded all the same.
 
+mod all;
 mod client;
 mod directory;
 mod seats;
@@ -20,8 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::progress::Job;
 
+pub(crate) use all::{Answer, ask_all};
 pub(crate) use client::Client;
-pub(crate) use directory::socket_of;
+pub(crate) use directory::{socket_of, sockets};
 pub(crate) use server::ControlServer;
 pub(crate) use service::{Servers, Service, refuse_working, same_file};
 

@@ -141,9 +141,14 @@ impl Server {
         Nbd::connect(&self.socket, "vol0")
     }
 
+    /// Sends the server a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Asks the server to stop; returns what it wrote to stderr.
     pub(crate) fn stop(mut self) -> String {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         let mut stderr = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         assert!(self.child.wait().unwrap().success(), "{stderr}");

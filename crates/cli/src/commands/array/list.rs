@@ -1,18 +1,18 @@
 //! `zoneweave array list`: what each file is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_raid::log::format::SuperblockRecord;
+use zoneweave_raid::log::format::{ArrayUuid, MemberEntry, MemberState, SuperblockRecord};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{DriveRole, OpenError, survey};
 use zoneweave_zoned::{Status, ZoneState};
 
 use super::status::parse_status;
-use crate::control::{Client, Request, same_file, socket_of};
+use crate::control::{Answer, ask_all, same_file, socket_of, sockets};
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::Output;
@@ -56,16 +56,15 @@ struct Listing {
 pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let mut drives = Vec::new();
-    let mut members = BTreeMap::<_, (Vec<_>, Vec<_>)>::new();
+    let mut members = BTreeMap::<_, Vec<_>>::new();
     let mut missing = None;
     for path in files(&request.paths)? {
         match session.open(&path, Access::Look) {
             Ok(named) => {
-                let listing = session.executor.run(describe(path, &named));
-                if let Some(array) = listing.array.clone() {
-                    let (places, of_one) = members.entry(array).or_default();
-                    places.push(drives.len());
-                    of_one.push(named);
+                let (listing, record) = session.executor.run(describe(path, &named));
+                if let Some(record) = record {
+                    let member = Member { place: drives.len(), named, record };
+                    members.entry(member.record.config.array).or_default().push(member);
                 }
                 drives.push(listing);
             }
@@ -78,10 +77,10 @@ pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
             }
         }
     }
-    for (places, of_one) in members.values() {
-        mark_left(&session, &mut drives, places, of_one);
+    for of_one in members.values() {
+        mark_left(&session, &mut drives, of_one);
     }
-    mark_spares(&mut drives);
+    ask_servers(&mut drives, &members, output);
     let listed = Listed { drives };
     output.result("array-list", &listed, |output| tell(&listed, output));
     Ok(if missing.is_some() { Exit::NotFound } else { Exit::Done })
@@ -110,10 +109,11 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     Ok(files)
 }
 
-async fn describe(path: PathBuf, named: &NamedDrive) -> Listing {
+/// What a drive is by itself, and its newest record, if it is a member.
+async fn describe(path: PathBuf, named: &NamedDrive) -> (Listing, Option<SuperblockRecord>) {
     let records = match read_records(&*named.member).await {
         Ok(records) => records,
-        Err(status) => return problem(path, "unreadable", describe_status(status)),
+        Err(status) => return (problem(path, "unreadable", describe_status(status)), None),
     };
     use zoneweave_zoned::ZonedDevice;
     let capacity = named.drive.geometry().capacity_blocks() * zoneweave_zoned::BLOCK_BYTES as u64;
@@ -126,10 +126,11 @@ async fn describe(path: PathBuf, named: &NamedDrive) -> Listing {
     listing.problem = records
         .other_version
         .map(|version| format!("belongs to an array in format version {version}"));
-    if let Some(record) = records.newest() {
+    let newest = records.newest().cloned();
+    if let Some(record) = &newest {
         member(&mut listing, record);
     }
-    listing
+    (listing, newest)
 }
 
 fn describe_status(status: Status) -> String {
@@ -137,7 +138,6 @@ fn describe_status(status: Status) -> String {
 }
 
 fn member(listing: &mut Listing, record: &SuperblockRecord) {
-    use zoneweave_raid::log::format::MemberState;
     let own = record.members.get(record.slot.index());
     listing.kind = "member";
     listing.array = Some(record.config.array.to_string());
@@ -151,18 +151,43 @@ fn member(listing: &mut Listing, record: &SuperblockRecord) {
         MemberState::Failed => "failed",
     });
     listing.epoch = Some(record.epoch);
-    listing.served = matches!(Client::connect(&socket_of(record.config.array)), Ok(Some(_)));
+}
+
+/// A drive that some array calls its own.
+struct Member {
+    /// Its place in the list.
+    place: usize,
+    named: NamedDrive,
+    record: SuperblockRecord,
+}
+
+/// Whether all say the same about who is in service, and count themselves among those.
+fn agree(members: &[Member]) -> bool {
+    let table = |record: &SuperblockRecord| {
+        (record.lineage, record.epoch, record.epoch_tag, record.members.clone())
+    };
+    let first = members.first().map(|member| table(&member.record));
+    members.iter().map(|member| &member.record).all(|own| {
+        let is_in =
+            |entry: &MemberEntry| entry.uuid == own.member && entry.state != MemberState::Failed;
+        own.members.iter().any(is_in) && Some(table(own)) == first
+    })
 }
 
 /// Tells drives of an array that it went on without, by what the others of it say.
-fn mark_left(session: &Session, drives: &mut [Listing], places: &[usize], of_one: &[NamedDrive]) {
-    let survey = session.executor.run(survey(offer(of_one)));
+fn mark_left(session: &Session, drives: &mut [Listing], members: &[Member]) {
+    // What they say was read already: only where it differs it takes all of their records to tell who is right.
+    if agree(members) {
+        return;
+    }
+    let named: Vec<_> = members.iter().map(|member| member.named.clone()).collect();
+    let survey = session.executor.run(survey(offer(&named)));
     // Else the survey may have ended before it came to all of them.
     let all_looked_at = matches!(
         survey.refusal,
         None | Some(OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. })
     );
-    for (place, verdict) in places.iter().zip(survey.drives) {
+    for (member, verdict) in members.iter().zip(survey.drives) {
         let why = match verdict.role {
             DriveRole::Stale { .. } => "stale: the array went on without it",
             DriveRole::Foreign { .. } if all_looked_at => {
@@ -170,23 +195,51 @@ fn mark_left(session: &Session, drives: &mut [Listing], places: &[usize], of_one
             }
             _ => continue,
         };
-        drives[*place].state = Some("stale");
-        drives[*place].problem = Some(why.to_owned());
+        drives[member.place].state = Some("stale");
+        drives[member.place].problem = Some(why.to_owned());
     }
 }
 
-/// Tells spares from other blank drives. Nothing is on a drive that says so: only the server knows that keeps it.
-fn mark_spares(drives: &mut [Listing]) {
-    let mut blank: Vec<_> = drives.iter_mut().filter(|drive| drive.kind == "blank").collect();
-    if blank.is_empty() {
-        return;
+/// Tells which drives are served, and spares from other blank drives. Nothing is on a drive that says so: only the server knows that
+/// keeps it.
+fn ask_servers(
+    drives: &mut [Listing],
+    members: &BTreeMap<ArrayUuid, Vec<Member>>,
+    output: &Output,
+) {
+    let any_blank = drives.iter().any(|drive| drive.kind == "blank");
+    let mut asked: BTreeSet<_> = members.keys().map(|array| socket_of(*array)).collect();
+    asked.extend(sockets().into_iter().filter(|_| any_blank));
+    let answers = ask_all(asked, any_blank);
+    for (array, of_one) in members {
+        let answer = &answers[&socket_of(*array)];
+        of_one.iter().for_each(|member| mark_served(&mut drives[member.place], answer));
     }
-    // A server that does not answer keeps nobody from a list of drives.
-    let ask = |client: Client| parse_status(client.ask(&Request::Status, |_| {}).ok()?).ok();
-    for status in Client::all().into_iter().filter_map(ask) {
-        for drive in blank.iter_mut().filter(|drive| keeps(&status, &drive.path)) {
-            spare(drive, &status);
+    let mut blank: Vec<_> = drives.iter_mut().filter(|drive| drive.kind == "blank").collect();
+    for (socket, answer) in answers {
+        match answer {
+            Answer::Serves(Some(status)) => {
+                let Ok(status) = parse_status(status) else { continue };
+                let spares = blank.iter_mut().filter(|drive| keeps(&status, &drive.path));
+                spares.for_each(|drive| spare(drive, &status));
+            }
+            Answer::Silent | Answer::Serves(None) if any_blank => output.warning(format_args!(
+                "the server at {} does not answer: what it keeps as spares is called blank",
+                socket.display()
+            )),
+            _ => {}
         }
+    }
+}
+
+fn mark_served(listing: &mut Listing, answer: &Answer) {
+    listing.served = !matches!(answer, Answer::Nobody);
+    if *answer == Answer::Silent {
+        let silent = "its server does not answer";
+        listing.problem = Some(match listing.problem.take() {
+            Some(problem) => format!("{problem}; {silent}"),
+            None => silent.to_owned(),
+        });
     }
 }
 
