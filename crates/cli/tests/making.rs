@@ -116,7 +116,9 @@ fn presets_are_listed_printed_and_made() {
 fn every_level_makes_the_scheme_it_names() {
     for (level, drives, scheme) in [
         ("raid0", 2, "raid0 2+0"),
-        ("raid1", 2, "1+1"),
+        ("raid1", 2, "raid1 1+1"),
+        ("raid1", 3, "raid1 1+2"),
+        ("raid5", 2, "raid1 1+1"),
         ("raid01", 6, "raid01 3+3"),
         ("raid4", 4, "raid4 3+1"),
         ("raid5", 4, "raid5 3+1"),

@@ -376,12 +376,14 @@ impl Scheme {
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let level = match (self.arrangement, self.parity) {
-            (Arrangement::Fixed, _) => "raid4",
-            (Arrangement::Mirrored, _) => "raid01",
-            (_, 0) => "raid0",
-            (_, 1) => "raid5",
-            (_, 2) => "raid6",
+        let level = match (self.arrangement, self.data, self.parity) {
+            (Arrangement::Fixed, ..) => "raid4",
+            (Arrangement::Mirrored, ..) => "raid01",
+            (.., 0) => "raid0",
+            // All parity of one chunk is a copy of it, whatever the code.
+            (_, 1, _) => "raid1",
+            (.., 1) => "raid5",
+            (.., 2) => "raid6",
             _ => "raid",
         };
         write!(f, "{level} {}+{}", self.data, self.parity)
@@ -450,6 +452,21 @@ mod tests {
         assert_eq!([&[][..], &[2]].map(|lost| copies.losses_left(columns(lost))), [1, 0]);
         assert_eq!(scheme.sources_of(Column(2)).count(), 5);
         assert_eq!(scheme.list_copies(), 3);
+    }
+
+    #[test]
+    fn levels_are_called_by_what_they_are() {
+        let called = |data, parity| Scheme::new(data, parity).unwrap().to_string();
+        assert_eq!(
+            [(1, 1), (1, 2), (1, 3)].map(|(k, m)| called(k, m)),
+            ["raid1 1+1", "raid1 1+2", "raid1 1+3"]
+        );
+        assert_eq!(
+            [(1, 0), (2, 1), (2, 2)].map(|(k, m)| called(k, m)),
+            ["raid0 1+0", "raid5 2+1", "raid6 2+2"]
+        );
+        let fixed = Scheme::arranged(Arrangement::Fixed, 2, 1).unwrap();
+        assert_eq!(fixed.to_string(), "raid4 2+1");
     }
 
     #[test]
