@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -138,7 +139,13 @@ impl Output {
         }
     }
 
-    /// Something that happened while a server runs.
+    /// Something that happened while a server runs, and when: logs are read later.
+    pub(crate) fn event(&self, text: impl Display) {
+        let time = humantime::format_rfc3339_seconds(SystemTime::now());
+        to_stderr(format_args!("{time} {}{text}", self.prefix));
+    }
+
+    /// Something that people must hear of while a long job goes on.
     pub(crate) fn news(&self, text: impl Display) {
         self.complain(text);
     }
@@ -178,8 +185,7 @@ impl Output {
     }
 
     fn complain(&self, text: impl Display) {
-        // Nowhere is left to say that saying it failed.
-        let _ = writeln!(io::stderr().lock(), "{}{text}", self.prefix);
+        to_stderr(format_args!("{}{text}", self.prefix));
     }
 
     fn write(&self, text: &str) {
@@ -192,4 +198,9 @@ impl Output {
             self.failed.store(true, Ordering::Relaxed);
         }
     }
+}
+
+fn to_stderr(line: impl Display) {
+    // Nowhere is left to say that saying it failed.
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }

@@ -11,14 +11,14 @@ use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_linux::{Drive, Ring};
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
-use zoneweave_raid::log::{AdminError, Volume, VolumeStatus};
+use zoneweave_raid::log::{AdminError, MemberStatus, Volume, VolumeStatus};
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::Request;
 use super::seats::Seats;
 use super::server::remote_result;
-use super::watch::{Pace, changes};
+use super::watch::{Pace, changes, place};
 use crate::commands::array::create::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::progress::Job;
@@ -319,12 +319,18 @@ impl Service {
 
     /// Goes on with a rebuild that a restart interrupted.
     pub(crate) async fn resume(self: Rc<Self>) {
-        if !self.volume.status().members.iter().any(|member| member.state == "rebuilding") {
+        let members = self.volume.status().members;
+        let rebuilding =
+            members.iter().enumerate().filter(|(_, member)| member.state == "rebuilding");
+        let places: Vec<_> =
+            rebuilding.map(|(slot, member)| place(slot, &self.seats.label_of(member))).collect();
+        if places.is_empty() {
             return;
         }
+        let places = places.join(", ");
         let text = match self.volume.resume_rebuild().await {
-            Ok(()) => "the interrupted rebuild is complete".to_owned(),
-            Err(error) => format!("the interrupted rebuild failed: {error}"),
+            Ok(()) => format!("{places}: the interrupted rebuild is complete"),
+            Err(error) => format!("{places}: the interrupted rebuild failed: {error}"),
         };
         self.news.borrow_mut().push(text);
     }
@@ -344,7 +350,8 @@ impl Service {
         let status = self.volume.status();
         self.seats.keep(&status.members);
         let mut news = self.news.take();
-        news.extend(changes(&self.states.borrow(), &status.members));
+        let drive_of = |member: &MemberStatus| self.seats.label_of(member);
+        news.extend(changes(&self.states.borrow(), &status.members, drive_of));
         let states = status.members.iter().map(|member| member.state.to_owned());
         self.states.replace(states.collect());
         news

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use zoneweave_raid::log::MemberStatus;
 use zoneweave_runtime::Nanos;
 
 use crate::progress::Job;
@@ -41,15 +42,30 @@ impl Pace {
     }
 }
 
-/// What is different between two looks at the members: words for each change.
-pub(super) fn changes(before: &[String], now: &[zoneweave_raid::log::MemberStatus]) -> Vec<String> {
+/// A slot and the drive in it, where that is known.
+pub(super) fn place(slot: usize, drive: &str) -> String {
+    match drive {
+        "" => format!("slot {slot}"),
+        _ => format!("slot {slot} ({drive})"),
+    }
+}
+
+/// What is different between two looks at the members, whose drives are called as `drive_of` says: words for each change.
+pub(super) fn changes(
+    before: &[String],
+    now: &[MemberStatus],
+    drive_of: impl Fn(&MemberStatus) -> String,
+) -> Vec<String> {
     let changed = now
         .iter()
         .enumerate()
         .filter(|(slot, member)| before.get(*slot).is_some_and(|state| state != member.state));
-    let words = |(slot, member): (usize, &zoneweave_raid::log::MemberStatus)| match &member.reason {
-        Some(reason) => format!("slot {slot} is {} now: {reason}", member.state),
-        None => format!("slot {slot} is {} now", member.state),
+    let words = |(slot, member): (usize, &MemberStatus)| {
+        let place = place(slot, &drive_of(member));
+        match &member.reason {
+            Some(reason) => format!("{place} is {} now: {reason}", member.state),
+            None => format!("{place} is {} now", member.state),
+        }
     };
     changed.map(words).collect()
 }

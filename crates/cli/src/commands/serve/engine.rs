@@ -88,7 +88,7 @@ impl Engine {
 
     pub(super) fn tell_news(&self, output: &Output) {
         for news in self.service.look_around() {
-            output.news(news);
+            output.event(news);
         }
     }
 
