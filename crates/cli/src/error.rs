@@ -145,6 +145,10 @@ pub(crate) enum CliError {
          array fail DRIVE... --slot {slot}` first, or repeat with --yes-destroy"
     )]
     SlotInService { slot: usize, state: &'static str, drive: String },
+    #[error(
+        "{drive} cannot be a spare of array {name}: {error}; nothing was started: leave it out, or give another one"
+    )]
+    SpareUnfit { drive: String, name: String, error: ReplaceError },
     #[error("{label} is in service in this array: choose a drive that is not")]
     InService { label: String },
     #[error(

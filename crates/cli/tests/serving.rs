@@ -86,6 +86,7 @@ fn mirrors_that_were_started_apart_are_no_blank_drives() {
 fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
     let place = Place::with_array();
     fs::write(place.path("file"), "precious").unwrap();
+    place.run("emu create small --drives 1 --zones 8 --zone-capacity 256KiB").exits(0);
     let long = "x".repeat(300);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -96,6 +97,7 @@ fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
         "nbd --socket unix:new.sock --socket unix:new.sock".to_owned(),
         "vhost-user --socket unix:file".to_owned(),
         "fuse --mountpoint no-such-folder/file".to_owned(),
+        "nbd --socket unix:new.sock --spare small/drive0".to_owned(),
     ];
     for front in refused {
         let run = place.run(&format!("serve {front} d/drive0 d/drive1 d/drive2"));
@@ -104,6 +106,8 @@ fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
         assert!(!listed.contains("stale"), "{front}: {listed}");
     }
     assert_eq!(fs::read_to_string(place.path("file")).unwrap(), "precious");
+    let small = "serve nbd d/drive0 --socket unix:new.sock --spare small/drive0";
+    place.run(small).exits(1).complains("small/drive0 cannot be a spare of array vol0");
     place.serve(MEMBERS).stop();
 }
 

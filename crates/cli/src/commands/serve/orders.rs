@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
-use zoneweave_raid::log::survey;
+use zoneweave_raid::log::limits::check_drive;
+use zoneweave_raid::log::{ReplaceError, survey};
 use zoneweave_raid::shards::Shard;
 
 use super::engine::open_spare;
@@ -12,7 +13,7 @@ use crate::commands::array::create::holdings;
 use crate::error::CliError;
 use crate::format::{bytes, usage};
 use crate::output::Output;
-use crate::session::{Access, Session, offer};
+use crate::session::{Access, NamedDrive, Session, offer};
 use crate::shards::by_shard;
 use crate::status::ShardStatus;
 
@@ -62,7 +63,7 @@ impl Order {
 /// The arrays that hold the volume. Spares are theirs by turns, and memory is divided.
 ///
 /// # Errors
-/// If one of them would not start: starting the others could put drives of theirs out of service for nothing.
+/// If one of them would not start, or a spare not do: starting the others, or it, could put drives out of service for nothing.
 pub(super) fn orders(
     session: &Session,
     request: &Served,
@@ -75,7 +76,9 @@ pub(super) fn orders(
         let spares = spares.into_iter().filter(|(_, blank)| *blank).map(|(path, _)| path);
         let (served, index_memory) = (request.clone(), request.index_memory);
         let spares = spares.collect();
-        return Ok(vec![Order { served, drives, spares, index_memory, shard: None }]);
+        let order = Order { served, drives, spares, index_memory, shard: None };
+        look_ahead(session, &order)?;
+        return Ok(vec![order]);
     };
     sharded.tell_strangers(output);
     sharded.refuse_missing()?;
@@ -89,8 +92,8 @@ pub(super) fn orders(
         shard: Shard::new(number, shards).map(|shard| (shard, sharded.array(number))),
     };
     let orders: Vec<_> = (0..shards).map(order).collect();
-    if !request.force {
-        orders.iter().try_for_each(|order| refuse_early(session, order))?;
+    for order in &orders {
+        look_ahead(session, order).map_err(|error| order.failed(error))?;
     }
     Ok(orders)
 }
@@ -112,11 +115,41 @@ fn spares_of(number: usize, shards: usize, spares: &[(PathBuf, bool)]) -> Vec<Pa
     own.filter(|(_, blank)| *blank).map(|(path, _)| path.clone()).collect()
 }
 
-/// Looks whether an array would start, without changing anything.
-fn refuse_early(session: &Session, order: &Order) -> Result<(), CliError> {
+/// Looks whether an array would start beside the others of its volume, and with these spares, without changing anything.
+fn look_ahead(session: &Session, order: &Order) -> Result<(), CliError> {
+    let beside_others = order.shard.is_some() && !order.served.force;
+    if !beside_others && order.spares.is_empty() {
+        return Ok(());
+    }
     let drives = session.open_some(&order.drives, Access::Look)?;
     let found = session.executor.run(survey(offer(&drives.opened)));
-    found.refusal.map_or(Ok(()), |refusal| Err(order.failed(refusal.into())))
+    if let Some(refusal) = found.refusal.filter(|_| beside_others) {
+        return Err(refusal.into());
+    }
+    // Drives that are no array its start refuses.
+    let Some(record) = found.membership else { return Ok(()) };
+    let fits = |path: &PathBuf| check_spare(&record.config, &open_spare(session, path)?);
+    order.spares.iter().try_for_each(fits)
+}
+
+/// Makes sure that a drive could be a member. How the array is going to be written follows from its spares, too.
+fn check_spare(config: &ArrayConfig, spare: &NamedDrive) -> Result<(), CliError> {
+    let geometry = spare.member.geometry();
+    let unfit = |error| {
+        let (drive, name) = (spare.label.clone(), config.name.clone());
+        CliError::SpareUnfit { drive, name, error }
+    };
+    check_drive(geometry, config.write_unit, config.chunk_blocks, config.tabled)
+        .map_err(|error| unfit(ReplaceError::DoesNotFit(error)))?;
+    if geometry.zones >= config.zones && geometry.zone_capacity >= config.zone_capacity {
+        return Ok(());
+    }
+    Err(unfit(ReplaceError::TooSmall {
+        zones: geometry.zones,
+        capacity: geometry.zone_capacity,
+        needed_zones: config.zones,
+        needed_capacity: config.zone_capacity,
+    }))
 }
 
 /// Tells spares that are blank from those that became members while an earlier server ran.
