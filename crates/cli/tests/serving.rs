@@ -97,6 +97,7 @@ fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
         "nbd --socket unix:new.sock --socket unix:new.sock".to_owned(),
         "vhost-user --socket unix:file".to_owned(),
         "fuse --mountpoint no-such-folder/file".to_owned(),
+        "fuse --mountpoint file".to_owned(),
         "nbd --socket unix:new.sock --spare small/drive0".to_owned(),
     ];
     for front in refused {
@@ -108,6 +109,8 @@ fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
     assert_eq!(fs::read_to_string(place.path("file")).unwrap(), "precious");
     let small = "serve nbd d/drive0 --socket unix:new.sock --spare small/drive0";
     place.run(small).exits(1).complains("small/drive0 cannot be a spare of array vol0");
+    let hides = format!("serve fuse {MEMBERS} --mountpoint file");
+    place.run(&hides).exits(1).complains("holds 8 bytes");
     place.serve(MEMBERS).stop();
 }
 

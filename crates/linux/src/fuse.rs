@@ -69,6 +69,17 @@ pub enum FuseError {
         /// The mountpoint.
         path: PathBuf,
     },
+    /// What it holds would be hidden.
+    #[error(
+        "{} holds {bytes} bytes, which nobody could read while the volume is there: choose another path, or an empty file",
+        .path.display()
+    )]
+    NotEmpty {
+        /// The mountpoint.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
     /// Something is there already.
     #[error("{holder} is mounted at {}: unmount that first, or choose another path", .path.display())]
     InUse {

@@ -82,7 +82,7 @@ pub(crate) struct VhostUser {
 pub(crate) struct Fuse {
     #[command(flatten)]
     array: Served,
-    /// The file; it is made if it is not there. Unmounting it ends the server
+    /// The file, an empty one; it is made if it is not there. Unmounting it ends the server
     #[arg(long, value_name = "FILE")]
     mountpoint: PathBuf,
 }

@@ -40,10 +40,12 @@ pub(super) fn look(path: &Path) -> Result<Found, FuseError> {
     {
         return Err(FuseError::InUse { path, holder });
     }
-    if !dead && path.exists() && !path.is_file() {
-        return Err(FuseError::NotAFile { path });
+    match fs::metadata(&path) {
+        Ok(found) if !found.is_file() => Err(FuseError::NotAFile { path }),
+        Ok(found) if found.len() > 0 => Err(FuseError::NotEmpty { path, bytes: found.len() }),
+        // Where it cannot be told what is there making the file says why.
+        _ => Ok(Found { path, cleared: dead }),
     }
-    Ok(Found { path, cleared: dead })
 }
 
 /// Makes a file ready to be mounted on.
@@ -137,6 +139,8 @@ mod tests {
         assert!(look(&other).is_ok() && !other.exists(), "looking makes nothing");
         assert!(prepare(&path).is_ok());
         assert!(matches!(prepare(folder.path()), Err(FuseError::NotAFile { .. })));
+        fs::write(&other, "precious").unwrap();
+        assert!(matches!(prepare(&other), Err(FuseError::NotEmpty { bytes: 8, .. })));
         let nowhere = prepare(Path::new("/no-such/folder/vol")).unwrap_err().to_string();
         assert!(nowhere.contains("folder"), "{nowhere}");
         let source = prepare(Path::new("/proc/self/../../proc")).unwrap_err().to_string();
