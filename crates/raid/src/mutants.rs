@@ -95,8 +95,6 @@ mutants! {
     DamagedTwinsIgnored = "damaged-twins-ignored",
     /// A segment of larger chunks is opened for many small requests whether or not there is room for it.
     LargerWithoutRoom = "larger-without-room",
-    /// A narrow segment is taken for one that lacks the columns which it is not on.
-    NarrowLacksColumns = "narrow-lacks-columns",
     /// Users' writes go to as many segments as suits them, whatever number of active zones drives allow.
     LanesBeyondActiveZones = "lanes-beyond-active-zones",
     /// Writes go to segments of shapes that leave too little room for the volume.

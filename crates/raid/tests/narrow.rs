@@ -7,13 +7,14 @@ mod support;
 use support::life::{assert_hit, assert_holds, one_life, put, put_all, refused};
 use support::{Array, Shape, check_offline, new_drive, read_all, uuid};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
-use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::layout::{Column, Role};
+use zoneweave_raid::log::format::{ArrayUuid, MemberUuid, Oob, Place, Seed, SegmentHeader};
 use zoneweave_raid::log::{
     Lanes, OpenError, OpenOptions, SegmentStatus, Volume, WriteChoice, WritePolicy,
 };
 use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Handle, Random};
-use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId};
+use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Payload, ZoneAddress, ZoneId};
 
 const BLOCKS: u64 = 240;
 
@@ -33,7 +34,7 @@ fn array_of(data: usize, parity: usize) -> Array {
 
 fn adaptive(chunk_blocks: u32) -> OpenOptions {
     let small = Lanes { count: 1, chunk_blocks };
-    let policy = WritePolicy::adaptive(small, Lanes::default());
+    let policy = WritePolicy { narrow: true, ..WritePolicy::adaptive(small, Lanes::default()) };
     OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() }
 }
 
@@ -161,6 +162,79 @@ fn a_narrow_segment_without_headers_is_not_left_out_unasked() {
     let error = refused(&array, &[]);
     assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
     assert_hit(&[Mark::HiddenSegment]);
+}
+
+/// A zone of one drive is lost with the only header of the segment that the other one has: what was there before is not served for it.
+#[test]
+fn a_narrow_segment_with_a_lost_zone_and_no_header_is_not_left_out_unasked() {
+    for phase in ["open", "sealed"] {
+        let array = array_of(3, 1);
+        lives(&array, &[], async |volume, _| {
+            fill(volume, 1).await;
+            fill(volume, 2).await;
+            let full = |segment: &SegmentStatus| segment.phase == phase && segment.valid_blocks > 0;
+            let zones = on_slots(volume, 2).into_iter().find(full).unwrap().zones;
+            let (first, second) = two_of(&zones);
+            array.drives[first.0].set_offline(first.1);
+            array.drives[second.0].set_unreadable(ZoneAddress::new(second.1, 0), BlockCount(1));
+        });
+        let error = refused(&array, &[]);
+        assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{phase}: {error}");
+    }
+}
+
+/// The slots and zones of a narrow segment of two.
+fn two_of(zones: &[Option<u32>]) -> ((usize, ZoneId), (usize, ZoneId)) {
+    let mut zones = (0..).zip(zones).filter_map(|(slot, zone)| Some((slot, ZoneId((*zone)?))));
+    (zones.next().unwrap(), zones.next().unwrap())
+}
+
+/// A zone tells that it is of a segment that is not on its drive: it is left alone.
+#[test]
+fn a_header_where_its_segment_is_not_is_not_believed() {
+    let mut random = Random::new(9);
+    // As the array is made.
+    for _ in 0..4 {
+        random.next();
+    }
+    let id = ArrayUuid(uuid(random.next(), 99));
+    let array = array_of(3, 1);
+    lives(&array, &[], async |volume, _| {
+        fill(volume, 1).await;
+        let segments = volume.segments();
+        let sealed = on_slots(volume, 2).into_iter().find(|segment| segment.phase == "sealed");
+        let zones = sealed.unwrap().zones;
+        let (first, _) = two_of(&zones);
+        let absent = zones.iter().position(Option::is_none).unwrap();
+        let other = segments.iter().find(|segment| segment.zones[absent].is_some()).unwrap();
+        let at = ZoneAddress::new(ZoneId(other.zones[absent].unwrap()), 0);
+        let real = array.drives[first.0].peek(ZoneAddress::new(first.1, 0), BlockCount(1));
+        let header = SegmentHeader::decode(&real.block(0), id).unwrap();
+        let columns = [first.0, absent].into_iter().map(Column::of).collect();
+        let mut zones = vec![None; 4];
+        zones[absent] = Some(at.zone);
+        let geometry = header.geometry.on(columns);
+        let forged = SegmentHeader { geometry, zones, ..header };
+        let oob = Oob {
+            coded: [0; 24],
+            generation: forged.generation,
+            stripe: 0,
+            width: 0,
+            column: Column::of(absent),
+            role: Role(0),
+            place: Place::Header,
+            columns: 0,
+            absent: geometry.scheme().absent(),
+            block_in_chunk: 0,
+        };
+        let block = forged.encode(id);
+        let oob = oob.encode(Seed::of(id), &block, false);
+        array.drives[absent].overwrite(at, &Payload::new(block, oob.to_vec().into()));
+    });
+    lives(&array, &[], async |volume, _| {
+        volume.scrub().await.unwrap();
+        assert_holds(volume, BLOCKS, 1).await;
+    });
 }
 
 /// A volume as large as it may be, written again and again one block at a time: there always is room.

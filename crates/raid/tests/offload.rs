@@ -52,13 +52,6 @@ fn limited(pages: u64) -> OpenOptions {
     }
 }
 
-/// The same, with every stripe on all drives.
-fn limited_and_wide(pages: u64) -> OpenOptions {
-    let policy = WritePolicy::adaptive(Lanes { count: 2, chunk_blocks: 1 }, Lanes::default());
-    let writes = WriteChoice::Policy(WritePolicy { narrow: false, ..policy });
-    OpenOptions { writes, ..limited(pages) }
-}
-
 #[test]
 fn whatever_is_asked_for_is_there() {
     for pages in [0, 4, 16] {
@@ -268,7 +261,7 @@ fn pages_without_redundancy_are_lost_one_by_one() {
     let shape = Shape { parity: 0, ..large().shape };
     let array = Array::create(shape, &mut Random::new(4));
     let mut model = Model::new(BLOCKS);
-    let lived = one_life(&array, &[], limited_and_wide(4), async |volume, _, _| {
+    let lived = one_life(&array, &[], limited(4), async |volume, _, _| {
         model.fill(volume, 1).await;
         for _ in 0..2000 {
             model.step(volume, 2).await;
@@ -292,7 +285,7 @@ fn pages_without_redundancy_are_lost_one_by_one() {
         assert!(matches!(written, Err(BlockError::ReadOnly { .. })), "{written:?}");
     });
     lived.unwrap();
-    let started = one_life(&array, &[], limited_and_wide(4), async |volume, report, _| {
+    let started = one_life(&array, &[], limited(4), async |volume, report, _| {
         assert_eq!(report.checkpoint, None);
         assert_eq!(read_all(volume, BLOCKS).await.unwrap(), model.versions);
         volume.write(Lba(5000), vec![contents(5000, 6)], true).await.unwrap();

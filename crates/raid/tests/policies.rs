@@ -134,8 +134,7 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
 fn no_more_is_under_way_in_each_segment_than_keeps_drives_busy() {
     let array = roomy();
     let none = Lanes { count: 0, ..SMALL };
-    let adaptive = WritePolicy { narrow: false, ..WritePolicy::adaptive(SMALL, none) };
-    let policy = WritePolicy { even_blocks: Some(1), ..adaptive };
+    let policy = WritePolicy { even_blocks: Some(1), ..WritePolicy::adaptive(SMALL, none) };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         put_many(volume, handle, 1, 12, 1).await;
         assert_eq!(open_segments(volume).len(), 2);
@@ -457,8 +456,7 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
 fn no_segment_idles_before_lives_are_known() {
     let array = roomy();
     let two = Lanes { count: 2, chunk_blocks: 1 };
-    let adaptive = WritePolicy::adaptive(two, Lanes::default());
-    let policy = WritePolicy { narrow: false, ..adaptive };
+    let policy = WritePolicy::adaptive(two, Lanes::default());
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         let rows = |volume: &Volume| -> Vec<u32> {
             open_segments(volume).iter().map(|segment| segment.rows_started).collect()

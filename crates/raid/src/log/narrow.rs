@@ -5,12 +5,25 @@
 //! that zones are kept for, and nobody waits for it: it is opened only where room and active zones are to spare.
 //!
 //! Two writes at a time would wait for each other in its zones, so nothing goes there while other writes are under way.
+//!
+//! Fault model: of the drives that it is on, m may lose what they have, as of others. But fewer drives tell of it, so no policy asks for
+//! narrow segments by itself yet:
+//!
+//! * Its header is on m + 1 drives, not on all. Where one of them is away and the header on the other cannot be read, the segment is lost
+//!   that could be read otherwise; the start says so, and is refused.
+//! * Whether it is dead, of one copy that is left of it, only a record tells. A drive that comes back as it was before its death, which is forgotten when
+//!   all have acknowledged to have reset it, brings it back: of a segment on all drives the others would tell.
+//! * Moving it out frees no zone of drives that it is not on. Where a drive has fewer zones left than there are free slots none is
+//!   opened; but zones may be lost when there are some.
+//!
+//! What is missing is a list of those that are alive, on every drive.
 
 use std::cmp::Reverse;
 
 use crate::layout::{ColumnSet, Scheme};
 use crate::log::format::{ArrayConfig, StreamKind};
 use crate::log::geometry::SegmentGeometry;
+use crate::log::member::Member;
 use crate::log::policy::{LaneOptions, WritePolicy, shape_of};
 use crate::log::state::State;
 use crate::log::stream::{ChunkClass, Class, LaneId};
@@ -45,7 +58,12 @@ impl State {
     /// active it is one more than they are kept for.
     #[must_use]
     pub(super) fn may_open_narrow(&self) -> bool {
-        self.may_open_beside(StreamKind::User) && !self.narrow_columns().is_empty()
+        let slots = self.segments.vacancies();
+        // Where slots are what is scarce any segment that is moved out makes room.
+        let even = |member: &Member| member.writable().is_none() || member.pool.len() >= slots;
+        self.may_open_beside(StreamKind::User)
+            && self.members.iter().all(even)
+            && !self.narrow_columns().is_empty()
     }
 
     /// The columns for it: those with most free zones, of which as many wear least.

@@ -137,7 +137,8 @@ pub struct WritePolicy {
     /// other are made of like size then, and none smaller than that, or than a request, for the sake of it.
     pub even_blocks: Option<u32>,
     /// Whether small writes that come one at a time go to a *narrow* segment, of as few columns as are redundant, instead of being
-    /// padded. It is one more than those for users, and open only where there is room for it anyhow.
+    /// padded. It is one more than those for users, and open only where there is room for it anyhow. No policy asks for it by itself:
+    /// see `narrow.rs` for what such segments do not survive yet.
     pub narrow: bool,
 }
 
@@ -256,7 +257,6 @@ impl WritePolicy {
         Self {
             collection: Collection::CostBenefit,
             lifetimes: true,
-            narrow: true,
             ..Self::uniform(small, large, LaneOptions::gathered)
         }
     }

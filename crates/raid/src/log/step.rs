@@ -377,8 +377,8 @@ impl State {
             self.forget_moves_to(slot);
         }
         for (member, zone) in self.members.iter_mut().zip(zones) {
-            member.spoiled_in_row = 0;
             if zone.is_some() {
+                member.spoiled_in_row = 0;
                 member.active_zones -= 1;
             }
         }

@@ -442,6 +442,15 @@ async fn enter(
     let mut written: Vec<Option<ZoneOffset>> = vec![None; base.zones.len()];
     let (mut extra, mut unfinished) = (Vec::new(), BTreeMap::new());
     let mut ends_missing = BTreeSet::new();
+    // What tells that it is of the segment on a column that it is not on is of no use, nor believed.
+    let is_on = |(column, _): &(Column, _)| base.geometry.scheme().contains(*column);
+    let (columns, elsewhere): (BTreeMap<_, _>, _) = columns.into_iter().partition(is_on);
+    for (column, info) in zones_of(elsewhere) {
+        mark(Mark::OrphanZoneLeftAlone);
+        let member = &mut core.state.borrow_mut().members[column.index()];
+        member.orphan_zones += 1;
+        member.active_zones += u32::from(info.state.is_active());
+    }
     for (column, claims) in columns {
         let mut whole: Option<ZoneInfo> = None;
         for claim in claims {
