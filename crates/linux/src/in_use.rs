@@ -1,5 +1,5 @@
-//! What somebody else may have: a process that was killed has its drives until the kernel has ended its last operations. So
-//! they are tried for up to a second.
+//! What somebody else may have: a process that was killed has its drives and sockets until the kernel has ended its last operations,
+//! which takes as long as a slow disk takes for the last of what was written to it. So they are tried for up to five seconds.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 const ATTEMPTS: u32 = 50;
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Tries to get something; `None` if somebody else keeps it.
 ///

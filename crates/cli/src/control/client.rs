@@ -18,9 +18,9 @@ use crate::progress::Job;
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The socket of a server that was killed accepts connections, and drops them, until the kernel
-/// has ended the server's last operations: connecting is tried for up to a second.
+/// has ended the server's last operations, on a slow disk as well: connecting is tried for up to five seconds.
 const CONNECT_ATTEMPTS: u32 = 50;
-const CONNECT_PAUSE: Duration = Duration::from_millis(20);
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection to a server.
 pub(crate) struct Client {

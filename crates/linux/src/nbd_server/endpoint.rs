@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use thiserror::Error;
 
+use crate::in_use::tried;
 use crate::{Descriptor, stranger_at};
 
 /// Connections the kernel keeps for us while we do not accept.
@@ -152,12 +153,14 @@ fn remove_stale(path: &Path) -> Result<(), EndpointError> {
     if !metadata.file_type().is_socket() {
         return Err(EndpointError::NotASocket { path: path.to_owned() });
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(failed)
-        }
-        Ok(_) => Err(EndpointError::InUse { path: path.to_owned() }),
-        Err(error) => Err(failed(error)),
+    let nobody_listens = || match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EBUSY)),
+        Err(error) => Err(error),
+    };
+    match tried(nobody_listens).map_err(failed)? {
+        Some(()) => fs::remove_file(path).map_err(failed),
+        None => Err(EndpointError::InUse { path: path.to_owned() }),
     }
 }
 
@@ -245,6 +248,19 @@ mod tests {
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         drop(listener);
         assert!(!path.exists());
+    }
+
+    /// The socket of a server that was killed accepts connections until the kernel has ended its operations.
+    #[test]
+    fn a_socket_that_is_about_to_be_left_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let dying = UnixListener::bind(&path).unwrap();
+        let accepts_once = std::thread::spawn(move || drop(dying.accept()));
+        let listener = listen(&Endpoint::Unix(path.clone())).unwrap();
+        accepts_once.join().unwrap();
+        UnixStream::connect(&path).expect("the new server is found");
+        drop(listener);
     }
 
     #[test]
