@@ -177,3 +177,13 @@ fn what_an_append_in_part_displaces_is_nothing_lost() {
     }
     assert_hit(&[Mark::DisplacedRows, Mark::DiscardedMayHaveCounted]);
 }
+
+/// Of two copies of a segment the zone of one is lost, and the header of the other cannot be read.
+#[test]
+fn what_one_copy_has_lost_and_the_other_cannot_tell_is_not_left_out_unasked() {
+    let (array, last) = killed(Shape { data: 1, ..Shape::small() });
+    array.drives[0].set_offline(last[0].zone);
+    array.drives[1].set_unreadable(ZoneAddress::new(last[1].zone, 0), BlockCount(1));
+    let error = refused(&array, &[]);
+    assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+}

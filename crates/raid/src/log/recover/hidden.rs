@@ -53,9 +53,8 @@ fn is_segment(state: &State, absent: ColumnSet, columns: ColumnSet) -> bool {
     let scheme = scheme.unwrap_or(of_array);
     let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
     let lost_none = |column: &Column| state.members[column.index()].lost_zones == 0;
-    // Of few columns one that lost zones may have been another one of it.
-    let may_lack =
-        |column: &Column| !absent.is_empty() && !lost_none(column) && !columns.contains(*column);
+    // The zone of one that lost some may have been of it.
+    let may_lack = |column: &Column| !lost_none(column) && !columns.contains(*column);
     let out = scheme.iter().filter(|column| !in_service(column) || may_lack(column));
     let out: ColumnSet = out.collect();
     let mut needed = scheme.iter().filter(in_service).filter(lost_none);
