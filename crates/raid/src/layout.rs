@@ -173,22 +173,10 @@ impl Scheme {
         narrow.without(all.without(columns)).ok().filter(|_| inside)
     }
 
-    /// The same on other columns of the array.
-    ///
-    /// # Panics
-    /// If they are not as many, or not of the array.
-    #[must_use]
-    pub fn on_others(self, columns: ColumnSet) -> Self {
-        let all = ColumnSet::all(self.width());
-        let fits = columns.len() == self.columns() && columns.without(all).is_empty();
-        assert!(fits, "{self} on {columns:?}");
-        Self { absent: all.without(columns), ..self }
-    }
-
     /// Whether segments of an array with this scheme may have that one: it is the same, or a narrow one of it.
     #[must_use]
     pub fn admits(self, other: Self) -> bool {
-        other == self || !other.absent.is_empty() && self.on(other.iter().collect()) == Some(other)
+        other == self || other.is_narrow() && self.on(other.iter().collect()) == Some(other)
     }
 
     /// Which columns its chunks are on.
@@ -220,6 +208,12 @@ impl Scheme {
     #[must_use]
     pub const fn absent(self) -> ColumnSet {
         self.absent
+    }
+
+    /// Whether there are such columns.
+    #[must_use]
+    pub const fn is_narrow(self) -> bool {
+        !self.absent.is_empty()
     }
 
     /// Whether it is on a column.

@@ -7,7 +7,7 @@ mod support;
 use support::life::{assert_hit, assert_holds, one_life, put, put_all, refused};
 use support::{Array, Shape, check_offline, new_drive, read_all, uuid};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
-use zoneweave_raid::layout::{Column, Role};
+use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid, Oob, Place, Seed, SegmentHeader};
 use zoneweave_raid::log::{
     Lanes, OpenError, OpenOptions, SegmentStatus, Volume, WriteChoice, WritePolicy,
@@ -215,18 +215,8 @@ fn a_header_where_its_segment_is_not_is_not_believed() {
         zones[absent] = Some(at.zone);
         let geometry = header.geometry.on(columns);
         let forged = SegmentHeader { geometry, zones, ..header };
-        let oob = Oob {
-            coded: [0; 24],
-            generation: forged.generation,
-            stripe: 0,
-            width: 0,
-            column: Column::of(absent),
-            role: Role(0),
-            place: Place::Header,
-            columns: 0,
-            absent: geometry.scheme().absent(),
-            block_in_chunk: 0,
-        };
+        let (column, not_on) = (Column::of(absent), geometry.scheme().absent());
+        let oob = Oob::of_structure(Place::Header, forged.generation, column, not_on);
         let block = forged.encode(id);
         let oob = oob.encode(Seed::of(id), &block, false);
         array.drives[absent].overwrite(at, &Payload::new(block, oob.to_vec().into()));

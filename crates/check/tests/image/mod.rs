@@ -337,18 +337,7 @@ pub(crate) fn structured_of(
     column: Column,
     absent: ColumnSet,
 ) -> Payload {
-    let oob = Oob {
-        coded: [0; CODED_BYTES],
-        generation,
-        stripe: 0,
-        width: 0,
-        column,
-        role: Role(0),
-        place,
-        columns: 0,
-        absent,
-        block_in_chunk: 0,
-    };
+    let oob = Oob::of_structure(place, generation, column, absent);
     let bytes: [u8; OOB_BYTES] = oob.encode(Seed::of(ARRAY), &block, false);
     Payload::new(block, Bytes::copy_from_slice(&bytes))
 }

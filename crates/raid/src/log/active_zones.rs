@@ -11,7 +11,7 @@ use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
 use crate::layout::Column;
 use crate::log::core::Core;
-use crate::log::format::{IndexEntry, SealRecord, StreamKind};
+use crate::log::format::{IndexEntry, SealRecord};
 use crate::log::geometry::{ChunkBlock, Row};
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
@@ -89,9 +89,7 @@ impl State {
     #[must_use]
     pub(super) fn has_room_beside(&self, column: Column) -> bool {
         let member = &self.members[column.index()];
-        let kept = self.reserve_for(StreamKind::User) as usize;
-        let able = member.writable().is_some() && member.pool.len() > kept;
-        able && !lacks_room(member, lanes(self) + 1)
+        member.writable().is_some() && !lacks_room(member, lanes(self) + 1)
     }
 }
 

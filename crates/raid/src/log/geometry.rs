@@ -110,8 +110,9 @@ impl SegmentGeometry {
     /// If they are not as many, or not of the array.
     #[must_use]
     pub fn on(self, columns: ColumnSet) -> Self {
-        let scheme = self.scheme.on_others(columns);
-        Self { scheme, ..self }
+        let as_many = |scheme: &Scheme| scheme.columns() == self.scheme.columns();
+        let scheme = self.scheme.on(columns).filter(as_many);
+        Self { scheme: scheme.expect("as many columns of the array"), ..self }
     }
 
     /// The erasure code.

@@ -109,8 +109,8 @@ impl State {
     /// The lane of narrow stripes if it is worth a segment, and there is room for one. Nobody waits for it.
     pub(super) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
         let stream = self.stream(kind);
-        let (id, lane) = stream.narrow_lane().filter(|(_, lane)| !lane.is_taken())?;
-        let wanted = lane.open.is_none() && stream.comes_alone() && self.recovering.is_none();
+        let (id, _) = stream.narrow_lane().filter(|(_, lane)| !lane.is_taken())?;
+        let wanted = stream.comes_alone() && self.recovering.is_none();
         (wanted && !self.membership_dirty && self.may_open_narrow()).then_some(id)
     }
 }

@@ -211,8 +211,11 @@ impl State {
     #[must_use]
     pub(super) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
         let own = segment.geometry.data_blocks();
-        let narrow = !segment.geometry.scheme().absent().is_empty();
-        if narrow { own.max(self.relocation_shape().data_blocks()) } else { own }
+        if segment.geometry.scheme().is_narrow() {
+            own.max(self.relocation_shape().data_blocks())
+        } else {
+            own
+        }
     }
 
     /// The room that so many data blocks of a segment take.

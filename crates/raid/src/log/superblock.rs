@@ -15,11 +15,9 @@ use zoneweave_zoned::{
     Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
 };
 
-use crate::layout::{Column, ColumnSet, Role};
+use crate::layout::{Column, ColumnSet};
 use crate::log::core::Core;
-use crate::log::format::{
-    ArrayUuid, CODED_BYTES, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord,
-};
+use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
 use crate::log::state::{Epoch, State, UNRECORDED};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -457,18 +455,7 @@ pub(super) fn structured_payload(
     column: Column,
     absent: ColumnSet,
 ) -> Payload {
-    let oob = Oob {
-        coded: [0; CODED_BYTES],
-        generation,
-        stripe: 0,
-        width: 0,
-        column,
-        role: Role(0),
-        place,
-        columns: 0,
-        absent,
-        block_in_chunk: 0,
-    };
+    let oob = Oob::of_structure(place, generation, column, absent);
     let bytes = oob.encode(Seed::of(array), &block, false);
     Payload::new(block, Bytes::copy_from_slice(&bytes))
 }

@@ -217,8 +217,7 @@ fn verifies(owner: Owner, oob: &Oob, bytes: &[u8], data: &[u8]) -> bool {
     if oob.place != Place::Chunk {
         return Oob::verify_other(seed, bytes, data, oob.place).is_some();
     }
-    let data_chunks = usize::from(oob.width).saturating_sub(owner.parity);
-    Oob::verify_chunk(seed, bytes, data, data_chunks).is_some()
+    Oob::verify_any_chunk(seed, bytes, data, owner.parity).is_some()
 }
 
 /// The bytes, with what repeats left out.
@@ -301,18 +300,7 @@ mod tests {
             zones: vec![None, Some(ZoneId(5)), Some(ZoneId(6)), None],
         };
         let data = header.encode(owner.array);
-        let mut oob = Oob {
-            coded: [0; 24],
-            generation: 2,
-            stripe: 0,
-            width: 0,
-            column: Column(1),
-            role: Role(0),
-            place: Place::Header,
-            columns: 0,
-            absent,
-            block_in_chunk: 0,
-        };
+        let mut oob = Oob::of_structure(Place::Header, 2, Column(1), absent);
         let view = |oob: &Oob| {
             let bytes = oob.encode(Seed::of(owner.array), &data, false);
             BlockView::decode(0, &data, &bytes, Some(owner))

@@ -209,6 +209,28 @@ pub struct Oob {
 }
 
 impl Oob {
+    /// What is beside a block that is no chunk.
+    #[must_use]
+    pub const fn of_structure(
+        place: Place,
+        generation: u64,
+        column: Column,
+        absent: ColumnSet,
+    ) -> Self {
+        Self {
+            coded: [0; CODED_BYTES],
+            generation,
+            stripe: 0,
+            width: 0,
+            column,
+            role: Role(0),
+            place,
+            columns: 0,
+            absent,
+            block_in_chunk: 0,
+        }
+    }
+
     /// The record's bytes for a block with the given payload. `is_data` tells whether the coded
     /// bytes are the payload's own identity, whose checksum then stands for it.
     #[must_use]
@@ -254,6 +276,19 @@ impl Oob {
             seed.checksum(&[payload])
         };
         oob.checked(seed, bytes, digest, oob.role.index() < data_chunks)
+    }
+
+    /// As [`Oob::verify_chunk`], of a block whose segment is not known: stripes of an array have as many parity chunks, however wide
+    /// they are.
+    #[must_use]
+    pub fn verify_any_chunk(
+        seed: Seed,
+        bytes: &[u8],
+        payload: &[u8],
+        parity_chunks: usize,
+    ) -> Option<Self> {
+        let width = usize::from(Self::parse(bytes)?.width);
+        Self::verify_chunk(seed, bytes, payload, width.saturating_sub(parity_chunks))
     }
 
     /// Decodes and verifies what stands beside a chunk's block: of a data block by itself, as it has the

@@ -35,7 +35,6 @@ impl Plain {
         let mut blocks = Vec::new();
         for (slot, segment) in segments {
             let columns = space.columns_of(slot);
-            blocks.resize(columns.start, 0);
             blocks.resize(columns.end, 0);
             for column in segment.geometry.scheme().iter() {
                 blocks[columns.start + column.index()] = segment.geometry.column_blocks();

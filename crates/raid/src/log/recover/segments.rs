@@ -102,14 +102,7 @@ pub(super) async fn find(
             if info.write_pointer.0 > 0 {
                 unclear.zones.insert((column, info.zone));
             }
-            let member = &mut core.state.borrow_mut().members[column.index()];
-            if info.state == ZoneState::ReadOnly {
-                member.lost_zones += 1;
-            } else {
-                mark(Mark::OrphanZoneLeftAlone);
-                member.orphan_zones += 1;
-                member.active_zones += u32::from(info.state.is_active());
-            }
+            leave_alone(core, column, &info);
         }
     }
     let mut found = Vec::new();
@@ -169,6 +162,18 @@ fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
         for (column, zone) in zones {
             state.dead.find(generation, columns, column, zone);
         }
+    }
+}
+
+/// Counts a zone that is written and of no use, but that nobody may destroy.
+fn leave_alone(core: &Core, column: Column, info: &ZoneInfo) {
+    let member = &mut core.state.borrow_mut().members[column.index()];
+    if info.state == ZoneState::ReadOnly {
+        member.lost_zones += 1;
+    } else {
+        mark(Mark::OrphanZoneLeftAlone);
+        member.orphan_zones += 1;
+        member.active_zones += u32::from(info.state.is_active());
     }
 }
 
@@ -446,10 +451,7 @@ async fn enter(
     let is_on = |(column, _): &(Column, _)| base.geometry.scheme().contains(*column);
     let (columns, elsewhere): (BTreeMap<_, _>, _) = columns.into_iter().partition(is_on);
     for (column, info) in zones_of(elsewhere) {
-        mark(Mark::OrphanZoneLeftAlone);
-        let member = &mut core.state.borrow_mut().members[column.index()];
-        member.orphan_zones += 1;
-        member.active_zones += u32::from(info.state.is_active());
+        leave_alone(core, column, &info);
     }
     for (column, claims) in columns {
         let mut whole: Option<ZoneInfo> = None;
@@ -516,7 +518,7 @@ fn insert(
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
     let mut segment = Segment::new(base, zones.clone(), phase);
-    let narrow = base.geometry.scheme() != state.scheme();
+    let narrow = base.geometry.scheme().is_narrow();
     mark_if(Mark::NarrowFound, || narrow);
     mark_if(Mark::NarrowLeftover, || narrow && leftover);
     // A member in full service has a column of every segment that is on it: one without it has lost it.

@@ -89,10 +89,7 @@ pub(super) async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInf
 
 /// What is beside a block of a segment of this array, if it is one, but for headers.
 fn verify(state: &State, oob: &[u8], block: &[u8]) -> Option<Oob> {
-    // Stripes have as many parity chunks, however wide they are.
-    let width = Oob::parse(oob).map_or(0, |oob| usize::from(oob.width));
-    let data_chunks = width.saturating_sub(state.scheme().parity());
-    let chunk = Oob::verify_chunk(state.seed, oob, block, data_chunks);
+    let chunk = Oob::verify_any_chunk(state.seed, oob, block, state.scheme().parity());
     chunk.or_else(|| Oob::verify_other(state.seed, oob, block, Place::Index))
 }
 
