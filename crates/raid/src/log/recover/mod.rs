@@ -24,6 +24,7 @@ mod error;
 mod hidden;
 mod leftover;
 mod membership;
+mod missed;
 pub(in crate::log) mod pages;
 pub(super) mod plain;
 mod publish;

@@ -14,7 +14,7 @@ use zoneweave_zoned::{
     BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
-use crate::layout::{Column, ColumnSet};
+use crate::layout::Column;
 use crate::log::active_zones::finish_ends;
 use crate::log::core::{Core, is_blank};
 use crate::log::deaths::{Deaths, Unclear};
@@ -23,6 +23,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::hidden;
+use crate::log::recover::missed::{Missed, missed, partly_reset};
 use crate::log::recover::witnesses::{Witnesses, ask_witnesses, read_stubbornly};
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
@@ -43,9 +44,10 @@ pub(super) struct FoundSegment {
     pub(super) leftover: bool,
 }
 
-struct Claim {
-    info: ZoneInfo,
-    header: Option<SegmentHeader>,
+/// A zone that may be of a segment.
+pub(super) struct Claim {
+    pub(super) info: ZoneInfo,
+    pub(super) header: Option<SegmentHeader>,
 }
 
 type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
@@ -64,7 +66,7 @@ struct Sorted {
 }
 
 /// Zones that tell what they hold: nothing, or some segment.
-type Told = BTreeSet<(Column, ZoneId)>;
+pub(super) type Told = BTreeSet<(Column, ZoneId)>;
 
 /// Finds every segment and enters it into the state; fills the pools with the empty zones. Segments of which no header can be
 /// read are given up if their loss is accepted.
@@ -189,69 +191,6 @@ fn zones_of(columns: BTreeMap<Column, Vec<Claim>>) -> impl Iterator<Item = (Colu
 fn generation_of(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<u64> {
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     headers.next().map(|header| header.generation)
-}
-
-/// What members in service say that have nothing of a segment.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Missed {
-    /// There is none.
-    Nowhere,
-    /// It may be dead, or they have lost it.
-    Doubtful,
-    /// It is dead.
-    LeftBehind,
-}
-
-/// Whether a segment is dead although its death is on record no more, as every drive acknowledged the
-/// resets: of the members in service more than may be wrong have nothing of it, and no more than may
-/// be wrong have something. (With one data drive that never is so: any copy may be the last one.)
-fn missed(
-    core: &Core,
-    columns: &BTreeMap<Column, Vec<Claim>>,
-    told: &Told,
-    unaccounted: &BTreeSet<Column>,
-) -> Missed {
-    let unit = core.state.borrow().config.write_unit;
-    let mut claims = columns.values().flatten();
-    // With a header only, a crash may have kept the others from being written.
-    let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > unit.0);
-    let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
-    let Some(header) = headers.next().filter(|_| whole) else { return Missed::Nowhere };
-    let state = core.state.borrow();
-    let none = ColumnSet::default();
-    let (mut have, mut have_none, mut out) = (none, none, none);
-    let scheme = header.geometry.scheme();
-    for column in scheme.iter() {
-        let member = &state.members[column.index()];
-        if columns.contains_key(&column) {
-            have = have.with(column);
-        } else if member.entry.state != MemberState::Online || member.device.is_none() {
-            out = out.with(column);
-        } else if member.entry.since_epoch > header.epoch {
-            // It was rebuilt since, and may have the column in any of its zones.
-            if member.lost_zones == 0 && !unaccounted.contains(&column) {
-                have_none = have_none.with(column);
-            }
-        } else if header.zone(column).is_some_and(|zone| told.contains(&(column, zone))) {
-            have_none = have_none.with(column);
-        }
-    }
-    let may_be_wrong = |columns: ColumnSet| scheme.survives(columns.union(out));
-    match () {
-        () if have_none.is_empty() => Missed::Nowhere,
-        () if !may_be_wrong(have_none) && may_be_wrong(have) => Missed::LeftBehind,
-        () => Missed::Doubtful,
-    }
-}
-
-/// Whether some of the zones that a segment's headers list on members in service are reset.
-fn partly_reset(core: &Core, columns: &BTreeMap<Column, Vec<Claim>>) -> bool {
-    let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
-    headers.any(|header| {
-        let lists = |column: &Column| header.zone(*column).is_some();
-        let mut listed = header.geometry.scheme().iter().filter(lists);
-        listed.any(|column| core.device(column).is_some() && !columns.contains_key(&column))
-    })
 }
 
 /// Whatever ceiling records say, no number seen on media is given out again.
