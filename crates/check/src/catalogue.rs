@@ -1,6 +1,6 @@
 //! Which zones make which segments: docs/format.md section 5.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 
@@ -52,14 +52,15 @@ pub(crate) async fn read_segments(
     }
     let mut segments = BTreeMap::new();
     for (id, zones) in by_segment {
-        let headers = zones.iter().filter_map(|zone| zone.header.as_ref());
-        if headers.into_iter().any(|header| membership.dead.contains(&header.generation)) {
+        let mut headers = zones.iter().filter_map(|zone| zone.header.as_ref());
+        if headers.any(|header| membership.is_dead(header)) {
             findings.report.counts.dead_segments += 1;
             continue;
         }
         let segment = assemble(membership, id, zones, findings).await;
         segments.insert(id, segment);
     }
+    membership.note_lost(&segments.keys().copied().collect(), findings);
     segments
 }
 
@@ -147,12 +148,17 @@ async fn attribute_headless(
         }
         let Some(member) = &membership.members[slot] else { continue };
         let carried = generations(membership, &member.drive, slot, column).await;
+        if let Some(header) = membership.listed_at(slot, column.zone, most_of(&carried)) {
+            findings.add(location.offset(0), Problem::HeaderDamaged);
+            zones[at].header = Some(header.clone());
+            continue;
+        }
         let fits = |header: &Header| {
-            column.write_pointer <= header.shape.unit || carried.contains(&header.generation)
+            column.write_pointer <= header.shape.unit || carried.contains_key(&header.generation)
         };
         let mut genuine: Vec<_> = claims.into_values().filter(fits).collect();
         let problem = match genuine.len() {
-            0 if carried.is_disjoint(&membership.dead) => Problem::OrphanZone,
+            0 if !carried.keys().any(|one| membership.dead.contains(one)) => Problem::OrphanZone,
             0 => Problem::HeaderDamaged,
             1 => Problem::HeaderDamaged,
             _ => Problem::ZoneClaimedTwice,
@@ -162,17 +168,23 @@ async fn attribute_headless(
     }
 }
 
-/// The generations that the first blocks of a zone after its header carry.
+/// The generation that more than half of the blocks carry.
+fn most_of(carried: &BTreeMap<u64, u32>) -> Option<u64> {
+    let total: u32 = carried.values().sum();
+    carried.iter().find(|(_, blocks)| **blocks * 2 > total).map(|(generation, _)| *generation)
+}
+
+/// The generations that the first blocks of a zone after its header carry, and how many of them each.
 async fn generations(
     membership: &Membership,
     drive: &Drive,
     slot: usize,
     column: Column,
-) -> BTreeSet<u64> {
+) -> BTreeMap<u64, u32> {
     let shape = &membership.config.shape;
     let count = column.write_pointer.saturating_sub(shape.unit).min(GENERATION_PROBES);
     if count == 0 {
-        return BTreeSet::new();
+        return BTreeMap::new();
     }
     let parity_chunks = shape.scheme.parity_chunks;
     let blocks = drive.read(column.zone, shape.unit, count).await.into_iter().flatten();
@@ -180,7 +192,9 @@ async fn generations(
         Oob::parse_unknown(membership.array, &block.oob, &block.data, parity_chunks)
             .filter(|oob| usize::from(oob.column) == slot)
     });
-    oobs.map(|oob| oob.generation).collect()
+    let mut carried = BTreeMap::new();
+    oobs.for_each(|oob| *carried.entry(oob.generation).or_default() += 1);
+    carried
 }
 
 /// Puts the zones of one segment into columns.

@@ -25,6 +25,7 @@ mod index_run;
 mod membership;
 mod record;
 mod report;
+mod roster;
 mod shape;
 mod stripes;
 mod versions;

@@ -9,6 +9,7 @@ use crate::drive::{Drive, ReadBlock};
 use crate::fields::{Array, uuid_text};
 use crate::record::{Config, Epoch, MemberEntry, MemberState, Payload, Record, Seal};
 use crate::report::{Findings, Location, Problem};
+use crate::roster::Roster;
 
 /// Zones at the start of a drive among which its superblock zones are.
 const ZONES_SCANNED: usize = 4;
@@ -53,6 +54,8 @@ pub(crate) struct Membership {
     /// The newest seal of each segment, with the sequence of its record.
     pub(crate) seals: BTreeMap<u64, (u64, Seal)>,
     pub(crate) dead: BTreeSet<u64>,
+    /// The newest roster, with the sequence of its record.
+    pub(crate) roster: Option<(u64, Roster)>,
     pub(crate) sequence_ceiling: u64,
     pub(crate) segment_ceiling: u64,
 }
@@ -320,6 +323,7 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
         members: table.members.iter().map(|_| None).collect(),
         seals: BTreeMap::new(),
         dead: BTreeSet::new(),
+        roster: None,
         sequence_ceiling: table.sequence_ceiling,
         segment_ceiling: table.segment_ceiling,
     };
@@ -366,6 +370,11 @@ impl Membership {
             match &record.payload {
                 Payload::State | Payload::SnapshotEnd => {}
                 Payload::Dead(segments) => self.dead.extend(segments),
+                Payload::Roster(roster) => {
+                    if self.roster.as_ref().is_none_or(|(newest, _)| *newest < record.sequence) {
+                        self.roster = Some((record.sequence, roster.clone()));
+                    }
+                }
                 Payload::Seals(seals) => {
                     for seal in seals {
                         self.take_seal(seal, record.sequence, *location, findings);

@@ -5,6 +5,7 @@ use crate::blocks::{
     unit_of,
 };
 use crate::fields::{Array, Fields};
+use crate::roster::Roster;
 use crate::shape::{Scheme, Shape};
 
 const STATE_BYTES: usize = 1160;
@@ -53,6 +54,7 @@ pub(crate) enum Payload {
     Dead(Vec<u64>),
     Seals(Vec<Seal>),
     SnapshotEnd,
+    Roster(Roster),
 }
 
 /// A membership of the array: two with one number may differ in the others.
@@ -122,7 +124,7 @@ impl Record {
             members: (0..columns).map(member).collect::<Option<_>>()?,
             sequence_ceiling: fields.u64(112),
             segment_ceiling: fields.u64(120),
-            payload: parse_payload(fields.u8(54), payload, columns)?,
+            payload: parse_payload(fields.u8(54), payload, &config)?,
             config,
         })
     }
@@ -174,7 +176,7 @@ fn parse_member(fields: Fields<'_>) -> Option<MemberEntry> {
     Some(MemberEntry { uuid: fields.bytes(0), state, since_epoch: fields.u64(24) })
 }
 
-fn parse_payload(kind: u8, bytes: &[u8], columns: u32) -> Option<Payload> {
+fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
     match kind {
         0 if bytes.is_empty() => Some(Payload::State),
         1 if bytes.len().is_multiple_of(8) => {
@@ -184,7 +186,10 @@ fn parse_payload(kind: u8, bytes: &[u8], columns: u32) -> Option<Payload> {
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd),
         // Where a checkpoint is, which a reader of everything has no use for.
         4 if bytes.len() == 64 => Some(Payload::State),
-        5 if !bytes.is_empty() => parse_deaths(bytes, columns as usize).map(Payload::Dead),
+        5 if !bytes.is_empty() => {
+            parse_deaths(bytes, config.shape.columns() as usize).map(Payload::Dead)
+        }
+        6 => Roster::parse(bytes, config).map(Payload::Roster),
         _ => None,
     }
 }

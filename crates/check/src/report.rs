@@ -135,6 +135,9 @@ pub enum Problem {
         /// The stripe.
         stripe: u32,
     },
+    /// A narrow segment that is alive and of which nothing is left.
+    #[error("nothing is left of a narrow segment that the roster lists")]
+    SegmentLost,
     /// A stripe with too few chunks.
     #[error("stripe {stripe}, block {block}: fewer chunks than needed are left")]
     StripeLost {
@@ -214,7 +217,10 @@ impl Problem {
             | Self::ColumnMissing { .. }
             | Self::ChunkDamaged
             | Self::IndexDamaged => Severity::Damage,
-            Self::NoArray | Self::StripeLost { .. } | Self::RecordedAsLost { .. } => Severity::Loss,
+            Self::NoArray
+            | Self::SegmentLost
+            | Self::StripeLost { .. }
+            | Self::RecordedAsLost { .. } => Severity::Loss,
             Self::IdentityChanged
             | Self::ConfigDiffers
             | Self::SealsDiffer { .. }

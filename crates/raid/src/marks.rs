@@ -300,6 +300,12 @@ marks! {
     NarrowFound = "recovery.narrow_found",
     /// Recovery: one of which a crash has left part.
     NarrowLeftover = "recovery.narrow_leftover",
+    /// Recovery: a zone without a header is of a narrow segment that is listed.
+    ListedWithoutHeader = "recovery.listed_without_header",
+    /// Recovery: nothing is found of a segment that is listed, and no drive tells that it never had any of it.
+    ListedLost = "recovery.listed_lost",
+    /// Recovery: what a drive has of a narrow segment that is not listed is reset.
+    UnlistedReset = "recovery.unlisted_reset",
     /// Recovery: a stripe of mirrors has as many chunks as would do, but twins are missing.
     TwinsDiscarded = "recovery.twins_discarded",
     /// Recovery: the newest block of a weak stripe is written again.

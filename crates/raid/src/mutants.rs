@@ -47,6 +47,12 @@ mutants! {
     FrameNotFilled = "frame-not-filled",
     /// Writes of frames need not be durable when they complete.
     FrameFuaDropped = "frame-fua-dropped",
+    /// A narrow segment lacks what it has on columns that it is not on.
+    NarrowLacksColumns = "narrow-lacks-columns",
+    /// Records list no narrow segment, and say that none is alive.
+    RosterForgotten = "roster-forgotten",
+    /// Narrow segments are believed that are not listed.
+    UnlistedBelieved = "unlisted-believed",
     /// Blocks behind the last frame of a zone are not written, so that it is never full.
     RestOfZoneLeft = "rest-of-zone-left",
     /// A checkpoint knows nothing of what comes to be in segments that are being filled.

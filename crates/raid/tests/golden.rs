@@ -20,8 +20,8 @@ use zoneweave_raid::log::format::checkpoint::{
 };
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, IndexBlock, IndexEntry,
-    MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains, SealRecord, Seed,
-    SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
+    MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains, Roster, SealRecord,
+    Seed, SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::shards::Shard;
@@ -177,7 +177,12 @@ fn segment_headers_keep_their_bytes() {
     let mut header = SegmentHeader { geometry, tabled: false, ..header };
     header.zones[3] = None;
     let stored = golden("segment-header-narrow", &header.encode(ARRAY));
-    assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header));
+    assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header.clone()));
+    let next = SegmentHeader { generation: 0x3132_3334_3536_3739, ..header.clone() };
+    let roster = Roster { below: 0x3232_3334_3536_3738, segments: vec![header, next] };
+    let record = record(111, RecordBody::Roster(roster));
+    let stored = golden("superblock-roster", &record.encode());
+    assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use zoneweave_check::{Problem, Severity};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
 use zoneweave_raid::layout::{Column, ColumnSet};
-use zoneweave_raid::log::format::{IndexEntry, Oob, Place, Seed, SegmentHeader};
+use zoneweave_raid::log::format::{
+    IndexEntry, Oob, Place, RecordBody, Roster, Seed, SegmentHeader,
+};
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Payload, ZoneAddress, ZoneId};
 
@@ -249,6 +251,79 @@ fn parity_that_does_not_match_and_lists_that_lie_are_violations() {
         let spoil_index = |entry: &mut IndexEntry| entry.sequence += u64::from(entry.sequence > 0);
         image.segment(&SegmentPlan { spoil_index, ..lying });
         assert_finds(&image, |problem| matches!(problem, Problem::IndexDiffers { .. }));
+    }
+}
+
+/// The roster of an image that lists segments with these headers.
+fn roster(segments: &[&SegmentHeader]) -> RecordBody {
+    let segments = segments.iter().map(|header| (*header).clone()).collect();
+    RecordBody::Roster(Roster { below: 600, segments })
+}
+
+/// The headers of both narrow segments.
+fn narrow_headers(image: &Image, absent: &[u8]) -> [SegmentHeader; 2] {
+    let (_, drive) = own(image, absent)[0];
+    [SEALED, TAIL].map(|zone| {
+        let header = drive.peek(block(zone, 0), BlockCount(1)).block(0);
+        SegmentHeader::decode(&header, ARRAY).unwrap()
+    })
+}
+
+#[test]
+fn what_the_roster_does_not_list_counts_for_nothing() {
+    for (mut image, absent) in shapes() {
+        let held = contents(&image, &image.check(&[]));
+        let [sealed, tail] = narrow_headers(&image, absent);
+        image.record(roster(&[&sealed, &tail]));
+        assert_eq!(contents(&image, &image.check(&[])), held);
+        image.record(RecordBody::Roster(Roster { below: sealed.generation, segments: Vec::new() }));
+        assert_eq!(contents(&image, &image.check(&[])), held, "it does not tell of newer ones");
+        image.record(roster(&[&tail]));
+        let report = image.check(&[]).report;
+        assert!(report.clean, "{:#?}", report.findings);
+        assert_eq!((report.counts.dead_segments, report.counts.segments), (1, 2));
+        image.record(RecordBody::Dead(vec![tail.generation]));
+        let counts = image.check(&[]).report.counts;
+        assert_eq!((counts.dead_segments, counts.segments), (2, 1), "listed and dead");
+    }
+}
+
+#[test]
+fn what_the_roster_lists_is_found_without_headers() {
+    for (mut image, absent) in shapes() {
+        let held = contents(&image, &image.check(&[]));
+        let headers = narrow_headers(&image, absent);
+        image.record(roster(&[&headers[0], &headers[1]]));
+        for (_, drive) in own(&image, absent) {
+            for zone in [SEALED, TAIL] {
+                drive.corrupt(block(zone, 0), Damage::BitFlip { part: BlockPart::Data, seed: 1 });
+            }
+        }
+        let checked = image.check(&[]);
+        assert_eq!(contents(&image, &checked), held);
+        let damage = |problem: &Problem| *problem == Problem::HeaderDamaged;
+        assert!(checked.report.findings.iter().all(|finding| damage(&finding.problem)));
+    }
+}
+
+#[test]
+fn a_listed_segment_is_lost_unless_a_drive_tells_that_it_never_was() {
+    for (mut image, absent) in shapes() {
+        let [sealed, tail] = narrow_headers(&image, absent);
+        image.record(roster(&[&sealed, &tail]));
+        let lost = |image: &Image| {
+            let findings = image.check(&[]).report.findings;
+            findings.iter().filter(|finding| finding.problem == Problem::SegmentLost).count()
+        };
+        let drives = own(&image, absent);
+        for (_, drive) in &drives[1..] {
+            drive.set_offline(ZoneId(SEALED));
+        }
+        assert_eq!(lost(&image), 0);
+        image.reset(drives[0].0, ZoneId(SEALED));
+        assert_eq!(lost(&image), 0);
+        drives[0].1.set_offline(ZoneId(SEALED));
+        assert_eq!(lost(&image), 1);
     }
 }
 

@@ -204,6 +204,7 @@ pub(super) fn body_words(body: &RecordBody) -> String {
     match body {
         RecordBody::State => "state".to_owned(),
         RecordBody::Dead(segments) => format!("{} segments are dead", segments.len()),
+        RecordBody::Roster(roster) => format!("{} narrow segments", roster.segments.len()),
         RecordBody::Deaths(deaths) => format!("{} segments are dead", deaths.len()),
         RecordBody::Seals(seals) => seals.iter().map(seal_words).collect::<Vec<_>>().join("; "),
         RecordBody::Checkpoint(pointer) => format!(

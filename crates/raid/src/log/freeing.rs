@@ -136,6 +136,7 @@ impl State {
             self.note_lifespan(*slot);
             self.forget_moves(*slot);
             self.dead.bury(death.clone());
+            self.roster.bury(death.generation);
             buried.push((*slot, death));
         }
         buried

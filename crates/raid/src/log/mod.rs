@@ -52,6 +52,7 @@ mod replace;
 mod requests;
 mod resolve;
 mod room;
+mod roster;
 mod scan;
 mod scrub;
 mod segment;

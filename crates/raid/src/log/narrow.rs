@@ -6,17 +6,11 @@
 //!
 //! Two writes at a time would wait for each other in its zones, so nothing goes there while other writes are under way.
 //!
-//! Fault model: of the drives that it is on, m may lose what they have, as of others. But fewer drives tell of it, so no policy asks for
-//! narrow segments by itself yet:
+//! Fault model: of the drives that it is on, m may lose what they have, as of others. That fewer drives tell of it, and would say that it
+//! is dead, is made up for by the roster (`roster.rs`).
 //!
-//! * Its header is on m + 1 drives, not on all. Where one of them is away and the header on the other cannot be read, the segment is lost
-//!   that could be read otherwise; the start says so, and is refused.
-//! * Whether it is dead, of one copy that is left of it, only a record tells. A drive that comes back as it was before its death, which is forgotten when
-//!   all have acknowledged to have reset it, brings it back: of a segment on all drives the others would tell.
-//! * Moving it out frees no zone of drives that it is not on. Where a drive has fewer zones left than there are free slots none is
-//!   opened; but zones may be lost when there are some.
-//!
-//! What is missing is a list of those that are alive, on every drive.
+//! Moving it out frees no zone of drives that it is not on. Where a drive has fewer zones left than there are free slots none is
+//! opened; where one loses zones later only those on it are moved out for room.
 
 use std::cmp::Reverse;
 
@@ -64,6 +58,7 @@ impl State {
         self.may_open_beside(StreamKind::User)
             && self.members.iter().all(even)
             && !self.narrow_columns().is_empty()
+            && self.may_list_another()
     }
 
     /// The columns for it: those with most free zones, of which as many wear least.

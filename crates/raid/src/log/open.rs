@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::{ZoneAddress, ZonedDeviceExt};
+use zoneweave_zoned::{ZoneAddress, ZoneId, ZonedDeviceExt};
 
 use crate::layout::Column;
 use crate::log::active_zones;
@@ -29,13 +29,16 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId
     let allocated = allocate(&mut core.state.borrow_mut(), kind, lane);
     let Some((slot, header)) = allocated else { return };
     let _held = crate::log::write::Hold::new(core, slot);
+    if header.geometry.scheme().is_narrow() && core.superblock.commit_roster(core).await.is_err() {
+        return;
+    }
     let array = core.state.borrow().config.array;
     let block = header.encode(array);
     let absent = header.geometry.scheme().absent();
     let writes = header.zones.iter().enumerate().filter_map(|(column, zone)| {
         let column = Column::of(column);
-        let device = core.device(column);
         let zone = (*zone)?;
+        let device = core.device(column).filter(|_| core.has_zone(slot, column, zone));
         let (block, place) = (block.clone(), Place::Header);
         let payload = structured_payload(array, block, place, header.generation, column, absent);
         Some(async move {
@@ -56,6 +59,14 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId
         }
     }
     core.changed.open();
+}
+
+impl Core {
+    /// Whether a segment still has a zone: its drive may have been replaced.
+    fn has_zone(&self, slot: SegmentSlot, column: Column, zone: ZoneId) -> bool {
+        let of_column = self.state.borrow().segments[slot].zones[column.index()];
+        of_column.is_some_and(|one| one.zone == zone)
+    }
 }
 
 /// While recovery goes on, makes durable that nothing in the segment counts.
@@ -157,6 +168,7 @@ fn allocate(
     opened.gathers = mode == LaneMode::Gather;
     opened.lifetime = class.lifetime;
     state.segments.insert(slot, opened);
+    state.roster.enter(&header);
     state.stream_mut(kind).lane_mut(lane).open = Some(slot);
     Some((slot, header))
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
 use crate::log::index::SegmentSlot;
 use crate::log::limits::RESERVE_SEGMENTS;
+use crate::log::member::Member;
 use crate::log::pace::Level;
 use crate::log::segment::{Phase, Segment};
 use crate::log::state::State;
@@ -121,7 +122,10 @@ impl State {
         let open = &self.segments[self.relocation.open_segments().next()?];
         let rows = open.cursor.as_ref().map_or(0, |cursor| open.geometry.rows() - cursor.next_row);
         let room = u64::from(rows) * open.geometry.stripe_blocks() as u64;
-        let closed = |segment: &Segment| matches!(segment.phase, Phase::Sealed | Phase::Leftover);
+        let closed = |segment: &Segment| {
+            matches!(segment.phase, Phase::Sealed | Phase::Leftover)
+                && self.frees_what_is_scarce(segment)
+        };
         let segments = self.segments.iter().filter(|(_, segment)| closed(segment));
         let (slot, least) = segments.min_by_key(|(slot, segment)| (segment.valid, *slot))?;
         (self.free_segments() == 0 && (1..=room).contains(&least.valid)).then_some(slot)
@@ -164,10 +168,11 @@ impl State {
         // What holds blocks of a checkpoint waits for the next one, and what is read for a drive that may hang.
         let coming = |slot: &&SegmentSlot| {
             let segment = &self.segments[**slot];
-            match segment.phase {
+            let comes = match segment.phase {
                 Phase::Dead => segment.readers == 0,
                 _ => segment.freeing || self.may_leave_checkpoint(segment),
-            }
+            };
+            comes && self.frees_what_is_scarce(segment)
         };
         u32::try_from(standing.coming.iter().filter(coming).count()).unwrap_or(u32::MAX)
     }
@@ -258,6 +263,20 @@ impl State {
         mark_if(Mark::UsersYield, || yields && kind == StreamKind::User);
         mark_if(Mark::MovesYield, || yields && kind == StreamKind::Relocation);
         yields
+    }
+
+    /// Whether a segment has a zone of a drive that has as few free as bound all; a slot, where drives have more. Without that
+    /// moving it out takes more of what is scarce than it gives.
+    #[must_use]
+    pub(super) fn frees_what_is_scarce(&self, segment: &Segment) -> bool {
+        let free = self.free_segments() as usize;
+        if !segment.geometry.scheme().is_narrow() {
+            return true;
+        }
+        let bound = |member: &Member| member.writable().is_some() && member.pool.len() == free;
+        let mut zones = self.members.iter().zip(&segment.zones);
+        zones.any(|(member, zone)| zone.is_some() && bound(member))
+            || !self.members.iter().any(bound)
     }
 
     /// Whether there is room to move blocks to.

@@ -28,6 +28,7 @@ use crate::log::offload::Offload;
 use crate::log::pace::Pace;
 use crate::log::paging::Absent;
 use crate::log::policy::{PolicyError, WritePolicy};
+use crate::log::roster::Roster;
 use crate::log::segment::{Phase, SegmentTable};
 use crate::log::status::Counters;
 use crate::log::stream::Stream;
@@ -86,6 +87,8 @@ pub(super) struct State {
     pub seals: BTreeMap<u64, SealRecord>,
     /// Segments recorded dead whose zones may not all be reset.
     pub(super) dead: Deaths,
+    /// The narrow ones that are alive.
+    pub(super) roster: Roster,
     /// Members with zones that do not tell what they hold, or with copies of columns that could not be reset:
     /// blocks of segments older than their membership may be in there.
     pub unclear: ColumnSet,

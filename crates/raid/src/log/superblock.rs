@@ -86,6 +86,17 @@ impl SuperblockLog {
         self.commit_locked(core, &body, false).await
     }
 
+    /// Records which narrow segments are alive, one of which is about to be opened.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    pub(super) async fn commit_roster(&self, core: &Rc<Core>) -> Result<(), &'static str> {
+        let _one_at_a_time = self.lock.acquire().await;
+        // As of now: one that died while this waited is not to be brought back.
+        let roster = core.state.borrow().roster_record();
+        self.commit_locked(core, &roster.unwrap_or(RecordBody::State), false).await
+    }
+
     /// Writes a snapshot to the other zone of every member, as every start of the array does.
     ///
     /// # Errors
@@ -421,6 +432,9 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     bodies.extend(state.dead.records());
     if !bodies.is_empty() && mutant(Mutant::SnapshotForgetsDecisions) {
         bodies.clear();
+    }
+    if !matches!(last, RecordBody::Roster(_)) {
+        bodies.extend(state.roster_record());
     }
     if !matches!(last, RecordBody::Checkpoint(_)) {
         bodies.push(RecordBody::Checkpoint(state.checkpoints.recorded()));

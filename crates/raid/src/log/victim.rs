@@ -29,7 +29,8 @@ impl State {
             Need::Segments => self.gains(segment),
         };
         let candidates = self.segments.iter();
-        let candidates = candidates.filter(|(_, s)| s.may_be_moved() && worth_it(s));
+        let candidates = candidates
+            .filter(|(_, s)| s.may_be_moved() && worth_it(s) && self.frees_what_is_scarce(s));
         let scarce = self.free_segments() <= self.reserve_for(StreamKind::User);
         if self.policy.collection == Collection::Greedy || scarce {
             return candidates.min_by_key(|(slot, segment)| (segment.valid, *slot)).map(first);

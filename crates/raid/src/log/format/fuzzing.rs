@@ -15,8 +15,8 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneId};
 use super::{
     ArrayConfig, ArrayUuid, BlockIdentity, BlockType, CODED_BYTES, ContentKind, Death, EntryKind,
     Envelope, FormatError, IndexBlock, IndexEntry, MemberEntry, MemberState, MemberUuid, Oob,
-    Place, RecordBody, Remains, SealRecord, Seed, SegmentHeader, StreamKind, SuperblockRecord,
-    TombstoneBlock, TrimExtent,
+    Place, RecordBody, Remains, Roster, SealRecord, Seed, SegmentHeader, StreamKind,
+    SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use crate::layout::{Arrangement, Column, ColumnSet, Role, Scheme};
 use crate::log::geometry::SegmentGeometry;
@@ -163,6 +163,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
     let death = |generation| Death { generation, remains: remains.clone() };
     let deaths = (0..RecordBody::deaths_most(remains.len()) as u64).map(death).collect();
     let end = RecordBody::SnapshotEnd { records: 2 };
+    let roster = Roster { below: 7, segments: vec![narrow_header()] };
     let bodies = [
         RecordBody::State,
         RecordBody::Dead(dead),
@@ -171,6 +172,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
         end,
         RecordBody::Checkpoint(checkpoint::pointer()),
         RecordBody::Deaths(deaths),
+        RecordBody::Roster(roster),
     ];
     let mut fixed = record(RecordBody::State);
     fixed.config.scheme = fixed_parity();
@@ -238,9 +240,13 @@ fn mirrors() -> Scheme {
 /// If the fixed geometry were too small for a row.
 #[must_use]
 pub fn header_seeds() -> Vec<Vec<u8>> {
-    [scheme(), fixed_parity(), mirrors()]
-        .map(|scheme| header_of(scheme).encode(ARRAY).to_vec())
-        .to_vec()
+    let headers = [scheme(), fixed_parity(), mirrors()].map(header_of);
+    headers.iter().chain([&narrow_header()]).map(|header| header.encode(ARRAY).to_vec()).collect()
+}
+
+fn narrow_header() -> SegmentHeader {
+    let columns = [Column(0), Column(2)].into_iter().collect();
+    header_of(scheme().on(columns).expect("two of three columns"))
 }
 
 fn header_of(scheme: Scheme) -> SegmentHeader {
@@ -253,7 +259,7 @@ fn header_of(scheme: Scheme) -> SegmentHeader {
         tabled: true,
         geometry: geometry.expect("256 blocks hold a row"),
         zone_capacity: BlockCount(256),
-        zones: [Some(1), None, Some(31), None][..scheme.columns()]
+        zones: [Some(1), None, Some(31), None][..scheme.width()]
             .iter()
             .map(|zone| zone.map(ZoneId))
             .collect(),

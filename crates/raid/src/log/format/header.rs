@@ -13,7 +13,7 @@ use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::layout::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 use crate::log::geometry::SegmentGeometry;
 
-const NO_ZONE: u32 = u32::MAX;
+pub(super) const NO_ZONE: u32 = u32::MAX;
 
 /// What a segment is filled by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,16 @@ pub enum StreamKind {
     User = 1,
     /// Blocks moved out of segments that are reclaimed.
     Relocation = 2,
+}
+
+impl StreamKind {
+    pub(super) const fn of(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::User),
+            2 => Some(Self::Relocation),
+            _ => None,
+        }
+    }
 }
 
 /// A segment's identity and shape.
@@ -120,11 +130,7 @@ impl SegmentHeader {
             Raw::ref_from_prefix(body).map_err(|_| FormatError::Field { field: "length" })?;
         let geometry = decode_geometry(raw)?;
         let columns = geometry.scheme().width();
-        let stream = match raw.stream {
-            1 => StreamKind::User,
-            2 => StreamKind::Relocation,
-            _ => return Err(FormatError::Field { field: "stream" }),
-        };
+        let stream = StreamKind::of(raw.stream).ok_or(FormatError::Field { field: "stream" })?;
         let numbers = [raw.segment, raw.generation, raw.epoch];
         if numbers.iter().any(|number| number.get() >= NUMBER_LIMIT) {
             return Err(FormatError::Field { field: "segment" });
@@ -165,7 +171,7 @@ fn decode_geometry(raw: &Raw) -> Result<SegmentGeometry, FormatError> {
         .and_then(|scheme| scheme.without(ColumnSet::of_bits(raw.absent.get())))
         .map_err(|_| FormatError::Field { field: "scheme" })?;
     let (chunk, group) = (raw.chunk_blocks.get(), raw.group_rows.get());
-    if !(1..=1024).contains(&chunk) || !(1..=MAX_SEAL_ROWS).contains(&group) {
+    if !chunks_are_legal(chunk, group) {
         return Err(FormatError::Field { field: "chunk or group" });
     }
     let capacity = BlockCount(raw.zone_capacity.get());
@@ -176,6 +182,11 @@ fn decode_geometry(raw: &Raw) -> Result<SegmentGeometry, FormatError> {
     SegmentGeometry::in_units(scheme, unit, capacity, chunk, group)
         .filter(|geometry| geometry.rows() == raw.rows.get())
         .ok_or(FormatError::Field { field: "rows" })
+}
+
+/// Whether segments may have chunks of so many blocks, and groups of so many rows.
+pub(super) fn chunks_are_legal(blocks: u32, rows: u32) -> bool {
+    (1..=1024).contains(&blocks) && (1..=MAX_SEAL_ROWS).contains(&rows)
 }
 
 const _: () = assert!(size_of::<Raw>() == 184);

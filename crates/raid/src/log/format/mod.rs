@@ -17,6 +17,7 @@ pub mod fuzzing;
 mod header;
 mod index;
 mod oob;
+mod roster;
 mod seal;
 mod superblock;
 mod tombstone;
@@ -26,6 +27,7 @@ pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError, Seed};
 pub use header::{SegmentHeader, StreamKind};
 pub use index::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
 pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
+pub use roster::Roster;
 pub use seal::{MAX_SEAL_ROWS, SealRecord};
 pub use superblock::{
     ArrayConfig, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord, Uuid,

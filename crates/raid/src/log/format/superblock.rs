@@ -3,7 +3,7 @@
 //! Each record is one block and repeats the whole state of the array's membership and ceilings,
 //! so that the newest valid record is enough whichever others are lost. Beside that it carries
 //! one of: nothing (a change of the repeated state), deaths of segments, seals of
-//! leftover segments, the end of a snapshot, or where a checkpoint of the index is.
+//! leftover segments, the end of a snapshot, where a checkpoint of the index is, or which narrow segments are alive.
 
 use std::fmt;
 
@@ -15,6 +15,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 use super::checkpoint::CheckpointPointer;
 use super::death::{self, Death};
 use super::index::LBA_LIMIT;
+use super::roster::Roster;
 use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Arrangement, Column, MAX_COLUMNS, Scheme};
@@ -121,6 +122,8 @@ pub enum RecordBody {
     Checkpoint(CheckpointPointer),
     /// Segments whose every live block has a durable copy elsewhere, and where blocks of them may be.
     Deaths(Vec<Death>),
+    /// The narrow segments that are alive.
+    Roster(Roster),
 }
 
 /// One record.
@@ -209,6 +212,12 @@ impl RecordBody {
         BODY_BYTES / Death::bytes(columns)
     }
 
+    /// How many narrow segments a roster can list, in an array of this scheme with one data chunk a stripe.
+    #[must_use]
+    pub const fn listed_most(scheme: Scheme) -> usize {
+        (BODY_BYTES - size_of::<u64>()) / Roster::bytes_of(1 + scheme.parity())
+    }
+
     /// The fewest records that hold these deaths, of one array, in their order.
     #[must_use]
     pub fn of_deaths(deaths: impl IntoIterator<Item = Death>) -> Vec<Self> {
@@ -238,6 +247,7 @@ impl RecordBody {
             Self::SnapshotEnd { .. } => 3,
             Self::Checkpoint(_) => 4,
             Self::Deaths(_) => 5,
+            Self::Roster(_) => 6,
         }
     }
 
@@ -249,10 +259,11 @@ impl RecordBody {
             Self::Dead(segments) => segments.iter().flat_map(|word| word.to_le_bytes()).collect(),
             Self::Seals(seals) => seal::encode(seals),
             Self::Deaths(deaths) => death::encode(deaths),
+            Self::Roster(roster) => roster.encode(),
         }
     }
 
-    fn decode(kind: u8, bytes: &[u8], columns: usize) -> Result<Self, FormatError> {
+    fn decode(kind: u8, bytes: &[u8], config: &ArrayConfig) -> Result<Self, FormatError> {
         let malformed = FormatError::Field { field: "body" };
         match kind {
             0 if bytes.is_empty() => Ok(Self::State),
@@ -265,7 +276,11 @@ impl RecordBody {
                 .map(|records| Self::SnapshotEnd { records: records.get() })
                 .map_err(|_| malformed),
             4 => CheckpointPointer::decode(bytes).map(Self::Checkpoint),
-            5 => death::decode(bytes, columns).ok_or(malformed).map(Self::Deaths),
+            5 => {
+                let deaths = death::decode(bytes, config.scheme.columns());
+                deaths.ok_or(malformed).map(Self::Deaths)
+            }
+            6 => Roster::decode(bytes, config).ok_or(malformed).map(Self::Roster),
             _ => Err(malformed),
         }
     }
@@ -369,7 +384,7 @@ impl SuperblockRecord {
             members: members.collect::<Result<_, _>>()?,
             sequence_ceiling: raw.sequence_ceiling.get(),
             segment_ceiling: raw.segment_ceiling.get(),
-            body: RecordBody::decode(raw.body_kind, body, columns)?,
+            body: RecordBody::decode(raw.body_kind, body, &config)?,
             config,
         })
     }

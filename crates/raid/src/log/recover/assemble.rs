@@ -31,6 +31,7 @@ use crate::log::policy::PolicyError;
 use crate::log::recover::membership::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::recover::{OfferedDrive, OpenError, OpenOptions};
+use crate::log::roster::Roster;
 use crate::log::segment::SegmentTable;
 use crate::log::state::{Epoch, State, UNRECORDED};
 use crate::log::status::Counters;
@@ -334,7 +335,7 @@ fn finish(
     let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(1);
     let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(1);
     let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
-    let (seals, dead) = decisions(records(), &chosen.members);
+    let Decisions { seals, dead, roster } = decisions(records(), &chosen.members);
     let checkpoint = newest_checkpoint(records(), sequence_ceiling);
     let cursors = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.cursor()).collect();
     let volatile = ours.iter().any(|drive| drive.offered.device.geometry().volatile_cache);
@@ -365,6 +366,7 @@ fn finish(
         segments: SegmentTable::new(segment_slots(&config)),
         seals,
         dead,
+        roster,
         zones_to_reset: Vec::new(),
         inflight: InFlight::default(),
         moves: Vec::new(),
@@ -436,7 +438,12 @@ fn newest_checkpoint<'a>(
     pointers.filter(genuine).max_by_key(|pointer| pointer.number)
 }
 
-type Decisions = (BTreeMap<u64, SealRecord>, Deaths);
+/// What records tell of segments.
+struct Decisions {
+    seals: BTreeMap<u64, SealRecord>,
+    dead: Deaths,
+    roster: Roster,
+}
 
 fn decisions<'a>(
     records: impl Iterator<Item = &'a SuperblockRecord>,
@@ -451,7 +458,8 @@ fn decisions<'a>(
             seals.extend(some.iter().map(|seal| (seal.segment, seal.clone())));
         }
     }
-    (seals, Deaths::of_records(records, members))
+    let roster = Roster::of_records(records.iter().copied());
+    Decisions { seals, dead: Deaths::of_records(records, members), roster }
 }
 
 fn members(

@@ -28,8 +28,10 @@ pub(super) fn find<'a>(
     let mut unread = ColumnSet::default();
     for (column, zone, witnesses) in zones {
         match witnesses.told() {
-            Some((generation, _))
-                if known.contains(&generation) || state.dead.contains(generation) => {}
+            Some((generation, absent))
+                if known.contains(&generation)
+                    || state.dead.contains(generation)
+                    || state.roster.excludes(generation, absent) => {}
             Some((generation, absent)) => {
                 let (_, zones) = named.entry(generation).or_insert((absent, Vec::new()));
                 zones.push((column, zone));

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::layout::{Column, ColumnSet};
 use crate::log::core::Core;
-use crate::log::format::MemberState;
+use crate::log::format::{MemberState, SegmentHeader};
 use crate::log::recover::segments::{Claim, Told};
+use crate::log::state::State;
 
 /// What members in service say that have nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,9 +19,28 @@ pub(super) enum Missed {
     LeftBehind,
 }
 
+/// Whether a member in service tells that it has nothing of a segment on its column.
+pub(super) fn has_none(
+    state: &State,
+    header: &SegmentHeader,
+    column: Column,
+    told: &Told,
+    unaccounted: &BTreeSet<Column>,
+) -> bool {
+    let member = &state.members[column.index()];
+    if member.entry.state != MemberState::Online || member.device.is_none() {
+        return false;
+    }
+    if member.entry.since_epoch > header.epoch {
+        // It was rebuilt since, and may have the column in any of its zones.
+        return member.lost_zones == 0 && !unaccounted.contains(&column);
+    }
+    header.zone(column).is_some_and(|zone| told.contains(&(column, zone)))
+}
+
 /// Whether a segment is dead although its death is on record no more, as every drive acknowledged the
 /// resets: of the members in service more than may be wrong have nothing of it, and no more than may
-/// be wrong have something. (With one data drive that never is so: any copy may be the last one.)
+/// be wrong have something. (One that the roster lists is not. With one data drive that never is so: any copy may be the last one.)
 pub(super) fn missed(
     core: &Core,
     columns: &BTreeMap<Column, Vec<Claim>>,
@@ -34,6 +54,9 @@ pub(super) fn missed(
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     let Some(header) = headers.next().filter(|_| whole) else { return Missed::Nowhere };
     let state = core.state.borrow();
+    if state.roster.lists(header.generation) {
+        return Missed::Nowhere;
+    }
     let none = ColumnSet::default();
     let (mut have, mut have_none, mut out) = (none, none, none);
     let scheme = header.geometry.scheme();
@@ -43,12 +66,7 @@ pub(super) fn missed(
             have = have.with(column);
         } else if member.entry.state != MemberState::Online || member.device.is_none() {
             out = out.with(column);
-        } else if member.entry.since_epoch > header.epoch {
-            // It was rebuilt since, and may have the column in any of its zones.
-            if member.lost_zones == 0 && !unaccounted.contains(&column) {
-                have_none = have_none.with(column);
-            }
-        } else if header.zone(column).is_some_and(|zone| told.contains(&(column, zone))) {
+        } else if has_none(&state, header, column, told, unaccounted) {
             have_none = have_none.with(column);
         }
     }

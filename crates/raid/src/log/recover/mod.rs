@@ -23,6 +23,7 @@ mod displaced;
 mod error;
 mod hidden;
 mod leftover;
+mod listed;
 mod membership;
 mod missed;
 pub(in crate::log) mod pages;

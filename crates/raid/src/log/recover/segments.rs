@@ -14,17 +14,17 @@ use zoneweave_zoned::{
     BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
-use crate::layout::Column;
+use crate::layout::{Column, ColumnSet};
 use crate::log::active_zones::finish_ends;
 use crate::log::core::{Core, is_blank};
-use crate::log::deaths::{Deaths, Unclear};
-use crate::log::format::{IndexBlock, MemberEntry, MemberState, Oob, Place, SegmentHeader};
+use crate::log::deaths::Unclear;
+use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
-use crate::log::recover::hidden;
 use crate::log::recover::missed::{Missed, missed, partly_reset};
 use crate::log::recover::witnesses::{Witnesses, ask_witnesses, read_stubbornly};
+use crate::log::recover::{hidden, listed};
 use crate::log::segment::{ColumnZone, Phase, Segment};
 use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
@@ -54,12 +54,12 @@ type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
 
 /// Zones by what is to become of them.
 #[derive(Default)]
-struct Sorted {
-    claims: Claims,
+pub(super) struct Sorted {
+    pub(super) claims: Claims,
     /// Zones without a valid header, with what the blocks behind it tell.
-    unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
+    pub(super) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
     /// The others.
-    told: Told,
+    pub(super) told: Told,
     /// Zones that are taken for what other columns' headers list there, as they do not tell it themselves: but these
     /// headers may mean a drive that was replaced since.
     by_header: Vec<(Column, ZoneId)>,
@@ -81,8 +81,8 @@ pub(super) async fn find(
     for (column, looked) in columns.iter().zip(join_all(looks).await) {
         sort_zones(&mut sorted, *column, looked?);
     }
-    let members = core.state.borrow().members.iter().map(|member| member.entry).collect::<Vec<_>>();
-    adopt_headerless(&mut sorted, &members, &core.state.borrow().dead);
+    listed::adopt(&core.state.borrow(), &mut sorted);
+    adopt_headerless(&core.state.borrow(), &mut sorted);
     note_hidden(&mut core.state.borrow_mut(), &sorted, accepts_loss);
     let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let mut unclear = Unclear::default();
@@ -90,9 +90,8 @@ pub(super) async fn find(
     let mut still_dead = Vec::new();
     let unit = core.state.borrow().config.write_unit;
     for (column, info, witnesses) in sorted.unclaimed {
-        let named = witnesses.majority();
-        let dead = named.filter(|named| core.state.borrow().dead.contains(*named));
-        if let Some(generation) = dead {
+        let dead = witnesses.told().filter(|named| is_dead(&core.state.borrow(), *named));
+        if let Some((generation, _)) = dead {
             mark(Mark::DeadZoneWithoutHeader);
             still_dead.push((generation, column, info.zone));
             to_reset.push((column, info));
@@ -109,9 +108,8 @@ pub(super) async fn find(
     }
     let mut found = Vec::new();
     for columns in sorted.claims.into_values() {
-        let generation = generation_of(&columns);
-        let dead = generation.filter(|named| core.state.borrow().dead.contains(*named));
-        if let Some(generation) = dead {
+        let dead = told_by(&columns).filter(|named| is_dead(&core.state.borrow(), *named));
+        if let Some((generation, _)) = dead {
             mark(Mark::DeadSegmentResetAgain);
             mark_if(Mark::PartialResetFinished, || partly_reset(core, &columns));
             for (column, info) in zones_of(columns) {
@@ -138,6 +136,8 @@ pub(super) async fn find(
     keep_deaths(&mut state, unclear, &still_dead);
     let alive: BTreeSet<u64> = state.segments.iter().map(|(_, segment)| segment.id).collect();
     state.seals.retain(|id, _| alive.contains(id));
+    let generations = state.segments.iter().map(|(_, segment)| segment.generation).collect();
+    state.roster.keep(&generations);
     state.zones_to_reset =
         to_reset.into_iter().map(|(column, info)| (column, info.zone, info.resets)).collect();
     raise_counters(&mut state);
@@ -153,12 +153,12 @@ pub(super) async fn find(
 /// for them must not change when a header can be read again.
 fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
     let unit = state.config.write_unit;
-    let known = sorted.claims.values().filter_map(generation_of).collect();
+    let known = sorted.claims.values().filter_map(told_by).map(|(known, _)| known).collect();
     let zones = sorted.unclaimed.iter().filter(|(_, info, _)| info.write_pointer.0 > unit.0);
     let zones = zones.map(|(column, info, witnesses)| (*column, info.zone, witnesses));
     let hidden = hidden::find(state, zones, &known);
     mark_if(Mark::HiddenSegment, || !hidden.is_empty());
-    state.hidden_segments = hidden.len();
+    state.hidden_segments = hidden.len() + listed::lost(state, sorted);
     let columns = state.scheme().columns();
     for (generation, zones) in hidden.into_iter().filter(|_| accepted) {
         for (column, zone) in zones {
@@ -187,10 +187,17 @@ fn zones_of(columns: BTreeMap<Column, Vec<Claim>>) -> impl Iterator<Item = (Colu
     columns.into_iter().flat_map(of_column)
 }
 
-/// The generation that a segment's headers tell.
-fn generation_of(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<u64> {
+/// The generation that a segment's headers tell, and the columns that it is not on.
+fn told_by(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<(u64, ColumnSet)> {
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
-    headers.next().map(|header| header.generation)
+    headers.next().map(|header| (header.generation, header.geometry.scheme().absent()))
+}
+
+/// Whether records tell that a segment of a generation, not on some columns, is dead.
+fn is_dead(state: &State, (generation, absent): (u64, ColumnSet)) -> bool {
+    let excluded = state.roster.excludes(generation, absent);
+    mark_if(Mark::UnlistedReset, || excluded && !state.dead.contains(generation));
+    excluded || state.dead.contains(generation)
 }
 
 /// Whatever ceiling records say, no number seen on media is given out again.
@@ -322,7 +329,7 @@ pub(in crate::log) async fn read_header(
 /// Gives zones without a valid header to the segment whose generation most blocks carry, or to
 /// the newest segment whose other headers list them. Older headers may list a zone of a drive that
 /// was replaced since, so those of a dead segment give it nothing: there may be a column of a live one.
-fn adopt_headerless(sorted: &mut Sorted, members: &[MemberEntry], dead: &Deaths) {
+fn adopt_headerless(state: &State, sorted: &mut Sorted) {
     let Sorted { claims, unclaimed, by_header, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
         let lacks = |columns: &BTreeMap<Column, Vec<Claim>>| !columns.contains_key(column);
@@ -331,13 +338,14 @@ fn adopt_headerless(sorted: &mut Sorted, members: &[MemberEntry], dead: &Deaths)
             headers.any(|header| header.zone(*column) == Some(info.zone))
         };
         let listing = || {
-            let is_dead = |columns| generation_of(columns).is_some_and(|one| dead.contains(one));
-            let fits = |columns| lacks(columns) && lists(columns) && !is_dead(columns);
+            let dead = |columns| told_by(columns).is_some_and(|one| is_dead(state, one));
+            let fits = |columns| lacks(columns) && lists(columns) && !dead(columns);
             let mut newest_first = claims.iter().rev();
             newest_first.find(|(_, columns)| fits(columns)).map(|(segment, _)| *segment)
         };
         let of_generation = |generation: u64| {
-            let fits = |columns| lacks(columns) && generation_of(columns) == Some(generation);
+            let is_of = |(told, _)| told == generation;
+            let fits = |columns| lacks(columns) && told_by(columns).is_some_and(is_of);
             let mut segments = claims.iter();
             segments.find(|(_, columns)| fits(columns)).map(|(segment, _)| *segment)
         };
@@ -348,7 +356,7 @@ fn adopt_headerless(sorted: &mut Sorted, members: &[MemberEntry], dead: &Deaths)
         };
         let by_generation = by_generation.is_some();
         mark(if by_generation { Mark::AdoptedByGeneration } else { Mark::AdoptedByHeader });
-        let since = members[column.index()].since_epoch;
+        let since = state.members[column.index()].entry.since_epoch;
         let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
         let is_sure =
             headers.any(|header| header.epoch >= since && header.zone(*column) == Some(info.zone));
@@ -469,6 +477,7 @@ fn insert(
         segment.first_unindexed = crate::log::geometry::ChunkBlock(base.geometry.column_blocks());
     }
     state.segments.insert(slot, segment);
+    state.roster.enter(base);
     for (member, zone) in state.members.iter_mut().zip(&zones) {
         member.active_zones += u32::from(leftover && zone.is_some());
     }

@@ -1,0 +1,187 @@
+//! The roster of narrow segments, in superblock records: docs/format.md, section 4.
+//!
+//! All of it is in one record, so that the newest that can be read says everything.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::ZoneId;
+
+use super::header::{NO_ZONE, StreamKind, chunks_are_legal};
+use super::superblock::NUMBER_LIMIT;
+use super::{ArrayConfig, SegmentHeader};
+use crate::layout::ColumnSet;
+use crate::log::geometry::SegmentGeometry;
+
+/// The narrow segments that are alive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roster {
+    /// Of those with smaller generations all that are alive are listed.
+    pub below: u64,
+    /// What their headers say, ascending by generation.
+    pub segments: Vec<SegmentHeader>,
+}
+
+/// What is before the zones of a segment, one of each of its columns.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    segment: U64,
+    generation: U64,
+    epoch: U64,
+    /// The columns that it is not on, a bit each.
+    absent: U32,
+    chunk_blocks: U32,
+    group_rows: U32,
+    stream: u8,
+    tabled: u8,
+    reserved: [u8; 2],
+}
+
+const _: () = assert!(size_of::<Raw>() == 40);
+
+impl Roster {
+    /// Bytes that a segment on so many columns takes.
+    pub(super) const fn bytes_of(columns: usize) -> usize {
+        size_of::<Raw>() + columns * size_of::<U32>()
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.below.to_le_bytes().to_vec();
+        for header in &self.segments {
+            let scheme = header.geometry.scheme();
+            let raw = Raw {
+                segment: header.segment.into(),
+                generation: header.generation.into(),
+                epoch: header.epoch.into(),
+                absent: scheme.absent().bits().into(),
+                chunk_blocks: header.geometry.chunk_blocks().into(),
+                group_rows: header.geometry.group_rows().into(),
+                stream: header.stream as u8,
+                tabled: header.tabled.into(),
+                reserved: [0; 2],
+            };
+            bytes.extend(raw.as_bytes());
+            let zones = scheme.iter().map(|column| header.zone(column));
+            bytes.extend(zones.flat_map(|zone| zone.map_or(NO_ZONE, |zone| zone.0).to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// The roster of an array in some bytes, to the last of these.
+    pub(super) fn decode(bytes: &[u8], config: &ArrayConfig) -> Option<Self> {
+        let (below, mut rest) = U64::ref_from_prefix(bytes).ok()?;
+        let below = below.get();
+        let mut segments: Vec<SegmentHeader> = Vec::new();
+        while !rest.is_empty() {
+            let (header, behind) = decode_segment(rest, config)?;
+            let ascends = segments.last().is_none_or(|last| last.generation < header.generation);
+            if !ascends || header.generation >= below {
+                return None;
+            }
+            segments.push(header);
+            rest = behind;
+        }
+        (below < NUMBER_LIMIT).then_some(Self { below, segments })
+    }
+}
+
+fn decode_segment<'a>(bytes: &'a [u8], config: &ArrayConfig) -> Option<(SegmentHeader, &'a [u8])> {
+    let (raw, rest) = Raw::ref_from_prefix(bytes).ok()?;
+    let absent = ColumnSet::of_bits(raw.absent.get());
+    let all = ColumnSet::all(config.scheme.columns());
+    if raw.tabled > 1 || raw.reserved != [0; 2] || !absent.without(all).is_empty() {
+        return None;
+    }
+    let numbers = [raw.segment, raw.generation, raw.epoch];
+    if numbers.iter().any(|number| number.get() >= NUMBER_LIMIT) {
+        return None;
+    }
+    let scheme = config.scheme.on(all.without(absent)).filter(|scheme| scheme.is_narrow())?;
+    let (chunk, group) = (raw.chunk_blocks.get(), raw.group_rows.get());
+    let capacity = config.zone_capacity;
+    let geometry = chunks_are_legal(chunk, group)
+        .then(|| SegmentGeometry::in_units(scheme, config.write_unit, capacity, chunk, group))??;
+    let (listed, rest) = <[U32]>::ref_from_prefix_with_elems(rest, scheme.columns()).ok()?;
+    let mut zones = vec![None; scheme.width()];
+    for (column, zone) in scheme.iter().zip(listed) {
+        zones[column.index()] = Some(zone.get()).filter(|zone| *zone != NO_ZONE).map(ZoneId);
+    }
+    let header = SegmentHeader {
+        segment: raw.segment.get(),
+        generation: raw.generation.get(),
+        epoch: raw.epoch.get(),
+        stream: StreamKind::of(raw.stream)?,
+        tabled: raw.tabled == 1,
+        geometry,
+        zone_capacity: capacity,
+        zones,
+    };
+    Some((header, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Column, Scheme};
+
+    fn config() -> ArrayConfig {
+        ArrayConfig { scheme: Scheme::new(3, 2).unwrap(), ..ArrayConfig::sample() }
+    }
+
+    fn header(generation: u64, columns: [u8; 3]) -> SegmentHeader {
+        let config = config();
+        let scheme = config.scheme.on(columns.into_iter().map(Column).collect()).unwrap();
+        let zones = (0..5_u8).map(|at| columns.contains(&at).then_some(ZoneId(at.into())));
+        let mut zones: Vec<_> = zones.collect();
+        zones[usize::from(columns[1])] = None;
+        SegmentHeader {
+            segment: generation + 10,
+            generation,
+            epoch: 3,
+            stream: StreamKind::User,
+            tabled: generation.is_multiple_of(2),
+            geometry: SegmentGeometry::new(scheme, config.zone_capacity, 1, 16).unwrap(),
+            zone_capacity: config.zone_capacity,
+            zones,
+        }
+    }
+
+    fn roster() -> Roster {
+        Roster { below: 9, segments: vec![header(7, [0, 2, 4]), header(8, [1, 2, 3])] }
+    }
+
+    #[test]
+    fn a_roster_comes_back_as_it_was() {
+        for roster in [roster(), Roster { below: 4, segments: Vec::new() }] {
+            let bytes = roster.encode();
+            assert_eq!(bytes.len(), 8 + roster.segments.len() * Roster::bytes_of(3));
+            assert_eq!(Roster::decode(&bytes, &config()), Some(roster));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_roster() {
+        let bytes = roster().encode();
+        for length in 0..bytes.len() {
+            let whole = [8, 8 + Roster::bytes_of(3)].contains(&length);
+            let decoded = Roster::decode(&bytes[..length], &config());
+            assert_eq!(decoded.is_some(), whole, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn segments_out_of_order_or_of_no_narrow_shape_are_none() {
+        let listing = |below, segments| Roster { below, segments }.encode();
+        let decode = |bytes: Vec<u8>| Roster::decode(&bytes, &config());
+        let [one, two] = [7, 8].map(|generation| header(generation, [0, 2, 4]));
+        assert_eq!(decode(listing(9, vec![two.clone(), one.clone()])), None);
+        assert_eq!(decode(listing(9, vec![two.clone(), two.clone()])), None);
+        assert_eq!(decode(listing(8, vec![one.clone(), two])), None, "not below");
+        let bytes = listing(9, vec![one]);
+        for absent in [0_u8, 0b1_1110, 0b10_0010] {
+            let mut other = bytes.clone();
+            other[8 + 24] = absent;
+            assert_eq!(decode(other), None, "not on {absent:b}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Narrow segments by what the roster tells: none of their headers is needed to find them.
+
+use crate::log::format::SegmentHeader;
+use crate::log::recover::missed::has_none;
+use crate::log::recover::segments::{Claim, Sorted};
+use crate::log::state::State;
+use crate::marks::{Mark, mark, mark_if};
+
+/// Gives zones without a valid header to the listed segments whose generation their blocks carry, or whose zones
+/// they are in drives that were members then.
+pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
+    let Sorted { claims, unclaimed, told, .. } = sorted;
+    unclaimed.retain(|(column, info, witnesses)| {
+        let named = witnesses.majority();
+        let since = state.members[column.index()].entry.since_epoch;
+        let mut newest_first = state.roster.newest_first();
+        let header = match named {
+            Some(generation) => state.roster.header(generation),
+            None => newest_first
+                .find(|header| header.epoch >= since && header.zone(*column) == Some(info.zone)),
+        };
+        let is_on = |header: &&SegmentHeader| header.geometry.scheme().contains(*column);
+        let Some(header) = header.filter(is_on).filter(|_| info.write_pointer.0 > 0) else {
+            return true;
+        };
+        mark(Mark::ListedWithoutHeader);
+        if named.is_some() {
+            told.insert((*column, info.zone));
+        }
+        let columns = claims.entry(header.segment).or_default();
+        let claim = Claim { info: *info, header: Some(header.clone()) };
+        columns.entry(*column).or_default().push(claim);
+        false
+    });
+}
+
+/// How many listed segments nothing is found of, though no drive tells that it never had any of it: they are lost with what
+/// they held. (Of one that was about to be opened all drives tell so.)
+pub(super) fn lost(state: &State, sorted: &Sorted) -> usize {
+    let unaccounted = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
+    let listed = state.roster.newest_first();
+    let missing = listed.filter(|header| !sorted.claims.contains_key(&header.segment));
+    let told = |header: &SegmentHeader| {
+        let mut columns = header.geometry.scheme().iter();
+        columns.any(|column| has_none(state, header, column, &sorted.told, &unaccounted))
+    };
+    let lost = missing.filter(|header| !told(header)).count();
+    mark_if(Mark::ListedLost, || lost > 0);
+    lost
+}
