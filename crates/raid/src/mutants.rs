@@ -51,8 +51,6 @@ mutants! {
     NarrowLacksColumns = "narrow-lacks-columns",
     /// Records list no narrow segment, and say that none is alive.
     RosterForgotten = "roster-forgotten",
-    /// Narrow segments are believed that are not listed.
-    UnlistedBelieved = "unlisted-believed",
     /// Blocks behind the last frame of a zone are not written, so that it is never full.
     RestOfZoneLeft = "rest-of-zone-left",
     /// A checkpoint knows nothing of what comes to be in segments that are being filled.

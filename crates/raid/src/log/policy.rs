@@ -137,8 +137,7 @@ pub struct WritePolicy {
     /// other are made of like size then, and none smaller than that, or than a request, for the sake of it.
     pub even_blocks: Option<u32>,
     /// Whether small writes that come one at a time go to a *narrow* segment, of as few columns as are redundant, instead of being
-    /// padded. It is one more than those for users, and open only where there is room for it anyhow. No policy asks for it by itself:
-    /// see `narrow.rs` for what such segments do not survive yet.
+    /// padded. It is one more than those for users, and open only where there is room for it anyhow. No policy asks for it by itself yet.
     pub narrow: bool,
 }
 

@@ -45,7 +45,7 @@ impl Roster {
     #[must_use]
     pub(super) fn excludes(&self, generation: u64, absent: ColumnSet) -> bool {
         let told = !absent.is_empty() && generation < self.below;
-        told && !self.lists(generation) && !mutant(Mutant::UnlistedBelieved)
+        told && !self.lists(generation)
     }
 
     /// Whether a segment is listed.

@@ -62,7 +62,8 @@ impl Writing {
             Mode::ZoneWrite => WritePolicy::zone_write(small, large),
             Mode::ZoneAppend => WritePolicy::zone_append(small, large),
             Mode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
-            Mode::Adaptive => WritePolicy::adaptive(small, large),
+            // What no policy asks for by itself is to be right, too.
+            Mode::Adaptive => WritePolicy { narrow: true, ..WritePolicy::adaptive(small, large) },
         };
         let spare_for_lifetimes = self.spare.unwrap_or(policy.spare_for_lifetimes);
         WriteChoice::Policy(WritePolicy { spare_for_lifetimes, ..policy })
