@@ -25,6 +25,8 @@ pub(super) struct Roster {
     below: u64,
     /// Whether there was any since.
     used: bool,
+    /// Whether those are known that are alive and were not listed.
+    complete: bool,
 }
 
 impl Roster {
@@ -38,7 +40,7 @@ impl Roster {
         let newest = rosters.max_by_key(|(sequence, _)| *sequence);
         let Some((_, Listed { below, segments })) = newest else { return Self::default() };
         let alive = segments.iter().map(|header| (header.generation, header.clone())).collect();
-        Self { alive, below: *below, used: true }
+        Self { alive, below: *below, used: true, complete: false }
     }
 
     /// Whether a segment that is not on some columns would be listed if it were alive, and is not.
@@ -78,8 +80,9 @@ impl Roster {
         self.alive.remove(&generation);
     }
 
-    /// Takes out all but these.
+    /// Takes out all but these, which are all that were found.
     pub(super) fn keep(&mut self, generations: &BTreeSet<u64>) {
+        self.complete = true;
         self.alive.retain(|generation, _| generations.contains(generation));
     }
 
@@ -91,12 +94,16 @@ impl Roster {
             return None;
         }
         let most = RecordBody::listed_most(scheme);
-        let mut segments: Vec<_> = self.alive.values().take(most).cloned().collect();
-        let left_out = self.alive.keys().nth(most);
+        let left_out = self.alive.keys().nth(most).copied();
+        // A start that has not looked yet says no more than it was told.
+        let told = if self.complete { next } else { self.below };
+        let below = left_out.map_or(told, |generation| generation.min(told));
+        let mut segments: Vec<_> =
+            self.alive.range(..below).map(|(_, header)| header.clone()).collect();
         if mutant(Mutant::RosterForgotten) {
             segments.clear();
         }
-        Some(RecordBody::Roster(Listed { below: *left_out.unwrap_or(&next), segments }))
+        Some(RecordBody::Roster(Listed { below, segments }))
     }
 }
 
@@ -111,5 +118,71 @@ impl State {
     #[must_use]
     pub(super) fn may_list_another(&self) -> bool {
         self.roster.alive.len() < RecordBody::listed_most(self.scheme())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoneweave_zoned::BlockCount;
+
+    use super::*;
+    use crate::layout::Column;
+    use crate::log::format::StreamKind;
+    use crate::log::geometry::SegmentGeometry;
+
+    fn scheme() -> Scheme {
+        Scheme::new(3, 1).unwrap()
+    }
+
+    fn header(generation: u64) -> SegmentHeader {
+        let narrow = scheme().on([Column(0), Column(2)].into_iter().collect()).unwrap();
+        SegmentHeader {
+            segment: generation,
+            generation,
+            epoch: 1,
+            stream: StreamKind::User,
+            tabled: false,
+            geometry: SegmentGeometry::new(narrow, BlockCount(64), 1, 8).unwrap(),
+            zone_capacity: BlockCount(64),
+            zones: vec![None; 4],
+        }
+    }
+
+    /// What a record lists, and of which generations it tells.
+    fn listed(roster: &Roster, next: u64) -> Option<(u64, Vec<u64>)> {
+        roster.record(scheme(), next).map(|record| match record {
+            RecordBody::Roster(Listed { below, segments }) => {
+                (below, segments.iter().map(|header| header.generation).collect())
+            }
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_told_to_be_dead() {
+        let mut roster = Roster::default();
+        roster.keep(&BTreeSet::new());
+        assert_eq!(listed(&roster, 7), None, "there never was any");
+        let most = RecordBody::listed_most(scheme()) as u64;
+        (1..=most).for_each(|generation| roster.enter(&header(generation)));
+        assert_eq!(listed(&roster, 100), Some((100, (1..=most).collect())));
+        roster.enter(&header(most + 1));
+        roster.enter(&header(most + 2));
+        assert_eq!(listed(&roster, 100), Some((most + 1, (1..=most).collect())));
+        (1..=most + 2).for_each(|generation| roster.bury(generation));
+        assert_eq!(listed(&roster, 100), Some((100, Vec::new())), "there was one");
+    }
+
+    #[test]
+    fn a_start_that_has_not_looked_tells_no_more_than_it_was_told() {
+        let mut roster = Roster { below: 9, used: true, ..Roster::default() };
+        roster.alive.insert(5, header(5));
+        roster.enter(&header(12));
+        assert_eq!(listed(&roster, 100), Some((9, vec![5])));
+        assert!(roster.excludes(4, header(4).geometry.scheme().absent()));
+        assert!(!roster.excludes(11, header(11).geometry.scheme().absent()));
+        assert!(!roster.excludes(4, ColumnSet::default()), "it is on all drives");
+        roster.keep(&[5, 12].into_iter().collect());
+        assert_eq!(listed(&roster, 100), Some((100, vec![5, 12])));
     }
 }
