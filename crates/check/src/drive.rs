@@ -102,6 +102,11 @@ impl Drive {
         })
     }
 
+    /// Whether none of its zones is lost.
+    pub(crate) fn has_all_zones(&self) -> bool {
+        self.zones.iter().all(|zone| zone.state != ZoneState::Offline)
+    }
+
     /// Reads blocks of a zone, which must be below its write pointer.
     pub(crate) async fn read(&self, zone: u32, offset: u32, count: u32) -> Vec<ReadBlock> {
         let mut blocks = Vec::with_capacity(count as usize);

@@ -129,7 +129,11 @@ impl Membership {
         let Some(member) = self.members[slot].as_ref().filter(|member| online(member.state)) else {
             return false;
         };
+        if member.since_epoch > header.epoch {
+            // It was rebuilt since, and may have had it in any of its zones.
+            return member.drive.has_all_zones();
+        }
         let can_be_read = |zone| member.drive.readable_zones().any(|info| info.zone.0 == zone);
-        member.since_epoch > header.epoch || header.zones[slot].is_some_and(can_be_read)
+        header.zones[slot].is_some_and(can_be_read)
     }
 }

@@ -259,6 +259,67 @@ fn no_more_narrow_segments_are_opened_than_can_be_listed() {
     });
 }
 
+/// A narrow segment has died, the newest roster lists it still, and a wide one has one of its zones: the slot and zone, another slot that
+/// the dead one was on, and the wide one.
+async fn zone_of_a_dead_one(volume: &Volume, handle: &Handle) -> (usize, ZoneId, usize, u64) {
+    fill(volume, 1).await;
+    let narrow = on_slots(volume, 2);
+    for _ in 0..100 {
+        for lba in (0..BLOCKS).step_by(12) {
+            write_many(volume, lba..lba + 12, 2).await;
+        }
+        volume.flush().await.unwrap();
+        for _ in 0..50 {
+            handle.yield_now().await;
+        }
+        let all = volume.segments();
+        let is_dead = |one: &&SegmentStatus| all.iter().all(|other| other.segment != one.segment);
+        let full = |one: &&SegmentStatus| one.phase == "sealed" && one.valid_blocks > 50;
+        for dead in narrow.iter().filter(is_dead) {
+            let [first, second] = <[_; 2]>::from(two_of(&dead.zones));
+            for wide in all.iter().filter(full) {
+                for ((slot, zone), other) in [(first, second.0), (second, first.0)] {
+                    if wide.zones[slot] == Some(zone.0) {
+                        return (slot, zone, other, wide.segment);
+                    }
+                }
+            }
+        }
+    }
+    panic!("no wide segment took the zone of a narrow one");
+}
+
+/// Nothing in the zone tells which segment it is of: it is not the dead one that it was listed for.
+#[test]
+fn a_zone_is_not_given_to_a_dead_segment_that_is_listed() {
+    let array = array_of(3, 1);
+    let mut found = None;
+    lives(&array, &[], async |volume, handle| {
+        let (slot, zone, _, wide) = zone_of_a_dead_one(volume, handle).await;
+        array.drives[slot].set_unreadable(ZoneAddress::new(zone, 0), BlockCount(33));
+        found = Some((slot, zone, wide));
+    });
+    let (slot, zone, wide) = found.unwrap();
+    lives(&array, &[], async |volume, _| {
+        let segment = volume.segments().into_iter().find(|one| one.segment == wide).unwrap();
+        assert_eq!(segment.zones[slot], Some(zone.0), "its zone is kept");
+        assert_holds(volume, BLOCKS, 2).await;
+    });
+}
+
+/// One drive is away, and one header cannot be read: nothing is lost.
+#[test]
+fn a_dead_segment_that_is_listed_is_not_missed() {
+    let array = array_of(3, 1);
+    let mut away = 0;
+    lives(&array, &[], async |volume, handle| {
+        let (slot, zone, other, _) = zone_of_a_dead_one(volume, handle).await;
+        spoil_header(&array, slot, zone);
+        away = other;
+    });
+    lives(&array, &[away], async |volume, _| assert_holds(volume, BLOCKS, 2).await);
+}
+
 /// A drive that no narrow segment is on, as it is smaller than the others, loses zones: moving these out gives none of what is scarce.
 #[test]
 fn where_a_drive_loses_zones_there_is_room_still() {

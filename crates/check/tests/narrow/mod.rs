@@ -327,6 +327,30 @@ fn a_listed_segment_is_lost_unless_a_drive_tells_that_it_never_was() {
     }
 }
 
+/// A drive that was rebuilt since may have had it in any of its zones.
+#[test]
+fn a_listed_segment_may_have_been_rebuilt_in_a_zone_that_is_lost() {
+    for (mut image, absent) in shapes() {
+        let [sealed, tail] = narrow_headers(&image, absent);
+        image.record(roster(&[&sealed, &tail]));
+        let first = own(&image, absent)[0].0;
+        image.epoch = 2;
+        image.members[first.index()].since_epoch = 2;
+        image.record(RecordBody::State);
+        let lost = |image: &Image| {
+            let findings = image.check(&[]).report.findings;
+            findings.iter().filter(|finding| finding.problem == Problem::SegmentLost).count()
+        };
+        for (_, drive) in &own(&image, absent)[1..] {
+            drive.set_offline(ZoneId(SEALED));
+        }
+        image.reset(first, ZoneId(SEALED));
+        assert_eq!(lost(&image), 0);
+        image.drives[first.index()].set_offline(ZoneId(TAIL + 1));
+        assert_eq!(lost(&image), 1);
+    }
+}
+
 #[test]
 fn the_engine_finds_the_same() {
     for (image, _) in shapes() {

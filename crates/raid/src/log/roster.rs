@@ -11,7 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::layout::{ColumnSet, Scheme};
+use crate::layout::ColumnSet;
+use crate::log::deaths::Deaths;
 use crate::log::format::{RecordBody, Roster as Listed, SegmentHeader, SuperblockRecord};
 use crate::log::state::State;
 use crate::mutants::{Mutant, mutant};
@@ -80,21 +81,32 @@ impl Roster {
         self.alive.remove(&generation);
     }
 
+    /// Takes out those of which records tell that they are dead: a death is recorded without another roster.
+    pub(super) fn leave_out(&mut self, dead: &Deaths) {
+        self.alive.retain(|generation, _| !dead.contains(*generation));
+    }
+
     /// Takes out all but these, which are all that were found.
     pub(super) fn keep(&mut self, generations: &BTreeSet<u64>) {
         self.complete = true;
         self.alive.retain(|generation, _| generations.contains(generation));
     }
 
-    /// The record that lists them, of an array of this scheme in which no generation was given out from `next` on; `None` as long as
+    /// The record that lists them, of an array in which no generation was given out from `next` on; `None` as long as
     /// there never was any.
     #[must_use]
-    fn record(&self, scheme: Scheme, next: u64) -> Option<RecordBody> {
+    fn record(&self, next: u64) -> Option<RecordBody> {
         if !self.used {
             return None;
         }
-        let most = RecordBody::listed_most(scheme);
-        let left_out = self.alive.keys().nth(most).copied();
+        let mut room = RecordBody::LISTED_BYTES;
+        let left_out = self.alive.iter().find(|(_, header)| {
+            let bytes = Listed::bytes_of(header.geometry.scheme().columns());
+            let fits = bytes <= room;
+            room -= if fits { bytes } else { 0 };
+            !fits
+        });
+        let left_out = left_out.map(|(generation, _)| *generation);
         // A start that has not looked yet says no more than it was told.
         let told = if self.complete { next } else { self.below };
         let below = left_out.map_or(told, |generation| generation.min(told));
@@ -111,7 +123,7 @@ impl State {
     /// The record that lists the narrow segments that are alive.
     #[must_use]
     pub(super) fn roster_record(&self) -> Option<RecordBody> {
-        self.roster.record(self.scheme(), self.next_sequence)
+        self.roster.record(self.next_sequence)
     }
 
     /// Whether another narrow segment could be listed.
@@ -126,7 +138,7 @@ mod tests {
     use zoneweave_zoned::BlockCount;
 
     use super::*;
-    use crate::layout::Column;
+    use crate::layout::{Column, Scheme};
     use crate::log::format::StreamKind;
     use crate::log::geometry::SegmentGeometry;
 
@@ -135,7 +147,11 @@ mod tests {
     }
 
     fn header(generation: u64) -> SegmentHeader {
-        let narrow = scheme().on([Column(0), Column(2)].into_iter().collect()).unwrap();
+        header_on(generation, &[Column(0), Column(2)])
+    }
+
+    fn header_on(generation: u64, columns: &[Column]) -> SegmentHeader {
+        let narrow = scheme().on(columns.iter().copied().collect()).unwrap();
         SegmentHeader {
             segment: generation,
             generation,
@@ -150,7 +166,7 @@ mod tests {
 
     /// What a record lists, and of which generations it tells.
     fn listed(roster: &Roster, next: u64) -> Option<(u64, Vec<u64>)> {
-        roster.record(scheme(), next).map(|record| match record {
+        roster.record(next).map(|record| match record {
             RecordBody::Roster(Listed { below, segments }) => {
                 (below, segments.iter().map(|header| header.generation).collect())
             }
@@ -171,6 +187,18 @@ mod tests {
         assert_eq!(listed(&roster, 100), Some((most + 1, (1..=most).collect())));
         (1..=most + 2).for_each(|generation| roster.bury(generation));
         assert_eq!(listed(&roster, 100), Some((100, Vec::new())), "there was one");
+    }
+
+    /// As the format allows, and this engine makes none.
+    #[test]
+    fn segments_on_more_columns_are_listed_as_far_as_they_fit() {
+        let mut roster = Roster::default();
+        roster.keep(&BTreeSet::new());
+        let columns = [Column(0), Column(1), Column(3)];
+        (1..=60).for_each(|generation| roster.enter(&header_on(generation, &columns)));
+        let (below, segments) = listed(&roster, 100).unwrap();
+        assert_eq!(segments, (1..below).collect::<Vec<_>>());
+        assert_eq!(segments.len(), RecordBody::LISTED_BYTES / Listed::bytes_of(3));
     }
 
     #[test]

@@ -41,7 +41,7 @@ const _: () = assert!(size_of::<Raw>() == 40);
 
 impl Roster {
     /// Bytes that a segment on so many columns takes.
-    pub(super) const fn bytes_of(columns: usize) -> usize {
+    pub(in crate::log) const fn bytes_of(columns: usize) -> usize {
         size_of::<Raw>() + columns * size_of::<U32>()
     }
 

@@ -215,8 +215,11 @@ impl RecordBody {
     /// How many narrow segments a roster can list, in an array of this scheme with one data chunk a stripe.
     #[must_use]
     pub const fn listed_most(scheme: Scheme) -> usize {
-        (BODY_BYTES - size_of::<u64>()) / Roster::bytes_of(1 + scheme.parity())
+        Self::LISTED_BYTES / Roster::bytes_of(1 + scheme.parity())
     }
+
+    /// Bytes of a roster's record for what it lists.
+    pub(in crate::log) const LISTED_BYTES: usize = BODY_BYTES - size_of::<u64>();
 
     /// The fewest records that hold these deaths, of one array, in their order.
     #[must_use]

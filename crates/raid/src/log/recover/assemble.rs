@@ -458,8 +458,10 @@ fn decisions<'a>(
             seals.extend(some.iter().map(|seal| (seal.segment, seal.clone())));
         }
     }
-    let roster = Roster::of_records(records.iter().copied());
-    Decisions { seals, dead: Deaths::of_records(records, members), roster }
+    let mut roster = Roster::of_records(records.iter().copied());
+    let dead = Deaths::of_records(records, members);
+    roster.leave_out(&dead);
+    Decisions { seals, dead, roster }
 }
 
 fn members(
