@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::layout::{Column, ColumnSet};
 use crate::log::core::Core;
-use crate::log::format::{MemberState, SegmentHeader};
+use crate::log::format::SegmentHeader;
 use crate::log::recover::segments::{Claim, Told};
 use crate::log::state::State;
 
@@ -28,7 +28,7 @@ pub(super) fn has_none(
     unaccounted: &BTreeSet<Column>,
 ) -> bool {
     let member = &state.members[column.index()];
-    if member.entry.state != MemberState::Online || member.device.is_none() {
+    if !member.is_in_full_service() {
         return false;
     }
     if member.entry.since_epoch > header.epoch {
@@ -64,7 +64,7 @@ pub(super) fn missed(
         let member = &state.members[column.index()];
         if columns.contains_key(&column) {
             have = have.with(column);
-        } else if member.entry.state != MemberState::Online || member.device.is_none() {
+        } else if !member.is_in_full_service() {
             out = out.with(column);
         } else if has_none(&state, header, column, told, unaccounted) {
             have_none = have_none.with(column);
