@@ -38,7 +38,7 @@ fn array_of(data: usize, parity: usize) -> Array {
 
 fn adaptive(chunk_blocks: u32) -> OpenOptions {
     let small = Lanes { count: 1, chunk_blocks };
-    let policy = WritePolicy { narrow: true, ..WritePolicy::adaptive(small, Lanes::default()) };
+    let policy = WritePolicy::adaptive(small, Lanes::default());
     OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() }
 }
 

@@ -134,7 +134,9 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
 fn no_more_is_under_way_in_each_segment_than_keeps_drives_busy() {
     let array = roomy();
     let none = Lanes { count: 0, ..SMALL };
-    let policy = WritePolicy { even_blocks: Some(1), ..WritePolicy::adaptive(SMALL, none) };
+    // One segment more would make groups so small that they bound what is under way.
+    let adaptive = WritePolicy::adaptive(SMALL, none);
+    let policy = WritePolicy { even_blocks: Some(1), narrow: false, ..adaptive };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         put_many(volume, handle, 1, 12, 1).await;
         assert_eq!(open_segments(volume).len(), 2);
@@ -456,7 +458,8 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
 fn no_segment_idles_before_lives_are_known() {
     let array = roomy();
     let two = Lanes { count: 2, chunk_blocks: 1 };
-    let policy = WritePolicy::adaptive(two, Lanes::default());
+    // Groups would be smaller with one segment more, and end sooner.
+    let policy = WritePolicy { narrow: false, ..WritePolicy::adaptive(two, Lanes::default()) };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         let rows = |volume: &Volume| -> Vec<u32> {
             open_segments(volume).iter().map(|segment| segment.rows_started).collect()

@@ -235,8 +235,10 @@ fn told(spare: &SpareStatus) -> String {
 
 /// Where users' writes go, and how.
 fn lanes(writing: &WritingStatus) -> String {
-    let of_users = writing.lanes.iter().filter(|lane| lane.requests != "moved");
-    let alone = of_users.clone().count() == 1;
+    let of =
+        |wanted: fn(&str) -> bool| writing.lanes.iter().filter(move |lane| wanted(&lane.requests));
+    let by_size = of(|requests| !matches!(requests, "moved" | "narrow"));
+    let alone = by_size.clone().count() == 1;
     let told = |lane: &LaneStatus| {
         let command = match lane.command.as_str() {
             "append" => "Zone Append",
@@ -250,7 +252,14 @@ fn lanes(writing: &WritingStatus) -> String {
             "{requests}{segments} segment{plural} of {chunk} chunks by {command}, groups of {rows}"
         )
     };
-    of_users.map(told).collect::<Vec<_>>().join("; ")
+    let narrow = |lane: &LaneStatus| {
+        format!(
+            "writes that come alone to one on fewer drives, of {} chunks",
+            bytes(lane.chunk_bytes)
+        )
+    };
+    let narrow = of(|requests| requests == "narrow").map(narrow);
+    by_size.map(told).chain(narrow).collect::<Vec<_>>().join("; ")
 }
 
 /// What was written for each block of users', once that is not mostly what a start moved.

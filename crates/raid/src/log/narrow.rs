@@ -31,20 +31,22 @@ impl WritePolicy {
     /// The shape of narrow segments, whichever columns they are on; `None` where there are none, or none would be narrower.
     #[must_use]
     pub(super) fn narrow_shape(&self, config: &ArrayConfig) -> Option<SegmentGeometry> {
-        let scheme = narrow_scheme(config).filter(|_| self.narrow)?;
-        shape_of(config, scheme, &self.narrow_lane(config))
+        shape_of(config, self.narrow_scheme(config)?, &self.narrow_lane(config))
     }
 
     /// Segments for users that a crash may find with stripes of which it is not known whether they count.
     pub(super) fn lanes_undecided(&self, config: &ArrayConfig) -> u32 {
-        self.user_lanes() + u32::from(self.narrow && narrow_scheme(config).is_some())
+        self.user_lanes() + u32::from(self.narrow_scheme(config).is_some())
     }
-}
 
-/// The scheme of one data chunk on the first columns, where the array's has more of them.
-fn narrow_scheme(config: &ArrayConfig) -> Option<Scheme> {
-    let columns = ColumnSet::all(1 + config.scheme.parity());
-    config.scheme.on(columns).filter(|narrow| narrow.data() < config.scheme.data())
+    /// The scheme of one data chunk on the first columns, where the array's has more of them. A policy that fits without narrow
+    /// segments alone has none.
+    fn narrow_scheme(&self, config: &ArrayConfig) -> Option<Scheme> {
+        let columns = ColumnSet::all(1 + config.scheme.parity());
+        let scheme =
+            config.scheme.on(columns).filter(|narrow| narrow.data() < config.scheme.data());
+        scheme.filter(|_| self.narrow && self.holds_undecided(config, self.user_lanes() + 1))
+    }
 }
 
 impl State {

@@ -137,7 +137,7 @@ pub struct WritePolicy {
     /// other are made of like size then, and none smaller than that, or than a request, for the sake of it.
     pub even_blocks: Option<u32>,
     /// Whether small writes that come one at a time go to a *narrow* segment, of as few columns as are redundant, instead of being
-    /// padded. It is one more than those for users, and open only where there is room for it anyhow. No policy asks for it by itself yet.
+    /// padded. It is one more than those for users, and open only where there is room for it anyhow.
     pub narrow: bool,
 }
 
@@ -256,6 +256,7 @@ impl WritePolicy {
         Self {
             collection: Collection::CostBenefit,
             lifetimes: true,
+            narrow: true,
             ..Self::uniform(small, large, LaneOptions::gathered)
         }
     }
@@ -307,6 +308,12 @@ impl WritePolicy {
         u32::try_from(self.small.len() + self.large.len()).unwrap_or(u32::MAX)
     }
 
+    /// Whether what a crash leaves undecided of so many segments fits into one, with groups of one stripe.
+    pub(super) fn holds_undecided(&self, config: &ArrayConfig, lanes: u32) -> bool {
+        let stripe = u64::from(self.largest_chunk()) * config.scheme.data() as u64;
+        room(config, &self.relocation) >= u64::from(lanes) * stripe
+    }
+
     /// Checks the policy against an array.
     ///
     /// # Errors
@@ -340,9 +347,7 @@ impl WritePolicy {
             return Ok(());
         }
         let (blocks, zones) = (config.volume_blocks, config.zones);
-        let stripe = u64::from(self.largest_chunk()) * config.scheme.data() as u64;
-        let groups = u64::from(self.lanes_undecided(config)) * stripe;
-        if shape(config, &self.relocation).is_none_or(|shape| shape.data_blocks() < groups) {
+        if !self.holds_undecided(config, self.user_lanes()) {
             return Err(PolicyError::ManyLanes { lanes: self.user_lanes() });
         }
         for lane in self.lanes() {
@@ -548,49 +553,4 @@ pub(super) fn shape_of(
 }
 
 #[cfg(test)]
-mod tests {
-    use zoneweave_zoned::BlockCount;
-
-    use super::*;
-
-    fn config() -> ArrayConfig {
-        ArrayConfig {
-            zone_capacity: BlockCount(1024),
-            zones: 40,
-            volume_blocks: 20_000,
-            ..ArrayConfig::sample()
-        }
-    }
-
-    const SMALL: Lanes = Lanes { count: 3, chunk_blocks: 2 };
-    const LARGE: Lanes = Lanes { count: 1, chunk_blocks: 4 };
-
-    #[test]
-    fn zapraid_appends_to_one_of_the_segments_with_small_chunks() {
-        let policy = WritePolicy::zapraid(SMALL, LARGE, 256);
-        let tabled =
-            |lanes: &[LaneOptions]| lanes.iter().filter(|lane| lane.mode.is_tabled()).count();
-        assert_eq!((tabled(&policy.small), tabled(&policy.large)), (1, 0));
-        assert_eq!(policy.relocation, LaneOptions::zone_write(4));
-        assert_eq!(policy.check(&config()), Ok(()));
-        let alone = WritePolicy::zapraid(Lanes::default(), LARGE, 256);
-        assert_eq!(tabled(&alone.large), 0);
-        assert_eq!(alone.check(&config()), Ok(()));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused() {
-        let none = WritePolicy::zone_write(Lanes::default(), Lanes::default());
-        assert_eq!(none.check(&config()), Err(PolicyError::Lanes));
-        let huge = WritePolicy::zone_write(Lanes { count: 1, chunk_blocks: 1025 }, LARGE);
-        assert_eq!(huge.check(&config()), Err(PolicyError::Shape));
-        let many = WritePolicy::zone_write(SMALL, Lanes { count: 1, chunk_blocks: 512 });
-        assert_eq!(many.check(&config()), Err(PolicyError::ManyLanes { lanes: 4 }));
-        let one = |chunk_blocks| Lanes { count: 1, chunk_blocks };
-        let padded = WritePolicy::zone_write(one(2), one(300)).check(&config());
-        assert_eq!(padded, Err(PolicyError::TooFull { blocks: 20_000, chunk_blocks: 300 }));
-        let mut mixed = WritePolicy::zone_write(SMALL, LARGE);
-        mixed.small[0].chunk_blocks = 1;
-        assert_eq!(mixed.check(&config()), Err(PolicyError::UnequalChunks));
-    }
-}
+mod tests;

@@ -62,8 +62,7 @@ impl Writing {
             Mode::ZoneWrite => WritePolicy::zone_write(small, large),
             Mode::ZoneAppend => WritePolicy::zone_append(small, large),
             Mode::Zapraid => WritePolicy::zapraid(small, large, self.group_rows),
-            // What no policy asks for by itself is to be right, too.
-            Mode::Adaptive => WritePolicy { narrow: true, ..WritePolicy::adaptive(small, large) },
+            Mode::Adaptive => WritePolicy::adaptive(small, large),
         };
         let spare_for_lifetimes = self.spare.unwrap_or(policy.spare_for_lifetimes);
         WriteChoice::Policy(WritePolicy { spare_for_lifetimes, ..policy })
