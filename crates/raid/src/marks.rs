@@ -230,6 +230,8 @@ marks! {
     WaitedForLarger = "lanes.waited_for_larger",
     /// A segment took no stripe as those like it have enough under way.
     EnoughBeside = "lanes.enough_beside",
+    /// A segment took no stripe as enough of those like it have something under way.
+    ManyBeside = "lanes.many_beside",
     /// A zone waits for the others of its segment, and for more to write.
     ZoneLingered = "lanes.zone_lingered",
     /// More came, and is written along.

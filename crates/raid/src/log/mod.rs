@@ -24,6 +24,7 @@ pub mod recover;
 
 mod active_zones;
 mod amplification;
+mod beside;
 mod checkpoint;
 mod chunk_write;
 mod collect;

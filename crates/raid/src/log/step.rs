@@ -20,17 +20,6 @@ use crate::mutants::{Mutant, mutant};
 /// Stripes of one segment that may be under way together.
 pub(super) const STRIPES_IN_FLIGHT: u32 = 64;
 
-/// Beside others each segment may have so many of them: one that is being written, and one behind it.
-const STRIPES_BESIDE: u32 = 2;
-
-/// Writes that suit drives ([`WritePolicy::even_blocks`]) which segments with chunks of a size may have under way
-/// together beyond that. (Of Exp#11, ten are too many for 8 KiB with Nl=4, a 99th percentile of 114 to 123 us for one of 105,
-/// and six too few for the hybrid workload with Ns=3 Nl=1, 215 us for 141. Counted over segments of all sizes eight take
-/// 4 to 10 % of the throughput of 8 KiB with Ns=1 Nl=3.)
-///
-/// [`WritePolicy::even_blocks`]: crate::log::WritePolicy::even_blocks
-const WRITES_BESIDE: u32 = 8;
-
 /// What a stream's writer does next.
 pub(super) enum Step {
     /// Nothing, until something changes.
@@ -261,27 +250,7 @@ impl State {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         let fits = cursor.next_row < cursor.group.end && segment.in_flight < STRIPES_IN_FLIGHT;
-        fits && (segment.in_flight < STRIPES_BESIDE || !self.is_enough_beside(segment))
-    }
-
-    /// Whether segments of users that are filled with chunks of a size have as much under way as keeps drives busy. What waits
-    /// then does so where all wait alike, and goes to the zone that is the first to be done, not to one that was chosen before.
-    fn is_enough_beside(&self, segment: &Segment) -> bool {
-        let Some(even_blocks) = self.policy.even_blocks else { return false };
-        if segment.stream != StreamKind::User || !segment.gathers {
-            return false;
-        }
-        let chunk_blocks = segment.geometry.chunk_blocks();
-        let open = self.user.open_segments().map(|slot| &self.segments[slot]);
-        let scheme = segment.geometry.scheme();
-        let alike = open.filter(|other| {
-            (other.geometry.chunk_blocks(), other.geometry.scheme()) == (chunk_blocks, scheme)
-        });
-        let (count, stripes) =
-            alike.fold((0, 0), |(count, stripes), other| (count + 1, stripes + other.in_flight));
-        let enough = count > 1 && stripes * chunk_blocks >= WRITES_BESIDE * even_blocks;
-        mark_if(Mark::EnoughBeside, || enough);
-        enough
+        fits && !self.is_enough_beside(segment)
     }
 
     /// A lane of larger chunks without a segment, if a class waits that fills a stripe of it, and for what it would take one.
