@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use zoneweave_raid::log::Lanes;
+use zoneweave_runtime::Nanos;
 
 use super::beyond::beside_the_best;
 use super::load::Mix;
@@ -69,13 +70,11 @@ and 31.0 us although every fourth request is four times as large; here 16.2 and 
 often, so 3.2 and not 4.0.
 
 Beyond the paper: for every workload and choice of segments `adaptive` should be no more than 3 % slower than the best of the \
-paper's three, and its 99th percentile no more than 10 % above the lowest of theirs. Both hold at every point of four segments. Where two of a kind are open the 99th percentile \
-is beyond its bar beside five and six segments with small chunks, 167 and 172 us: the lowest of the paper's, 139 to 140, is Zone Append's at 27 % less throughput, and \
-the two that are as fast have 277 and more. Which is to be given up for how much of the other was not looked into. (6) Segments with chunks of one size have no more than eight writes of 16 KiB of each drive under way together, or two stripes each; \
+paper's three, and its 99th percentile no more than 10 % above the lowest of theirs. Both hold at every point. (6) No more than four segments of a size are written at a time: with five and six for small \
+requests, and two for large ones, these had two of seven or eight zones of each drive, and the 99th percentile was 167 and 172 us, not 152 and 151, at the same throughput. Segments with chunks of one size have no more than eight writes of 16 KiB of each drive under way together, or two stripes each; \
 what else waits does so in the volume's queue, where all wait alike. Without that 8 KiB with Ns=0 Nl=4 had 123 us and not 105, where the lowest of the paper's, of Zone Append and 4 % slower, has 103. \
-The processor is charged for commands only (0.95 us, one thread). What the engine takes of it besides is measured in real time \
-(docs/performance.md): 4 KiB to four segments with chunks of 8 KiB are written at 3.5 GiB/s by one core of an AMD EPYC, copies into drives in memory and the load included, \
-67 % of what these drives take. There processors are the bound, and shards are for more of them. (7) A write takes no more than half of what there is to write for its zone, if that is 16 KiB or more, and no more than 32 KiB while another zone of its \
+The processor is charged for commands only (0.95 us, one thread). One point is measured with the engine's time as well, on the same thread, so one core does everything: 1.075 us for \
+each block, as docs/performance.md has it of a core of an AMD EPYC, which copies into drives in memory meanwhile, and makes the load. There the core is the bound, and shards are for more of them. (7) A write takes no more than half of what there is to write for its zone, if that is 16 KiB or more, and no more than 32 KiB while another zone of its \
 drive has a third as much to write or more: what is written to one waits for what is written to the other. Without the latter 16 KiB with Ns=2 Nl=2 had 270 us and not 211, and 8 KiB with Ns=1 Nl=3 225 us and not 123.";
 
 /// Throughput of a drive in Fig. 2: Zone Write of 8 KiB and 16 KiB to many zones, Zone Append of 8 KiB.
@@ -106,6 +105,14 @@ fn name(mix: Mix, open: Open, mode: Mode) -> String {
 fn four() -> impl Iterator<Item = Open> {
     (0..=SEGMENTS).map(|large| Open { small: SEGMENTS - large, large })
 }
+
+/// What drives alone bound: the most blocks in a second.
+const DEVICE_BOUND: (Mix, Open, Mode) =
+    (Mix::Uniform(1), Open { small: SEGMENTS, large: 0 }, Mode::Adaptive);
+
+/// What the engine takes of a core for each block of 4 KiB written to 3+1 in four segments with chunks of 8 KiB: 3.51 to 3.58 GiB/s, as
+/// docs/performance.md has it, copies into drives in memory and the load included.
+const ENGINE: Nanos = Nanos(1_075);
 
 /// Fig. 17: two of a kind.
 const BESIDE_TWO: RangeInclusive<u32> = 0..=6;
@@ -152,6 +159,7 @@ fn configuration(mix: Mix, open: Open, mode: Mode) -> Configuration {
         large: Lanes { count: open.large, chunk_blocks: LARGE_CHUNK },
         mix,
         queue_depth: 64,
+        engine: Nanos::ZERO,
     };
     let one = Configuration::new(name(mix, open, mode), move |scale, seed| writes.run(scale, seed));
     if mix != Mix::Hybrid {
@@ -160,8 +168,25 @@ fn configuration(mix: Mix, open: Open, mode: Mode) -> Configuration {
     one.published(THROUGHPUT, published(open, mode)).published(P99, published_p99(open, mode))
 }
 
+/// As is the point that is bound by its drives alone, with all that a processor does.
+fn charged() -> Configuration {
+    let small = Lanes { count: SEGMENTS, chunk_blocks: SMALL_CHUNK };
+    let writes = Writes {
+        small,
+        mix: DEVICE_BOUND.0,
+        engine: ENGINE,
+        ..Writes::one_segment(DEVICE_BOUND.2, SMALL_CHUNK)
+    };
+    Configuration::new(charged_name(), move |scale, seed| writes.run(scale, seed))
+}
+
+fn charged_name() -> String {
+    let (mix, open, mode) = DEVICE_BOUND;
+    format!("{} with the engine's time", name(mix, open, mode))
+}
+
 pub(in crate::experiments) fn suite() -> Suite {
-    let mut configurations = Vec::new();
+    let mut configurations = vec![charged()];
     for mix in WORKLOADS {
         for open in four() {
             configurations.extend(MODES.map(|mode| configuration(mix, open, mode)));
@@ -218,14 +243,19 @@ fn best(results: &Results<'_>, report: &mut Report, mix: Mix) {
 
 /// Ours beside the best of the paper's.
 fn adaptive(results: &Results<'_>, report: &mut Report) {
-    let device_bound = name(Mix::Uniform(1), Open { small: SEGMENTS, large: 0 }, Mode::Adaptive);
-    let part = results.mean(&device_bound, THROUGHPUT) / (3.0 * PATH_MIB);
+    let (mix, open, mode) = DEVICE_BOUND;
+    let part = |name: &str| results.mean(name, THROUGHPUT) / (3.0 * PATH_MIB);
+    let (free, charged) = (part(&name(mix, open, mode)), part(&charged_name()));
     report.findings.push(shape(
         "4 KiB Ns=4 Nl=0: adaptive, of the 1,780 MiB/s that each of three drives takes at most",
         "not in the paper",
-        format!("{:.1} %", 100.0 * part),
-        "at least 85 %",
-        part >= 0.85,
+        format!(
+            "{:.1} % (with the engine's time on one core {:.1} %)",
+            100.0 * free,
+            100.0 * charged
+        ),
+        "at least 85 %, bound by drives",
+        free >= 0.85,
     ));
     for mix in WORKLOADS {
         beside_the_paper(results, report, &mix_name(mix), mix, four());

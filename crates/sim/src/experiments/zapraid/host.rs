@@ -8,9 +8,13 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use zoneweave_raid::log::format::{BlockIdentity, BlockType, ContentKind, Envelope, Oob, Place};
 use zoneweave_runtime::{Handle, Nanos};
-use zoneweave_zoned::{Command, Completion, Geometry, Outcome, Reply, ZonedDevice, completion};
+use zoneweave_zoned::{
+    BLOCK_BYTES, BlockDevice, BlockDeviceInfo, BlockFuture, Command, Completion, Extent, Geometry,
+    Lba, Outcome, Reply, ZonedDevice, completion,
+};
 
 use crate::workload::Host;
 
@@ -128,5 +132,48 @@ impl ZonedDevice for Charged {
             responder.complete(outcome);
         });
         answer
+    }
+}
+
+/// A volume of which each block that is written takes a thread's time before it is: all that the engine does for it.
+pub(crate) struct ChargedWrites {
+    pub(crate) thread: Rc<Thread>,
+    pub(crate) volume: Rc<dyn BlockDevice>,
+    pub(crate) each: Nanos,
+}
+
+impl BlockDevice for ChargedWrites {
+    fn info(&self) -> BlockDeviceInfo {
+        self.volume.info()
+    }
+
+    fn read(&self, lba: Lba, blocks: u32) -> BlockFuture<Vec<Bytes>> {
+        self.volume.read(lba, blocks)
+    }
+
+    fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
+        let blocks = data.iter().map(Bytes::len).sum::<usize>() / BLOCK_BYTES;
+        let done = self.thread.work(Nanos(self.each.0 * blocks as u64));
+        let (thread, volume) = (self.thread.clone(), self.volume.clone());
+        Box::pin(async move {
+            thread.handle.sleep_until(done).await;
+            volume.write(lba, data, fua).await
+        })
+    }
+
+    fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
+        self.volume.write_zeroes(lba, blocks, fua)
+    }
+
+    fn trim(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
+        self.volume.trim(lba, blocks, fua)
+    }
+
+    fn flush(&self) -> BlockFuture<()> {
+        self.volume.flush()
+    }
+
+    fn extents(&self, lba: Lba, blocks: u64, limit: usize) -> BlockFuture<Vec<Extent>> {
+        self.volume.extents(lba, blocks, limit)
     }
 }

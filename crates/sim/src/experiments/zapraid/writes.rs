@@ -5,8 +5,10 @@ use std::rc::Rc;
 use zoneweave_emulator::Preset;
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::{Auto, Lanes, SegmentStatus, Volume, WriteChoice, WritePolicy};
+use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
 
+use super::host::ChargedWrites;
 use super::load::{Mix, RandomWrites};
 use super::raizn_spdk::RaiznSpdk;
 use super::testbed::{Bench, Testbed};
@@ -100,6 +102,8 @@ pub(super) struct Writes {
     pub(super) large: Lanes,
     pub(super) mix: Mix,
     pub(super) queue_depth: u32,
+    /// What the engine takes of the host's thread for each block, beside the commands to drives.
+    pub(super) engine: Nanos,
 }
 
 impl Writes {
@@ -113,6 +117,7 @@ impl Writes {
             large: Lanes { count: 0, chunk_blocks },
             mix: Mix::Uniform(chunk_blocks),
             queue_depth: 64,
+            engine: Nanos::ZERO,
         }
     }
 
@@ -140,7 +145,13 @@ impl Writes {
         let choice = self.mode.choice(self.small, self.large, &Preset::by_name(self.preset)?)?;
         let chunk = if self.large.count > 0 { self.large } else { self.small }.chunk_blocks;
         self.testbed(load.range, seed)?.run_as(choice, chunk, Host::SPDK, async |volume, bench| {
-            let mut values = measure(load, Rc::new(volume.clone()), &bench).await?;
+            let own: Rc<dyn BlockDevice> = Rc::new(volume.clone());
+            let thread = bench.thread.clone();
+            let device = match self.engine {
+                Nanos::ZERO => own,
+                each => Rc::new(ChargedWrites { thread, volume: own, each }),
+            };
+            let mut values = measure(load, device, &bench).await?;
             values.put(TABLE.name, table_kib_per_gib(&volume, load.range));
             values.put(PADDED.name, 100.0 * (volume.status().write_amplification - 1.0));
             then(&volume, &bench, &mut values).await?;
