@@ -126,6 +126,12 @@ impl State {
         self.roster.record(self.next_sequence)
     }
 
+    /// Whether records tell that a segment that is not on some columns is dead.
+    #[must_use]
+    pub(super) fn is_told_dead(&self, generation: u64, absent: ColumnSet) -> bool {
+        self.dead.contains(generation) || self.roster.excludes(generation, absent)
+    }
+
     /// Whether another narrow segment could be listed.
     #[must_use]
     pub(super) fn may_list_another(&self) -> bool {

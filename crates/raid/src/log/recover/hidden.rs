@@ -29,9 +29,7 @@ pub(super) fn find<'a>(
     for (column, zone, witnesses) in zones {
         match witnesses.told() {
             Some((generation, absent))
-                if known.contains(&generation)
-                    || state.dead.contains(generation)
-                    || state.roster.excludes(generation, absent) => {}
+                if known.contains(&generation) || state.is_told_dead(generation, absent) => {}
             Some((generation, absent)) => {
                 let (_, zones) = named.entry(generation).or_insert((absent, Vec::new()));
                 zones.push((column, zone));

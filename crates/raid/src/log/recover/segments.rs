@@ -90,9 +90,12 @@ pub(super) async fn find(
     let mut still_dead = Vec::new();
     let unit = core.state.borrow().config.write_unit;
     for (column, info, witnesses) in sorted.unclaimed {
-        let dead = witnesses.told().filter(|named| is_dead(&core.state.borrow(), *named));
+        let dead = witnesses
+            .told()
+            .filter(|(generation, absent)| core.state.borrow().is_told_dead(*generation, *absent));
         if let Some((generation, _)) = dead {
             mark(Mark::DeadZoneWithoutHeader);
+            mark_unlisted(core, generation);
             still_dead.push((generation, column, info.zone));
             to_reset.push((column, info));
         // Chunks start behind the header: a zone with no more holds nothing.
@@ -108,9 +111,11 @@ pub(super) async fn find(
     }
     let mut found = Vec::new();
     for columns in sorted.claims.into_values() {
-        let dead = told_by(&columns).filter(|named| is_dead(&core.state.borrow(), *named));
+        let dead = told_by(&columns)
+            .filter(|(generation, absent)| core.state.borrow().is_told_dead(*generation, *absent));
         if let Some((generation, _)) = dead {
             mark(Mark::DeadSegmentResetAgain);
+            mark_unlisted(core, generation);
             mark_if(Mark::PartialResetFinished, || partly_reset(core, &columns));
             for (column, info) in zones_of(columns) {
                 still_dead.push((generation, column, info.zone));
@@ -193,11 +198,9 @@ fn told_by(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<(u64, ColumnSet)> {
     headers.next().map(|header| (header.generation, header.geometry.scheme().absent()))
 }
 
-/// Whether records tell that a segment of a generation, not on some columns, is dead.
-fn is_dead(state: &State, (generation, absent): (u64, ColumnSet)) -> bool {
-    let excluded = state.roster.excludes(generation, absent);
-    mark_if(Mark::UnlistedReset, || excluded && !state.dead.contains(generation));
-    excluded || state.dead.contains(generation)
+/// Of what is dead some is only because no roster lists it.
+fn mark_unlisted(core: &Core, generation: u64) {
+    mark_if(Mark::UnlistedReset, || !core.state.borrow().dead.contains(generation));
 }
 
 /// Whatever ceiling records say, no number seen on media is given out again.
@@ -338,7 +341,10 @@ fn adopt_headerless(state: &State, sorted: &mut Sorted) {
             headers.any(|header| header.zone(*column) == Some(info.zone))
         };
         let listing = || {
-            let dead = |columns| told_by(columns).is_some_and(|one| is_dead(state, one));
+            let dead = |columns| {
+                told_by(columns)
+                    .is_some_and(|(generation, absent)| state.is_told_dead(generation, absent))
+            };
             let fits = |columns| lacks(columns) && lists(columns) && !dead(columns);
             let mut newest_first = claims.iter().rev();
             newest_first.find(|(_, columns)| fits(columns)).map(|(segment, _)| *segment)
