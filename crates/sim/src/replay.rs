@@ -15,7 +15,6 @@ mod run;
 use thiserror::Error;
 use zoneweave_runtime::Nanos;
 
-pub(crate) use generate::zipf;
 pub use generate::{MIXTURE_BLOCKS_MAX, Mixture};
 pub use run::{Pace, Replay, Replayed};
 

@@ -23,6 +23,7 @@ mod reads;
 mod rmw_raid5;
 pub(crate) mod testbed;
 mod writes;
+mod zipf;
 
 /// What all of them have in common.
 const METHOD: &str = "\

@@ -4,6 +4,7 @@ use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::{Lanes, WriteChoice, WritePolicy};
 use zoneweave_runtime::Random;
 
+use super::generate::zipf;
 use super::*;
 use crate::experiments::ExperimentError;
 

@@ -50,7 +50,7 @@ slower. What is done to blocks and dies takes as long as always. What stays is t
 the next one in the buffer, and these lie on different dies: one segment is faster than the 1,050 MiB/s of a zone here, and what \
 four gain over one is less than at full size.
 
-Skewed requests follow Zipf's law with an exponent of 1, where the paper has 0.99.
+Skewed requests follow Zipf's law with an exponent of 0.99, as in the paper.
 
 Where findings do not hold. (1) Random 4 KiB: the paper has more throughput with four segments than with one. Here small requests go to the two segments \
 with chunks of 8 KiB, of which one is appended to and takes 3 x 1,058 MiB/s at most (Fig. 2), where in one segment four of them fill a chunk of 16 KiB; \

@@ -42,7 +42,7 @@ data than that. Only that is measured. Zones are smaller, as the scale says, as 
 chunks of 8 and two with 16 KiB are open, written as ZapRAID does. Checkpoints are off. A page of the index has 960 entries (the \
 paper has 1,024).
 
-Skewed requests follow Zipf's law with an exponent of 1, where the paper has 0.99.
+Skewed requests follow Zipf's law with an exponent of 0.99, as in the paper.
 
 Random requests lose less than in the paper, 28 and 9 % for its 59 and 17: a page that is away is one read of a drive that has little else to read, and \
 64 requests wait for theirs at the same time. What the paper's prototype does meanwhile it does not say.

@@ -2,7 +2,6 @@
 
 mod drives;
 mod load;
-mod zipf;
 
 use std::rc::Rc;
 

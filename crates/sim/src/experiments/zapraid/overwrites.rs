@@ -6,26 +6,35 @@ use zoneweave_runtime::{Handle, Random};
 use zoneweave_zoned::{BlockDevice, Lba};
 
 use crate::experiments::zapraid::load::{figures, write_of};
-use crate::replay::zipf;
+use crate::experiments::zapraid::zipf::Zipf;
 use crate::workload::{Driver, Figures, WorkloadError};
 
 /// Which places are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Places {
     Random,
-    /// By Zipf's law: the place of rank *r* is written in proportion to 1 / *r*.
+    /// By Zipf's law, with an exponent of 0.99.
     Skewed,
     /// One after the other, again and again.
     Sequential,
 }
 
 impl Places {
-    /// A place of so many, for the request of that number.
-    fn draw(self, number: u64, places: u64, random: &mut Random) -> u64 {
+    /// Draws places of so many, for requests one after the other.
+    fn draws(self, places: u64, mut random: Random) -> Box<dyn FnMut() -> u64> {
         match self {
-            Self::Random => random.below(places),
-            Self::Sequential => number % places,
-            Self::Skewed => zipf(places, random),
+            Self::Random => Box::new(move || random.below(places)),
+            Self::Skewed => {
+                let zipf = Zipf::new(places, 99);
+                Box::new(move || zipf.draw(&mut random))
+            }
+            Self::Sequential => {
+                let mut number = 0;
+                Box::new(move || {
+                    number += 1;
+                    (number - 1) % places
+                })
+            }
         }
     }
 }
@@ -48,16 +57,15 @@ impl Overwrites {
         blocks: u64,
         seed: u64,
     ) -> Result<Figures, WorkloadError> {
-        let (mut random, mut sent) = (Random::new(seed), 0);
         let request = u64::from(self.request);
         let (requests, places) = (blocks / request, device.info().blocks / request);
+        let (mut draw, mut sent) = (self.places.draws(places, Random::new(seed)), 0);
         let next = || -> Result<_, WorkloadError> {
             if sent == requests {
                 return Ok(None);
             }
-            let place = self.places.draw(sent, places, &mut random);
             sent += 1;
-            Ok(Some(write_of(Lba(place * request), self.request)))
+            Ok(Some(write_of(Lba(draw() * request), self.request)))
         };
         let driver = Driver { queue_depth: self.queue_depth, largest: self.request, warm_up: 0 };
         Ok(figures(&driver.drive(handle, &device, next).await?))

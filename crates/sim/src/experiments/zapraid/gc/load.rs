@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, Lba};
 
-use super::zipf::Zipf;
+use super::super::zipf::Zipf;
 use crate::workload::WorkloadError;
 
 /// Blocks of a request that fills the volume.
