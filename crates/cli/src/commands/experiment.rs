@@ -53,7 +53,7 @@ struct Run {
     /// Measure everything anew, also what a run of the same engine has measured
     #[arg(long)]
     fresh: bool,
-    /// Measure those points only whose names contain this; nothing is made of them
+    /// Measure those points only whose names contain this; nothing is made of them, and what is known of others stays
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Threads; as many as there are processors if not given
@@ -238,7 +238,14 @@ fn measure(
         if request.fresh && path.exists() {
             fs::remove_file(&path).map_err(|error| failed(&path, "remove", error))?;
         }
-        let ledger = Ledger::open(path.clone(), &points)?;
+        let mut ledger = Ledger::open(path.clone(), &points)?;
+        if request.only.is_none() {
+            let otherwise = ledger.otherwise(&points);
+            if otherwise > 0 {
+                return Err(would_be_lost(&path, otherwise));
+            }
+            ledger.forget_others();
+        }
         if ledger.outdated() > 0 {
             output.note(format_args!(
                 "measuring {} of {} points again: what {} has of them is of another engine",
@@ -253,6 +260,15 @@ fn measure(
         files.push(path);
     }
     Ok(rows)
+}
+
+fn would_be_lost(path: &Path, otherwise: usize) -> CliError {
+    let problem = format!(
+        "{} has {otherwise} measurements of the same points at another scale or with other seeds, which \
+         would be lost: choose another directory, or measure everything anew with --fresh",
+        path.display()
+    );
+    CliError::Usage { option: "out", problem }
 }
 
 /// One page about the experiments of a group, if all of them were carried out.

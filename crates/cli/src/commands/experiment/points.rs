@@ -3,7 +3,7 @@
 //! Each row is appended to `points.jsonl` when it comes, so that a run which was cut short goes on where
 //! it was. At the end the file is written again in the order of the points: it does not tell in
 //! which order, on how many threads or in how many attempts they were run. Rows of a program that measured
-//! otherwise are dropped: their points are run again.
+//! otherwise are dropped: their points are run again. Rows of other points stay behind those, if they are wanted.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -23,6 +23,8 @@ pub(super) struct Ledger {
     rows: Vec<Row>,
     /// Points that the file of before had from a program that measured otherwise.
     outdated: usize,
+    /// What the file of before has of other points.
+    others: Vec<Row>,
 }
 
 impl Ledger {
@@ -36,7 +38,12 @@ impl Ledger {
         // What cannot be read was cut short, or is of another version.
         let rows = text.lines().filter_map(|line| serde_json::from_str::<Row>(line).ok());
         let rows: Vec<_> = rows.collect();
-        let mut ledger = Self { path, rows: Vec::new(), outdated: 0 };
+        let wanted = |row: &Row| {
+            let mut keys = points.iter().map(Point::key);
+            keys.any(|key| row.key == *key || row.key.is_outdated_by(key))
+        };
+        let others = rows.iter().filter(|row| !wanted(row)).cloned().collect();
+        let mut ledger = Self { path, rows: Vec::new(), outdated: 0, others };
         for key in points.iter().map(Point::key) {
             match rows.iter().find(|row| row.key == *key) {
                 Some(row) => ledger.rows.push(row.clone()),
@@ -50,6 +57,17 @@ impl Ledger {
     /// Points that were measured before, by a program that measured otherwise.
     pub(super) fn outdated(&self) -> usize {
         self.outdated
+    }
+
+    /// Measurements of these points at another scale, or with other seeds.
+    pub(super) fn otherwise(&self, points: &[Point]) -> usize {
+        let named = |row: &&Row| points.iter().any(|point| point.key().point == row.key.point);
+        self.others.iter().filter(named).count()
+    }
+
+    /// Keeps nothing of other points.
+    pub(super) fn forget_others(&mut self) {
+        self.others.clear();
     }
 
     fn has(&self, key: &Key) -> bool {
@@ -91,7 +109,7 @@ impl Ledger {
 
     /// Writes all rows, or leaves the file as it was.
     fn write(&self) -> Result<(), CliError> {
-        let text: String = self.rows.iter().map(line).collect();
+        let text: String = self.rows.iter().chain(&self.others).map(line).collect();
         let new = self.path.with_extension("jsonl.new");
         fs::write(&new, text).map_err(|error| failed(&new, "write", error))?;
         fs::rename(&new, &self.path).map_err(|error| self.failed("write", error))
@@ -156,7 +174,8 @@ mod tests {
             Output::new(&Globals { json: false, quiet: true, verbose: false, color: Color::Never });
         let points = Experiment::by_name("zapraid/fig2").unwrap().points(&SETTINGS);
         let progress = Progress::of(&output, "points", "points");
-        let ledger = Ledger::open(path.to_owned(), &points).unwrap();
+        let mut ledger = Ledger::open(path.to_owned(), &points).unwrap();
+        ledger.forget_others();
         let rows = ledger.complete(&points, jobs, &progress).unwrap();
         assert_eq!(rows.len(), points.len());
         fs::read_to_string(path).unwrap()
@@ -193,5 +212,26 @@ mod tests {
         assert_eq!(outdated(), 1);
         assert_eq!(run(&path, 2), whole);
         assert_eq!(outdated(), 0);
+    }
+
+    #[test]
+    fn other_points_stay_if_they_are_wanted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("points.jsonl");
+        let whole = run(&path, 2);
+        let all = Experiment::by_name("zapraid/fig2").unwrap();
+        let smaller = all.points(&Settings { scale: 0.000_2, ..SETTINGS });
+        let ledger = Ledger::open(path.clone(), &smaller[..1]).unwrap();
+        assert_eq!(ledger.otherwise(&smaller), smaller.len());
+        assert_eq!(
+            Ledger::open(path.clone(), &all.points(&SETTINGS)).unwrap().otherwise(&smaller),
+            0
+        );
+        let output =
+            Output::new(&Globals { json: false, quiet: true, verbose: false, color: Color::Never });
+        ledger.complete(&smaller[..1], 1, &Progress::of(&output, "points", "points")).unwrap();
+        let kept = fs::read_to_string(&path).unwrap();
+        assert!(kept.ends_with(&whole) && kept.lines().count() == whole.lines().count() + 1);
+        assert_eq!(run(&path, 1), whole);
     }
 }
