@@ -1,8 +1,8 @@
 //! The status for people: state, reason, action; then the members; then the numbers.
 
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Health, LaneStatus, MemberStatus, ServerStatus,
-    SpareStatus, VolumeStatus, WritingStatus,
+    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberStatus,
+    ServerStatus, SpareStatus, VolumeStatus, WritingStatus,
 };
 use crate::format::{bytes, span, table};
 use crate::output::{Output, Tone};
@@ -192,7 +192,11 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     }
     let settled = server.mapped_bytes > 0 && server.amplification.settled;
     if let Some(uniform) = server.amplification.uniform.filter(|_| settled) {
-        output.line(format_args!("  moved     {}", moved(&server.amplification, uniform)));
+        output.line(format_args!(
+            "  moved     {}{}",
+            moved(&server.amplification, uniform),
+            padded(&server.counters)
+        ));
     }
     let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
     let lost: u64 = members_io(status).map(|io| io.unrepairable_blocks).sum();
@@ -253,10 +257,7 @@ fn lanes(writing: &WritingStatus) -> String {
         )
     };
     let narrow = |lane: &LaneStatus| {
-        format!(
-            "writes that come alone to one on fewer drives, of {} chunks",
-            bytes(lane.chunk_bytes)
-        )
+        format!("writes that come alone: narrow segments of {} chunks", bytes(lane.chunk_bytes))
     };
     let narrow = of(|requests| requests == "narrow").map(narrow);
     by_size.map(told).chain(narrow).collect::<Vec<_>>().join("; ")
@@ -265,6 +266,13 @@ fn lanes(writing: &WritingStatus) -> String {
 /// What was written for each block of users', once that is not mostly what a start moved.
 fn amplified(found: &Amplification) -> String {
     if found.settled { format!("{:.2}", found.data) } else { "-".to_owned() }
+}
+
+/// What filled stripes up, for each block of users', if that is anything.
+#[expect(clippy::cast_precision_loss, reason = "a part for people")]
+fn padded(counters: &Counters) -> String {
+    let part = counters.padding_blocks as f64 / counters.user_blocks_written.max(1) as f64;
+    if part < 0.005 { String::new() } else { format!(" · padding {part:.2}") }
 }
 
 /// What moving blocks costs, beside theory.
@@ -311,6 +319,14 @@ mod tests {
         let told =
             |settled| amplified(&Amplification { data: 774.0, settled, ..Default::default() });
         assert_eq!((told(false), told(true)), ("-".to_owned(), "774.00".to_owned()));
+    }
+
+    #[test]
+    fn padding_is_told_where_there_is_some() {
+        let told = |padding_blocks| {
+            padded(&Counters { padding_blocks, user_blocks_written: 1000, ..Counters::default() })
+        };
+        assert_eq!((told(4), told(380)), (String::new(), " · padding 0.38".to_owned()));
     }
 
     #[test]
