@@ -4,7 +4,9 @@
 
 mod support;
 
+use std::cell::Cell;
 use std::ops::Range;
+use std::rc::Rc;
 
 use support::life::{assert_hit, assert_holds, one_life, put, put_all, refused};
 use support::{Array, Shape, check_offline, contents, new_drive, read_all, uuid};
@@ -457,4 +459,61 @@ fn narrow_segments_are_moved_out_for_room() {
         }
     }
     assert_hit(&[Mark::StripeNarrow, Mark::MovedForRoom]);
+}
+
+/// Requests that come beside others go to a narrow segment only where nothing else is open, however little room there is.
+#[test]
+fn what_does_not_come_alone_keeps_to_wide_segments() {
+    let shape = Shape { zones: 16, zone_blocks: 400, tabled: false, ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(5));
+    let lanes = |chunk_blocks| Lanes { count: 1, chunk_blocks };
+    let policy = WritePolicy { large_from_blocks: 6, ..WritePolicy::adaptive(lanes(1), lanes(2)) };
+    let writes = WriteChoice::Policy(policy);
+    let options = OpenOptions { writes, checkpoint_share: None, ..OpenOptions::default() };
+    // Only small requests go to chunks of one block.
+    let small = |volume: &Volume| {
+        let open = |segment: &SegmentStatus| segment.phase == "open" && segment.chunk_blocks == 1;
+        let open = volume.segments().into_iter().filter(open);
+        let (narrow, wide): (Vec<_>, Vec<_>) =
+            open.partition(|segment| segment.zones.iter().flatten().count() == 2);
+        let rows: Vec<_> = narrow.iter().map(|one| (one.segment, one.rows_started)).collect();
+        (wide.iter().map(|one| one.segment).collect::<Vec<_>>(), rows)
+    };
+    let life = one_life(&array, &[], options, async |volume, _, handle| {
+        let write = async |lba: u64, blocks: u64, version: u64| {
+            let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
+            volume.write(Lba(lba), data, false).await.unwrap();
+        };
+        put_all(volume, 10, 1).await;
+        for lba in (10..array.blocks).step_by(3) {
+            write(lba, 3.min(array.blocks - lba), 1).await;
+        }
+        let over = Rc::new(Cell::new(false));
+        let beside = (0..8).map(|at| {
+            let (volume, over, blocks) = (volume.clone(), over.clone(), array.blocks);
+            let mut random = Random::new(at);
+            handle.spawn("small", async move {
+                while !over.get() {
+                    put(&volume, random.below(blocks), 2).await.unwrap();
+                }
+            })
+        });
+        let beside: Vec<_> = beside.collect();
+        let (mut random, mut compared) = (Random::new(6), 0);
+        for version in 2..60 {
+            let before = small(volume);
+            write(random.below(array.blocks - 12), 12, version).await;
+            let after = small(volume);
+            if before.0 == after.0 && !before.0.is_empty() && !before.1.is_empty() {
+                assert_eq!(before.1, after.1, "with {before:?} open");
+                compared += 1;
+            }
+        }
+        assert!(compared > 5, "{compared} times both kinds were open");
+        over.set(true);
+        for one in beside {
+            one.await;
+        }
+    });
+    life.expect("the array starts");
 }

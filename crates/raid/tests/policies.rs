@@ -7,18 +7,16 @@ mod support;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use support::life::{assert_holds, live, one_life, put};
+use support::life::{assert_holds, live, one_life, put, put_many};
 use support::{Array, Shape, contents, executor, new_drive, offer};
-use zoneweave_emulator::{
-    CommandKind, CrashChoices, FaultAction, Jitter, RamDrive, Request, Selector,
-};
+use zoneweave_emulator::{CommandKind, CrashChoices, FaultAction, Request, Selector};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
     Collection, LaneOptions, Lanes, OpenError, OpenOptions, PolicyError, SegmentStatus, Volume,
     WriteChoice, WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{BlockCount, BlockDevice, Geometry, Lba, ZoneId, ZoneOffset};
+use zoneweave_zoned::{BlockDevice, Lba, ZoneId, ZoneOffset};
 
 const SMALL: Lanes = Lanes { count: 2, chunk_blocks: 1 };
 const LARGE: Lanes = Lanes { count: 1, chunk_blocks: 2 };
@@ -30,30 +28,6 @@ fn with(policy: WritePolicy) -> OpenOptions {
 fn roomy() -> Array {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(300), ..Shape::small() };
     Array::create(shape, &mut Random::new(4))
-}
-
-/// Its drives allow as many active zones as they have.
-fn on_drives_without_limits(shape: Shape) -> Array {
-    let drive = |seed| {
-        let mut geometry = Geometry::new(shape.zones, BlockCount(shape.zone_blocks));
-        (geometry.max_active, geometry.max_open) = (None, None);
-        RamDrive::new(geometry, Jitter::new(seed, Nanos::from_micros(100))).unwrap()
-    };
-    Array::on(shape, (0..4).map(drive).collect(), &mut Random::new(4))
-}
-
-/// Many requests at a time, of `blocks` blocks each.
-async fn put_many(volume: &Volume, handle: &Handle, blocks: u64, requests: u64, version: u64) {
-    let writes = (0..requests).map(|at| {
-        let (volume, lba) = (volume.clone(), at * blocks);
-        handle.spawn("write", async move {
-            let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
-            volume.write(Lba(lba), data, false).await.unwrap();
-        })
-    });
-    for write in writes.collect::<Vec<_>>() {
-        write.await;
-    }
 }
 
 fn open_segments(volume: &Volume) -> Vec<SegmentStatus> {
@@ -175,36 +149,6 @@ fn no_more_is_under_way_in_each_segment_than_keeps_drives_busy() {
     life.expect("the array starts");
 }
 
-/// A fifth segment with chunks of the same size begins when one of four has nothing under way any more.
-#[test]
-fn no_more_than_four_segments_of_a_size_are_written_at_a_time() {
-    let shape = Shape { zones: 24, zone_blocks: 80, volume_blocks: Some(300), ..Shape::small() };
-    let array = on_drives_without_limits(shape);
-    let five = Lanes { count: 5, chunk_blocks: 1 };
-    let policy =
-        WritePolicy { even_blocks: Some(1), ..WritePolicy::adaptive(five, Lanes::default()) };
-    let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
-        let rows = |volume: &Volume| -> Vec<u32> {
-            open_segments(volume).iter().map(|segment| segment.rows_started).collect()
-        };
-        put_many(volume, handle, 1, 60, 1).await;
-        let before = rows(volume);
-        assert_eq!(before.len(), 5);
-        let hang = FaultAction::Slow(Nanos::from_secs(1));
-        array.drives[1].inject(Selector::next(CommandKind::Write).times(5), hang);
-        let (again, spawner) = (volume.clone(), handle.clone());
-        let writes =
-            handle.spawn("writes", async move { put_many(&again, &spawner, 1, 60, 2).await });
-        handle.sleep(Nanos::from_millis(500)).await;
-        let now = rows(volume);
-        let begun = now.iter().zip(before).filter(|(now, before)| *now > before).count();
-        assert_eq!(begun, 4);
-        writes.await;
-        assert_holds(volume, 60, 2).await;
-    });
-    life.expect("the array starts");
-}
-
 /// A policy that does not fit is refused before anything is written.
 #[test]
 fn a_policy_that_does_not_fit_is_refused() {
@@ -238,7 +182,7 @@ impl CrashChoices for UnderWay {
 #[test]
 fn stripes_under_way_in_many_segments_are_written_again() {
     let shape = Shape { zones: 14, zone_blocks: 40, volume_blocks: Some(864), ..Shape::small() };
-    let array = on_drives_without_limits(shape);
+    let array = Array::without_limits(shape);
     let policy = WritePolicy::zone_append(Lanes { count: 7, chunk_blocks: 1 }, Lanes::default());
     let executor = executor();
     let handle = executor.handle();

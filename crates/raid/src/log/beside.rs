@@ -3,14 +3,14 @@
 //! Of drives that are hardly faster with larger writes ([`WritePolicy::even_blocks`]) no more is asked at a time than keeps them busy.
 //! What else waits does so where all wait alike, and goes to the zone that is the first to be done, not to one that was chosen before.
 //!
-//! A segment that has nothing under way, while no other one for blocks of its lifetime has, is never held up. So whatever waits
-//! has a segment that takes it sooner or later.
+//! A segment that has nothing under way is held up only while another one takes what it would: the same sizes and lifetimes.
 //!
 //! [`WritePolicy::even_blocks`]: crate::log::WritePolicy::even_blocks
 
 use crate::log::format::StreamKind;
-use crate::log::segment::Segment;
+use crate::log::segment::{Cursor, Segment};
 use crate::log::state::State;
+use crate::log::stream::Lane;
 use crate::marks::{Mark, mark_if};
 
 /// Each segment may have so many stripes under way: one that is being written, and one behind it.
@@ -33,8 +33,8 @@ struct Beside {
     segments: u32,
     stripes: u32,
     busy: u32,
-    /// Those for blocks of one lifetime.
-    busy_alike: u32,
+    /// Whether one that is busy takes whatever the segment in question would.
+    instead: bool,
 }
 
 impl State {
@@ -49,7 +49,7 @@ impl State {
         let written = found.stripes * segment.geometry.chunk_blocks();
         let enough =
             found.segments > 1 && segment.in_flight >= STRIPES && written >= WRITES * even_blocks;
-        let many = segment.in_flight == 0 && found.busy >= SEGMENTS && found.busy_alike > 0;
+        let many = segment.in_flight == 0 && found.busy >= SEGMENTS && found.instead;
         mark_if(Mark::EnoughBeside, || enough);
         mark_if(Mark::ManyBeside, || many);
         enough || many
@@ -57,16 +57,19 @@ impl State {
 
     /// What there is of its size, itself included.
     fn beside(&self, segment: &Segment) -> Beside {
-        let shape =
-            |segment: &Segment| (segment.geometry.chunk_blocks(), segment.geometry.scheme());
-        let open = self.user.open_segments().map(|slot| &self.segments[slot]);
+        let size = |segment: &Segment| (segment.geometry.chunk_blocks(), segment.geometry.scheme());
+        let open = |lane: &Lane| lane.open.map(|slot| (lane.class, &self.segments[slot]));
+        let of_size = self.user.lanes().filter_map(|(_, lane)| open(lane));
+        let of_size = of_size.filter(|(_, other)| size(other) == size(segment));
+        let own = of_size.clone().find(|(_, other)| other.id == segment.id).map(|(class, _)| class);
         let mut found = Beside::default();
-        for other in open.filter(|other| shape(other) == shape(segment)) {
-            let busy = u32::from(other.in_flight > 0);
+        for (class, other) in of_size {
+            let busy = other.in_flight > 0;
             found.segments += 1;
             found.stripes += other.in_flight;
-            found.busy += busy;
-            found.busy_alike += if other.lifetime == segment.lifetime { busy } else { 0 };
+            found.busy += u32::from(busy);
+            found.instead |=
+                busy && own == Some(class) && other.cursor.as_ref().is_some_and(Cursor::has_rows);
         }
         found
     }

@@ -4,7 +4,8 @@
 //! many writes that come alone as others would, padded: so nothing that is argued about room changes. It is one more than the segments
 //! that zones are kept for, and nobody waits for it: it is opened only where room and active zones are to spare.
 //!
-//! Two writes at a time would wait for each other in its zones, so nothing goes there while other writes are under way.
+//! Two writes at a time would wait for each other in its zones, so nothing goes there while other writes are under way; but where
+//! there is no room for a segment, and no other one is open, whatever comes does.
 //!
 //! Fault model: of the drives that it is on, m may lose what they have, as of others. That fewer drives tell of it, and would say that it
 //! is dead, is made up for by the roster (`roster.rs`).

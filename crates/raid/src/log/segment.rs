@@ -40,6 +40,14 @@ pub(super) struct Cursor {
     pub group: std::ops::Range<u32>,
 }
 
+impl Cursor {
+    /// Whether its group has rows left.
+    #[must_use]
+    pub(super) fn has_rows(&self) -> bool {
+        self.next_row < self.group.end
+    }
+}
+
 /// The zone of one column and what is known of its wear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ColumnZone {

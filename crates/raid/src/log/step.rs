@@ -138,7 +138,7 @@ impl State {
     fn end_of_group(&self, slot: SegmentSlot) -> Option<Chore> {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
-        if cursor.next_row < cursor.group.end {
+        if cursor.has_rows() {
             return None;
         }
         let ends_span = ends_span(&segment.geometry, cursor);
@@ -219,7 +219,9 @@ impl State {
         }
         let stranded = !stream.has_lane(class) && !self.may_have_lane(kind, class);
         mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
-        stranded && (of_lane.chunk == class.chunk || !stream.has_chunks(class.chunk))
+        // Others write there only if there is nothing else.
+        let wide = of_lane.chunk != ChunkClass::Narrow || !stream.is_open();
+        stranded && wide && (of_lane.chunk == class.chunk || !stream.has_chunks(class.chunk))
     }
 
     /// Whether stripes of a lane go ahead of what waits in a class.
@@ -249,7 +251,7 @@ impl State {
     pub(super) fn takes_stripes(&self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
-        let fits = cursor.next_row < cursor.group.end && segment.in_flight < STRIPES_IN_FLIGHT;
+        let fits = cursor.has_rows() && segment.in_flight < STRIPES_IN_FLIGHT;
         fits && !self.is_enough_beside(segment)
     }
 

@@ -164,7 +164,7 @@ impl Stream {
     }
 
     /// Its lanes, but for that of narrow stripes.
-    pub(super) fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
+    pub(super) fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> + Clone {
         let lanes = (0..).map(LaneId).zip(&self.lanes);
         lanes.filter(|(_, lane)| lane.class.chunk != ChunkClass::Narrow)
     }

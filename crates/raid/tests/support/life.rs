@@ -87,3 +87,17 @@ pub fn assert_hit(expected: &[Mark]) {
         assert!(hit, "{} was not hit", mark.name());
     }
 }
+
+/// Many requests at a time, of `blocks` blocks each.
+pub async fn put_many(volume: &Volume, handle: &Handle, blocks: u64, requests: u64, version: u64) {
+    let writes = (0..requests).map(|at| {
+        let (volume, lba) = (volume.clone(), at * blocks);
+        handle.spawn("write", async move {
+            let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
+            volume.write(Lba(lba), data, false).await.unwrap();
+        })
+    });
+    for write in writes.collect::<Vec<_>>() {
+        write.await;
+    }
+}

@@ -141,6 +141,16 @@ impl Array {
         Self::on(shape, drives, random)
     }
 
+    /// The same, of four drives that allow as many active zones as they have.
+    pub fn without_limits(shape: Shape) -> Self {
+        let drive = |seed| {
+            let mut geometry = Geometry::new(shape.zones, BlockCount(shape.zone_blocks));
+            (geometry.max_active, geometry.max_open) = (None, None);
+            RamDrive::new(geometry, Jitter::new(seed, Nanos::from_micros(100))).unwrap()
+        };
+        Self::on(shape, (0..4).map(drive).collect(), &mut Random::new(4))
+    }
+
     /// Makes an array of these drives.
     pub fn on(shape: Shape, drives: Vec<RamDrive>, random: &mut Random) -> Self {
         instrument();
