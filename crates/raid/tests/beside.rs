@@ -7,20 +7,12 @@ mod support;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use support::life::{assert_holds, one_life, put, put_many};
+use support::life::{assert_holds, one_life, open_segments, put, put_many, with};
 use support::{Array, Shape, contents};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
-use zoneweave_raid::log::{Lanes, OpenOptions, SegmentStatus, Volume, WriteChoice, WritePolicy};
+use zoneweave_raid::log::{Lanes, Volume, WritePolicy};
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockDevice, Lba};
-
-fn with(policy: WritePolicy) -> OpenOptions {
-    OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() }
-}
-
-fn open_segments(volume: &Volume) -> Vec<SegmentStatus> {
-    volume.segments().into_iter().filter(|segment| segment.phase == "open").collect()
-}
 
 async fn write(volume: &Volume, lba: u64, blocks: u64, version: u64) {
     let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();

@@ -7,13 +7,12 @@ mod support;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use support::life::{assert_holds, live, one_life, put, put_many};
+use support::life::{assert_holds, live, one_life, open_segments, put, put_many, with};
 use support::{Array, Shape, contents, executor, new_drive, offer};
 use zoneweave_emulator::{CommandKind, CrashChoices, FaultAction, Request, Selector};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    Collection, LaneOptions, Lanes, OpenError, OpenOptions, PolicyError, SegmentStatus, Volume,
-    WriteChoice, WritePolicy, open_array,
+    Collection, LaneOptions, Lanes, OpenError, PolicyError, Volume, WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, Lba, ZoneId, ZoneOffset};
@@ -21,17 +20,9 @@ use zoneweave_zoned::{BlockDevice, Lba, ZoneId, ZoneOffset};
 const SMALL: Lanes = Lanes { count: 2, chunk_blocks: 1 };
 const LARGE: Lanes = Lanes { count: 1, chunk_blocks: 2 };
 
-fn with(policy: WritePolicy) -> OpenOptions {
-    OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() }
-}
-
 fn roomy() -> Array {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(300), ..Shape::small() };
     Array::create(shape, &mut Random::new(4))
-}
-
-fn open_segments(volume: &Volume) -> Vec<SegmentStatus> {
-    volume.segments().into_iter().filter(|segment| segment.phase == "open").collect()
 }
 
 /// Small requests go to the segments with small chunks, to one of them by Zone Append; large ones to

@@ -4,11 +4,11 @@
 
 mod support;
 
-use support::life::{assert_holds, live, one_life, put};
+use support::life::{assert_holds, live, one_life, put, with};
 use support::{Array, Shape, read_all};
 use zoneweave_emulator::timing::{CommandId, Schedule, Timing};
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Request, Selector};
-use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
+use zoneweave_raid::log::{Lanes, Volume, WritePolicy};
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, Geometry, Status, ZoneSet};
 
@@ -77,10 +77,6 @@ fn adaptive() -> WritePolicy {
 /// The same, but every chunk is written by itself.
 fn one_by_one() -> WritePolicy {
     WritePolicy::zone_write(ONE, Lanes::default())
-}
-
-fn with(policy: WritePolicy) -> OpenOptions {
-    OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() }
 }
 
 /// Writes all blocks so many times, as clients that think for a while before they ask again.

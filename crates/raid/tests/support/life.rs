@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 
 use zoneweave_raid::layout::Column;
-use zoneweave_raid::log::{DriveRole, OpenError, OpenOptions, OpenReport, Volume, open_array};
+use zoneweave_raid::log::{
+    DriveRole, OpenError, OpenOptions, OpenReport, SegmentStatus, Volume, WriteChoice, WritePolicy,
+    open_array,
+};
 use zoneweave_raid::marks::{self, INSTRUMENTED, Mark};
 use zoneweave_runtime::{Handle, Random};
 use zoneweave_zoned::{BlockDevice, BlockError, Lba};
@@ -100,4 +103,14 @@ pub async fn put_many(volume: &Volume, handle: &Handle, blocks: u64, requests: u
     for write in writes.collect::<Vec<_>>() {
         write.await;
     }
+}
+
+/// How a volume is opened that is written so.
+pub fn with(policy: WritePolicy) -> OpenOptions {
+    OpenOptions { writes: WriteChoice::Policy(policy), ..OpenOptions::default() }
+}
+
+/// Segments that are filled.
+pub fn open_segments(volume: &Volume) -> Vec<SegmentStatus> {
+    volume.segments().into_iter().filter(|segment| segment.phase == "open").collect()
 }

@@ -169,9 +169,12 @@ mod tests {
 
     const SETTINGS: Settings = Settings { scale: 0.000_1, runs: 1 };
 
+    fn quiet() -> Output {
+        Output::new(&Globals { json: false, quiet: true, verbose: false, color: Color::Never })
+    }
+
     fn run(path: &Path, jobs: usize) -> String {
-        let output =
-            Output::new(&Globals { json: false, quiet: true, verbose: false, color: Color::Never });
+        let output = quiet();
         let points = Experiment::by_name("zapraid/fig2").unwrap().points(&SETTINGS);
         let progress = Progress::of(&output, "points", "points");
         let mut ledger = Ledger::open(path.to_owned(), &points).unwrap();
@@ -227,8 +230,7 @@ mod tests {
             Ledger::open(path.clone(), &all.points(&SETTINGS)).unwrap().otherwise(&smaller),
             0
         );
-        let output =
-            Output::new(&Globals { json: false, quiet: true, verbose: false, color: Color::Never });
+        let output = quiet();
         ledger.complete(&smaller[..1], 1, &Progress::of(&output, "points", "points")).unwrap();
         let kept = fs::read_to_string(&path).unwrap();
         assert!(kept.ends_with(&whole) && kept.lines().count() == whole.lines().count() + 1);

@@ -150,8 +150,8 @@ fn published_p99(open: Open, mode: Mode) -> Option<f64> {
     }
 }
 
-fn configuration(mix: Mix, open: Open, mode: Mode) -> Configuration {
-    let writes = Writes {
+fn writes(mix: Mix, open: Open, mode: Mode) -> Writes {
+    Writes {
         preset: "zn540-4tb",
         scheme: three_and_one(),
         mode,
@@ -160,7 +160,11 @@ fn configuration(mix: Mix, open: Open, mode: Mode) -> Configuration {
         mix,
         queue_depth: 64,
         engine: Nanos::ZERO,
-    };
+    }
+}
+
+fn configuration(mix: Mix, open: Open, mode: Mode) -> Configuration {
+    let writes = writes(mix, open, mode);
     let one = Configuration::new(name(mix, open, mode), move |scale, seed| writes.run(scale, seed));
     if mix != Mix::Hybrid {
         return one;
@@ -170,13 +174,8 @@ fn configuration(mix: Mix, open: Open, mode: Mode) -> Configuration {
 
 /// As is the point that is bound by its drives alone, with all that a processor does.
 fn charged() -> Configuration {
-    let small = Lanes { count: SEGMENTS, chunk_blocks: SMALL_CHUNK };
-    let writes = Writes {
-        small,
-        mix: DEVICE_BOUND.0,
-        engine: ENGINE,
-        ..Writes::one_segment(DEVICE_BOUND.2, SMALL_CHUNK)
-    };
+    let (mix, open, mode) = DEVICE_BOUND;
+    let writes = Writes { engine: ENGINE, ..writes(mix, open, mode) };
     Configuration::new(charged_name(), move |scale, seed| writes.run(scale, seed))
 }
 
