@@ -63,6 +63,8 @@ pub(super) struct State {
     pub refused: Vec<PolicyError>,
     /// The shape that it was made with: what members need is judged by it.
     pub geometry: SegmentGeometry,
+    /// The one with the least room among those that segments are filled with.
+    pub smallest: SegmentGeometry,
     /// The arithmetic of its addresses.
     pub space: PbaSpace,
     /// Its members, by slot.

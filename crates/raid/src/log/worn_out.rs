@@ -86,15 +86,14 @@ impl State {
     /// Zones that a member needs for the volume to be written as it is now.
     #[must_use]
     pub(super) fn zones_needed_to_write(&self) -> u32 {
-        let shape = self.policy.smallest_shape(&self.config);
-        let needed = zones_needed(&shape, self.blocks_kept(), self.config.zones);
+        let needed = zones_needed(&self.smallest, self.blocks_kept(), self.config.zones);
         needed.max(self.zones_needed())
     }
 
     /// Whether there is room for blocks of pages that are on media only beside the volume.
     #[must_use]
     pub(super) fn has_zones_for_pages(&self) -> bool {
-        let shapes = [self.policy.smallest_shape(&self.config), self.geometry];
+        let shapes = [self.smallest, self.geometry];
         let needed = shapes.map(|shape| zones_needed(&shape, self.blocks_kept(), u32::MAX));
         let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
         let fewest = usable.min().unwrap_or(0).min(self.config.zones);

@@ -400,6 +400,7 @@ fn finish(
         lifespans: Lifespans::new(config.volume_blocks),
         counters: Counters::default(),
         geometry,
+        smallest: policy.smallest_shape(&config),
         hedge: Hedge::new(Hedging::OFF),
         drain: Drain::default(),
         together: Trial::default(),
