@@ -1,5 +1,5 @@
 //! What a request does beside moving its data: the checksum of a block, looking up and entering it in the index, and
-//! the table of what is in flight.
+//! the table of what is in flight. Blocks of lists and of the index, as starts and checkpoints do them.
 //!
 //! `make bench` runs it. The index is that of 64 GiB, 64 MiB of it: more than caches hold, as is usual.
 
@@ -7,7 +7,9 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use zoneweave_raid::layout::Column;
-use zoneweave_raid::log::format::checkpoint::Address;
+use zoneweave_raid::log::format::checkpoint::{
+    Address, AddressSpace, Coverage, ShardId, StoredEntries, StoredPage, mapping_entries,
+};
 use zoneweave_raid::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Seed,
 };
@@ -98,11 +100,39 @@ fn footers(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn pages(criterion: &mut Criterion) {
+    let space = AddressSpace {
+        array: ArrayUuid([7; 16]),
+        volume_blocks: BLOCKS,
+        entry_bytes: 4,
+        page_entries: mapping_entries(4),
+        slots: 1024,
+        columns: 4,
+        column_blocks: 16_384,
+    };
+    let mut random = Random::new(4);
+    let numbers: Vec<_> = (0..space.page_entries).map(|_| random.below(BLOCKS)).collect();
+    let page = || StoredPage {
+        shard: ShardId::default(),
+        first: Lba(0),
+        coverage: Coverage { covered: 0, sequence: 1 },
+        entries: StoredEntries::of(black_box(&numbers).iter().copied(), space.entry_bytes),
+        trims: vec![0; numbers.len().div_ceil(8)],
+    };
+    let mut group = criterion.benchmark_group("pages");
+    group.throughput(Throughput::Bytes(BLOCK_BYTES as u64));
+    group.bench_function("encode one", |bencher| {
+        bencher.iter(|| page().encode(&space));
+    });
+    group.finish();
+}
+
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     checksum(&mut criterion);
     index(&mut criterion);
     in_flight(&mut criterion);
     footers(&mut criterion);
+    pages(&mut criterion);
     criterion.final_summary();
 }

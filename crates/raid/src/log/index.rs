@@ -15,7 +15,7 @@ use std::ops::Range;
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::layout::{Column, Scheme};
-use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
+use crate::log::format::checkpoint::{Address, AddressSpace, StoredEntries, mapping_entries};
 use crate::log::frames::{For, Frames};
 use crate::log::geometry::ChunkBlock;
 pub(super) use crate::log::index::table::Entry;
@@ -180,6 +180,8 @@ pub(super) struct Index {
     /// Pages in memory, where not all of them have to be.
     frames: Frames,
     blocks: u64,
+    /// Bytes of an entry on media.
+    entry_bytes: u8,
     page_entries: Divisor,
     /// Pages with entries that changed since they were last fixed, a bit each.
     changed: Vec<u64>,
@@ -207,6 +209,7 @@ impl Index {
             is_paged,
             frames: Frames::default(),
             blocks: space.volume_blocks,
+            entry_bytes: space.entry_bytes,
             page_entries,
             changed: vec![0; words],
             changed_pages: 0,
@@ -287,6 +290,15 @@ impl Index {
     /// Tells where those blocks of a page are that are mapped, if it is in memory.
     pub(super) fn tell(&self, page: Page, mut to: impl FnMut(Pba)) {
         self.tell_all(page, |pba| pba.into_iter().for_each(&mut to));
+    }
+
+    /// The entries of a page as they are stored; `None` if it is not in memory.
+    #[must_use]
+    pub(super) fn stored(&self, page: Page) -> Option<StoredEntries> {
+        let blocks = self.blocks_of(page);
+        let count = Lba(blocks.end - blocks.start).index();
+        let stored = || self.table.stored(page, self.page_entries.by, count, self.entry_bytes);
+        self.holds(page).then(stored)
     }
 
     /// Tells where each block of a page is, if it is in memory.

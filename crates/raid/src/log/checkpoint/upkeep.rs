@@ -9,8 +9,8 @@ use super::{Attempt, Checkpoints, Extent, Parts, Wanted, void};
 use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{
     Address, BlockLocation, CheckpointPointer, Coverage, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
-    Mapped, MappingBlock, ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals,
-    SegmentEntry, ShardId,
+    ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry, ShardId,
+    StoredEntries, StoredPage, packed,
 };
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::room::Need;
@@ -163,29 +163,33 @@ impl State {
 
     /// What a page says; from now on it has not changed. `None` if it says nothing.
     pub(in crate::log) fn encode_page(&mut self, page: Page) -> Option<Piece> {
-        let blocks = self.index.blocks_of(page);
-        let mapped = |pba: Option<Pba>| match pba {
-            None => Mapped::Nowhere,
-            Some(pba) if self.tombstones.contains_key(&pba) => Mapped::Trimmed(pba.into()),
-            Some(pba) => Mapped::Block(pba.into()),
-        };
-        let count = Lba(blocks.end - blocks.start).index();
-        let mut entries = Vec::with_capacity(count);
-        self.index.tell_all(page, |pba| entries.push(mapped(pba)));
-        entries.resize(count, Mapped::Nowhere);
+        let entries = self.index.stored(page);
         if !mutant(Mutant::PageFixedLate) {
             self.index.mark_fixed(page);
         }
-        let something = entries.iter().any(|entry| *entry != Mapped::Nowhere);
-        if !something {
-            return None;
-        }
+        let entries = entries.filter(StoredEntries::map_something)?;
+        let trims = self.trims_of(page);
         let sequence = self.take_sequence();
         let coverage = Coverage { covered: 0, sequence };
-        let first = Lba(blocks.start);
-        let block = MappingBlock { shard: ShardId::default(), first, coverage, entries };
+        let first = Lba(self.index.blocks_of(page).start);
+        let block = StoredPage { shard: ShardId::default(), first, coverage, entries, trims };
         let data = block.encode(&self.checkpoints.space);
         Some(Piece { lba: first, sequence, data })
+    }
+
+    /// Which blocks of a page in memory read as zeros because of a tombstone, a bit each.
+    fn trims_of(&self, page: Page) -> Vec<u8> {
+        let blocks = self.index.blocks_of(page);
+        let count = Lba(blocks.end - blocks.start).index();
+        if self.tombstones.is_empty() {
+            return vec![0; count.div_ceil(8)];
+        }
+        let mut trims = Vec::with_capacity(count);
+        let is_trim = |pba: Option<Pba>| pba.is_some_and(|pba| self.tombstones.contains_key(&pba));
+        self.index.tell_all(page, |pba| trims.push(is_trim(pba)));
+        // In memory the last page may have more than the volume.
+        trims.truncate(count);
+        packed(&trims, |trim| *trim)
     }
 
     fn attempt(&mut self) -> &mut Attempt {

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use zoneweave_zoned::Lba;
 
+use crate::log::format::checkpoint::StoredEntries;
 use crate::log::index::{Divisor, Page, Pba};
 
 /// An entry of the index: nothing, or an address and one more.
@@ -171,6 +172,26 @@ impl Table {
             }
             Self::Wide(table) => {
                 table.of_page(page, of_page).iter().for_each(|entry| to(Entry(*entry)));
+            }
+        }
+    }
+
+    /// The first entries of a page that is in memory, as they are stored.
+    pub(super) fn stored(
+        &self,
+        page: Page,
+        of_page: u64,
+        count: usize,
+        entry_bytes: u8,
+    ) -> StoredEntries {
+        match self {
+            Self::Narrow(table) => {
+                let entries = table.of_page(page, of_page)[..count].iter();
+                StoredEntries::of(entries.map(|entry| u64::from(*entry)), entry_bytes)
+            }
+            Self::Wide(table) => {
+                let entries = table.of_page(page, of_page)[..count].iter();
+                StoredEntries::of(entries.copied(), entry_bytes)
             }
         }
     }

@@ -76,6 +76,87 @@ const fn fits(entry_bytes: u8) -> bool {
     entries.is_multiple_of(8) && HEAD + entries / 8 + entries * entry_bytes as usize <= BODY_BYTES
 }
 
+/// Entries of a page as they are stored: one more than the address for each block, or zero.
+pub struct StoredEntries {
+    bytes: Vec<u8>,
+    count: usize,
+    /// Asserted when all are there, so that nothing but this is asked of each: there are a thousand of them.
+    highest: u64,
+}
+
+impl StoredEntries {
+    /// Those numbers, in so many bytes each.
+    #[must_use]
+    pub fn of(numbers: impl ExactSizeIterator<Item = u64>, entry_bytes: u8) -> Self {
+        match entry_bytes {
+            4 => Self::in_bytes::<4>(numbers),
+            5 => Self::in_bytes::<5>(numbers),
+            _ => Self::in_bytes::<8>(numbers),
+        }
+    }
+
+    fn in_bytes<const ENTRY_BYTES: usize>(numbers: impl ExactSizeIterator<Item = u64>) -> Self {
+        let count = numbers.len();
+        let mut bytes = vec![0; count * ENTRY_BYTES];
+        let mut highest = 0;
+        for (number, to) in numbers.zip(bytes.as_chunks_mut::<ENTRY_BYTES>().0) {
+            highest = highest.max(number);
+            *to = *number.to_le_bytes().first_chunk().expect("at most eight bytes");
+        }
+        Self { bytes, count, highest }
+    }
+
+    /// Whether anything is mapped.
+    #[must_use]
+    pub fn map_something(&self) -> bool {
+        self.highest > 0
+    }
+}
+
+/// A page about to be written.
+pub struct StoredPage {
+    /// Whose index it is of.
+    pub shard: ShardId,
+    /// The first block: a multiple of the entries of a page.
+    pub first: Lba,
+    /// What it knows.
+    pub coverage: Coverage,
+    /// One for each block from the first on, as many as a page has unless the volume ends.
+    pub entries: StoredEntries,
+    /// Which of them are trims, a bit each; the first is the lowest of the first byte.
+    pub trims: Vec<u8>,
+}
+
+impl StoredPage {
+    /// The block.
+    ///
+    /// # Panics
+    /// If it is no page of that space, or an address is beyond it.
+    #[must_use]
+    pub fn encode(&self, space: &AddressSpace) -> Bytes {
+        let StoredEntries { ref bytes, count, highest } = self.entries;
+        assert_eq!(entries_from(space, self.first.0), Some(count), "{}", self.first);
+        assert!(self.trims.len() == count.div_ceil(8), "a bit for each of {count} entries");
+        let addresses = space.addresses();
+        let needed = addresses.to_le_bytes();
+        let dropped = &needed[usize::from(space.entry_bytes)..];
+        assert!(dropped.iter().all(|byte| *byte == 0), "the entry width was chosen so");
+        assert!(highest <= addresses, "address {} in {space:?}", highest - 1);
+        let raw = Raw {
+            shard: self.shard.into(),
+            entry_bytes: space.entry_bytes,
+            reserved: [0; 3],
+            count: u32::try_from(count).expect("at most 960").into(),
+            reserved_too: [0; 4],
+            first: self.first.0.into(),
+            covered: self.coverage.covered.into(),
+            sequence: self.coverage.sequence.into(),
+            reserved_last: [0; 8],
+        };
+        sealed(BlockType::Mapping, space.array, &[raw.as_bytes(), &self.trims, bytes])
+    }
+}
+
 impl MappingBlock {
     /// The block.
     ///
@@ -83,45 +164,19 @@ impl MappingBlock {
     /// If it is no page of that space, or an address is beyond it.
     #[must_use]
     pub fn encode(&self, space: &AddressSpace) -> Bytes {
-        assert_eq!(entries_from(space, self.first.0), Some(self.entries.len()), "{}", self.first);
-        let raw = Raw {
-            shard: self.shard.into(),
-            entry_bytes: space.entry_bytes,
-            reserved: [0; 3],
-            count: u32::try_from(self.entries.len()).expect("at most 960").into(),
-            reserved_too: [0; 4],
-            first: self.first.0.into(),
-            covered: self.coverage.covered.into(),
-            sequence: self.coverage.sequence.into(),
-            reserved_last: [0; 8],
+        let number = |entry: &Mapped| match entry {
+            Mapped::Nowhere => 0,
+            Mapped::Block(address) | Mapped::Trimmed(address) => address.0.saturating_add(1),
         };
-        let trims = packed(self.entries.iter().map(|entry| matches!(entry, Mapped::Trimmed(_))));
-        let entries = match space.entry_bytes {
-            4 => self.stored::<4>(space),
-            5 => self.stored::<5>(space),
-            _ => self.stored::<8>(space),
-        };
-        sealed(BlockType::Mapping, space.array, &[raw.as_bytes(), &trims, &entries])
-    }
-
-    /// The entries as they are stored, each in so many bytes.
-    fn stored<const ENTRY_BYTES: usize>(&self, space: &AddressSpace) -> Vec<u8> {
-        let addresses = space.addresses();
-        let dropped = &addresses.to_le_bytes()[ENTRY_BYTES..];
-        assert!(dropped.iter().all(|byte| *byte == 0), "the entry width was chosen so");
-        let mut stored = vec![0; self.entries.len() * ENTRY_BYTES];
-        // Asserted in the end, so that nothing but this is asked of each: there are a thousand of them.
-        let mut highest = 0;
-        for (entry, to) in self.entries.iter().zip(stored.as_chunks_mut::<ENTRY_BYTES>().0) {
-            let value = match entry {
-                Mapped::Nowhere => 0,
-                Mapped::Block(address) | Mapped::Trimmed(address) => address.0.saturating_add(1),
-            };
-            highest = highest.max(value);
-            *to = *value.to_le_bytes().first_chunk().expect("at most eight bytes");
+        let numbers = self.entries.iter().map(number);
+        StoredPage {
+            shard: self.shard,
+            first: self.first,
+            coverage: self.coverage,
+            entries: StoredEntries::of(numbers, space.entry_bytes),
+            trims: packed(&self.entries, |entry| matches!(entry, Mapped::Trimmed(_))),
         }
-        assert!(highest <= addresses, "address {} in {space:?}", highest - 1);
-        stored
+        .encode(space)
     }
 
     /// The page in a block.

@@ -31,7 +31,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 pub use directory::{DIRECTORY_ENTRIES, DirectoryBlock, Listed};
-pub use mapping::{Mapped, MappingBlock, mapping_entries};
+pub use mapping::{Mapped, MappingBlock, StoredEntries, StoredPage, mapping_entries};
 pub use pointer::CheckpointPointer;
 pub use root::{ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry};
 pub use validity::{VALIDITY_BITS, ValidityBlock};
@@ -255,22 +255,14 @@ fn split<T: FromBytes + KnownLayout + Immutable>(body: &[u8]) -> Result<(&T, &[u
     T::ref_from_prefix(body).or_else(|_| field("length"))
 }
 
-/// Bits, the first in the lowest bit of the first byte.
-fn packed(bits: impl Iterator<Item = bool>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(bits.size_hint().0.div_ceil(8));
-    let (mut byte, mut held) = (0_u8, 0);
-    for set in bits {
-        byte |= u8::from(set) << held;
-        held += 1;
-        if held == 8 {
-            bytes.push(byte);
-            (byte, held) = (0, 0);
-        }
-    }
-    if held > 0 {
-        bytes.push(byte);
-    }
-    bytes
+/// A bit for each item, the first in the lowest bit of the first byte.
+pub(in crate::log) fn packed<T>(items: &[T], is_set: impl Fn(&T) -> bool) -> Vec<u8> {
+    let byte =
+        |eight: &[T]| eight.iter().rev().fold(0, |byte, item| byte << 1 | u8::from(is_set(item)));
+    // By eights whose number is known: there are a thousand bits in every page.
+    let (eights, rest) = items.as_chunks::<8>();
+    let whole = eights.iter().map(|eight| byte(eight));
+    whole.chain(Some(rest).filter(|rest| !rest.is_empty()).map(byte)).collect()
 }
 
 /// Bits in bytes.

@@ -73,7 +73,7 @@ impl ValidityBlock {
             covered: self.coverage.covered.into(),
             sequence: self.coverage.sequence.into(),
         };
-        let live = packed(self.live.iter().copied());
+        let live = packed(&self.live, |live| *live);
         sealed(BlockType::Validity, space.array, &[raw.as_bytes(), &live])
     }
 
