@@ -191,10 +191,20 @@ impl Payload {
     /// The metadata of block `index`; empty if the payload carries none.
     #[must_use]
     pub fn block_oob(&self, index: usize) -> Bytes {
+        self.oob.slice_ref(self.oob_of(index))
+    }
+
+    /// The same, to be looked at.
+    ///
+    /// # Panics
+    /// If it carries some, and not of that block.
+    #[must_use]
+    pub fn oob_of(&self, index: usize) -> &[u8] {
         if self.oob.is_empty() {
-            return Bytes::new();
+            &[]
+        } else {
+            &self.oob[index * OOB_BYTES..(index + 1) * OOB_BYTES]
         }
-        self.oob.slice(index * OOB_BYTES..(index + 1) * OOB_BYTES)
     }
 
     /// Every block in order, sharing memory.

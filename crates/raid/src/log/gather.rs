@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
 use crate::layout::Column;
@@ -39,28 +40,72 @@ impl Spot {
     }
 }
 
-/// A block as a drive returned it: data and metadata.
-pub(super) type RawBlock = (Bytes, Bytes);
+/// A block as a drive returned it.
+#[derive(Clone, Copy)]
+pub(super) struct RawBlock<'a> {
+    of: &'a Payload,
+    at: usize,
+}
+
+impl<'a> RawBlock<'a> {
+    /// The data, sharing memory.
+    #[must_use]
+    pub(super) fn data(self) -> Bytes {
+        self.of.block(self.at)
+    }
+
+    /// The metadata.
+    #[must_use]
+    pub(super) fn oob(self) -> &'a [u8] {
+        self.of.oob_of(self.at)
+    }
+}
+
+/// Blocks one behind the other, and what their drive answered.
+struct Run {
+    first: Spot,
+    blocks: u32,
+    answer: Result<Payload, Status>,
+}
+
+impl Run {
+    fn of(run: &[Spot], answer: Result<Payload, Status>) -> Self {
+        Self { first: run[0], blocks: blocks_of(run), answer }
+    }
+
+    /// Which one of them a block is.
+    fn index_of(&self, spot: Spot) -> Option<usize> {
+        let Spot { column, at: ZoneAddress { zone, offset } } = self.first;
+        if spot.column != column || spot.at.zone != zone {
+            return None;
+        }
+        let at = spot.at.offset.0.checked_sub(offset.0).filter(|at| *at < self.blocks)?;
+        Some(at as usize)
+    }
+}
 
 /// What drives answered.
 pub(super) struct Gathered {
     /// In order of their places.
-    blocks: Vec<(Spot, Result<RawBlock, Status>)>,
-    /// Behind the one asked for last: most are asked for in order.
-    next: Cell<usize>,
+    runs: Vec<Run>,
+    /// Where the one was that was asked for last: most are asked for in order.
+    last: Cell<usize>,
 }
 
 impl Gathered {
     /// The answer about a block; `None` if it was not asked for.
     #[must_use]
-    pub(super) fn get(&self, spot: Spot) -> Option<&Result<RawBlock, Status>> {
-        let next = self.next.get();
-        let at = match self.blocks.get(next) {
-            Some((at, _)) if *at == spot => next,
-            _ => self.blocks.binary_search_by_key(&spot.order(), |(at, _)| at.order()).ok()?,
+    pub(super) fn get(&self, spot: Spot) -> Option<Result<RawBlock<'_>, Status>> {
+        let last = self.last.get();
+        let there = |run: usize| Some((run, self.runs.get(run)?.index_of(spot)?));
+        let search = || {
+            let behind = self.runs.partition_point(|run| run.first.order() <= spot.order());
+            there(behind.checked_sub(1)?)
         };
-        self.next.set(at + 1);
-        Some(&self.blocks[at].1)
+        let (run, at) = there(last).or_else(|| there(last + 1)).or_else(search)?;
+        self.last.set(run);
+        let answer = self.runs[run].answer.as_ref();
+        Some(answer.map(|payload| RawBlock { of: payload, at }).map_err(|status| *status))
     }
 }
 
@@ -68,26 +113,40 @@ impl Gathered {
 pub(super) async fn gather(core: &Rc<Core>, mut spots: Vec<Spot>) -> Gathered {
     spots.sort_by_key(Spot::order);
     spots.dedup();
-    let runs = spots.chunk_by(Spot::is_before).flat_map(|run| run.chunks(RUN_BLOCKS));
-    let answers = futures_util::future::join_all(runs.map(|run| read_run(core, run))).await;
-    let answers = answers.into_iter().flatten();
-    Gathered { blocks: spots.iter().copied().zip(answers).collect(), next: Cell::new(0) }
+    let runs: Vec<_> =
+        spots.chunk_by(Spot::is_before).flat_map(|run| run.chunks(RUN_BLOCKS)).collect();
+    let answers = join_all(runs.iter().map(|run| read_run(core, run))).await;
+    let mut read = Vec::with_capacity(runs.len());
+    for (run, answer) in runs.into_iter().zip(answers) {
+        match answer {
+            RunAnswer::Together(answer) => read.push(Run::of(run, answer)),
+            RunAnswer::OneByOne(answers) => {
+                read.extend(run.chunks(1).zip(answers).map(|(spot, answer)| Run::of(spot, answer)));
+            }
+        }
+    }
+    Gathered { runs: read, last: Cell::new(0) }
 }
 
-async fn read_run(core: &Rc<Core>, run: &[Spot]) -> Vec<Result<RawBlock, Status>> {
+/// What a drive answered about a run.
+enum RunAnswer {
+    Together(Result<Payload, Status>),
+    OneByOne(Vec<Result<Payload, Status>>),
+}
+
+async fn read_run(core: &Rc<Core>, run: &[Spot]) -> RunAnswer {
     let first = run[0];
-    let length = BlockCount(u32::try_from(run.len()).expect("at most 32"));
-    let block = |payload: &Payload, at: usize| (payload.block(at), payload.block_oob(at));
-    match core.read_zone(first.column, first.at, length).await {
-        Ok(payload) => (0..run.len()).map(|at| Ok(block(&payload, at))).collect(),
-        Err(status) if length.0 > 1 && !status.is_fatal() => {
+    let length = blocks_of(run);
+    match core.read_zone(first.column, first.at, BlockCount(length)).await {
+        Err(status) if length > 1 && !status.is_fatal() => {
             mark(Mark::RunReadOneByOne);
-            let alone = run.iter().map(|spot| async {
-                let payload = core.read_zone(spot.column, spot.at, BlockCount(1)).await?;
-                Ok(block(&payload, 0))
-            });
-            futures_util::future::join_all(alone).await
+            let alone = run.iter().map(|spot| core.read_zone(spot.column, spot.at, BlockCount(1)));
+            RunAnswer::OneByOne(join_all(alone).await)
         }
-        Err(status) => vec![Err(status); run.len()],
+        answer => RunAnswer::Together(answer),
     }
+}
+
+fn blocks_of(run: &[Spot]) -> u32 {
+    u32::try_from(run.len()).expect("at most 32")
 }

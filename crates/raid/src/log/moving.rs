@@ -90,16 +90,20 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
         let mut listed: Vec<_> = {
             let state = core.state.borrow();
             let blocks = listed_blocks(slot, first, &entries);
-            blocks.filter(|(place, entry)| may_be_live(&state, *place, entry)).collect()
+            let live = |place, entry: &_| match mover.pages {
+                None => is_live(&state, place, entry),
+                // Pages of the index may be away that tell.
+                Some(_) => may_be_live(&state, place, entry),
+            };
+            blocks.filter(|(place, entry)| live(*place, entry)).collect()
         };
-        // All at once, unless pages of the index may be away that tell what is live.
-        let parts: Vec<_> = match mover.pages {
-            Some(Pages { entries, of_a_batch, .. }) => {
-                parts_by_page(&mut listed, entries, of_a_batch).collect()
+        let Some(Pages { entries, of_a_batch, .. }) = mover.pages else {
+            if !mover.add(listed).await {
+                return false;
             }
-            None => vec![&*listed],
+            continue;
         };
-        for part in parts {
+        for part in parts_by_page(&mut listed, entries, of_a_batch) {
             let Some(live) = live_blocks(core, part).await else { return false };
             if !mover.add(live).await {
                 return false;

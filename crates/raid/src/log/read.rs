@@ -188,7 +188,7 @@ async fn read_around(
     let ways = ways_of(core, places, held_up);
     let gathered = gather(core, spots_of(&ways)).await;
     let found = places.iter().zip(&ways).map(|(place, way)| match way {
-        Way::Direct(spot) => intact(core, gathered.get(*spot)?.as_ref().ok()?, *place),
+        Way::Direct(spot) => intact_of(core, gathered.get(*spot)?.ok()?, *place),
         Way::Rebuilt(plan) => {
             let plan = plan.as_ref()?;
             let rebuilt = rebuild_from(core, plan, &gathered, true);
@@ -268,10 +268,13 @@ pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<O
         .iter()
         .zip(&ways)
         .map(|(place, way)| match way {
-            Way::Direct(spot) => intact(core, gathered.get(*spot)?.as_ref().ok()?, *place),
+            Way::Direct(spot) => intact_of(core, gathered.get(*spot)?.ok()?, *place),
             Way::Rebuilt(_) => None,
         })
         .collect();
+    if found.iter().all(Option::is_some) {
+        return found;
+    }
     let damaged = |at: &usize| found[*at].is_none() && matches!(ways[*at], Way::Direct(_));
     let damaged: Vec<_> = (0..places.len()).filter(damaged).collect();
     let places_of: Vec<_> = damaged.iter().map(|at| places[*at]).collect();
@@ -287,7 +290,7 @@ pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<O
                 (None, plan.and_then(|plan| rebuild_from(core, plan, &gathered, true)))
             }
         };
-        found[at] = repaired(core, answer, *place, rebuilt).await;
+        found[at] = repaired(core, answer.map(|read| read.map(|_| ())), *place, rebuilt).await;
     }
     found
 }
@@ -299,16 +302,19 @@ async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Option<FoundBlock> {
         return Box::pin(read_places(core, &[place])).await.pop().flatten();
     };
     let read = core.read_zone(spot.column, spot.at, BlockCount(1)).await;
-    let read = read.map(only_block);
-    if let Some(found) = read.as_ref().ok().and_then(|raw| intact(core, raw, place)) {
-        return Some(found);
-    }
+    let read = match read.map(only_block) {
+        Ok((data, oob)) => match intact(core, data, &oob, place) {
+            Some(found) => return Some(found),
+            None => Ok(()),
+        },
+        Err(status) => Err(status),
+    };
     let rebuilt = Box::pin(rebuild_block(core, place)).await;
-    Box::pin(repaired(core, Some(&read), place, rebuilt)).await
+    Box::pin(repaired(core, Some(read), place, rebuilt)).await
 }
 
-/// A block that was read by itself.
-fn only_block(payload: Payload) -> RawBlock {
+/// Data and metadata of a block that was read by itself.
+fn only_block(payload: Payload) -> (Bytes, Bytes) {
     let Payload { mut data, oob } = payload;
     match data.pop() {
         // Drives answer in one piece, which need not be shared.
@@ -355,7 +361,7 @@ fn spots_of(ways: &[Way]) -> Vec<Spot> {
 /// A block that was not intact: as it was rebuilt, or as another try finds it.
 async fn repaired(
     core: &Rc<Core>,
-    read: Option<&Result<RawBlock, Status>>,
+    read: Option<Result<(), Status>>,
     place: BlockPlace,
     mut rebuilt: Option<Rebuilt>,
 ) -> Option<FoundBlock> {
@@ -368,8 +374,8 @@ async fn repaired(
         let spot = spot_of(&core.state.borrow(), place);
         if let Some(spot) = spot {
             let again = gather(core, vec![spot]).await;
-            let good = again.get(spot).and_then(|read| read.as_ref().ok());
-            if let Some(block) = good.and_then(|raw| intact(core, raw, place)) {
+            let good = again.get(spot).and_then(Result::ok);
+            if let Some(block) = good.and_then(|raw| intact_of(core, raw, place)) {
                 return Some(block);
             }
         }
@@ -386,17 +392,18 @@ pub(super) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
     Some(Spot { column: place.column, at: ZoneAddress { zone, offset } })
 }
 
-fn intact(core: &Core, raw: &RawBlock, place: BlockPlace) -> Option<FoundBlock> {
-    let found = verified(core, raw, place);
-    if found.is_none() && mutant(Mutant::ReadNotVerified) {
-        let (data, oob) = raw;
-        let identity = Oob::parse(oob)?.identity()?;
-        return Some(FoundBlock { data: data.clone(), identity });
-    }
-    found
+fn intact_of(core: &Core, raw: RawBlock<'_>, place: BlockPlace) -> Option<FoundBlock> {
+    intact(core, raw.data(), raw.oob(), place)
 }
 
-fn verified(core: &Core, (data, oob): &RawBlock, place: BlockPlace) -> Option<FoundBlock> {
+fn intact(core: &Core, data: Bytes, oob: &[u8], place: BlockPlace) -> Option<FoundBlock> {
+    let identity = verified(core, &data, oob, place);
+    let careless = identity.is_none() && mutant(Mutant::ReadNotVerified);
+    let identity = if careless { Oob::parse(oob)?.identity() } else { identity }?;
+    Some(FoundBlock { data, identity })
+}
+
+fn verified(core: &Core, data: &[u8], oob: &[u8], place: BlockPlace) -> Option<BlockIdentity> {
     let state = core.state.borrow();
     let oob = verify(&state, place, place.column, data, oob)?;
     let segment = &state.segments[place.slot];
@@ -406,14 +413,14 @@ fn verified(core: &Core, (data, oob): &RawBlock, place: BlockPlace) -> Option<Fo
         mark(Mark::BlockOfOtherStripe);
         return None;
     }
-    Some(FoundBlock { data: data.clone(), identity: oob.identity()? })
+    oob.identity()
 }
 
 /// Notes that a block was missing, unreadable or damaged, and takes what was rebuilt for it.
 fn note_repair(
     core: &Rc<Core>,
     place: BlockPlace,
-    read: Option<&Result<RawBlock, Status>>,
+    read: Option<Result<(), Status>>,
     rebuilt: Option<Rebuilt>,
 ) -> Option<FoundBlock> {
     let mut state = core.state.borrow_mut();

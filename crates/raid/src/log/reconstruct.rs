@@ -155,11 +155,12 @@ pub(super) fn rebuild_from(
     let found: Vec<_> = {
         let state = core.state.borrow();
         let verified = plan.sources.iter().filter_map(|source| {
-            let (data, oob) = gathered.get(plan.spot(source))?.as_ref().ok()?;
-            let verified = verify(&state, plan.place, source.column, data, oob);
+            let raw = gathered.get(plan.spot(source))?.ok()?;
+            let (data, oob) = (raw.data(), raw.oob());
+            let verified = verify(&state, plan.place, source.column, &data, oob);
             let oob = if verifies { verified } else { verified.or_else(|| Oob::parse(oob)) }?;
             let ours = oob.stripe == plan.stripe && oob.role == source.role;
-            ours.then(|| (source.role, Verified { data: data.clone(), oob }))
+            ours.then_some((source.role, Verified { data, oob }))
         });
         verified.collect()
     };
