@@ -14,7 +14,7 @@ use zoneweave_sim::experiments::{
     self, EXPERIMENTS, Experiment as Known, Finding, Point, Report as Found, Row, Settings, named,
 };
 
-use self::points::{Ledger, impossible};
+use self::points::{Ledger, contains, impossible};
 use crate::error::{CliError, Exit};
 use crate::format;
 use crate::output::{Output, Tone};
@@ -44,7 +44,7 @@ struct Run {
     /// Where files go, each experiment's in a directory of its name
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     out: PathBuf,
-    /// Part of the published amount of data, where an experiment can be done in part
+    /// Part of the published amount of data, where an experiment can be done in part; what warms it up is no less for it
     #[arg(long, value_name = "S", default_value_t = Settings::default().scale, value_parser = parse_scale)]
     scale: f64,
     /// Runs with different seeds, where there are several
@@ -53,7 +53,8 @@ struct Run {
     /// Measure everything anew, also what a run of the same engine has measured
     #[arg(long)]
     fresh: bool,
-    /// Measure those points only whose names contain this; nothing is made of them, and what is known of others stays
+    /// Measure those points only whose names contain this, numbers as a whole; nothing is made of them, and what is
+    /// known of others stays
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Threads; as many as there are processors if not given
@@ -197,7 +198,7 @@ fn none_called(only: &str, wanted: &[&Known], request: &Run) -> String {
 fn points(known: &Known, request: &Run) -> Vec<Point> {
     let only = request.only.as_deref().unwrap_or_default();
     let mut points = known.points(&request.settings());
-    points.retain(|point| point.key().point.contains(only));
+    points.retain(|point| contains(&point.key().point, only));
     points
 }
 

@@ -150,3 +150,66 @@ async fn read_run(core: &Rc<Core>, run: &[Spot]) -> RunAnswer {
 fn blocks_of(run: &[Spot]) -> u32 {
     u32::try_from(run.len()).expect("at most 32")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use zoneweave_runtime::Random;
+    use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, OOB_BYTES, ZoneId, ZoneOffset};
+
+    use super::*;
+
+    fn spot(random: &mut Random) -> Spot {
+        let mut below = |most| u32::try_from(random.below(most)).expect("a small number");
+        let (zone, offset) = (ZoneId(below(3)), ZoneOffset(below(90)));
+        Spot { column: Column::of(below(3) as usize), at: ZoneAddress { zone, offset } }
+    }
+
+    /// Blocks whose data and metadata begin with what tells them apart, in one piece or in several.
+    fn payload(names: &[u32], in_pieces: bool) -> Payload {
+        let count = BlockCount(u32::try_from(names.len()).expect("a few"));
+        let mut data = AlignedBuffer::zeroed(count);
+        let mut oob = vec![0; count.oob_bytes()];
+        for (at, name) in names.iter().enumerate() {
+            data.as_mut()[at * BLOCK_BYTES..][..4].copy_from_slice(&name.to_le_bytes());
+            oob[at * OOB_BYTES..][..4].copy_from_slice(&name.to_le_bytes());
+        }
+        let whole = Payload::new(data.freeze(), oob.into());
+        let pieces = if in_pieces { whole.iter_blocks().collect() } else { whole.data.clone() };
+        Payload { data: pieces, oob: whole.oob }
+    }
+
+    #[test]
+    fn every_block_is_the_one_that_was_read_there() {
+        let mut random = Random::new(5);
+        for _ in 0..200 {
+            let mut spots: Vec<_> = (0..random.below(150)).map(|_| spot(&mut random)).collect();
+            spots.sort_by_key(Spot::order);
+            spots.dedup();
+            let (mut runs, mut expected, mut name) = (Vec::new(), BTreeMap::new(), 0);
+            for run in spots.chunk_by(Spot::is_before).flat_map(|run| run.chunks(RUN_BLOCKS)) {
+                let names: Vec<_> = (name..).take(run.len()).collect();
+                name += blocks_of(run);
+                let failed = random.below(4) == 0;
+                let told = names.iter().map(|name| (!failed).then_some(*name));
+                expected.extend(run.iter().map(Spot::order).zip(told));
+                let answer = match failed {
+                    true => Err(Status::UnrecoveredRead),
+                    false => Ok(payload(&names, random.below(2) == 0)),
+                };
+                runs.push(Run::of(run, answer));
+            }
+            let gathered = Gathered { runs, last: Cell::new(0) };
+            let others: Vec<_> = (0..300).map(|_| spot(&mut random)).collect();
+            for asked in spots.iter().chain(spots.iter().rev()).chain(&others) {
+                let found = gathered.get(*asked).map(|answer| {
+                    let raw = answer.ok()?;
+                    assert_eq!(raw.data()[..4], raw.oob()[..4]);
+                    Some(u32::from_le_bytes(*raw.oob().first_chunk().expect("metadata")))
+                });
+                assert_eq!(found, expected.get(&asked.order()).copied(), "{asked:?}");
+            }
+        }
+    }
+}

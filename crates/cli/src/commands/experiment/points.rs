@@ -159,6 +159,19 @@ pub(super) fn impossible(error: ExperimentError) -> CliError {
     CliError::System { action: "carry the experiment out", error: std::io::Error::other(error) }
 }
 
+/// Whether a text is part of a name, and numbers at its ends are whole ones there: "QD=1" is not in "QD=16".
+pub(super) fn contains(name: &str, text: &str) -> bool {
+    let goes_on = |one: Option<char>, other: Option<char>| {
+        one.is_some_and(|one| one.is_ascii_digit())
+            && other.is_some_and(|other| other.is_ascii_digit())
+    };
+    name.match_indices(text).any(|(at, _)| {
+        let (before, behind) = (&name[..at], &name[at + text.len()..]);
+        !goes_on(before.chars().next_back(), text.chars().next())
+            && !goes_on(text.chars().next_back(), behind.chars().next())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use zoneweave_sim::experiments::{Experiment, Settings};
@@ -235,5 +248,16 @@ mod tests {
         let kept = fs::read_to_string(&path).unwrap();
         assert!(kept.ends_with(&whole) && kept.lines().count() == whole.lines().count() + 1);
         assert_eq!(run(&path, 1), whole);
+    }
+
+    #[test]
+    fn a_number_in_a_name_is_named_whole() {
+        let name = "zn540 16 KiB QD=16 adaptive";
+        for text in ["", "zn540", "16 KiB", "KiB QD=16", "QD=", "=16 ad", "540", "adap"] {
+            assert!(contains(name, text), "{text:?}");
+        }
+        for text in ["6 KiB", "QD=1", "40 1", "QD=6"] {
+            assert!(!contains(name, text), "{text:?}");
+        }
     }
 }
