@@ -180,8 +180,6 @@ pub(super) struct Index {
     /// Pages in memory, where not all of them have to be.
     frames: Frames,
     blocks: u64,
-    /// Bytes of an entry on media.
-    entry_bytes: u8,
     page_entries: Divisor,
     /// Pages with entries that changed since they were last fixed, a bit each.
     changed: Vec<u64>,
@@ -209,7 +207,6 @@ impl Index {
             is_paged,
             frames: Frames::default(),
             blocks: space.volume_blocks,
-            entry_bytes: space.entry_bytes,
             page_entries,
             changed: vec![0; words],
             changed_pages: 0,
@@ -292,12 +289,11 @@ impl Index {
         self.tell_all(page, |pba| pba.into_iter().for_each(&mut to));
     }
 
-    /// The entries of a page as they are stored; `None` if it is not in memory.
+    /// The entries of a page as they are stored, in so many bytes each; `None` if it is not in memory.
     #[must_use]
-    pub(super) fn stored(&self, page: Page) -> Option<StoredEntries> {
-        let blocks = self.blocks_of(page);
-        let count = Lba(blocks.end - blocks.start).index();
-        let stored = || self.table.stored(page, self.page_entries.by, count, self.entry_bytes);
+    pub(super) fn stored(&self, page: Page, entry_bytes: u8) -> Option<StoredEntries> {
+        let count = self.count_of(page);
+        let stored = || self.table.stored(page, self.page_entries.by, count, entry_bytes);
         self.holds(page).then(stored)
     }
 
@@ -360,6 +356,13 @@ impl Index {
     pub(super) fn blocks_of(&self, page: Page) -> Range<u64> {
         let start = page.0 * self.page_entries.by;
         start..self.blocks.min(start + self.page_entries.by)
+    }
+
+    /// How many blocks a page tells of.
+    #[must_use]
+    pub(super) fn count_of(&self, page: Page) -> usize {
+        let blocks = self.blocks_of(page);
+        Lba(blocks.end - blocks.start).index()
     }
 
     /// Blocks of the volume that a page tells of; the last one may tell of fewer.

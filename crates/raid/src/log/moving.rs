@@ -130,7 +130,7 @@ fn listed_blocks(
     })
 }
 
-/// Those of some listed blocks that are live; `None` if that cannot be found out.
+/// Those of some listed blocks that are live, where pages of the index may be away; `None` if that cannot be found out.
 async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<ListedBlock>> {
     let ranges = {
         let state = core.state.borrow();
@@ -138,7 +138,7 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
             matches!(entry.kind, EntryKind::Data | EntryKind::Lost)
                 && entry.lba.0 < state.config.volume_blocks
         };
-        let told = listed.iter().filter(|(_, entry)| state.offload.is_some() && of_volume(entry));
+        let told = listed.iter().filter(|(_, entry)| of_volume(entry));
         told.map(|(_, entry)| entry.lba.0..entry.lba.0 + 1).collect::<Vec<_>>()
     };
     let _held = hold(core, For::Moving, &ranges).await.ok()?;

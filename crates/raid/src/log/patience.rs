@@ -58,9 +58,9 @@ async fn may_be_found(core: &Rc<Core>, places: &[BlockPlace]) -> bool {
     }
     let spots = spots_of_stripes(&core.state.borrow(), places);
     let gathered = gather(core, spots.clone()).await;
-    let passes = |status: &Status| !is_answer(*status) && !status.is_fatal();
+    let passes = |status: Status| !is_answer(status) && !status.is_fatal();
     let failed = spots.into_iter().filter_map(|spot| gathered.get(spot)?.err());
-    failed.into_iter().any(|status| passes(&status))
+    failed.into_iter().any(passes)
 }
 
 /// Whether a read that failed tells of the block, not of the drive or the way to it.

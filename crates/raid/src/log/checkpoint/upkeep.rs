@@ -163,7 +163,7 @@ impl State {
 
     /// What a page says; from now on it has not changed. `None` if it says nothing.
     pub(in crate::log) fn encode_page(&mut self, page: Page) -> Option<Piece> {
-        let entries = self.index.stored(page);
+        let entries = self.index.stored(page, self.checkpoints.space.entry_bytes);
         if !mutant(Mutant::PageFixedLate) {
             self.index.mark_fixed(page);
         }
@@ -179,8 +179,7 @@ impl State {
 
     /// Which blocks of a page in memory read as zeros because of a tombstone, a bit each.
     fn trims_of(&self, page: Page) -> Vec<u8> {
-        let blocks = self.index.blocks_of(page);
-        let count = Lba(blocks.end - blocks.start).index();
+        let count = self.index.count_of(page);
         if self.tombstones.is_empty() {
             return vec![0; count.div_ceil(8)];
         }
