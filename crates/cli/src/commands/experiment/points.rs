@@ -161,15 +161,11 @@ pub(super) fn impossible(error: ExperimentError) -> CliError {
 
 /// Whether a text is part of a name, and numbers at its ends are whole ones there: "QD=1" is not in "QD=16".
 pub(super) fn contains(name: &str, text: &str) -> bool {
-    let goes_on = |one: Option<char>, other: Option<char>| {
-        one.is_some_and(|one| one.is_ascii_digit())
-            && other.is_some_and(|other| other.is_ascii_digit())
-    };
-    name.match_indices(text).any(|(at, _)| {
-        let (before, behind) = (&name[..at], &name[at + text.len()..]);
-        !goes_on(before.chars().next_back(), text.chars().next())
-            && !goes_on(text.chars().next_back(), behind.chars().next())
-    })
+    let ends_in_digit = |text: &str| text.ends_with(|last: char| last.is_ascii_digit());
+    let begins_with_digit = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let goes_on = |text, behind| ends_in_digit(text) && begins_with_digit(behind);
+    name.match_indices(text)
+        .any(|(at, _)| !goes_on(&name[..at], text) && !goes_on(text, &name[at + text.len()..]))
 }
 
 #[cfg(test)]
