@@ -106,5 +106,18 @@ pub enum Reply {
     Done,
 }
 
+impl Reply {
+    /// What a read of so many blocks answers.
+    ///
+    /// # Errors
+    /// [`Status::InternalError`] if it is anything else.
+    pub fn payload(self, blocks: BlockCount) -> Result<Payload, Status> {
+        match self {
+            Self::Read(payload) if payload.blocks() == blocks => Ok(payload),
+            _ => Err(Status::InternalError),
+        }
+    }
+}
+
 /// A finished command.
 pub type Outcome = Result<Reply, Status>;

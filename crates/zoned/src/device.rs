@@ -50,6 +50,14 @@ impl Completion {
     pub fn ready(outcome: Outcome) -> Self {
         Self(Receiver::ready(outcome))
     }
+
+    /// Waits for what a read of so many blocks answers.
+    ///
+    /// # Errors
+    /// The drive's status; [`Status::InternalError`] if it answers with anything else.
+    pub async fn payload(self, blocks: BlockCount) -> Result<Payload, Status> {
+        self.await?.payload(blocks)
+    }
 }
 
 impl Future for Completion {
@@ -71,13 +79,7 @@ pub trait ZonedDeviceExt: ZonedDevice {
         at: ZoneAddress,
         blocks: BlockCount,
     ) -> impl Future<Output = Result<Payload, Status>> + use<Self> {
-        let completion = self.submit(Command::Read { at, blocks });
-        async move {
-            match completion.await? {
-                Reply::Read(payload) if payload.blocks() == blocks => Ok(payload),
-                _ => Err(Status::InternalError),
-            }
-        }
+        self.submit(Command::Read { at, blocks }).payload(blocks)
     }
 
     /// Writes at the write pointer.

@@ -1,18 +1,19 @@
 //! What every part of the running engine shares.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::num::NonZeroU64;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
 use zoneweave_zoned::{
-    BlockCount, Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
-    ZoneState, ZonedDevice, ZonedDeviceExt,
+    BlockCount, Command, Completion, Payload, ReportOptions, Status, ZoneAction, ZoneAddress,
+    ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
 };
 
 use crate::layout::{Column, Scheme};
@@ -84,6 +85,15 @@ pub(super) struct Core {
     pub(super) refusing: Cell<bool>,
     /// Whether the background tasks shall end.
     pub closing: Cell<bool>,
+}
+
+/// Blocks of a member that were asked for and are not there, or are to be asked for by whoever waits for them.
+pub(super) struct Asked {
+    column: Column,
+    at: ZoneAddress,
+    blocks: BlockCount,
+    /// The drive, and what it was asked; `None` if it is not there, or one command does not read as much.
+    begun: Option<(Rc<dyn ZonedDevice>, Completion)>,
 }
 
 /// The code of a scheme's stripes.
@@ -180,9 +190,61 @@ impl Core {
         blocks: BlockCount,
     ) -> Result<Payload, Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
-        let mut read = pin!(read_split(&*device, at, blocks));
+        let read = pin!(read_split(&*device, at, blocks));
+        self.answered(column, &device, blocks, read).await
+    }
+
+    /// Asks the drive of a member for blocks, if one command reads them all. Nobody waits for what it has at once.
+    ///
+    /// # Errors
+    /// What there is to wait for otherwise.
+    pub(super) fn ask(
+        self: &Rc<Self>,
+        column: Column,
+        at: ZoneAddress,
+        blocks: BlockCount,
+    ) -> Result<Payload, Asked> {
+        let asked = |begun| Asked { column, at, blocks, begun };
+        let device = self.device(column);
+        let device = device.filter(|device| blocks <= device.geometry().max_transfer);
+        let device = device.ok_or(asked(None))?;
+        let mut completion = device.submit(Command::Read { at, blocks });
+        let outcome = (&mut completion).now_or_never();
+        match outcome.map(|outcome| outcome.and_then(|reply| reply.payload(blocks))) {
+            Some(Ok(payload)) => {
+                self.note_answer(column, true);
+                Ok(payload)
+            }
+            Some(Err(status)) => Err(asked(Some((device, Completion::ready(Err(status)))))),
+            None => Err(asked(Some((device, completion)))),
+        }
+    }
+
+    /// Waits for what a drive was asked for, as [`Self::read_zone`] does.
+    ///
+    /// # Errors
+    /// The drive's status; [`Status::DeviceGone`] if there is no drive.
+    pub(super) async fn wait_for(self: &Rc<Self>, asked: Asked) -> Result<Payload, Status> {
+        let Asked { column, at, blocks, begun } = asked;
+        let Some((device, completion)) = begun else {
+            return self.read_zone(column, at, blocks).await;
+        };
+        let read = pin!(completion.payload(blocks));
+        self.answered(column, &device, blocks, read).await
+    }
+
+    /// Waits for a read, and notes how it went.
+    async fn answered(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        blocks: BlockCount,
+        mut read: Pin<&mut impl Future<Output = Result<Payload, Status>>>,
+    ) -> Result<Payload, Status> {
         // What is there at once is not worth any estimate of how long it takes.
-        let result = match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+        let at_once = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
+        let was_at_once = at_once.is_ready();
+        let result = match at_once {
             Poll::Ready(result) => result,
             Poll::Pending => {
                 let under_way = ReadUnderWay::begin(self, column, blocks);
@@ -194,10 +256,16 @@ impl Core {
             }
         };
         match &result {
-            Ok(_) => self.state.borrow_mut().members[column.index()].seen = self.handle.recent(),
-            Err(status) => self.note_read_failure(column, &device, *status),
+            Ok(_) => self.note_answer(column, was_at_once),
+            Err(status) => self.note_read_failure(column, device, *status),
         }
         result
+    }
+
+    fn note_answer(&self, column: Column, at_once: bool) {
+        let member = &mut self.state.borrow_mut().members[column.index()];
+        member.seen = self.handle.recent();
+        member.answers_at_once = at_once;
     }
 
     /// Whether a drive is that of a member still, by the handle of this membership. What another one

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::core::{Asked, Core};
 use crate::marks::{Mark, mark};
 
 /// Blocks read from one zone in one command.
@@ -115,10 +115,16 @@ pub(super) async fn gather(core: &Rc<Core>, mut spots: Vec<Spot>) -> Gathered {
     spots.dedup();
     let runs: Vec<_> =
         spots.chunk_by(Spot::is_before).flat_map(|run| run.chunks(RUN_BLOCKS)).collect();
-    let answers = join_all(runs.iter().map(|run| read_run(core, run))).await;
+    let (mut answers, mut late) = (Vec::with_capacity(runs.len()), Vec::new());
+    for run in &runs {
+        let asked = core.ask(run[0].column, run[0].at, BlockCount(blocks_of(run)));
+        answers.push(asked.map_err(|asked| late.push(read_run(core, run, asked))).ok());
+    }
+    let mut late = join_all(late).await.into_iter();
     let mut read = Vec::with_capacity(runs.len());
     for (run, answer) in runs.into_iter().zip(answers) {
-        match answer {
+        let answer = answer.map(|payload| RunAnswer::Together(Ok(payload)));
+        match answer.unwrap_or_else(|| late.next().expect("one for each that was not there")) {
             RunAnswer::Together(answer) => read.push(Run::of(run, answer)),
             RunAnswer::OneByOne(answers) => {
                 read.extend(run.chunks(1).zip(answers).map(|(spot, answer)| Run::of(spot, answer)));
@@ -134,11 +140,9 @@ enum RunAnswer {
     OneByOne(Vec<Result<Payload, Status>>),
 }
 
-async fn read_run(core: &Rc<Core>, run: &[Spot]) -> RunAnswer {
-    let first = run[0];
-    let length = blocks_of(run);
-    match core.read_zone(first.column, first.at, BlockCount(length)).await {
-        Err(status) if length > 1 && !status.is_fatal() => {
+async fn read_run(core: &Rc<Core>, run: &[Spot], asked: Asked) -> RunAnswer {
+    match core.wait_for(asked).await {
+        Err(status) if run.len() > 1 && !status.is_fatal() => {
             mark(Mark::RunReadOneByOne);
             let alone = run.iter().map(|spot| core.read_zone(spot.column, spot.at, BlockCount(1)));
             RunAnswer::OneByOne(join_all(alone).await)

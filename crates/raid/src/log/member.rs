@@ -91,6 +91,8 @@ pub(super) struct Member {
     pub spoiled_before: u64,
     /// When the drive last answered.
     pub seen: Nanos,
+    /// Whether it answered the last read as soon as it was asked.
+    pub answers_at_once: bool,
     /// How it has lately answered reads.
     pub pace: ReadPace,
 }
@@ -115,6 +117,7 @@ impl Member {
             spoiled: Nanos::ZERO,
             spoiled_before: 0,
             seen: Nanos::ZERO,
+            answers_at_once: false,
             pace: ReadPace::default(),
         }
     }

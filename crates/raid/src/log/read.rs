@@ -19,7 +19,7 @@ use zoneweave_zoned::{
 use crate::layout::ColumnSet;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
-use crate::log::gather::{RawBlock, Spot, gather};
+use crate::log::gather::{Gathered, Spot, gather};
 use crate::log::hedge::Route;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::offload::{For, hold_range};
@@ -188,7 +188,7 @@ async fn read_around(
     let ways = ways_of(core, places, held_up);
     let gathered = gather(core, spots_of(&ways)).await;
     let found = places.iter().zip(&ways).map(|(place, way)| match way {
-        Way::Direct(spot) => intact_of(core, gathered.get(*spot)?.ok()?, *place),
+        Way::Direct(spot) => intact_at(core, &gathered, *spot, *place),
         Way::Rebuilt(plan) => {
             let plan = plan.as_ref()?;
             let rebuilt = rebuild_from(core, plan, &gathered, true);
@@ -262,24 +262,51 @@ enum Way {
 /// Reads data blocks by place, verified, rebuilt where they are damaged or their member is
 /// missing. The segments must be pinned.
 pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
-    let ways = ways_of(core, places, ColumnSet::default());
-    let gathered = gather(core, spots_of(&ways)).await;
-    let mut found: Vec<_> = places
-        .iter()
-        .zip(&ways)
-        .map(|(place, way)| match way {
-            Way::Direct(spot) => intact_of(core, gathered.get(*spot)?.ok()?, *place),
-            Way::Rebuilt(_) => None,
-        })
-        .collect();
+    let spots = direct_spots(&core.state.borrow(), places);
+    let Some(spots) = spots else { return read_by_ways(core, places).await };
+    let gathered = gather(core, spots.clone()).await;
+    let intact = |(place, spot): (&BlockPlace, &Spot)| intact_at(core, &gathered, *spot, *place);
+    let found: Vec<_> = places.iter().zip(&spots).map(intact).collect();
     if found.iter().all(Option::is_some) {
         return found;
     }
+    let ways: Vec<_> = spots.into_iter().map(Way::Direct).collect();
+    Box::pin(repair_all(core, places, &ways, &gathered, found)).await
+}
+
+/// Where each of some places is read from; `None` if one is of a member that is missing.
+fn direct_spots(state: &State, places: &[BlockPlace]) -> Option<Vec<Spot>> {
+    places.iter().map(|place| spot_of(state, *place)).collect()
+}
+
+/// Reads blocks as [`read_places`] does, some of members that are missing.
+async fn read_by_ways(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
+    let ways = ways_of(core, places, ColumnSet::default());
+    let gathered = gather(core, spots_of(&ways)).await;
+    let found = places
+        .iter()
+        .zip(&ways)
+        .map(|(place, way)| match way {
+            Way::Direct(spot) => intact_at(core, &gathered, *spot, *place),
+            Way::Rebuilt(_) => None,
+        })
+        .collect();
+    repair_all(core, places, &ways, &gathered, found).await
+}
+
+/// Rebuilds those blocks that were not found intact.
+async fn repair_all(
+    core: &Rc<Core>,
+    places: &[BlockPlace],
+    ways: &[Way],
+    gathered: &Gathered,
+    mut found: Vec<Option<FoundBlock>>,
+) -> Vec<Option<FoundBlock>> {
     let damaged = |at: &usize| found[*at].is_none() && matches!(ways[*at], Way::Direct(_));
     let damaged: Vec<_> = (0..places.len()).filter(damaged).collect();
     let places_of: Vec<_> = damaged.iter().map(|at| places[*at]).collect();
     let mut rebuilt = rebuild_blocks(core, &places_of).await.into_iter();
-    for (at, (place, way)) in places.iter().zip(&ways).enumerate() {
+    for (at, (place, way)) in places.iter().zip(ways).enumerate() {
         if found[at].is_some() {
             continue;
         }
@@ -287,7 +314,7 @@ pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<O
             Way::Direct(spot) => (gathered.get(*spot), rebuilt.next().expect("one a place")),
             Way::Rebuilt(plan) => {
                 let plan = plan.as_ref();
-                (None, plan.and_then(|plan| rebuild_from(core, plan, &gathered, true)))
+                (None, plan.and_then(|plan| rebuild_from(core, plan, gathered, true)))
             }
         };
         found[at] = repaired(core, answer.map(|read| read.map(|_| ())), *place, rebuilt).await;
@@ -374,8 +401,7 @@ async fn repaired(
         let spot = spot_of(&core.state.borrow(), place);
         if let Some(spot) = spot {
             let again = gather(core, vec![spot]).await;
-            let good = again.get(spot).and_then(Result::ok);
-            if let Some(block) = good.and_then(|raw| intact_of(core, raw, place)) {
+            if let Some(block) = intact_at(core, &again, spot, place) {
                 return Some(block);
             }
         }
@@ -392,7 +418,14 @@ pub(super) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
     Some(Spot { column: place.column, at: ZoneAddress { zone, offset } })
 }
 
-fn intact_of(core: &Core, raw: RawBlock<'_>, place: BlockPlace) -> Option<FoundBlock> {
+/// The block of a place, if it was read intact.
+fn intact_at(
+    core: &Core,
+    gathered: &Gathered,
+    spot: Spot,
+    place: BlockPlace,
+) -> Option<FoundBlock> {
+    let raw = gathered.get(spot)?.ok()?;
     intact(core, raw.data(), raw.oob(), place)
 }
 
