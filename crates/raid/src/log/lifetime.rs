@@ -143,10 +143,13 @@ impl Lifespans {
 }
 
 impl State {
-    /// How long what a user writes to a block is likely to live.
-    pub(super) fn lifetime_of_write(&mut self, lba: Lba) -> Lifetime {
+    /// How long so many blocks are likely to live that a user writes, from this one on; the default where it does not matter.
+    pub(super) fn lifetime_of_write(&mut self, lba: Lba, blocks: u64) -> Lifetime {
         if self.policy.lifetimes && self.lifespans.watch(lba, self.next_sequence) {
             self.keep_apart(self.lifespans.tell);
+        }
+        if !self.user.tells_lifetimes_of(blocks) {
+            return Lifetime::default();
         }
         let Some(pba) = self.index.get(lba) else { return Lifetime::Long };
         let segment = &self.segments[self.space.place(pba).slot];

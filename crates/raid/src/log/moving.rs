@@ -14,7 +14,7 @@ use crate::log::collect::MOVED_AT_A_TIME;
 use crate::log::core::Core;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::geometry::ChunkBlock;
-use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index::{BlockPlace, Pba, SegmentSlot};
 pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run, newest_of};
 use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::offload::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
@@ -89,13 +89,13 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
         let first = geometry.first_of_span(span);
         let mut listed: Vec<_> = {
             let state = core.state.borrow();
-            let blocks = listed_blocks(slot, first, &entries);
-            let live = |place, entry: &_| match mover.pages {
-                None => is_live(&state, place, entry),
+            let live = |((place, entry), pba): &(ListedBlock, Pba)| match mover.pages {
+                None => is_live(&state, *pba, entry),
                 // Pages of the index may be away that tell.
-                Some(_) => may_be_live(&state, place, entry),
+                Some(_) => may_be_live(&state, *place, *pba, entry),
             };
-            blocks.filter(|(place, entry)| live(*place, entry)).collect()
+            let blocks = listed_blocks(&state, slot, first, &entries);
+            blocks.filter(live).map(|(block, _)| block).collect()
         };
         let Some(Pages { entries, of_a_batch, .. }) = mover.pages else {
             if !mover.add(listed).await {
@@ -116,17 +116,21 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
 /// A block, and what a list says of it.
 pub(super) type ListedBlock = (BlockPlace, IndexEntry);
 
-/// The blocks of a span.
+/// The blocks of a span, with their addresses. What the index says of those of a column is about to be looked up.
 fn listed_blocks(
+    state: &State,
     slot: SegmentSlot,
     first: ChunkBlock,
     entries: &[Vec<IndexEntry>],
-) -> impl Iterator<Item = ListedBlock> {
+) -> impl Iterator<Item = (ListedBlock, Pba)> {
     entries.iter().enumerate().flat_map(move |(column, entries)| {
-        let column = Column::of(column);
-        let places =
-            (first.0..).map(move |block| BlockPlace { slot, column, block: ChunkBlock(block) });
-        places.zip(entries.iter().copied())
+        state.index.touch(entries.iter().map(|entry| entry.lba));
+        let place = BlockPlace { slot, column: Column::of(column), block: first };
+        let pba = state.space.pba(place);
+        (0..).zip(entries).map(move |(at, entry)| {
+            let block = ChunkBlock(first.0 + at);
+            ((BlockPlace { block, ..place }, *entry), pba.plus(at))
+        })
     })
 }
 
@@ -143,7 +147,8 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
     };
     let _held = hold(core, For::Moving, &ranges).await.ok()?;
     let state = core.state.borrow();
-    let live = listed.iter().filter(|(place, entry)| is_live(&state, *place, entry));
+    let live = listed.iter();
+    let live = live.filter(|(place, entry)| is_live(&state, state.space.pba(*place), entry));
     Some(live.copied().collect())
 }
 
@@ -272,6 +277,7 @@ impl Mover {
         }
         let places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
         let found = read_for_good(&self.core, &places).await;
+        self.core.state.borrow().index.touch(batch.iter().map(|(_, entry)| entry.lba));
         let read = batch.into_iter().zip(found);
         if self.pages.is_none() {
             let mut blocks = Vec::with_capacity(places.len());
@@ -417,14 +423,13 @@ pub(super) async fn span_entries(
 
 /// Whether a block may be live, as far as that can be told without the pages of the index: to read a page for each block
 /// that died would cost as much as to move it.
-fn may_be_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {
+fn may_be_live(state: &State, place: BlockPlace, pba: Pba, entry: &IndexEntry) -> bool {
     let segment = &state.segments[place.slot];
     let of_data = matches!(entry.kind, EntryKind::Data | EntryKind::Lost);
-    !of_data || segment.may_be_live(place) || state.tombstones.contains_key(&state.space.pba(place))
+    !of_data || segment.may_be_live(place) || state.tombstones.contains_key(&pba)
 }
 
-fn is_live(state: &State, place: BlockPlace, entry: &IndexEntry) -> bool {
-    let pba = state.space.pba(place);
+fn is_live(state: &State, pba: Pba, entry: &IndexEntry) -> bool {
     match entry.kind {
         EntryKind::Data | EntryKind::Lost => {
             entry.lba.0 < state.config.volume_blocks && state.index.get(entry.lba) == Some(pba)

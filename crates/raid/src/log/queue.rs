@@ -134,6 +134,14 @@ pub(super) enum PendingBlock {
 }
 
 impl PendingBlock {
+    /// The block of the volume, of a data block.
+    pub(super) fn lba(&self) -> Option<Lba> {
+        match self {
+            Self::Data(pending) => Some(pending.lba),
+            Self::Tombstone(_) => None,
+        }
+    }
+
     /// The oldest sequence in it.
     pub(super) fn oldest_sequence(&self) -> u64 {
         match self {

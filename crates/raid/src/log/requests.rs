@@ -171,7 +171,7 @@ fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> Ticke
         state.inflight.begin_write(lba.0..lba.0 + blocks);
         let sequence = state.take_sequence();
         // By its first block: a request stays together.
-        let lifetime = state.lifetime_of_write(lba);
+        let lifetime = state.lifetime_of_write(lba, blocks);
         let class = state.user.class_of(blocks, lifetime);
         state.user.note_asked(blocks);
         state.user.fua += u64::from(fua);

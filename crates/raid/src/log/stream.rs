@@ -302,6 +302,12 @@ impl Stream {
         }
     }
 
+    /// Whether requests of so many blocks are kept apart by how long they live.
+    #[must_use]
+    pub(super) fn tells_lifetimes_of(&self, blocks: u64) -> bool {
+        self.tells_lifetimes(self.chunk_of(blocks))
+    }
+
     fn tells_lifetimes(&self, chunk: ChunkClass) -> bool {
         let lanes = self.lanes.iter().filter(|lane| lane.class.chunk == chunk);
         self.lifetimes && lanes.count() > 1
@@ -426,11 +432,15 @@ impl Stream {
     /// The class of a request of so many blocks that live so long, among those that there are lanes for.
     #[must_use]
     pub(super) fn class_of(&self, blocks: u64, lifetime: Lifetime) -> Class {
+        self.class_in_use(self.chunk_of(blocks), lifetime)
+    }
+
+    /// The size of chunks that requests of so many blocks go to, among those that there are lanes for.
+    fn chunk_of(&self, blocks: u64) -> ChunkClass {
         let has = |chunk| self.lanes.iter().any(|lane| lane.class.chunk == chunk);
         let large =
             has(ChunkClass::Large) && (blocks >= self.large_from || !has(ChunkClass::Small));
-        let chunk = if large { ChunkClass::Large } else { ChunkClass::Small };
-        self.class_in_use(chunk, lifetime)
+        if large { ChunkClass::Large } else { ChunkClass::Small }
     }
 
     /// The class of blocks that live so long, if that is told apart among those of a size, or else that of all of them.
@@ -477,12 +487,6 @@ impl Stream {
     /// Takes everything that waits.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = PendingBlock> + use<> {
         std::mem::take(&mut self.queues).into_iter().flatten()
-    }
-
-    /// Queues a block by itself.
-    pub(super) fn push(&mut self, lifetime: Lifetime, block: PendingBlock) {
-        let class = self.class_of(1, lifetime);
-        self.queue_mut(class).push_back(block);
     }
 
     /// Queues a trimmed extent, in the last waiting tombstone block if it has room.

@@ -217,6 +217,7 @@ pub(super) fn finish_stripe(
     mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase != Phase::Open);
     record(&mut state, &plan, entries, &rows);
     let geometry = state.segments[plan.slot].geometry;
+    state.index.touch(plan.blocks.iter().filter_map(PendingBlock::lba));
     for (block, place) in plan.blocks.iter().zip(data_places(&geometry, &plan, &rows)) {
         apply(&mut state, block, place);
     }

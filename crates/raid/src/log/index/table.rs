@@ -3,6 +3,7 @@
 //! An entry is a number, zero for a block that is nowhere, else one more than its address. What numbers mean is
 //! decided by the index; that a page is in memory whose entries are changed is the caller's to know.
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use zoneweave_zoned::Lba;
@@ -46,6 +47,14 @@ impl<T: Copy + Default> Entries<T> {
                 entries.as_ref().map_or(T::default(), |entries| entries[Lba(within).index()])
             }
         }
+    }
+
+    /// Loads entries, those that there are, so that they are in the processor's caches.
+    fn touch(&self, lbas: impl Iterator<Item = Lba>) {
+        let Self::Whole(entries) = self else { return };
+        lbas.filter_map(|lba| entries.get(lba.index())).for_each(|entry| {
+            black_box(*entry);
+        });
     }
 
     /// Where the entry of a block is, whose page is in memory.
@@ -136,6 +145,14 @@ impl Table {
         match self {
             Self::Narrow(entries) => entries.get(lba, pages).into(),
             Self::Wide(entries) => entries.get(lba, pages),
+        }
+    }
+
+    /// Loads entries, so that they are in the processor's caches.
+    pub(super) fn touch(&self, lbas: impl Iterator<Item = Lba>) {
+        match self {
+            Self::Narrow(entries) => entries.touch(lbas),
+            Self::Wide(entries) => entries.touch(lbas),
         }
     }
 

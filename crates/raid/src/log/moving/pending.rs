@@ -40,10 +40,12 @@ pub(super) fn queue_blocks(
     }
     let (ticket, moved) = Ticket::new(blocks.len() as u64);
     let mut state = core.state.borrow_mut();
+    let class = state.relocation.class_of(1, lifetime);
     for block in blocks {
         match block {
             Moving::Data(data) => {
-                state.relocation.push(lifetime, PendingBlock::Data(data.pending(ticket.clone())));
+                let block = PendingBlock::Data(data.pending(ticket.clone()));
+                state.relocation.queue_mut(class).push_back(block);
             }
             Moving::Trim(extent, from) => {
                 let (origin, ticket) = (Origin::Relocation { from }, ticket.clone());

@@ -78,6 +78,7 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
     let (ticket, done) = Ticket::new(blocks.len() as u64);
     {
         let mut state = core.state.borrow_mut();
+        let class = state.relocation.class_of(1, Lifetime::Long);
         for FoundBlock { data, identity } in blocks {
             state.inflight.begin_write(identity.lba.0..identity.lba.0 + 1);
             let block = PendingBlock::Data(PendingData {
@@ -89,7 +90,7 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
                 origin: Origin::User,
                 ticket: ticket.clone(),
             });
-            state.relocation.push(Lifetime::Long, block);
+            state.relocation.queue_mut(class).push_back(block);
         }
     }
     core.changed.open();
