@@ -5,8 +5,8 @@
 //! the zones are reset; the resets are made durable; only then are the zones used again (`freeing.rs`). A crash
 //! before the record leaves two equal copies, one after it leaves zones that nobody believes.
 //!
-//! Several segments are moved out at a time, so that reading one overlaps writing another and stripes of
-//! what is moved are full. A further one is begun only where what is left of all of them finds room
+//! Several segments are moved out at a time where reads are waited for, so that reading one overlaps writing another and
+//! stripes of what is moved are full. A further one is begun only where what is left of all of them finds room
 //! without any of them being freed: else all could be half done, and none ever.
 
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use std::rc::Rc;
 use crate::log::core::Core;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
+use crate::log::member::Member;
 use crate::log::moving::evacuate;
 use crate::log::offload::moves::take_back_left;
 use crate::log::segment::{Phase, Segment};
@@ -84,11 +85,28 @@ impl State {
     /// The segment to be moved out now, if there is one.
     fn next_victim(&self) -> Option<SegmentSlot> {
         let stopped = self.stopped.is_some() || self.membership_dirty || self.has_lost_page();
-        if stopped || self.moving.len() >= MOVED_AT_A_TIME || !self.can_move() {
+        if stopped || self.moving.len() >= self.moved_at_a_time() || !self.can_move() {
             return None;
         }
         let need = self.need_of_room();
         self.victim(need).filter(|slot| self.may_move_beside(*slot))
+    }
+
+    /// Segments moved out at a time now. Where no read is waited for one overlaps nothing with another, and what was read is in the
+    /// processor's caches still when it is written. But who needs room does not wait for one that has to go whatever that costs.
+    fn moved_at_a_time(&self) -> usize {
+        let to_go = |slot: &SegmentSlot| self.segments[*slot].is_to_go();
+        match self.reads_at_once() && !self.moving.iter().any(to_go) {
+            true => 1,
+            false => MOVED_AT_A_TIME,
+        }
+    }
+
+    /// Whether drives are faster than the engine, and are read as soon as they are asked.
+    #[must_use]
+    pub(super) fn reads_at_once(&self) -> bool {
+        let waits = |member: &Member| member.device.is_some() && !member.answers_at_once;
+        self.policy.fast_drives && !self.members.iter().any(waits)
     }
 
     /// Whether a segment may be moved out while others are: whatever happens to them, what is left of all

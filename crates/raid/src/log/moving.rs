@@ -31,9 +31,10 @@ use crate::marks::{Mark, mark};
 /// Blocks moved at a time.
 pub(super) const BATCH_BLOCKS: usize = 512;
 
-/// The same on drives that are faster than the engine: then what was read is in the processor's caches still when it is
-/// written. Others need more reads under way.
-const CACHED_BATCH_BLOCKS: usize = 128;
+/// Stripes moved at a time where no read is waited for, and how many blocks at least: what was read is in the processor's
+/// caches still when it is written, and a batch fills what the one before it left of a stripe. Elsewhere more reads are to be under way.
+const CACHED_BATCH_STRIPES: usize = 2;
+const CACHED_BATCH_BLOCKS: usize = 48;
 
 /// Tombstones that are looked at without letting others run: each may tell of 2^18 blocks of the volume.
 const TOMBSTONES_AT_ONCE: usize = 16;
@@ -198,14 +199,17 @@ impl Mover {
                 under_way: limit.of_a_segment / 2,
                 entries: state.index.page_entries(),
             });
-            let cached = state.policy.fast_drives && pages.is_none();
-            let batch = if cached { CACHED_BATCH_BLOCKS } else { BATCH_BLOCKS };
-            (state.lifetime_of_moved(slot), state.relocation_shape().stripe_blocks(), pages, batch)
+            let stripe = state.relocation_shape().stripe_blocks();
+            let batch = match state.reads_at_once() && pages.is_none() {
+                true => CACHED_BATCH_BLOCKS.next_multiple_of(CACHED_BATCH_STRIPES * stripe),
+                false => BATCH_BLOCKS.max(stripe),
+            };
+            (state.lifetime_of_moved(slot), stripe, pages, batch)
         };
         let mut mover = Self {
             core: core.clone(),
             waiting: VecDeque::new(),
-            batch: batch.max(stripe),
+            batch,
             stripe,
             pages,
             lifetime,

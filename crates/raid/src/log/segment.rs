@@ -269,7 +269,13 @@ impl Segment {
 
     /// Whether it has to be moved out whatever that costs, and nobody works on it.
     fn must_be_moved(&self) -> bool {
-        self.may_be_moved() && (self.phase == Phase::Leftover || self.damaged)
+        self.may_be_moved() && self.is_to_go()
+    }
+
+    /// Whether it is moved out whatever that costs.
+    #[must_use]
+    pub(super) fn is_to_go(&self) -> bool {
+        self.phase == Phase::Leftover || self.damaged
     }
 
     /// Whether something is to be moved out of it, and nobody works on it.
