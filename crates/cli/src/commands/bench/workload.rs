@@ -151,9 +151,9 @@ impl Workload {
             array.measure(requests, SETTLING_SECONDS, u64::MAX)?;
         }
         if overwrites {
-            // Until segments hold as much that counts as they will.
+            // Until segments hold as much that counts as they will, and it is known whether lives tell.
             let requests = Requests { write: true, blocks: 1, depth: DEPTH };
-            array.measure(requests, f64::from(u16::MAX), array.blocks)?;
+            array.measure(requests, f64::from(u16::MAX), 2 * array.blocks)?;
         }
         for (requests, measured) in measures {
             measured.push(array.measure(*requests, seconds, u64::MAX)?);
