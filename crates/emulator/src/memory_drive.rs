@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Command, Completion, Geometry, GeometryError,
     OOB_BYTES, Outcome, Payload, Reply, Status, ZoneAddress, ZoneSet, ZonedDevice,
-    copy_past_caches,
+    copy_past_caches, prefetch,
 };
 
 /// A drive in memory.
@@ -63,6 +63,10 @@ impl ZonedDevice for MemoryDrive {
 
     fn submit(&self, command: Command) -> Completion {
         Completion::ready(self.core.borrow_mut().execute(command))
+    }
+
+    fn expect_read(&self, at: ZoneAddress) {
+        self.core.borrow().expect_read(at);
     }
 }
 
@@ -120,6 +124,13 @@ impl Core {
         }
     }
 
+    /// Asks memory for a block: once one is copied, the processor asks for what lies behind it.
+    fn expect_read(&self, at: ZoneAddress) {
+        let part = |bytes: usize| self.index(at) * bytes..(self.index(at) + 1) * bytes;
+        prefetch(self.oob.get(part(OOB_BYTES)).unwrap_or_default());
+        prefetch(self.data.as_ref().get(part(BLOCK_BYTES)).unwrap_or_default());
+    }
+
     fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Result<Payload, Status> {
         self.zones.read(at, blocks)?;
         let (first, written) = (self.index(at), self.zones.written_of(at, blocks));
@@ -156,6 +167,8 @@ mod tests {
             let mut random = Random::new(1);
             for step in 0..20_000_u32 {
                 let command = draw(&mut random, step);
+                // Changes nothing, wherever it is.
+                ours.expect_read(address(&mut random));
                 let [ours, theirs] = [ours.submit(command.clone()), theirs.submit(command.clone())];
                 assert!(whole(ours.await) == whole(theirs.await), "{step}: {command:?}");
             }
@@ -173,11 +186,19 @@ mod tests {
         })
     }
 
-    fn draw(random: &mut Random, step: u32) -> Command {
-        let below =
-            |random: &mut Random, end: u64| u32::try_from(random.below(end)).expect("small");
+    fn below(random: &mut Random, end: u64) -> u32 {
+        u32::try_from(random.below(end)).expect("small")
+    }
+
+    /// In one of the drive's zones or the one behind them, or behind its end.
+    fn address(random: &mut Random) -> ZoneAddress {
         let zone = ZoneId(below(random, 7));
-        let at = ZoneAddress { zone, offset: ZoneOffset(below(random, 41)) };
+        ZoneAddress { zone, offset: ZoneOffset(below(random, 41)) }
+    }
+
+    fn draw(random: &mut Random, step: u32) -> Command {
+        let at = address(random);
+        let zone = at.zone;
         let blocks = BlockCount(below(random, 12));
         let payload = || {
             let mut data = AlignedBuffer::zeroed(blocks);

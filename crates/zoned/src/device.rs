@@ -23,6 +23,10 @@ pub trait ZonedDevice {
 
     /// Starts a command.
     fn submit(&self, command: Command) -> Completion;
+
+    /// Tells where a read that is about to be submitted begins. It need not come, and this changes nothing: a drive in
+    /// memory, which is as fast as that answers, may ask for it. Others have nothing to gain.
+    fn expect_read(&self, _at: ZoneAddress) {}
 }
 
 /// The answer to a command, once it comes.

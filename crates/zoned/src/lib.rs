@@ -11,6 +11,7 @@ mod command;
 mod device;
 mod geometry;
 mod past_caches;
+mod prefetch;
 mod report;
 mod state;
 mod status;
@@ -28,6 +29,7 @@ pub use geometry::{
     EXTENSION_BYTES_MAX, EXTENSION_UNIT_BYTES, Geometry, GeometryError, OobKind, ZrwaGeometry,
 };
 pub use past_caches::copy_past_caches;
+pub use prefetch::prefetch;
 pub use report::{DESCRIPTOR_BYTES, ReportOptions, ZoneDescriptor, ZoneFilter, ZoneReport};
 pub use state::{CHANGED_ZONES_MAX, ChangedZones, ImportError, ZoneRecord, ZoneSet};
 pub use status::Status;

@@ -220,6 +220,13 @@ impl Core {
         }
     }
 
+    /// Tells the drive of a member where it is asked to read next.
+    pub(super) fn expect_read(&self, column: Column, at: ZoneAddress) {
+        if let Some(device) = self.device(column) {
+            device.expect_read(at);
+        }
+    }
+
     /// Waits for what a drive was asked for, as [`Self::read_zone`] does.
     ///
     /// # Errors

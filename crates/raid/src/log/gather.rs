@@ -40,6 +40,12 @@ impl Spot {
     }
 }
 
+/// Whether [`gather_seen`] reads blocks in the order in which they are given, each for itself.
+#[must_use]
+pub(super) fn are_in_order(spots: &[Spot]) -> bool {
+    spots.is_sorted_by(|one, next| one.order() < next.order())
+}
+
 /// A block as a drive returned it.
 #[derive(Clone, Copy)]
 pub(super) struct RawBlock<'a> {
@@ -110,14 +116,31 @@ impl Gathered {
 }
 
 /// Reads blocks, in any order, of which some may be named more than once.
-pub(super) async fn gather(core: &Rc<Core>, mut spots: Vec<Spot>) -> Gathered {
+pub(super) async fn gather(core: &Rc<Core>, spots: Vec<Spot>) -> Gathered {
+    gather_seen(core, spots, |_, _| ()).await
+}
+
+/// Reads blocks as [`gather`] does. What is there at once `see` gets, each block with its number among all in order, before more is
+/// read, unless something is waited for already: it is in the processor's caches then, and what is read next on its way there.
+pub(super) async fn gather_seen(
+    core: &Rc<Core>,
+    mut spots: Vec<Spot>,
+    mut see: impl FnMut(usize, RawBlock<'_>),
+) -> Gathered {
     spots.sort_by_key(Spot::order);
     spots.dedup();
     let runs: Vec<_> =
         spots.chunk_by(Spot::is_before).flat_map(|run| run.chunks(RUN_BLOCKS)).collect();
     let (mut answers, mut late) = (Vec::with_capacity(runs.len()), Vec::new());
-    for run in &runs {
+    let mut first = 0;
+    for (run, next) in runs.iter().zip(runs.iter().skip(1).map(Some).chain([None])) {
         let asked = core.ask(run[0].column, run[0].at, BlockCount(blocks_of(run)));
+        // What takes a while is to be under way first.
+        if let Some(payload) = asked.as_ref().ok().filter(|_| late.is_empty()) {
+            next.inspect(|next| core.expect_read(next[0].column, next[0].at));
+            (0..run.len()).for_each(|at| see(first + at, RawBlock { of: payload, at }));
+        }
+        first += run.len();
         answers.push(asked.map_err(|asked| late.push(read_run(core, run, asked))).ok());
     }
     let mut late = join_all(late).await.into_iter();

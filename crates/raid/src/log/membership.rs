@@ -10,7 +10,7 @@
 use std::rc::{Rc, Weak};
 
 use zoneweave_runtime::Gate;
-use zoneweave_zoned::{Command, Completion, Geometry, ZonedDevice};
+use zoneweave_zoned::{Command, Completion, Geometry, ZoneAddress, ZonedDevice};
 
 /// The handle.
 struct Attached {
@@ -25,6 +25,10 @@ impl ZonedDevice for Attached {
 
     fn submit(&self, command: Command) -> Completion {
         self.device.submit(command)
+    }
+
+    fn expect_read(&self, at: ZoneAddress) {
+        self.device.expect_read(at);
     }
 }
 

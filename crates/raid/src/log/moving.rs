@@ -275,10 +275,8 @@ impl Mover {
     /// Reads a batch, and queues what of it is live still to be written elsewhere: data, lost blocks, tombstones and
     /// pages that are away.
     async fn submit(&mut self, mut batch: Vec<ListedBlock>) -> bool {
-        if self.pages.is_some() {
-            // Read as they are on media.
-            batch.sort_unstable_by_key(|(place, _)| *place);
-        }
+        // Read as they are on media.
+        batch.sort_unstable_by_key(|(place, _)| *place);
         let places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
         let found = read_for_good(&self.core, &places).await;
         self.core.state.borrow().index.touch(batch.iter().map(|(_, entry)| entry.lba));

@@ -19,7 +19,7 @@ use zoneweave_zoned::{
 use crate::layout::ColumnSet;
 use crate::log::core::Core;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
-use crate::log::gather::{Gathered, Spot, gather};
+use crate::log::gather::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
 use crate::log::hedge::Route;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::offload::{For, hold_range};
@@ -264,9 +264,17 @@ enum Way {
 pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
     let spots = direct_spots(&core.state.borrow(), places);
     let Some(spots) = spots else { return read_by_ways(core, places).await };
-    let gathered = gather(core, spots.clone()).await;
-    let intact = |(place, spot): (&BlockPlace, &Spot)| intact_at(core, &gathered, *spot, *place);
-    let found: Vec<_> = places.iter().zip(&spots).map(intact).collect();
+    let mut found = vec![None; places.len()];
+    let in_order = are_in_order(&spots);
+    let see = |at: usize, raw: RawBlock<'_>| {
+        if in_order {
+            found[at] = intact(core, raw.data(), raw.oob(), places[at]);
+        }
+    };
+    let gathered = gather_seen(core, spots.clone(), see).await;
+    for (at, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
+        *found = intact_at(core, &gathered, spots[at], places[at]);
+    }
     if found.iter().all(Option::is_some) {
         return found;
     }
