@@ -104,6 +104,10 @@ marks! {
     ListedSegmentReplayed = "recovery.listed_segment_replayed",
     /// An entry of a page leads to a segment that is gone, or replayed.
     PageEntryLeftOut = "recovery.page_entry_left_out",
+    /// What pages tell was counted when it was entered.
+    CountedByPages = "recovery.counted_by_pages",
+    /// It was, and has to be counted again: there are tombstones where it leads.
+    CountedAgain = "recovery.counted_again",
     /// What was replayed is newer than the page.
     PageEntrySuperseded = "recovery.page_entry_superseded",
     /// A page does not tell whether its entry is newer than what was replayed.

@@ -17,6 +17,7 @@
 
 pub mod assemble;
 pub(in crate::log) mod checkpoint;
+mod counting;
 mod dead;
 pub(in crate::log) mod deferred;
 mod displaced;

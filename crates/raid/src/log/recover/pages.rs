@@ -33,7 +33,8 @@ const LOOKED_UP_MOST: usize = 1 << 19;
 /// Blocks looked up for what a crash left undecided: where it is more, reading every list costs less.
 const LOOKED_UP_FOR_WEAK: usize = 1 << 16;
 
-/// Enters pages of a partition; remembers which entries it had to look up, if that is asked for.
+/// Enters pages of a partition; remembers which entries it had to look up, if that is asked for. Returns the counts of those that
+/// it did not have to look at.
 ///
 /// # Errors
 /// If the checkpoint is not what it seemed.
@@ -42,7 +43,7 @@ pub(super) async fn enter_pages(
     partition: &mut Partition,
     pages: &[Page],
     remember: bool,
-) -> Result<(), Unusable> {
+) -> Result<Plain, Unusable> {
     let mut looked_up = 0;
     let mut plain = plain_of(&core.state.borrow(), pages.len());
     for pages in pages.chunks(PAGES_AT_A_TIME) {
@@ -77,7 +78,7 @@ pub(super) async fn enter_pages(
             }
         }
     }
-    Ok(())
+    Ok(plain)
 }
 
 /// What counts without a look at each entry, where there are so many pages that it pays to look at each segment first.

@@ -79,15 +79,15 @@ impl Plain {
         others
     }
 
-    /// Enters what leads to one of them, except for blocks that are mapped already, and counts none of it; returns the
-    /// entries, and the places of the other ones in the page.
+    /// Enters what leads to one of them, except for blocks that are mapped already; returns the entries, and the places of the
+    /// other ones in the page.
     pub(in crate::log) fn enter_unmapped(
         &mut self,
         index: &mut Index,
         page: Page,
         block: &MappingBlock,
     ) -> (&[Entry], Vec<usize>) {
-        let Self { space, blocks, of_page: plain, .. } = self;
+        let Self { space, blocks, entered, of_page: plain } = self;
         let mut others = Vec::new();
         plain.clear();
         plain.resize(block.entries.len(), Entry::default());
@@ -96,7 +96,7 @@ impl Plain {
         index.tell_all(page, |mapped| match told.next() {
             None | Some((_, (Mapped::Nowhere, _))) => {}
             Some((_, (Mapped::Block(address), plain)))
-                if mapped.is_none() && is_in(*space, blocks, (*address).into()) =>
+                if mapped.is_none() && count(*space, blocks, entered, (*address).into()) =>
             {
                 *plain = Pba::from(*address).into();
             }
@@ -109,14 +109,13 @@ impl Plain {
 
     /// Counts an entry, if it leads to one of them.
     pub(in crate::log) fn count(&mut self, pba: Pba) -> bool {
-        let (column, block) = self.space.column(pba);
-        match self.blocks.get(Lba(column).index()) {
-            Some(blocks) if block < u64::from(*blocks) => {
-                self.entered[Lba(column).index()] += 1;
-                true
-            }
-            _ => false,
-        }
+        count(self.space, &self.blocks, &mut self.entered, pba)
+    }
+
+    /// Whether anything was counted in a segment.
+    pub(in crate::log) fn has_entered(&self, slot: SegmentSlot) -> bool {
+        let columns = self.entered.get(self.space.columns_of(slot));
+        columns.is_some_and(|entered| entered.iter().any(|entered| *entered > 0))
     }
 
     /// Counts what was entered as valid in its segments.
@@ -133,8 +132,14 @@ impl Plain {
     }
 }
 
-/// Whether an address is in one of the columns that have so many blocks.
-fn is_in(space: PbaSpace, blocks: &[u32], pba: Pba) -> bool {
+/// Counts an address, if it is in one of the columns that have so many blocks.
+#[inline]
+fn count(space: PbaSpace, blocks: &[u32], entered: &mut [u32], pba: Pba) -> bool {
     let (column, block) = space.column(pba);
-    blocks.get(Lba(column).index()).is_some_and(|blocks| block < u64::from(*blocks))
+    let column = Lba(column).index();
+    let is_in = blocks.get(column).is_some_and(|blocks| block < u64::from(*blocks));
+    if is_in {
+        entered[column] += 1;
+    }
+    is_in
 }

@@ -19,10 +19,10 @@ use crate::log::index::{self, BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::{pin_all, read_places};
 use crate::log::recover::checkpoint::Unusable;
+use crate::log::recover::counting::{Counted, count_valid};
 use crate::log::recover::deferred::{Deferred, Entry};
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::pages::{enter_pages, look_up_for_weak};
-use crate::log::recover::plain::Plain;
 use crate::log::recover::sequences::{NARROW, Sequences};
 use crate::log::recover::twins::Twins;
 use crate::log::room::Need;
@@ -35,9 +35,9 @@ use crate::mutants::{Mutant, mutant};
 const PARTITION_BLOCKS: u64 = 32 << 20;
 
 /// Partitions that a volume is worked through in, as every list is read for each of them: one, where sequences
-/// take five bytes, a quarter more than most indexes; of those that take eight as much as the index.
+/// take five bytes, a quarter more than most indexes where much is replayed; of those that take eight as much as the index.
 const fn partitions(sequences_below: u64) -> u64 {
-    if sequences_below <= NARROW { 1 } else { 2 }
+    if sequences_below < NARROW { 1 } else { 2 }
 }
 
 /// What part of a volume may be told by lists where pages are read on demand.
@@ -96,21 +96,23 @@ pub(super) async fn build_index(
     let below = core.state.borrow().next_sequence;
     let step = PARTITION_BLOCKS.max(blocks.div_ceil(partitions(below))).div_ceil(page) * page;
     let mut twins = Twins::default();
+    let mut counted = Vec::new();
     let mut start = 0;
     while start < blocks {
         let end = blocks.min(start + step);
-        let sequences = Sequences::dense(start, end, below);
+        let sequences = Sequences::dense(start, end, below, page);
         let mut partition = Partition::new(start, end, sequences, twins.is_full());
         replay_segments(core, &slots, &mut partition).await;
         let pages: Vec<_> = (start / page..end.div_ceil(page)).map(Page).collect();
-        enter_pages(core, &mut partition, &pages, !weak.blocks.is_empty()).await?;
+        let plain = enter_pages(core, &mut partition, &pages, !weak.blocks.is_empty()).await?;
         weak.weigh(core, &mut partition).await?;
         partition.take_twins(&mut twins);
+        counted.push(Counted { start, plain, blocks: partition.sequences.into_told() });
         start = end;
     }
     let mut state = core.state.borrow_mut();
     twins.free_segments(&mut state);
-    count_valid(&mut state);
+    count_valid(&mut state, counted);
     note_numbers(&mut state);
     Ok(weak.candidates())
 }
@@ -478,8 +480,8 @@ impl Partition {
     }
 
     /// The twins of the copies that were chosen.
-    fn take_twins(self, twins: &mut Twins) {
-        for (lba, sequence, pba) in self.equal {
+    fn take_twins(&mut self, twins: &mut Twins) {
+        for (lba, sequence, pba) in std::mem::take(&mut self.equal) {
             if self.sequences.get(lba) == sequence {
                 twins.add(lba, pba);
             }
@@ -531,37 +533,6 @@ impl Partition {
             }
         }
         hides
-    }
-}
-
-/// Counts what is valid in each segment, and drops tombstones that hide nothing.
-fn count_valid(state: &mut State) {
-    let place = |pba: &Pba| state.space.place(*pba).slot;
-    let hiding: BTreeSet<_> = state.tombstones.keys().map(place).collect();
-    let plain = state.segments.iter().filter(|(slot, _)| !hiding.contains(slot));
-    let mut plain = Plain::of(state.space, plain);
-    for page in 0..state.config.volume_blocks.div_ceil(state.index.page_entries()) {
-        let mut others = Vec::new();
-        state.index.tell(Page(page), |pba| {
-            if !plain.count(pba) {
-                others.push(pba);
-            }
-        });
-        others.into_iter().for_each(|pba| state.count_in(pba));
-    }
-    plain.end(&mut state.segments);
-    state.settle_tombstones();
-}
-
-impl State {
-    /// Drops tombstones that hide nothing, and counts the others in their segments.
-    pub(in crate::log) fn settle_tombstones(&mut self) {
-        mark_if(Mark::TombstoneForgotten, || self.tombstones.values().any(|count| *count == 0));
-        self.tombstones.retain(|_, count| *count > 0);
-        for pba in self.tombstones.keys() {
-            let slot = self.space.place(*pba).slot;
-            self.segments[slot].valid += 1;
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! How new the entries of an index are that is being built.
 
+use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
 use crate::log::index::{Entry, Page};
@@ -10,33 +11,45 @@ pub(in crate::log) enum Sequences {
     Dense {
         /// The first block.
         start: u64,
-        /// By block.
-        sequences: Dense,
+        /// By block, from that one on.
+        sequences: Own,
+        /// Of which a page told. Their own sequences, where they come to have any, go before.
+        told: ToldByPages,
     },
-    /// Of few; those of a page in order.
-    Sparse {
-        /// Blocks of a page.
-        page_entries: u64,
-        /// By page, from the first one of the volume on.
-        pages: Vec<Vec<(Lba, u64)>>,
-    },
+    /// Of few.
+    Sparse(ByPage),
 }
 
 /// Sequences are below, unless a volume was written to for very long: 4 PiB.
 pub(super) const NARROW: u64 = 1 << 40;
 
-/// Sequences one behind the other, in as little memory as they fit in.
-pub(in crate::log) enum Dense {
-    /// Of five bytes: all are below [`NARROW`].
+/// What part of the blocks have sequences for themselves at the most that are kept by page. One behind the other they are
+/// found sooner, but some here and there touch memory for all, and the kernel clears it first: a sixth of what a start takes.
+const FEW_PART: usize = 256;
+
+/// Sequences that blocks have for themselves, in as little memory as they fit in: one more than each, and zero of those that
+/// have none.
+pub(in crate::log) enum Own {
+    /// Of few.
+    Few {
+        /// By number.
+        known: ByPage,
+        /// Of how many.
+        blocks: usize,
+        /// Whether some may not be below [`NARROW`].
+        wide: bool,
+    },
+    /// One behind the other, of five bytes: all are below [`NARROW`].
     Narrow(Vec<[u8; 5]>),
     /// Of eight.
     Wide(Vec<u64>),
 }
 
-impl Dense {
+impl Own {
     #[inline]
     fn get(&self, at: usize) -> u64 {
         match self {
+            Self::Few { known, .. } => known.get(Lba(at as u64)),
             Self::Narrow(sequences) => {
                 let [a, b, c, d, e] = sequences[at];
                 u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
@@ -48,6 +61,10 @@ impl Dense {
     #[inline]
     fn set(&mut self, at: usize, sequence: u64) {
         match self {
+            Self::Few { known, blocks, .. } if known.count < *blocks / FEW_PART => {
+                known.set(Lba(at as u64), sequence);
+            }
+            Self::Few { .. } => self.become_many().set(at, sequence),
             Self::Narrow(sequences) if sequence < NARROW => {
                 let [a, b, c, d, e, ..] = sequence.to_le_bytes();
                 sequences[at] = [a, b, c, d, e];
@@ -55,6 +72,20 @@ impl Dense {
             Self::Narrow(_) => self.widen()[at] = sequence,
             Self::Wide(sequences) => sequences[at] = sequence,
         }
+    }
+
+    #[cold]
+    fn become_many(&mut self) -> &mut Self {
+        if let Self::Few { known, blocks, wide } = self {
+            let mut many = match wide {
+                true => Self::Wide(vec![0; *blocks]),
+                false => Self::Narrow(vec![[0; 5]; *blocks]),
+            };
+            let known = known.pages.iter().flatten();
+            known.for_each(|(lba, sequence)| many.set(lba.index(), *sequence));
+            *self = many;
+        }
+        self
     }
 
     #[cold]
@@ -68,30 +99,94 @@ impl Dense {
     }
 }
 
+/// Sequences of few blocks.
+pub(in crate::log) struct ByPage {
+    /// Blocks of a page.
+    page_entries: u64,
+    /// By page; those of a page in order.
+    pages: Vec<Vec<(Lba, u64)>>,
+    /// How many there are.
+    count: usize,
+}
+
+impl ByPage {
+    fn of_none(page_entries: u64, pages: u64) -> Self {
+        Self { page_entries, pages: vec![Vec::new(); Lba(pages).index()], count: 0 }
+    }
+
+    #[inline]
+    fn get(&self, lba: Lba) -> u64 {
+        let of_page = &self.pages[Lba(lba.0 / self.page_entries).index()];
+        sequence_in(of_page, lba).unwrap_or(0)
+    }
+
+    #[inline]
+    fn set(&mut self, lba: Lba, sequence: u64) {
+        let of_page = &mut self.pages[Lba(lba.0 / self.page_entries).index()];
+        match of_page.binary_search_by_key(&lba, |(known, _)| *known) {
+            Ok(at) => of_page[at].1 = sequence,
+            Err(at) => {
+                of_page.insert(at, (lba, sequence));
+                self.count += 1;
+            }
+        }
+    }
+}
+
+/// Blocks of which the same is known as of others of their pages. Most are such, and a bit of each takes the place of a
+/// sequence, whose memory then is never touched: to get it takes longer than to enter the block.
+pub(in crate::log) struct ToldByPages {
+    /// Blocks of a page.
+    page_entries: u64,
+    /// Of each page.
+    sequences: Vec<u64>,
+    /// By block.
+    told: FixedBitSet,
+}
+
+impl ToldByPages {
+    fn of_none(blocks: usize, page_entries: u64) -> Self {
+        let pages = blocks.div_ceil(Lba(page_entries).index());
+        let told = FixedBitSet::with_capacity(blocks);
+        Self { page_entries, sequences: vec![0; pages], told }
+    }
+
+    fn get(&self, at: usize) -> u64 {
+        if self.told.contains(at) { self.sequences[at / Lba(self.page_entries).index()] } else { 0 }
+    }
+
+    fn set_all(&mut self, first: usize, entries: &[Entry], sequence: u64) {
+        let of_page = &mut self.sequences[first / Lba(self.page_entries).index()];
+        assert!(std::mem::replace(of_page, sequence) == 0, "a page tells once");
+        // Most entries of most pages lead somewhere.
+        self.told.insert_range(first..first + entries.len());
+        let others = (first..).zip(entries).filter(|(_, entry)| entry.address().is_none());
+        others.for_each(|(at, _)| self.told.remove(at));
+    }
+}
+
 impl Sequences {
-    /// Nothing is known of `start..end`, and it will be of most of it; all sequences are below one.
-    pub(in crate::log) fn dense(start: u64, end: u64, below: u64) -> Self {
+    /// Nothing is known of `start..end`, of whole pages, and it will be of most of it; all sequences are below one.
+    pub(in crate::log) fn dense(start: u64, end: u64, below: u64, page_entries: u64) -> Self {
         let blocks = Lba(end - start).index();
-        let sequences = match below <= NARROW {
-            true => Dense::Narrow(vec![[0; 5]; blocks]),
-            false => Dense::Wide(vec![0; blocks]),
-        };
-        Self::Dense { start, sequences }
+        let known = ByPage::of_none(page_entries, (end - start).div_ceil(page_entries));
+        let sequences = Own::Few { known, blocks, wide: below >= NARROW };
+        Self::Dense { start, sequences, told: ToldByPages::of_none(blocks, page_entries) }
     }
 
     /// Nothing is known of so many pages, and it will be of few blocks.
     pub(in crate::log) fn sparse(page_entries: u64, pages: u64) -> Self {
-        Self::Sparse { page_entries, pages: vec![Vec::new(); Lba(pages).index()] }
+        Self::Sparse(ByPage::of_none(page_entries, pages))
     }
 
     #[inline]
     pub(in crate::log) fn get(&self, lba: Lba) -> u64 {
         match self {
-            Self::Dense { start, sequences } => sequences.get(Lba(lba.0 - start).index()),
-            Self::Sparse { page_entries, pages } => {
-                let of_page = &pages[Lba(lba.0 / page_entries).index()];
-                sequence_in(of_page, lba).unwrap_or(0)
+            Self::Dense { start, sequences, told } => {
+                let at = Lba(lba.0 - start).index();
+                sequences.get(at).checked_sub(1).unwrap_or_else(|| told.get(at))
             }
+            Self::Sparse(known) => known.get(lba),
         }
     }
 
@@ -99,35 +194,36 @@ impl Sequences {
     #[inline]
     pub(in crate::log) fn set(&mut self, lba: Lba, sequence: u64) {
         match self {
-            Self::Dense { start, sequences } => {
-                sequences.set(Lba(lba.0 - *start).index(), sequence);
+            Self::Dense { start, sequences, .. } => {
+                // Even if it is zero, which nobody gave out.
+                sequences.set(Lba(lba.0 - *start).index(), sequence.saturating_add(1));
             }
-            Self::Sparse { page_entries, pages } => {
-                let of_page = &mut pages[Lba(lba.0 / *page_entries).index()];
-                match of_page.binary_search_by_key(&lba, |(known, _)| *known) {
-                    Ok(at) => of_page[at].1 = sequence,
-                    Err(at) => of_page.insert(at, (lba, sequence)),
-                }
+            Self::Sparse(known) => known.set(lba, sequence),
+        }
+    }
+
+    /// The same is known of those blocks of the page that begins with `first` whose entries lead somewhere. Nothing was
+    /// known of them before.
+    pub(in crate::log) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: u64) {
+        match self {
+            Self::Dense { start, told, .. } => {
+                told.set_all(Lba(first.0 - *start).index(), entries, sequence);
+            }
+            Self::Sparse(known) => {
+                let entries = (first.0..).map(Lba).zip(entries);
+                let told = entries.filter(|(_, entry)| entry.address().is_some());
+                told.for_each(|(lba, _)| known.set(lba, sequence));
             }
         }
     }
 
-    /// The same is known of those blocks from `first` on whose entries lead somewhere.
-    pub(in crate::log) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: u64) {
-        let set = |entry: &Entry| entry.address().is_some();
-        match self {
-            Self::Dense { start, sequences: Dense::Narrow(sequences) } if sequence < NARROW => {
-                let [a, b, c, d, e, ..] = sequence.to_le_bytes();
-                let sequences = sequences[Lba(first.0 - *start).index()..].iter_mut();
-                for (known, _) in sequences.zip(entries).filter(|(_, entry)| set(entry)) {
-                    *known = [a, b, c, d, e];
-                }
-            }
-            _ => {
-                let lbas = (first.0..).map(Lba).zip(entries).filter(|(_, entry)| set(entry));
-                lbas.for_each(|(lba, _)| self.set(lba, sequence));
-            }
-        }
+    /// The blocks that [`Self::set_all`] told of, whatever became known of them since, by their numbers from the first one on.
+    ///
+    /// # Panics
+    /// If little was to be known.
+    pub(in crate::log) fn into_told(self) -> FixedBitSet {
+        let Self::Dense { told, .. } = self else { unreachable!("most blocks were to be known") };
+        told.told
     }
 
     /// What is known of few blocks, by page; in order in each.
@@ -135,8 +231,8 @@ impl Sequences {
     /// # Panics
     /// If it was to be of most.
     pub(in crate::log) fn into_pages(self) -> impl Iterator<Item = (Page, Vec<(Lba, u64)>)> {
-        let Self::Sparse { pages, .. } = self else { unreachable!("few blocks were replayed") };
-        (0..).map(Page).zip(pages).filter(|(_, of_page)| !of_page.is_empty())
+        let Self::Sparse(known) = self else { unreachable!("few blocks were replayed") };
+        (0..).map(Page).zip(known.pages).filter(|(_, of_page)| !of_page.is_empty())
     }
 }
 
@@ -147,6 +243,7 @@ pub(in crate::log) fn sequence_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64>
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_runtime::Random;
     use zoneweave_zoned::BlockCount;
 
     use super::*;
@@ -156,7 +253,8 @@ mod tests {
 
     #[test]
     fn both_know_the_same() {
-        let (mut dense, mut sparse) = (Sequences::dense(0, 100, NARROW), Sequences::sparse(8, 13));
+        let (mut dense, mut sparse) =
+            (Sequences::dense(0, 100, NARROW, 8), Sequences::sparse(8, 13));
         let known = [(3, 5), (99, 7), (2, 1), (3, 6), (7, NARROW - 1), (8, 2), (9, NARROW), (3, 8)];
         for (lba, sequence) in known {
             dense.set(Lba(lba), sequence);
@@ -164,6 +262,27 @@ mod tests {
             assert!((0..100).map(Lba).all(|lba| dense.get(lba) == sparse.get(lba)));
         }
         assert_eq!((sparse.get(Lba(3)), sparse.get(Lba(4))), (8, 0));
+    }
+
+    #[test]
+    fn few_become_many() {
+        let mut random = Random::new(3);
+        for below in [NARROW, NARROW + 1] {
+            let blocks = 40 * FEW_PART as u64;
+            let draw = |random: &mut Random| match random.below(2) {
+                0 => random.below(NARROW),
+                _ => NARROW - 50 + random.below(100),
+            };
+            let (mut some, mut all) =
+                (Sequences::dense(0, blocks, below, 8), vec![0; 40 * FEW_PART]);
+            for _ in 0..100 {
+                let (at, sequence) = (random.below(blocks), draw(&mut random));
+                some.set(Lba(at), sequence);
+                all[Lba(at).index()] = sequence;
+                let found = (0..blocks).map(|lba| some.get(Lba(lba)));
+                assert!(found.eq(all.iter().copied()));
+            }
+        }
     }
 
     #[test]
@@ -176,12 +295,19 @@ mod tests {
         });
         let entries = [somewhere.into(), Entry::default(), somewhere.into()];
         for sequence in [9, NARROW - 1, NARROW] {
-            let both = [Sequences::dense(8, 32, NARROW), Sequences::sparse(8, 4)];
+            let both = [Sequences::dense(8, 32, NARROW, 8), Sequences::sparse(8, 4)];
             for mut sequences in both {
                 sequences.set(Lba(17), 5);
                 sequences.set_all(Lba(16), &entries, sequence);
+                sequences.set_all(Lba(24), &[somewhere.into(); 8], sequence + 1);
                 let found = [15, 16, 17, 18, 19].map(|lba| sequences.get(Lba(lba)));
                 assert_eq!(found, [0, sequence, 5, sequence, 0]);
+                assert!((24..32).all(|lba| sequences.get(Lba(lba)) == sequence + 1));
+                // How new one of them is turns out.
+                for exactly in [sequence - 1, 0, sequence + 2] {
+                    sequences.set(Lba(18), exactly);
+                    assert_eq!(sequences.get(Lba(18)), exactly);
+                }
             }
         }
     }

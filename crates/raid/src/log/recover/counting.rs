@@ -1,0 +1,108 @@
+//! Counting what is valid in each segment, when the index is whole.
+//!
+//! What pages tell of settled segments is counted when it is entered, so that only the rest has to be looked at. Tombstones
+//! count as one block, however many blocks of the volume lead to them, and where they are is known in the end only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fixedbitset::FixedBitSet;
+use zoneweave_zoned::Lba;
+
+use crate::log::index::{Page, Pba, SegmentSlot};
+use crate::log::recover::plain::Plain;
+use crate::log::state::State;
+use crate::marks::{INSTRUMENTED, Mark, mark, mark_if};
+
+/// What of a part of the index was counted when it was entered.
+pub(super) struct Counted {
+    /// The first block of that part.
+    pub(super) start: u64,
+    /// The counts.
+    pub(super) plain: Plain,
+    /// Those that were, by their numbers from that one on. Their entries have not changed since: nothing was replayed for them.
+    pub(super) blocks: FixedBitSet,
+}
+
+/// Counts what is valid in each segment, and drops tombstones that hide nothing.
+pub(super) fn count_valid(state: &mut State, counted: Vec<Counted>) {
+    let place = |pba: &Pba| state.space.place(*pba).slot;
+    let hiding: BTreeSet<_> = state.tombstones.keys().map(place).collect();
+    let before = INSTRUMENTED.then(|| valid_of(state));
+    for Counted { start, plain, mut blocks } in counted {
+        // What seemed to be a block of data may be a tombstone, which is known only now.
+        if hiding.iter().any(|slot| plain.has_entered(*slot)) {
+            mark(Mark::CountedAgain);
+            blocks.clear();
+        } else {
+            mark_if(Mark::CountedByPages, || !blocks.is_clear());
+            plain.end(&mut state.segments);
+        }
+        count_others(state, &hiding, start, &blocks);
+    }
+    if let Some(before) = before {
+        assert_counted(state, &before);
+    }
+    state.settle_tombstones();
+}
+
+/// Counts what is valid of a part of the index, but for what is counted.
+fn count_others(
+    state: &mut State,
+    hiding: &BTreeSet<SegmentSlot>,
+    start: u64,
+    counted: &FixedBitSet,
+) {
+    let plain = state.segments.iter().filter(|(slot, _)| !hiding.contains(slot));
+    let mut plain = Plain::of(state.space, plain);
+    if counted.is_clear() {
+        let (entries, end) = (state.index.page_entries(), start + counted.len() as u64);
+        for page in start / entries..end.div_ceil(entries) {
+            let mut others = Vec::new();
+            state.index.tell(Page(page), |pba| {
+                if !plain.count(pba) {
+                    others.push(pba);
+                }
+            });
+            others.into_iter().for_each(|pba| state.count_in(pba));
+        }
+    } else {
+        for at in counted.zeroes() {
+            let pba = state.index.get(Lba(start + at as u64));
+            if let Some(pba) = pba.filter(|pba| !plain.count(*pba)) {
+                state.count_in(pba);
+            }
+        }
+    }
+    plain.end(&mut state.segments);
+}
+
+/// Blocks that count in each segment.
+type Valid = BTreeMap<SegmentSlot, u64>;
+
+fn valid_of(state: &State) -> Valid {
+    state.segments.iter().map(|(slot, segment)| (slot, segment.valid)).collect()
+}
+
+/// Asserts that as much was counted as a look at each entry counts.
+fn assert_counted(state: &State, before: &Valid) {
+    let mut expected = before.clone();
+    let blocks = (0..state.config.volume_blocks).map(Lba);
+    for pba in blocks.filter_map(|lba| state.index.get(lba)) {
+        if !state.tombstones.contains_key(&pba) {
+            *expected.entry(state.space.place(pba).slot).or_default() += 1;
+        }
+    }
+    assert!(valid_of(state) == expected, "{:?} counted, {expected:?} valid", valid_of(state));
+}
+
+impl State {
+    /// Drops tombstones that hide nothing, and counts the others in their segments.
+    pub(in crate::log) fn settle_tombstones(&mut self) {
+        mark_if(Mark::TombstoneForgotten, || self.tombstones.values().any(|count| *count == 0));
+        self.tombstones.retain(|_, count| *count > 0);
+        for pba in self.tombstones.keys() {
+            let slot = self.space.place(*pba).slot;
+            self.segments[slot].valid += 1;
+        }
+    }
+}
