@@ -6,7 +6,8 @@
 //! at each takes 15; a TiB has 2^28.)
 //!
 //! Whatever may be something else is left to [`tell`](super::pages::tell): trims, entries that lead to other
-//! segments, and blocks of segments in which pages told of tombstones, as one that is damaged may name one.
+//! segments, and blocks of segments in which pages told of tombstones, as one that is damaged may name one. Where all pages are
+//! read first the last are known in the end only, and counted again then ([`counting`](super::counting)).
 
 use zoneweave_zoned::Lba;
 
