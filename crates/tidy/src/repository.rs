@@ -59,6 +59,16 @@ impl Repository {
         Self { root, files }
     }
 
+    /// A repository of these files, for tests of what reads one.
+    #[must_use]
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let file = |(path, text): &(&str, &str)| TextFile {
+            path: (*path).to_owned(),
+            text: (*text).to_owned(),
+        };
+        Self { root: PathBuf::new(), files: files.iter().map(file).collect() }
+    }
+
     /// Where the repository is, known from where this crate was compiled.
     ///
     /// # Panics
@@ -84,6 +94,24 @@ impl Repository {
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&TextFile> {
         self.files.iter().find(|file| file.path == path)
+    }
+
+    /// The name of every crate with the path of its `lib.rs` or `main.rs`. A crate is named by its
+    /// folder; where it has both files, the second name ends in `-main`.
+    #[must_use]
+    pub fn crate_roots(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for manifest in self.files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+            let folder = manifest.path.trim_end_matches("/Cargo.toml");
+            let name = folder.trim_start_matches("crates/").replace('/', "-");
+            let roots = ["lib", "main"].map(|stem| (stem, format!("{folder}/src/{stem}.rs")));
+            for (stem, root) in roots.into_iter().filter(|(_, root)| self.file(root).is_some()) {
+                let is_second = stem == "main" && self.file(&root.replace("main", "lib")).is_some();
+                let suffix = if is_second { "-main" } else { "" };
+                found.push((format!("{name}{suffix}"), root));
+            }
+        }
+        found
     }
 
     /// Whether a file or folder is at a path relative to the root.

@@ -1,0 +1,97 @@
+//! Laws that the tree does not keep yet: the table `crates/tidy/ratchets.txt` has the number of breaches
+//! that each part of it may have. A number may only fall; the table is to be empty in the end.
+//!
+//! A new crate has no line, so it keeps every law from its first day.
+
+use std::collections::BTreeMap;
+
+use crate::{Circle, ImportGraph, Repository};
+
+/// Breaches of a law in a part of the repository.
+#[derive(Debug)]
+pub struct Count {
+    /// The law, one word.
+    pub law: &'static str,
+    /// The crate or the document.
+    pub part: String,
+    /// How many there are.
+    pub found: usize,
+    /// Where, or what to do.
+    pub details: Vec<String>,
+}
+
+/// Path of the table.
+const TABLE: &str = "crates/tidy/ratchets.txt";
+
+/// The numbers that are allowed.
+pub struct Ratchets {
+    allowed: BTreeMap<(String, String), usize>,
+}
+
+impl Ratchets {
+    /// Reads the table: lines of law, part and number; those that begin with `#` are comments.
+    ///
+    /// # Panics
+    /// If the table is missing or a line is something else.
+    #[must_use]
+    pub fn read(repository: &Repository) -> Self {
+        let table = repository.file(TABLE).expect("there is a table of ratchets");
+        let lines = table.text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let row = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [law, part, number] = words[..] else { panic!("{TABLE}: cannot read {line:?}") };
+            let number = number.parse().expect("the third word is a number");
+            ((law.to_owned(), part.to_owned()), number)
+        };
+        Self { allowed: lines.map(row).collect() }
+    }
+
+    /// What is wrong about a count, if it is above what is allowed.
+    #[must_use]
+    pub fn breach(&self, count: &Count) -> Option<String> {
+        let key = (count.law.to_owned(), count.part.clone());
+        let allowed = self.allowed.get(&key).copied().unwrap_or(0);
+        let Count { law, part, found, details } = count;
+        (*found > allowed).then(|| {
+            format!(
+                "{part}: {found}, and {allowed} are allowed. Where:\n    {}\n  \
+                 If it cannot be helped, say why in the commit; the line of {TABLE} is\n  \
+                 {law} {part} {found}",
+                details.join("\n    ")
+            )
+        })
+    }
+}
+
+impl Count {
+    /// The line of the table for this count.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("{} {} {}", self.law, self.part, self.found)
+    }
+
+    /// Files of each crate that are in a circle of imports.
+    #[must_use]
+    pub fn circles(repository: &Repository) -> Vec<Self> {
+        let count = |(part, root): (String, String)| {
+            let circles = Circle::all(&ImportGraph::read(repository, &root));
+            let cuts = circles.iter().flat_map(|circle| &circle.cut);
+            let edge = |edge: &crate::Edge| {
+                format!("cut {} -> {} ({})", edge.from, edge.to, edge.names.join(", "))
+            };
+            Self {
+                law: "circles",
+                part,
+                found: circles.iter().map(|circle| circle.files.len()).sum(),
+                details: cuts.map(edge).collect(),
+            }
+        };
+        repository.crate_roots().into_iter().map(count).collect()
+    }
+
+    /// The counts of every law.
+    #[must_use]
+    pub fn all(repository: &Repository) -> Vec<Self> {
+        Self::circles(repository)
+    }
+}
