@@ -1,11 +1,12 @@
 //! What may be typed.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::commands::{
     array, bench, characterize, completions, demo, doctor, emu, experiment, inspect, man,
     quickstart, replay, serve, simulate, soak, zones,
 };
+use crate::output::globals::Globals;
 
 /// RAID volumes over zoned drives.
 #[derive(Parser)]
@@ -22,32 +23,6 @@ pub(crate) struct Arguments {
     pub globals: Globals,
     #[command(subcommand)]
     pub verb: Verb,
-}
-
-/// Options of every verb.
-#[derive(Args)]
-pub(crate) struct Globals {
-    /// Print one JSON document instead of text
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Print results, warnings and errors only
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
-    pub quiet: bool,
-    /// Print details
-    #[arg(short, long, global = true)]
-    pub verbose: bool,
-    /// Whether to use colours
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
-    pub color: Color,
-}
-
-/// When to use colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set
-    Auto,
-    Always,
-    Never,
 }
 
 /// What to do.

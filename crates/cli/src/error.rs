@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use thiserror::Error;
 use zoneweave_linux::fuse::FuseError;
@@ -16,70 +15,9 @@ use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
 use zoneweave_zoned::{BlockError, Lba, Status};
 
+use crate::exit::Exit;
 use crate::format;
-use crate::status::ShardStatus;
-
-/// How a command ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// Done, or there was nothing to do.
-    Done,
-    /// Failed.
-    Failed,
-    /// The command line makes no sense.
-    Usage,
-    /// A file, drive or array does not exist.
-    NotFound,
-    /// Refused because it could destroy something.
-    Refused,
-    /// A server is running, or should be, and does not answer.
-    Unreachable,
-    /// Data is lost.
-    DataLost,
-    /// `status --check`: degraded, and a rebuild is running.
-    DegradedRebuilding,
-    /// `status --check`: degraded.
-    Degraded,
-    /// `status --check`: too few members.
-    ArrayFailed,
-}
-
-impl Exit {
-    /// The number that the shell sees.
-    pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::NotFound => 3,
-            Self::Refused => 4,
-            Self::Unreachable => 5,
-            Self::DataLost => 6,
-            Self::DegradedRebuilding => 10,
-            Self::Degraded => 11,
-            Self::ArrayFailed => 12,
-        }
-    }
-
-    /// The exit of a number that another process sent.
-    pub(crate) const fn of_code(code: u8) -> Self {
-        match code {
-            0 => Self::Done,
-            2 => Self::Usage,
-            3 => Self::NotFound,
-            4 => Self::Refused,
-            5 => Self::Unreachable,
-            6 => Self::DataLost,
-            _ => Self::Failed,
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
-    }
-}
+use crate::status::shard::ShardStatus;
 
 /// Why a command ended early.
 #[derive(Debug, Error)]
@@ -308,6 +246,11 @@ fn if_gone(slots: &[u8], starts: bool) -> String {
              drive while it runs: `zoneweave array replace DRIVE --slot {first} --with NEWDRIVE`"
         ),
     }
+}
+
+/// Turns a complaint about an argument into an error.
+pub(crate) fn usage(option: &'static str) -> impl FnOnce(String) -> CliError {
+    move |problem| CliError::Usage { option, problem }
 }
 
 fn drive_exit(error: &DriveError) -> Exit {

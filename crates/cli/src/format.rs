@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use crate::error::CliError;
-
 const UNITS: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
@@ -115,11 +113,6 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     std::iter::once(&headings).chain(rows).map(render).collect()
-}
-
-/// Turns a complaint about an argument into an error.
-pub(crate) fn usage(option: &'static str) -> impl FnOnce(String) -> CliError {
-    move |problem| CliError::Usage { option, problem }
 }
 
 /// An argument as it is typed: quoted where a shell would not take it for one word.

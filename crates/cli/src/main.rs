@@ -1,11 +1,18 @@
 //! The `zoneweave` command.
 //!
-//! One file per verb in [`commands`]. What verbs share: [`arguments`] (what may be typed),
-//! [`output`] (text for people, or one JSON document), [`error`] (what went wrong, and the exit
-//! code that scripts see), [`session`] (the ring and the drives on it),
-//! [`start`] (finding an array's server, or starting the array), [`status`] (what an array
-//! is, whether it is served or not), [`writing`] (how a server writes) and [`control`] (the socket by which a running server is
-//! asked).
+//! [`commands`] has a file or folder per verb. The verbs share:
+//!
+//! * [`arguments`]: the command line; [`output`]: text, or one JSON document;
+//! * [`error`] and [`exit`]: errors, and the exit code of each;
+//! * [`session`]: the ring, the executor and drives on it; [`drives`]: paths of drives, their
+//!   contents, and whether these may be destroyed;
+//! * [`start`]: find an array's server, or start the array; [`shards`]: sort drives by shard;
+//!   [`writing`]: `--write-mode`;
+//! * [`status`]: the status of an array, served or not;
+//! * [`control`]: the control socket of a server, both ends.
+//!
+//! Files import downwards: `job`, `exit`, `format`, `error`, `output`, `drives` and `session`,
+//! `status`, `control`, `start`, `commands`, `arguments`.
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
 //! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 degraded and
@@ -14,12 +21,13 @@
 mod arguments;
 mod commands;
 mod control;
+mod drives;
 mod error;
-mod foreign;
+mod exit;
 mod format;
+mod job;
 mod memory;
 mod output;
-mod progress;
 mod ranges;
 mod session;
 mod shards;
@@ -33,7 +41,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::Arguments;
-use error::Exit;
+use exit::Exit;
 use output::Output;
 
 /// A write makes many small allocations, which take much less time than those of the C library.

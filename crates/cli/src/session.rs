@@ -9,7 +9,7 @@ use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Executor, Handle, JoinHandle};
 use zoneweave_zoned::{BlockDevice, OobKind, ZonedDevice};
 
-use crate::control::same_file;
+use crate::drives::paths::same_file;
 use crate::error::CliError;
 
 /// One thread's engine room.

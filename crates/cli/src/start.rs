@@ -10,10 +10,12 @@ use zoneweave_raid::log::{
 };
 use zoneweave_runtime::Nanos;
 
-use crate::control::{Client, same_file, socket_of};
+use crate::control::{Client, socket_of};
+use crate::drives::paths::same_file;
 use crate::error::CliError;
+use crate::job::Job;
 use crate::output::Output;
-use crate::progress::{Job, Progress};
+use crate::output::progress::Progress;
 use crate::session::{Access, Drives, NamedDrive, Session, offer, random_number};
 use crate::shards::refuse_several;
 use crate::status::{OtherDrive, describe_drives};
@@ -257,15 +259,6 @@ where
                 }
             }
         }
-    })
-}
-
-/// An absolute path for a server, which may have another working directory.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
-    std::path::absolute(path).map_err(|error| CliError::File {
-        path: path.to_owned(),
-        action: "find its place",
-        error,
     })
 }
 

@@ -11,8 +11,8 @@ use zoneweave_raid::log::{Auto, Lanes, WriteChoice, WritePolicy, WriteProfile};
 use zoneweave_sim::characterize::{Results, Sample, write_profile, write_profile_of};
 use zoneweave_zoned::Geometry;
 
-use crate::error::CliError;
-use crate::format::{parse_small_blocks, usage};
+use crate::error::{CliError, usage};
+use crate::format::parse_small_blocks;
 
 /// How a server writes.
 #[derive(Args, Clone, Debug, Default)]

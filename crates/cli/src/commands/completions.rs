@@ -1,10 +1,10 @@
 //! `zoneweave completions`: a script that makes a shell complete commands.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::arguments::Arguments;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
 
 #[derive(Args)]
@@ -14,9 +14,13 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-pub(crate) fn run(completions: &Completions, output: &Output) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    completions: &Completions,
+    mut command: Command,
+    output: &Output,
+) -> Result<Exit, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(completions.shell, &mut Arguments::command(), "zoneweave", &mut script);
+    clap_complete::generate(completions.shell, &mut command, "zoneweave", &mut script);
     output.raw(&script);
     Ok(Exit::Done)
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 
-use crate::arguments::Arguments;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
 
 #[derive(Args)]
@@ -16,8 +16,7 @@ pub(crate) struct Man {
     directory: Option<PathBuf>,
 }
 
-pub(crate) fn run(man: &Man, output: &Output) -> Result<Exit, CliError> {
-    let mut command = Arguments::command();
+pub(crate) fn run(man: &Man, mut command: Command, output: &Output) -> Result<Exit, CliError> {
     command.build();
     match &man.directory {
         None => output.raw(&page(&command, "zoneweave")?),

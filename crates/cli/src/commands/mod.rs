@@ -18,8 +18,11 @@ pub(crate) mod soak;
 mod wear;
 pub(crate) mod zones;
 
-use crate::arguments::Verb;
-use crate::error::{CliError, Exit};
+use clap::CommandFactory;
+
+use crate::arguments::{Arguments, Verb};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
 
 /// Does what was asked for.
@@ -39,7 +42,9 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Doctor(doctor) => doctor::run(&doctor, output),
         Verb::Demo(demo) => demo::run(&demo, output),
         Verb::Quickstart(quickstart) => quickstart::run(quickstart, output),
-        Verb::Completions(completions) => completions::run(&completions, output),
-        Verb::Man(man) => man::run(&man, output),
+        Verb::Completions(completions) => {
+            completions::run(&completions, Arguments::command(), output)
+        }
+        Verb::Man(man) => man::run(&man, Arguments::command(), output),
     }
 }

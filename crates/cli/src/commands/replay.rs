@@ -17,8 +17,9 @@ use zoneweave_sim::replay::{
 use zoneweave_sim::workload::Figures;
 
 use crate::commands::array::create::CHUNK_BLOCKS;
-use crate::error::{CliError, Exit};
-use crate::format::{self, usage};
+use crate::error::{CliError, usage};
+use crate::exit::Exit;
+use crate::format::{self};
 use crate::output::{Output, Tone};
 use crate::writing::{Writing, with_presets};
 

@@ -10,7 +10,8 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 
 use super::wear::WearView;
 use crate::control::Request;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::{Output, Tone};
 use crate::session::Session;
 use crate::start::locate;

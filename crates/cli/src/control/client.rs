@@ -10,8 +10,9 @@ use serde_json::Value;
 use zoneweave_linux::stranger_at;
 
 use super::{PROTOCOL_VERSION, RESPONSE_BYTES, Request, Response};
-use crate::error::{CliError, Exit};
-use crate::progress::Job;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::job::Job;
 
 /// How long a server may say nothing; while it works it tells how far it is several times a
 /// second.

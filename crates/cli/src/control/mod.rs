@@ -19,13 +19,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::progress::Job;
+use crate::job::Job;
 
 pub(crate) use all::{Answer, ask_all};
 pub(crate) use client::Client;
 pub(crate) use directory::{socket_of, sockets};
 pub(crate) use server::ControlServer;
-pub(crate) use service::{Servers, Service, refuse_working, same_file};
+pub(crate) use service::{Servers, Service, refuse_working};
 
 /// The longest request, newline included.
 pub(crate) const REQUEST_BYTES: usize = 8192;

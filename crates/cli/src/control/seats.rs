@@ -9,7 +9,7 @@ use std::path::Path;
 
 use zoneweave_raid::log::MemberStatus;
 
-use super::same_file;
+use crate::drives::paths::same_file;
 use crate::session::NamedDrive;
 
 /// A drive, and what it is called as a member.

@@ -14,8 +14,9 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount};
 
 use super::service::Service;
 use super::{PROTOCOL_VERSION, REQUEST_BYTES, Request, Response, directory, socket_of};
-use crate::error::{CliError, Exit};
-use crate::progress::Job;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::job::Job;
 use crate::wait::until;
 
 /// Clients answered at once; more wait in the kernel.
@@ -184,10 +185,4 @@ impl Connection {
         let sent = until(self.handle.sleep(RESPONSE_TIME), sending).await;
         sent.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
     }
-}
-
-/// A result as clients get it.
-pub(super) fn remote_result<T: serde::Serialize>(value: &T) -> Result<serde_json::Value, CliError> {
-    serde_json::to_value(value)
-        .map_err(|error| CliError::System { action: "describe the result", error: error.into() })
 }

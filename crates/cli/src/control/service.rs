@@ -17,13 +17,12 @@ use zoneweave_zoned::ZonedDeviceExt;
 
 use super::Request;
 use super::seats::Seats;
-use super::server::remote_result;
 use super::watch::{Pace, changes, place};
-use crate::commands::array::create::{Consent, holdings, not_empty};
+use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::drives::paths::absolute;
 use crate::error::CliError;
-use crate::progress::Job;
+use crate::job::Job;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_elsewhere};
-use crate::start::absolute;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
 
@@ -370,10 +369,8 @@ pub(crate) fn refuse_working(
     }
 }
 
-/// Whether two paths lead to the same file.
-pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
-    match (one.canonicalize(), other.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one == other,
-    }
+/// A result as clients get it.
+fn remote_result<T: serde::Serialize>(value: &T) -> Result<serde_json::Value, CliError> {
+    serde_json::to_value(value)
+        .map_err(|error| CliError::System { action: "describe the result", error: error.into() })
 }

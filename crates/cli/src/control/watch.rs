@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use zoneweave_raid::log::MemberStatus;
 use zoneweave_runtime::Nanos;
 
-use crate::progress::Job;
+use crate::job::Job;
 
 /// Samples that a rate is taken over: half a minute.
 const SAMPLES: usize = 30;

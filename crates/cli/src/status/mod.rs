@@ -3,23 +3,24 @@
 mod inactive;
 mod render;
 pub(crate) mod served;
+pub(crate) mod shard;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::layout::{Column, Scheme};
 use zoneweave_raid::log::{IndexPages, Memory};
-use zoneweave_raid::shards::{Shard, volume_blocks};
+use zoneweave_raid::shards::volume_blocks;
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 
-use crate::error::Exit;
+use crate::exit::Exit;
 use crate::format::word;
-use crate::progress::Job;
+use crate::job::Job;
 
 pub(crate) use inactive::{describe_drives, inactive_status};
 pub(crate) use render::{render, render_volume};
 pub(crate) use served::served_status;
+pub(crate) use shard::ShardStatus;
 
 /// How an array is, in a word; the worse, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,15 +74,6 @@ pub(crate) struct ArrayStatus {
     pub others: Vec<OtherDrive>,
 }
 
-/// An array that holds a part of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ShardStatus {
-    /// From zero.
-    pub number: u8,
-    /// How many there are.
-    pub of: usize,
-}
-
 /// A volume: an array, or several that hold it by turns.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
@@ -100,13 +92,6 @@ pub(crate) struct ShardedStatus {
     pub shards: Vec<ArrayStatus>,
     /// Shards of which nothing is known.
     pub unknown: Vec<usize>,
-}
-
-impl ShardStatus {
-    /// `None` for an array that is a volume by itself.
-    pub(crate) fn of(shard: Shard) -> Option<Self> {
-        (shard != Shard::WHOLE).then(|| Self { number: shard.number(), of: shard.of() })
-    }
 }
 
 impl VolumeStatus {
@@ -145,12 +130,6 @@ impl VolumeStatus {
         let unknown = matches!(self, Self::Sharded(sharded) if !sharded.unknown.is_empty());
         let exits = exits.chain(unknown.then_some(Exit::ArrayFailed));
         exits.max_by_key(|exit| exit.code()).unwrap_or(Exit::ArrayFailed)
-    }
-}
-
-impl fmt::Display for ShardStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "shard {} of {}", self.number, self.of)
     }
 }
 

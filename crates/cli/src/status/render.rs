@@ -5,8 +5,8 @@ use super::{
     ServerStatus, SpareStatus, VolumeStatus, WritingStatus,
 };
 use crate::format::{bytes, span, table};
+use crate::job::Job;
 use crate::output::{Output, Tone};
-use crate::progress::Job;
 
 /// Room for each block of data from which on nobody wants to know how much.
 const ROOM_TOLD: f64 = 10.0;

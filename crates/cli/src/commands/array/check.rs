@@ -9,7 +9,8 @@ use zoneweave_check::{Finding, Options, Report, check};
 use zoneweave_raid::log::OpenError;
 use zoneweave_zoned::ZonedDevice;
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::{Output, Tone};
 use crate::ranges::{Line, ranges};
 use crate::session::{Access, Session};

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use zoneweave_raid::layout::{Arrangement, Scheme};
-use zoneweave_raid::log::create::{NAME_BYTES, holds_something, plan};
+use zoneweave_raid::log::create::{NAME_BYTES, plan};
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateError, CreateOptions, create};
 use zoneweave_raid::shards::{self, Shard};
-use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
+use zoneweave_zoned::BLOCK_BYTES;
 
-use crate::control::same_file;
-use crate::error::{CliError, Exit};
-use crate::foreign::foreign;
-use crate::format::{self, VolumeSize, usage};
+use crate::drives::consent::{Consent, Holdings, holdings, not_empty};
+use crate::error::{CliError, usage};
+use crate::exit::Exit;
+use crate::format::{self, VolumeSize};
 use crate::output::Output;
 use crate::session::{
     Access, NamedDrive, Session, offer, random_number, random_uuid, refuse_worse_way,
@@ -342,61 +342,6 @@ fn may_destroy(
     }
     confirm(&request.name)?;
     Ok(true)
-}
-
-/// What a drive holds.
-pub(crate) struct Holdings {
-    /// In words.
-    pub text: String,
-    /// Whether only who names the drive may destroy it: what is not ours, and what is on a real drive.
-    pub by_name: bool,
-}
-
-/// What an operator agreed to destroy.
-pub(crate) struct Consent<'a> {
-    /// What emulated drives hold of ours.
-    pub all: bool,
-    /// What these drives hold.
-    pub named: &'a [PathBuf],
-}
-
-impl Consent<'_> {
-    /// Whether this drive may be overwritten.
-    pub(crate) fn covers(&self, named: &NamedDrive, holds: &Holdings) -> bool {
-        let path = named.drive.path();
-        (self.all && !holds.by_name) || self.named.iter().any(|other| same_file(path, other))
-    }
-}
-
-/// Why a drive is not overwritten.
-pub(crate) fn not_empty(named: &NamedDrive, holds: &Holdings) -> CliError {
-    let option = match holds.by_name {
-        true => format!("--destroy {}", format::word(&named.label)),
-        false => "--yes-destroy".to_owned(),
-    };
-    CliError::NotEmpty { label: named.label.clone(), holds: holds.text.clone(), option }
-}
-
-/// What a drive holds; `None` if nothing.
-pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<Holdings>, CliError> {
-    let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
-    let ours = |text| Some(Holdings { text, by_name: named.drive.is_real() });
-    let records = zoneweave_raid::log::recover::records::read_records(&*named.member)
-        .await
-        .map_err(failed)?;
-    if let Some(record) = records.newest() {
-        let config = &record.config;
-        return Ok(ours(format!("a member of array {} ({})", config.name, config.array)));
-    }
-    if let Some(version) = records.other_version {
-        return Ok(ours(format!("a member of an array in format version {version}")));
-    }
-    if let Some(text) = foreign(&*named.drive).await {
-        return Ok(Some(Holdings { text: text.to_owned(), by_name: true }));
-    }
-    let zones = named.drive.report().await.map_err(failed)?;
-    let written = zones.iter().filter(|info| holds_something(info)).count();
-    Ok(if written > 0 { ours(format!("{written} written zones")) } else { None })
 }
 
 /// Lets the operator retype the name.

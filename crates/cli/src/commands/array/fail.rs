@@ -6,7 +6,8 @@ use clap::Args;
 
 use super::status::parse_status;
 use crate::control::Request;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::Session;
 use crate::start::{locate, locate_one, start_whole};

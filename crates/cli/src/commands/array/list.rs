@@ -12,8 +12,10 @@ use zoneweave_raid::log::{DriveRole, OpenError, survey};
 use zoneweave_zoned::{Status, ZoneState};
 
 use super::status::parse_status;
-use crate::control::{Answer, ask_all, same_file, socket_of, sockets};
-use crate::error::{CliError, Exit};
+use crate::control::{Answer, ask_all, socket_of, sockets};
+use crate::drives::paths::same_file;
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session, offer};

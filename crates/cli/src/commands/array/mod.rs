@@ -10,7 +10,8 @@ mod status;
 
 use clap::Subcommand;
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
 
 #[derive(Subcommand)]

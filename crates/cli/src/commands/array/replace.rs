@@ -6,14 +6,16 @@ use clap::Args;
 use zoneweave_raid::log::format::{MemberState, MemberUuid};
 use zoneweave_raid::log::{AdminError, DriveRole};
 
-use super::create::{Consent, holdings, not_empty};
 use super::status::parse_status;
 use crate::control::{Client, Request, refuse_working};
-use crate::error::{CliError, Exit};
+use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::drives::paths::{absolute, same_file};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::output::progress::Progress;
 use crate::session::{Access, Session, random_uuid, refuse_worse_way};
-use crate::start::{Located, absolute, in_slots, locate, locate_one, run_job, start_whole};
+use crate::start::{Located, in_slots, locate, locate_one, run_job, start_whole};
 use crate::status::{ArrayStatus, inactive_status, render};
 
 #[derive(Args)]
@@ -38,7 +40,7 @@ pub(crate) struct Replace {
 
 impl Replace {
     fn is_named(&self) -> bool {
-        self.destroy.iter().any(|path| crate::control::same_file(path, &self.with))
+        self.destroy.iter().any(|path| same_file(path, &self.with))
     }
 }
 
@@ -88,15 +90,10 @@ fn inactive(
 ) -> Result<ArrayStatus, CliError> {
     let works = slot_works(request, located)?;
     // The new drive may be among those given: the stale one that is used again.
-    let drives: Vec<_> = request
-        .drives
-        .iter()
-        .filter(|path| !crate::control::same_file(path, &request.with))
-        .cloned()
-        .collect();
+    let drives: Vec<_> =
+        request.drives.iter().filter(|path| !same_file(path, &request.with)).cloned().collect();
     let is_member = located.survey.drives.iter().zip(&located.drives.opened).any(|(at, named)| {
-        matches!(at.role, DriveRole::Member { .. })
-            && crate::control::same_file(named.drive.path(), &request.with)
+        matches!(at.role, DriveRole::Member { .. }) && same_file(named.drive.path(), &request.with)
     });
     if is_member {
         return Err(CliError::InService { label: request.with.display().to_string() });

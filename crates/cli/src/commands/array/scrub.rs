@@ -6,10 +6,11 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Request;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::output::progress::Progress;
 use crate::session::Session;
 use crate::start::{locate_one, run_job, start_whole};
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::control::{Client, Request, socket_of};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::Session;
 use crate::shards::{ShardedDrives, by_shard};

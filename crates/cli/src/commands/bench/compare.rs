@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::report::Line;
+use super::line::{Line, Ratios};
 use crate::error::CliError;
 
 /// The part of an earlier document that is compared.
@@ -27,16 +27,6 @@ struct Earlier {
     latency_p50_ns: u64,
     of_cold_memcpy: f64,
     processor_ns_per_request: f64,
-}
-
-/// How much of what was measured earlier is measured now: 1 if nothing changed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Ratios {
-    pub(super) throughput: f64,
-    /// Of throughput as a part of copying memory in the same run, which leaves out how fast the machine was.
-    pub(super) of_cold_memcpy: f64,
-    pub(super) processor_time: f64,
-    pub(super) latency_p50: f64,
 }
 
 type Key = (String, String, u64, u32);

@@ -13,9 +13,10 @@ use zoneweave_sim::mixed_load::{MixedLoad, MixedLoadOutcome, READERS, WRITERS};
 
 use super::median::middle;
 use super::memory::{MemoryRates, measure_memory};
-use super::report::{Machine, machine, rate};
-use super::{Bench, processor_time};
-use crate::error::{CliError, Exit};
+use super::report::{Machine, machine};
+use super::{Bench, processor_time, rate};
+use crate::error::{CliError, usage};
+use crate::exit::Exit;
 use crate::format;
 use crate::output::{Output, Tone};
 
@@ -61,7 +62,7 @@ struct Run {
 pub(super) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     let unknown = |error: zoneweave_emulator::PresetError| error.to_string();
     let preset = Preset::by_name(&request.preset).map_err(unknown);
-    let preset = preset.map_err(format::usage("preset"))?;
+    let preset = preset.map_err(usage("preset"))?;
     let count = request.runs.unwrap_or(5);
     output.note("measuring memory");
     let memory = measure_memory(request.region_blocks(output), count.min(3));
@@ -97,7 +98,7 @@ pub(super) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
 fn measure(preset: &Preset, commands: u32) -> Result<Run, CliError> {
     let failed = |status| CliError::DriveFailed { label: "the emulated drive".to_owned(), status };
     let load = MixedLoad::new(preset, 1).map_err(|error| error.to_string());
-    let load = load.map_err(format::usage("preset"))?;
+    let load = load.map_err(usage("preset"))?;
     load.prepare().map_err(failed)?;
     let (processor, wall) = (processor_time(), Instant::now());
     let outcome = load.run(commands).map_err(failed)?;

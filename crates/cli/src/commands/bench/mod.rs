@@ -7,6 +7,7 @@
 mod compare;
 mod counters;
 mod emulator;
+mod line;
 mod median;
 mod memory;
 mod nbd;
@@ -23,13 +24,15 @@ use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
 use crate::memory::refuse_too_large;
 use crate::output::Output;
 use compare::Baseline;
+use line::{Line, line, nbd_line};
 use memory::{MemoryRates, measure_memory, no_ops_per_second, region_blocks};
-use report::{Line, Report, for_each_tib, line, machine, nbd_line, tell};
+use report::{Report, for_each_tib, machine, tell};
 use volume::{Bench as Drives, Requests, ZONE_BLOCKS};
 use workload::{WORKLOADS, Workload};
 
@@ -313,6 +316,10 @@ fn contains_words(label: &str, text: &str) -> bool {
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).expect("a process has used no negative time")
+}
+
+fn rate(bytes_per_second: f64) -> String {
+    format!("{:.2} GiB/s", bytes_per_second / f64::from(1 << 30))
 }
 
 #[cfg(test)]

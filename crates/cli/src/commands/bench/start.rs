@@ -28,8 +28,7 @@ use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba, ZonedDevice, zero_blocks,
 };
 
-use super::processor_time;
-use super::report::rate;
+use super::{processor_time, rate};
 use crate::error::CliError;
 use crate::format;
 use crate::output::Output;

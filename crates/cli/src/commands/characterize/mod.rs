@@ -19,9 +19,10 @@ use zoneweave_sim::characterize::report::Report;
 use zoneweave_sim::characterize::{Plan, Progress, Results, Stacks, Subject, run as measure};
 use zoneweave_zoned::{BlockCount, ZoneId, ZonedDevice};
 
-use crate::commands::array::create::{Consent, holdings, not_empty};
-use crate::error::{CliError, Exit};
-use crate::format::{self, usage};
+use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::error::{CliError, usage};
+use crate::exit::Exit;
+use crate::format::{self};
 use crate::output::Output;
 use crate::session::{Access, Session};
 

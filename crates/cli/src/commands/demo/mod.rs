@@ -9,7 +9,8 @@ mod model;
 use clap::Args;
 use serde::Serialize;
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::{Output, Tone};
 use crate::session::random_number;
 use array::Array;

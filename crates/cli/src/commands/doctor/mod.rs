@@ -11,7 +11,8 @@ mod machine;
 use clap::Args;
 use serde::Serialize;
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
 use crate::output::{Output, Tone};
 use drives::ZonedDrive;

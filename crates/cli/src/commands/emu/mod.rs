@@ -12,7 +12,8 @@ use zoneweave_emulator::media_format::PresetName;
 use zoneweave_linux::{FileDrive, FileDriveError};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind};
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
 use crate::output::Output;
 use crate::session::random_uuid;

@@ -4,7 +4,8 @@ use clap::Args;
 use serde::Serialize;
 use zoneweave_emulator::{Preset, PresetError, preset};
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
 use crate::output::Output;
 

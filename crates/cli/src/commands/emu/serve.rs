@@ -9,7 +9,8 @@ use zoneweave_linux::ublk::{UblkDisk, UblkOptions};
 use zoneweave_zoned::{Status, ZonedDevice, ZonedDeviceExt};
 
 use crate::commands::serve::{identity, start_ublk, stop_ublk};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format::bytes;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session};

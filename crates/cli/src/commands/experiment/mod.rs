@@ -15,10 +15,11 @@ use zoneweave_sim::experiments::{
 };
 
 use self::points::{Ledger, contains, impossible};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
+use crate::output::progress::Progress;
 use crate::output::{Output, Tone};
-use crate::progress::Progress;
 
 /// Where rows of an experiment are kept, beside what is made of them.
 const POINTS: &str = "points.jsonl";

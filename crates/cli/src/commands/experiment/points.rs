@@ -15,7 +15,8 @@ use std::thread;
 use zoneweave_sim::experiments::{ExperimentError, Key, Point, Row};
 
 use crate::error::CliError;
-use crate::progress::{Job, Progress};
+use crate::job::Job;
+use crate::output::progress::Progress;
 
 /// Rows on their way to a file.
 pub(super) struct Ledger {
@@ -173,8 +174,8 @@ mod tests {
     use zoneweave_sim::experiments::{Experiment, Settings};
 
     use super::*;
-    use crate::arguments::{Color, Globals};
     use crate::output::Output;
+    use crate::output::globals::{Color, Globals};
 
     const SETTINGS: Settings = Settings { scale: 0.000_1, runs: 1 };
 

@@ -17,7 +17,8 @@ use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt}
 use super::emu::uuid_text;
 use super::wear::WearView;
 use super::zones::state_word;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
 use crate::output::{Output, Tone};
 use crate::session::{Access, NamedDrive, Session};

@@ -1,9 +1,7 @@
 //! An array in service in this thread: its engine, its control socket, and who looks after it.
 
-use std::path::Path;
 use std::rc::Rc;
 
-use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{Hedging, OpenOptions, Volume};
 use zoneweave_runtime::Nanos;
@@ -13,7 +11,7 @@ use super::orders::Order;
 use crate::control::{ControlServer, Servers, Service};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::session::{NamedDrive, Session};
+use crate::session::{Access, NamedDrive, Session};
 use crate::start::{INDEX_PAGES, Started, start};
 use crate::status::ArrayStatus;
 use crate::writing::with_spares;
@@ -37,8 +35,8 @@ impl Engine {
         output: &Output,
     ) -> Result<Self, CliError> {
         let Order { served, drives, spares, index_memory, .. } = order;
-        let spares = spares.iter().map(|path| open_spare(session, path));
-        let spares: Vec<_> = spares.collect::<Result<_, _>>()?;
+        let spares = spares.iter().map(|path| Ok(session.open(path, Access::Exclusive)?));
+        let spares: Vec<_> = spares.collect::<Result<_, CliError>>()?;
         let geometries = spares.iter().map(|spare| spare.member.geometry());
         let options = OpenOptions {
             force: served.force,
@@ -100,9 +98,4 @@ impl Engine {
             self.service.volume().close().await
         })?)
     }
-}
-
-pub(super) fn open_spare(session: &Session, path: &Path) -> Result<NamedDrive, CliError> {
-    let drive = Drive::open(&session.ring, &session.handle, path)?;
-    Ok(NamedDrive::new(path.display().to_string(), drive, &session.handle))
 }

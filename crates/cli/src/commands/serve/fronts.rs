@@ -15,8 +15,8 @@ use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, ByteDevice};
 
 use crate::control::Servers;
-use crate::error::CliError;
-use crate::format::{usage, word};
+use crate::error::{CliError, usage};
+use crate::format::word;
 use crate::output::Output;
 use crate::session::Session;
 
@@ -266,7 +266,7 @@ mod tests {
     use zoneweave_linux::MemoryDevice;
 
     use super::*;
-    use crate::error::Exit;
+    use crate::exit::Exit;
 
     #[test]
     fn addresses_say_what_they_are() {

@@ -16,7 +16,8 @@ use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_zoned::BlockDevice;
 
 use crate::control::Servers;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format::parse_bytes;
 use crate::output::Output;
 use crate::session::Session;

@@ -7,11 +7,10 @@ use zoneweave_raid::log::limits::check_drive;
 use zoneweave_raid::log::{ReplaceError, survey};
 use zoneweave_raid::shards::Shard;
 
-use super::engine::open_spare;
 use super::{LEAST_INDEX_MEMORY, Served};
-use crate::commands::array::create::holdings;
-use crate::error::CliError;
-use crate::format::{bytes, usage};
+use crate::drives::consent::holdings;
+use crate::error::{CliError, usage};
+use crate::format::bytes;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session, offer};
 use crate::shards::by_shard;
@@ -128,7 +127,8 @@ fn look_ahead(session: &Session, order: &Order) -> Result<(), CliError> {
     }
     // Drives that are no array its start refuses.
     let Some(record) = found.membership else { return Ok(()) };
-    let fits = |path: &PathBuf| check_spare(&record.config, &open_spare(session, path)?);
+    let fits =
+        |path: &PathBuf| check_spare(&record.config, &session.open(path, Access::Exclusive)?);
     order.spares.iter().try_for_each(fits)
 }
 
@@ -155,7 +155,7 @@ fn check_spare(config: &ArrayConfig, spare: &NamedDrive) -> Result<(), CliError>
 /// Tells spares that are blank from those that became members while an earlier server ran.
 fn sort_spares(session: &Session, paths: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>, CliError> {
     let sorted = paths.iter().map(|path| {
-        let named = open_spare(session, path)?;
+        let named = session.open(path, Access::Exclusive)?;
         let holds = session.executor.run(holdings(&named))?;
         Ok((path.clone(), holds.is_none()))
     });

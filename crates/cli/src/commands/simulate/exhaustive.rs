@@ -15,7 +15,8 @@ use zoneweave_sim::simulate::exhaustive::{
 use super::campaign::cpu_seconds;
 use super::threads::on_threads;
 use super::{Simulate, planted};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::{Output, Tone};
 
 /// Failing cases that are told of.

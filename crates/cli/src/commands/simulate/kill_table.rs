@@ -18,7 +18,8 @@ use super::kills::{Healthy, run_healthy, run_mutant, scenario_of};
 use super::table::{Fared, Table, tell};
 use super::threads::on_threads;
 use super::{needs_build, parse_mutant};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
 
 /// Seeds between two stores of the table.

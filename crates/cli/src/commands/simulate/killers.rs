@@ -18,7 +18,8 @@ use zoneweave_sim::simulate::{Failure, Scenario, shrink, vary};
 use super::kills::{kill, scenario_of};
 use super::table::Table;
 use super::{file_error, needs_build, parse_mutant, read_scenario};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::{Output, Tone};
 
 /// Histories tried to cut down one that finds a bug.

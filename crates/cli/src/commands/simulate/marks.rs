@@ -14,7 +14,8 @@ use serde::{Serialize, Serializer};
 use zoneweave_raid::marks::{self, Mark};
 
 use super::file_error;
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::{Output, Tone};
 
 /// Marks named as those that were hit least.

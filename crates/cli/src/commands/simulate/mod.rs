@@ -28,7 +28,8 @@ use zoneweave_sim::simulate::{
     Failure, Layout, Mix, Scenario, generate, is_possible, note_panics, run as run_one, shrink,
 };
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
 use campaign::{Campaign, Until};

@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use serde::Serialize;
 use zoneweave_raid::log::Volume;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, Lba};
 
 use super::array::Array;
 use super::content::{Content, Version, data_of};
+use super::outcome::Outcome;
 use super::sample::{Sample, Sampler};
 use crate::error::CliError;
 
@@ -51,24 +51,6 @@ impl Until {
             Self::Requests(end) => requests >= end,
             Self::Time(end) => time >= end,
         }
-    }
-}
-
-/// What was asked for.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Outcome {
-    pub(super) reads: u64,
-    pub(super) writes: u64,
-    pub(super) trims: u64,
-    pub(super) flushes: u64,
-    pub(super) read_bytes: u64,
-    pub(super) written_bytes: u64,
-    pub(super) nanoseconds: u64,
-}
-
-impl Outcome {
-    pub(super) const fn requests(&self) -> u64 {
-        self.reads + self.writes + self.trims + self.flushes
     }
 }
 

@@ -9,17 +9,20 @@
 mod array;
 mod content;
 mod load;
+mod outcome;
 mod sample;
 
 use clap::Args;
 use serde::Serialize;
 use zoneweave_runtime::Nanos;
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::format;
 use crate::output::{Output, Tone};
 use array::Array;
-use load::{Load, Outcome, Until};
+use load::{Load, Until};
+use outcome::Outcome;
 use sample::{Sample, Samples, Verdict};
 
 /// What a process may take beyond its drives and the index.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use zoneweave_raid::log::{Counters, Volume};
 use zoneweave_runtime::Nanos;
 
-use super::load::Outcome;
+use super::outcome::Outcome;
 use crate::error::CliError;
 use crate::format;
 

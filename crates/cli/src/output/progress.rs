@@ -3,31 +3,9 @@
 use std::cell::Cell;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::{Deserialize, Serialize};
 
-use crate::output::Output;
-
-/// How far a job is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Job {
-    /// Segments, or what else it counts, done.
-    pub done: u64,
-    /// All of them.
-    pub total: u64,
-}
-
-impl From<zoneweave_raid::log::Progress> for Job {
-    fn from(progress: zoneweave_raid::log::Progress) -> Self {
-        Self { done: progress.done, total: progress.total }
-    }
-}
-
-impl Job {
-    /// Whole percents.
-    pub(crate) fn percent(self) -> u64 {
-        self.done.saturating_mul(100).checked_div(self.total).unwrap_or(100)
-    }
-}
+use super::Output;
+use crate::job::Job;
 
 /// Shows one job.
 pub(crate) struct Progress<'a> {

@@ -4,6 +4,9 @@
 //! `{"version": 1, "kind": ..., ...}`, also when the command fails; sizes are bytes, times are
 //! nanoseconds, and states are words.
 
+pub(crate) mod globals;
+pub(crate) mod progress;
+
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -12,8 +15,9 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use crate::arguments::{Color, Globals};
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
+use crate::exit::Exit;
+use globals::{Color, Globals};
 
 /// The version of every JSON document.
 const DOCUMENT_VERSION: u32 = 1;
