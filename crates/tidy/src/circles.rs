@@ -23,7 +23,7 @@ pub struct Edge {
     pub from: String,
     /// The imported file.
     pub to: String,
-    /// What is imported.
+    /// The imported names.
     pub names: Vec<String>,
 }
 

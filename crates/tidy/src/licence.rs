@@ -1,7 +1,8 @@
 //! Whether a licence expression can be satisfied with the licences we accept.
 
-/// Whether some choice that an SPDX expression leaves us has only licences of the list. `WITH` belongs to
-/// the licence before it; the `/` of old manifests means `OR`. `AND` binds tighter than `OR`.
+/// Whether some choice that an SPDX expression leaves us has only licences of the list. `WITH`
+/// belongs to the licence before it; the `/` of old manifests means `OR`. `AND` binds tighter than
+/// `OR`.
 #[must_use]
 pub fn licence_is_allowed(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");

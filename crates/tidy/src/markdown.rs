@@ -41,7 +41,8 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Lines outside fenced code with their numbers; spans of inline code are blanked unless in a heading.
+/// Lines outside fenced code with their numbers; spans of inline code are blanked unless in a
+/// heading.
 fn prose_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

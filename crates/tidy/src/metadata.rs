@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about the crates of the workspace and those they are built from.
+//! The crates of the workspace and their dependencies, from `cargo metadata`.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::Repository;
 
-/// What a dependency is for.
+/// The purpose of a dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyKind {
     /// Part of the product.
@@ -22,7 +22,7 @@ pub enum DependencyKind {
 pub struct Dependency {
     /// The crate's name in its registry.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: DependencyKind,
     /// The version requirement, `*` for a bare path.
     pub requirement: String,
@@ -41,7 +41,7 @@ pub struct Package {
     pub licence: Option<String>,
     /// Where it comes from; nothing for crates of this workspace.
     pub source: Option<String>,
-    /// What it depends on.
+    /// Its dependencies.
     pub dependencies: Vec<Dependency>,
 }
 
@@ -51,7 +51,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Asks cargo. Works without a network, since the tests that ask were compiled from the same crates.
+    /// Asks cargo. Works without a network, since the tests that ask were compiled from the same
+    /// crates.
     ///
     /// # Panics
     /// If cargo does not answer, or `Cargo.lock` does not fit the manifests.

@@ -1,4 +1,4 @@
-//! The files of the repository: what git tracks or would track.
+//! The files of the repository that git tracks or would add.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,11 +18,19 @@ impl TextFile {
         Path::new(&self.path).extension().is_some_and(|found| found == extension)
     }
 
-    /// Whether it is Rust source that may use `#[cfg(test)]` liberties only: tests, benches, examples.
+    /// Whether it is Rust source that may use `#[cfg(test)]` liberties only: tests, benches,
+    /// examples.
     #[must_use]
     pub fn is_test_source(&self) -> bool {
         let parts: Vec<&str> = self.path.split('/').collect();
         parts.iter().any(|part| matches!(*part, "tests" | "tests.rs" | "benches" | "examples"))
+    }
+
+    /// Whether it is Rust source of a product: of a crate, and no test, bench or example.
+    #[must_use]
+    pub fn is_product_source(&self) -> bool {
+        let is_source = self.path.starts_with("crates/") && self.path.contains("/src/");
+        is_source && self.has_extension("rs") && !self.is_test_source()
     }
 
     /// The lines with their numbers, counted from one.
@@ -59,7 +67,7 @@ impl Repository {
         Self { root, files }
     }
 
-    /// A repository of these files, for tests of what reads one.
+    /// A repository of these files, for tests of its readers.
     #[must_use]
     pub fn of(files: &[(&str, &str)]) -> Self {
         let file = |(path, text): &(&str, &str)| TextFile {

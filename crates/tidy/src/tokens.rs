@@ -1,5 +1,5 @@
-//! A lexer for Rust source: enough to find paths, items and comments. It accepts every file that the
-//! compiler accepts and does not check anything.
+//! A lexer for Rust source: enough to find paths, items and comments. It accepts every file that
+//! the compiler accepts and does not check anything.
 
 /// One token of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! Which files of a crate import which, and by what names.
+//! The imports between the files of a crate, with the imported names.
 //!
-//! [`modules`] reads the files; [`scope`] finds the file that defines a name, through re-exports. An
-//! import of a module itself counts where code names something of it: `use super::limits` and
+//! [`modules`] reads the files; [`scope`] finds the file that defines a name, through re-exports.
+//! An import of a module itself counts where code names something of it: `use super::limits` and
 //! `limits::most()` import `most`.
 
 mod modules;
@@ -84,7 +84,7 @@ fn imported_by(modules: &Modules, from: ModuleId) -> BTreeSet<(ModuleId, String)
     let mut found = BTreeSet::new();
     for import in &module.imports {
         match modules.resolve(from, &import.path) {
-            // A module that shows what is inside it does not use it.
+            // A re-export of an inner module is no use of it.
             Some(Target::Item(to, _)) if import.is_re_export && modules.is_within(to, from) => {}
             Some(Target::Item(to, name)) => drop(found.insert((to, name))),
             Some(Target::Module(to)) if import.name.is_none() => {

@@ -1,8 +1,9 @@
-//! The modules of a crate: which file each is in, what it defines, what it imports and which paths its
-//! code names. Code under `#[cfg(test)]` is left out.
+//! The modules of a crate: file, items, imports, and the paths in their code. Code under
+//! `#[cfg(test)]` is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::product::{group_end, test_item_end};
 use crate::{Repository, Token, Tokens};
 
 /// Index of a module in [`Modules`].
@@ -111,10 +112,9 @@ struct Reader<'a, 'r> {
     at: usize,
 }
 
-/// What attributes say about the item after them.
+/// Attributes of the next item.
 #[derive(Default)]
 struct Attributes<'a> {
-    is_test: bool,
     is_exported: bool,
     path: Option<&'a str>,
 }
@@ -138,10 +138,9 @@ impl<'a> Reader<'a, '_> {
         while let Some(token) = self.peek(0) {
             match token {
                 Token::Mark('#') => {
-                    self.attribute(&mut attributes);
-                    if attributes.is_test {
-                        self.skip_item();
-                        attributes = Attributes::default();
+                    match test_item_end(self.code, self.at) {
+                        Some(end) => self.at = end,
+                        None => self.attribute(&mut attributes),
                     }
                     continue;
                 }
@@ -196,23 +195,7 @@ impl<'a> Reader<'a, '_> {
         self.at += 1;
         let is_scope = matches!(self.word(1), Some("super" | "crate" | "self" | "in"));
         if self.peek(0) == Some(Token::Mark('(')) && is_scope {
-            self.skip_group();
-        }
-    }
-
-    /// Past the group that opens at the current token.
-    fn skip_group(&mut self) {
-        let mut depth = 0;
-        while let Some(token) = self.peek(0) {
-            self.at += 1;
-            match token {
-                Token::Mark('(' | '[' | '{') => depth += 1,
-                Token::Mark(')' | ']' | '}') => depth -= 1,
-                _ => {}
-            }
-            if depth == 0 {
-                return;
-            }
+            self.at = group_end(self.code, self.at);
         }
     }
 
@@ -222,33 +205,14 @@ impl<'a> Reader<'a, '_> {
             self.at += 1;
         }
         let start = self.at;
-        self.skip_group();
+        self.at = group_end(self.code, self.at);
         let inner = &self.code[start..self.at];
         let has = |at: usize, word: &str| inner.get(at) == Some(&Token::Word(word));
-        let all_of = has(3, "all") && inner.contains(&Token::Word("test"));
-        attributes.is_test |= has(1, "cfg") && (has(3, "test") || all_of);
         attributes.is_exported |= has(1, "macro_export");
         if has(1, "path")
             && let Some(Token::Literal(path)) = inner.get(3)
         {
             attributes.path = Some(path.trim_matches('"'));
-        }
-    }
-
-    /// Past an item: to its `;`, or to the end of its braces.
-    fn skip_item(&mut self) {
-        while let Some(token) = self.peek(0) {
-            match token {
-                Token::Mark('{') => return self.skip_group(),
-                Token::Mark('(' | '[') => self.skip_group(),
-                Token::Mark(';' | ',') => {
-                    self.at += 1;
-                    return;
-                }
-                // What ends a block or a list also ends its last part.
-                Token::Mark('}' | ')' | ']') => return,
-                _ => self.at += 1,
-            }
         }
     }
 
@@ -346,7 +310,8 @@ impl<'a> Reader<'a, '_> {
         self.modules.all[module].imports.push(Import { name, path, is_re_export: false });
     }
 
-    /// A path in code. The parts of `x.a::<T>()` and of `<T as a::B>::c` that follow a type are none.
+    /// A path in code. The parts of `x.a::<T>()` and of `<T as a::B>::c` that follow a type are
+    /// none.
     fn mention(&mut self, module: ModuleId) {
         let before = self.at.checked_sub(1).map(|at| self.code[at]);
         let mut path = Vec::new();

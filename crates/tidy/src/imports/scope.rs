@@ -2,7 +2,7 @@
 
 use super::modules::{ModuleId, Modules};
 
-/// What a path names.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Module(ModuleId),
@@ -30,7 +30,7 @@ impl Modules {
                 "super" => Target::Module(self.all[module].parent?),
                 // A first name that is not in scope is that of a crate or of the prelude.
                 name if at == 0 => self.lookup(module, name, is_last, trail)?,
-                // What a macro defines is not seen, but it is of that module.
+                // The reader does not expand macros; their items belong to the module too.
                 name => self
                     .lookup(module, name, is_last, trail)
                     .unwrap_or_else(|| Target::Item(module, name.to_owned())),

@@ -1,5 +1,5 @@
-//! Files of a crate do not import each other in circles: each can be read with what it imports, and
-//! without what imports it.
+//! Files of a crate do not import each other in circles: a reader needs the imported files to
+//! understand one, and never the importers.
 
 use zoneweave_tidy::{Count, Repository};
 

@@ -1,5 +1,6 @@
-//! Every crate we depend on has a reason, a licence we accept and one known origin. The licences are read
-//! from `deny.toml`, so that cargo-deny, where it is installed, and this test say the same.
+//! Every crate we depend on has a reason, a licence we accept and one known origin. The licences
+//! are read from `deny.toml`, so that cargo-deny, where it is installed, and this test say the
+//! same.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,15 @@
-//! The laws of this repository. Each test reports every breach at once, with what to do about it.
+//! The laws of this repository. Each test reports every breach at once, with the remedy.
 
 mod circles;
+mod commits;
 mod dependencies;
 mod imports;
+mod layers;
 mod links;
 mod mentions;
+mod prose;
 mod sources;
+mod states;
 
 use zoneweave_tidy::{Count, Ratchets, Repository};
 

@@ -1,11 +1,14 @@
-//! Laws that the tree does not keep yet: the table `crates/tidy/ratchets.txt` has the number of breaches
-//! that each part of it may have. A number may only fall; the table is to be empty in the end.
+//! Laws that the tree does not keep yet: the table `crates/tidy/ratchets.txt` has the number of
+//! breaches that each part of it may have. A number may only fall; the table is to be empty in the
+//! end.
 //!
 //! A new crate has no line, so it keeps every law from its first day.
 
+mod counts;
+
 use std::collections::BTreeMap;
 
-use crate::{Circle, ImportGraph, Repository};
+use crate::Repository;
 
 /// Breaches of a law in a part of the repository.
 #[derive(Debug)]
@@ -16,7 +19,7 @@ pub struct Count {
     pub part: String,
     /// How many there are.
     pub found: usize,
-    /// Where, or what to do.
+    /// The place of each, or the remedy.
     pub details: Vec<String>,
 }
 
@@ -29,7 +32,7 @@ pub struct Ratchets {
 }
 
 impl Ratchets {
-    /// Reads the table: lines of law, part and number; those that begin with `#` are comments.
+    /// Reads the table: lines of law, part and number. A line that begins with `#` is a comment.
     ///
     /// # Panics
     /// If the table is missing or a line is something else.
@@ -46,7 +49,7 @@ impl Ratchets {
         Self { allowed: lines.map(row).collect() }
     }
 
-    /// What is wrong about a count, if it is above what is allowed.
+    /// An error message if a count is above its limit.
     #[must_use]
     pub fn breach(&self, count: &Count) -> Option<String> {
         let key = (count.law.to_owned(), count.part.clone());
@@ -70,28 +73,13 @@ impl Count {
         format!("{} {} {}", self.law, self.part, self.found)
     }
 
-    /// Files of each crate that are in a circle of imports.
-    #[must_use]
-    pub fn circles(repository: &Repository) -> Vec<Self> {
-        let count = |(part, root): (String, String)| {
-            let circles = Circle::all(&ImportGraph::read(repository, &root));
-            let cuts = circles.iter().flat_map(|circle| &circle.cut);
-            let edge = |edge: &crate::Edge| {
-                format!("cut {} -> {} ({})", edge.from, edge.to, edge.names.join(", "))
-            };
-            Self {
-                law: "circles",
-                part,
-                found: circles.iter().map(|circle| circle.files.len()).sum(),
-                details: cuts.map(edge).collect(),
-            }
-        };
-        repository.crate_roots().into_iter().map(count).collect()
-    }
-
     /// The counts of every law.
     #[must_use]
     pub fn all(repository: &Repository) -> Vec<Self> {
-        Self::circles(repository)
+        let mut all = Self::circles(repository);
+        all.extend(Self::layers(repository));
+        all.extend(Self::prose(repository));
+        all.extend(Self::states(repository));
+        all
     }
 }
