@@ -1,9 +1,7 @@
 //! The checker beside the engine: whatever a running volume leaves on media, at any moment, is
 //! consistent, and what the volume returns is what the checker finds there.
 //!
-//! `ZONEWEAVE_SEED=n cargo test -p zoneweave-check --test engine` replays one seed.
-
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+//! `ZONEWEAVE_SEED=n cargo test -p zoneweave-check --test main engine::` replays one seed.
 
 use std::rc::Rc;
 
@@ -257,7 +255,7 @@ fn for_each_seed(test: fn(u64)) {
     };
     for seed in seeds {
         let result = std::panic::catch_unwind(|| test(seed));
-        let replay = "cargo test -p zoneweave-check --test engine";
+        let replay = "cargo test -p zoneweave-check --test main engine::";
         assert!(result.is_ok(), "replay with ZONEWEAVE_SEED={seed} {replay}");
     }
 }

@@ -1,13 +1,8 @@
 //! The checker on the golden array of the engine's tests.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
-
-#[path = "../../raid/tests/golden/image.rs"]
-mod image;
-
 use std::rc::Rc;
 
-use image::Image;
+use crate::golden_image::Image;
 use zoneweave_check::{Options, check};
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::ZonedDevice;

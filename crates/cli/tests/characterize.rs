@@ -1,8 +1,6 @@
 //! `zoneweave characterize` with the real binary.
 
-mod common;
-
-use common::Place;
+use crate::common::Place;
 
 const SMALL: &str = "characterize --preset zn540-1tb --zones 40 --zone-capacity 8MiB --quick -q";
 

@@ -1,12 +1,10 @@
 //! Looking at drives that are not served: what each of them is, whatever was done to it.
 
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use common::{MEMBERS, Place, pattern};
+use crate::common::{MEMBERS, Place, pattern};
 use rustix::process::Signal;
 
 /// An array with some data, stopped.

@@ -1,10 +1,8 @@
 //! Making drives and arrays: what is refused, why, and with which exit code.
 
-mod common;
-
 use std::fs;
 
-use common::{MEMBERS, Place};
+use crate::common::{MEMBERS, Place};
 use zoneweave_emulator::preset;
 
 #[test]

@@ -1,8 +1,6 @@
 //! Verbs that need no drives, and what holds for all verbs.
 
-mod common;
-
-use common::Place;
+use crate::common::Place;
 
 #[test]
 fn the_demonstration_finds_no_difference_and_repeats_itself() {

@@ -1,7 +1,5 @@
 //! Serving an array: what clients wrote is there whatever happens to drives and servers.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
@@ -10,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{MEMBERS, Place, pattern};
+use crate::common::{MEMBERS, Place, pattern};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

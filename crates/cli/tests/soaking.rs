@@ -1,8 +1,6 @@
 //! A volume used in every way while its memory is watched.
 
-mod common;
-
-use common::Place;
+use crate::common::Place;
 
 #[test]
 fn a_short_soak_reads_what_was_written_and_stays_within_its_memory() {

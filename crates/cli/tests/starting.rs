@@ -1,8 +1,6 @@
 //! How long a start takes, as `bench` measures it.
 
-mod common;
-
-use common::Place;
+use crate::common::Place;
 
 #[test]
 fn starts_by_the_checkpoint_on_demand_and_by_footers_are_measured() {

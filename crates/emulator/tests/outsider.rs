@@ -1,12 +1,9 @@
 //! The example for users of the library does what it says, twice alike.
 
-#[path = "../examples/outsider.rs"]
-mod outsider;
-
 #[test]
 fn the_example_runs() {
-    let told = outsider::run().unwrap();
-    assert_eq!(told, outsider::run().unwrap(), "the same seed, the same history");
+    let told = crate::example::run().unwrap();
+    assert_eq!(told, crate::example::run().unwrap(), "the same seed, the same history");
     let said = |what: &str| assert!(told.contains(what), "{what:?} is not in {told}");
     said("904 zones");
     said("appends to 4 zones");

@@ -1,8 +1,6 @@
 //! Parity bytes against an independent implementation: XOR and P+Q as such, wider codes through its
 //! general matrix coder, fed our coefficients as the crate documentation states them.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests are test code")]
-
 use proptest::prelude::*;
 use rusty_erasure::{Matrix, gf};
 use zoneweave_erasure::Code;

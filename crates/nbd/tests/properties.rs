@@ -1,8 +1,6 @@
 //! Properties over arbitrary clients. The bodies assert that cutting the input anywhere changes
 //! nothing and that memory stays within the stated bounds; see `zoneweave_nbd::fuzzing`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use proptest::prelude::*;
 use zoneweave_nbd::fuzzing;
 

@@ -1,8 +1,6 @@
 //! Byte-exact conversations as public clients hold them, written out in full so that they check the
 //! constants of the implementation too.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::sync::Arc;
 
 use bytes::BytesMut;

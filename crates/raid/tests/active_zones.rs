@@ -1,11 +1,7 @@
 //! Drives let few zones be active: what crashes and failing drives leave behind must not use them up.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::{assert_hit, assert_holds, live, put};
-use support::{Array, Shape, contents};
+use crate::support::life::{assert_hit, assert_holds, live, put};
+use crate::support::{Array, Shape, contents};
 use zoneweave_emulator::{CommandKind, FaultAction, Jitter, RamDrive, Selector};
 use zoneweave_raid::log::Health;
 use zoneweave_raid::marks::Mark;

@@ -1,14 +1,10 @@
 //! Segments that are filled beside others of their size have no more under way than drives that are as fast with small writes need.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
-use support::life::{assert_holds, one_life, open_segments, put, put_many, with};
-use support::{Array, Shape, contents};
+use crate::support::life::{assert_holds, one_life, open_segments, put, put_many, with};
+use crate::support::{Array, Shape, contents};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
 use zoneweave_raid::log::{Lanes, Volume, WritePolicy};
 use zoneweave_runtime::{Nanos, Random};

@@ -2,15 +2,11 @@
 //!
 //! In builds that count marks, each test also checks that it was where it says.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use bytes::Bytes;
-use support::life::{
+use crate::support::life::{
     assert_hit, assert_holds, live, member, one_life, put, put_all, refused, roles,
 };
-use support::{Array, Shape, contents, executor, new_drive, uuid};
+use crate::support::{self, Array, Shape, contents, executor, new_drive, uuid};
+use bytes::Bytes;
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Immediate, Selector};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};

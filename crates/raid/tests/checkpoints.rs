@@ -1,12 +1,8 @@
 //! Checkpoints of the index: what a start saves by one, what they cost, and what happens to a start if one
 //! is damaged.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::{live, one_life};
-use support::{Array, contents, large, read_all};
+use crate::support::life::{live, one_life};
+use crate::support::{Array, contents, large, read_all};
 use zoneweave_raid::log::{Lanes, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId, ZoneState};

@@ -1,11 +1,7 @@
 //! How an array is written is left to the engine: what it chooses for which drives, and what it goes back to.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::{assert_holds, one_life, put, put_all};
-use support::{Array, Shape, new_drive, read_all};
+use crate::support::life::{assert_holds, one_life, put, put_all};
+use crate::support::{Array, Shape, new_drive, read_all};
 use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{

@@ -1,16 +1,12 @@
 //! Collecting under load: what it costs, and how users share the drives with it.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::support::life::{assert_hit, assert_holds, live, one_life, put, put_all};
+use crate::support::{Array, Shape, contents, read_all};
 use futures_util::future::join_all;
-use support::life::{assert_hit, assert_holds, live, one_life, put, put_all};
-use support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Selector};
 use zoneweave_raid::log::{CLASSES, Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_raid::marks::Mark;

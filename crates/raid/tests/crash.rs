@@ -1,13 +1,12 @@
 //! Random histories with crashes: what was promised survives, and nothing is made up.
 //!
 //! Each seed draws an array, a workload and several crashes, some of them during recovery. A
-//! failure names the seed; `ZONEWEAVE_SEED=n cargo test -p zoneweave-raid --test crash` replays it.
-
-mod support;
+//! failure names the seed, and this replays it:
+//! `ZONEWEAVE_SEED=n cargo test -p zoneweave-raid --test main crash::`.
 
 use std::cell::RefCell;
 
-use support::{
+use crate::support::{
     Array, DumpOnPanic, Shape, SharedHistory, Workload, crash, executor, for_each_seed, open,
     run_workers, verify_recovered, workload,
 };

@@ -1,16 +1,12 @@
 //! Deaths of segments are kept for zones that cannot be read: as long as needed, and no more of them than there are
 //! such zones.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::life::{assert_hit, assert_holds, live, put};
+use crate::support::{self, Array, Shape, contents, executor, uuid};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
-use support::life::{assert_hit, assert_holds, live, put};
-use support::{Array, Shape, contents, executor, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, Immediate, Selector};
 use zoneweave_raid::log::format::{MemberUuid, RecordBody};
 use zoneweave_raid::log::recover::records::read_records;

@@ -2,10 +2,8 @@
 //! what that wrote is still read. A difference means that the format changed: give it a new
 //! version, keep reading the old one, and add files instead of changing these.
 //!
-//! `REGENERATE_GOLDEN=1 cargo test -p zoneweave-raid --test golden` writes the files anew; use it
-//! for new structures only.
-
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+//! `REGENERATE_GOLDEN=1 cargo test -p zoneweave-raid --test main golden::` writes the files anew;
+//! use it for new structures only.
 
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -2,22 +2,15 @@
 //! did, for ever. It was made by crashing in the middle of work twice, so that it has sealed
 //! segments, segments that a crash left over, seals, trims and superblock snapshots.
 //!
-//! `REGENERATE_GOLDEN=array cargo test -p zoneweave-raid --test golden_array` makes another one.
+//! `REGENERATE_GOLDEN=array cargo test -p zoneweave-raid --test main golden_array` makes another.
 //! That is right only for a new format version, beside the old file: `golden/array-1.bin` is of
 //! version 1, which must be refused by its name.
-
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
-
-#[path = "golden/image.rs"]
-mod image;
-#[path = "support/report_marks.rs"]
-mod report_marks;
 
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use crate::golden_image::Image;
 use bytes::Bytes;
-use image::Image;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
@@ -163,7 +156,7 @@ fn the_golden_array_can_be_written() {
 
 #[test]
 fn an_array_of_format_version_1_is_refused_by_that_name() {
-    report_marks::report_marks();
+    crate::support::report_marks::report_marks();
     let old = path().with_file_name("array-1.bin");
     let image = Image::decode(&std::fs::read(old).unwrap());
     let executor = executor();

@@ -1,11 +1,7 @@
 //! Drives that are held up cost readers little: others answer for them, and never wrongly.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::one_life;
-use support::{Array, Shape, contents, version_of};
+use crate::support::life::one_life;
+use crate::support::{Array, Shape, contents, version_of};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Preset, RamDrive, Selector};
 use zoneweave_raid::log::{Counters, Hedging, OpenOptions, Volume};
 use zoneweave_runtime::{Handle, Nanos, Random};

@@ -1,11 +1,7 @@
 //! Arrays of drives without metadata: what one of their headers takes with it comes back from the other drives.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::{assert_hit, assert_holds, live, one_life, put_all};
-use support::{Array, Shape, attach, executor};
+use crate::support::life::{assert_hit, assert_holds, live, one_life, put_all};
+use crate::support::{Array, Shape, attach, executor};
 use zoneweave_emulator::{
     BlockPart, CommandKind, Damage, FaultAction, Immediate, RamDrive, Selector,
 };

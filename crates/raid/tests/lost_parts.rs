@@ -1,11 +1,7 @@
 //! What is lost beyond redundancy: a start says so, where it would serve what was there before, and is refused.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::{assert_hit, assert_holds, live, one_life, put_all, refused};
-use support::{Array, Shape, contents, read_all};
+use crate::support::life::{assert_hit, assert_holds, live, one_life, put_all, refused};
+use crate::support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
 use zoneweave_raid::layout::Arrangement;
 use zoneweave_raid::log::{OpenError, OpenOptions};

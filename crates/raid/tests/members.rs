@@ -1,13 +1,9 @@
 //! Members that fail, are replaced and rebuilt, while the volume is in use and across crashes.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::cell::RefCell;
 
-use support::{
-    Array, DumpOnPanic, Shape, SharedHistory, Workload, check_offline, crash, executor,
+use crate::support::{
+    self, Array, DumpOnPanic, Shape, SharedHistory, Workload, check_offline, crash, executor,
     for_each_seed, new_drive, open, read_all, run_workers, verify_recovered, workload,
 };
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};

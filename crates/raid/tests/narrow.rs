@@ -1,15 +1,11 @@
 //! Writes that come one at a time: they go to narrow segments instead of being padded, and are as safe there.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use support::life::{assert_hit, assert_holds, one_life, put, put_all, refused};
-use support::{Array, Shape, check_offline, contents, new_drive, read_all, uuid};
+use crate::support::life::{assert_hit, assert_holds, one_life, put, put_all, refused};
+use crate::support::{Array, Shape, check_offline, contents, new_drive, read_all, uuid};
 use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
 use zoneweave_raid::layout::{Column, Scheme};
 use zoneweave_raid::log::format::{

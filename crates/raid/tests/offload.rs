@@ -1,16 +1,12 @@
 //! An index that takes less memory than it needs: whatever is asked for is there, nothing is lost, and
 //! memory stays within what was asked for.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::num::NonZeroU32;
 
+use crate::support::life::{assert_hit, one_life};
+use crate::support::model::Model;
+use crate::support::{Array, Shape, contents, is_of, large, read_all};
 use futures_util::future::join_all;
-use support::life::{assert_hit, one_life};
-use support::model::Model;
-use support::{Array, Shape, contents, is_of, large, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Selector};
 use zoneweave_raid::log::format::ContentKind;
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};

@@ -1,15 +1,11 @@
 //! An index of which most is on media when users are served: they wait for what they ask for, and whatever
 //! they do meanwhile is what a start by lists finds.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::num::NonZeroU32;
 
-use support::life::{assert_hit, one_life};
-use support::model::Model;
-use support::{Array, contents, is_of, large, read_all};
+use crate::support::life::{assert_hit, one_life};
+use crate::support::model::Model;
+use crate::support::{Array, contents, is_of, large, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector};
 use zoneweave_raid::log::format::ContentKind;
 use zoneweave_raid::log::{Lanes, OpenOptions, WriteChoice, WritePolicy};

@@ -1,14 +1,10 @@
 //! Several segments open at a time, of several shapes, and changed from one start to the next.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
-use support::life::{assert_holds, live, one_life, open_segments, put, put_many, with};
-use support::{Array, Shape, contents, executor, new_drive, offer};
+use crate::support::life::{assert_holds, live, one_life, open_segments, put, put_many, with};
+use crate::support::{Array, Shape, contents, executor, new_drive, offer};
 use zoneweave_emulator::{CommandKind, CrashChoices, FaultAction, Request, Selector};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{

@@ -1,12 +1,8 @@
 //! What a rebuild must not do: believe one bad answer, write lists that say less than there was, take the last zones
 //! of its drive, or cost a drive that works.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::{assert_hit, live, one_life, put};
-use support::{Array, Shape, contents, read_all, uuid, version_of};
+use crate::support::life::{assert_hit, live, one_life, put};
+use crate::support::{self, Array, Shape, contents, read_all, uuid, version_of};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, RamDrive, Selector};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{OpenOptions, ReplaceError, Volume};

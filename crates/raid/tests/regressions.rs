@@ -1,15 +1,11 @@
 //! Bugs that are not to come back: each test tells the story of one.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 
-use support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
-use support::{Array, Shape, contents, executor, new_drive, offer, read_all, uuid};
+use crate::support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
+use crate::support::{Array, Shape, contents, executor, new_drive, offer, read_all, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;

@@ -1,12 +1,8 @@
 //! Which drives are lost, not how many: parity that stays on the last drive, and mirrors; and where the others
 //! are no majority.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::{assert_holds, live, one_life, put, put_all, refused};
-use support::{Array, Shape, new_drive, uuid, version_of};
+use crate::support::life::{assert_holds, live, one_life, put, put_all, refused};
+use crate::support::{Array, Shape, new_drive, uuid, version_of};
 use zoneweave_raid::layout::{Arrangement, Column};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{AdminError, Health, OpenError, OpenOptions, ReplaceError, Volume};

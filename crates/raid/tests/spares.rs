@@ -1,15 +1,11 @@
 //! Spares take the place of lost drives, and rebuilds are as fast as the drive, or as they may be.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
-use support::life::{assert_holds, live, one_life, put_all};
-use support::{Array, Shape, contents, new_drive, uuid};
+use crate::support::life::{assert_holds, live, one_life, put_all};
+use crate::support::{Array, Shape, contents, new_drive, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, Preset, RamDrive, Selector};
 use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;

@@ -1,14 +1,10 @@
 //! One drive lies or fails; a start, or the running volume, must not do away with the rest for it.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
 use std::cell::Cell;
 use std::ops::Range;
 
-use support::life::{assert_holds, live, one_life, put, put_all};
-use support::{Array, Shape, executor, kill, offer, read_all};
+use crate::support::life::{assert_holds, live, one_life, put, put_all};
+use crate::support::{Array, Shape, executor, kill, offer, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Immediate, Selector};
 use zoneweave_raid::log::{Health, OpenOptions, open_array};
 use zoneweave_runtime::{Nanos, Random};

@@ -1,11 +1,7 @@
 //! Zones of a segment that go on together, where requests in flight fill two stripes.
 
-#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-mod support;
-
-use support::life::{assert_holds, live, one_life, put, with};
-use support::{Array, Shape, read_all};
+use crate::support::life::{assert_holds, live, one_life, put, with};
+use crate::support::{Array, Shape, read_all};
 use zoneweave_emulator::timing::{CommandId, Schedule, Timing};
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Request, Selector};
 use zoneweave_raid::log::{Lanes, Volume, WritePolicy};

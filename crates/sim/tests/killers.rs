@@ -5,8 +5,6 @@
 //! history runs into depends on the engine's steps: after a change of the engine one may miss its
 //! mutant, and is renewed then (docs/simulation.md).
 
-#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
-
 use std::fs;
 use std::path::PathBuf;
 

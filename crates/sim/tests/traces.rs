@@ -3,11 +3,6 @@
 //! Each file in `traces` is a scenario that was cut down when it failed; its `story` says what the
 //! bug was. `zoneweave simulate --scenario crates/sim/traces/NAME.json` replays one.
 
-#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
-
-#[path = "../../raid/tests/support/report_marks.rs"]
-mod report_marks;
-
 use std::fs;
 use std::path::Path;
 
@@ -28,7 +23,7 @@ fn traces() -> Vec<(String, Scenario)> {
 
 #[test]
 fn stored_histories_pass_and_tell_their_story() {
-    report_marks::report_marks();
+    crate::report_marks::report_marks();
     let traces = traces();
     assert!(!traces.is_empty());
     let mut failures = Vec::new();

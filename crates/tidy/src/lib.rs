@@ -1,5 +1,5 @@
 //! Reads the files, crates, imports, prose and history of this repository. The tests in
-//! `tests/laws` hold them against its laws.
+//! `tests` hold them against its laws.
 //!
 //! Nothing here is part of the product. A question that cannot be answered (no git, a manifest that
 //! does not parse) is a panic: it fails the law that asked.

@@ -1,7 +1,6 @@
 //! The real binary in a directory of its own, and a minimal NBD client.
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -13,7 +13,7 @@
 
 pub mod life;
 pub mod model;
-mod report_marks;
+pub(crate) mod report_marks;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -484,7 +484,8 @@ pub fn for_each_seed(file: &str, name: &str, test: impl Fn(u64) + std::panic::Re
         let result = std::panic::catch_unwind(|| test(seed));
         assert!(
             result.is_ok(),
-            "{name} fails: ZONEWEAVE_SEED={seed} cargo test -p zoneweave-raid --test {file} {name}"
+            "{name} fails: ZONEWEAVE_SEED={seed} \
+             cargo test -p zoneweave-raid --test main {file}::{name}"
         );
     }
 }

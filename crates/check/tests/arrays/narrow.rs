@@ -9,8 +9,8 @@ use zoneweave_raid::log::format::{
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Payload, ZoneAddress, ZoneId};
 
+use super::{assert_finds, contents, stripes, stripes_of};
 use crate::image::{ARRAY, Content, Image, SegmentPlan, pattern, structured_of};
-use crate::{assert_finds, contents, stripes, stripes_of};
 
 /// The zones of the sealed narrow segment, and of the one that is not.
 const SEALED: u32 = 3;

@@ -1,5 +1,6 @@
 //! The laws of this repository. Each test reports every breach at once, with the remedy.
 
+mod binaries;
 mod circles;
 mod commits;
 mod dependencies;

@@ -1,0 +1,12 @@
+//! Tests of the command: the real binary, in one test binary.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+
+mod characterize;
+mod common;
+mod looking;
+mod making;
+mod rest;
+mod serving;
+mod soaking;
+mod starting;
