@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use zoneweave_linux::fuse::FuseError;
-use zoneweave_linux::nbd_server::{EndpointError, ServeError};
+use zoneweave_linux::nbd::{EndpointError, ServeError};
 use zoneweave_linux::ublk::UblkError;
 use zoneweave_linux::{DriveError, FileDriveError, RingError};
 use zoneweave_raid::log::{AdminError, CreateError, OpenError, ReplaceError};

@@ -175,7 +175,7 @@ pub(crate) async fn refuse_worse_way_elsewhere(
     handle: &Handle,
 ) -> Result<(), CliError> {
     let Some(better) = named.drive.better_path() else { return Ok(()) };
-    let usable = Drive::open_read_only_elsewhere(ring, handle, &better).await.is_ok();
+    let usable = Drive::open_read_only_in_thread(ring, handle, &better).await.is_ok();
     refuse_for(named, usable.then_some(better))
 }
 

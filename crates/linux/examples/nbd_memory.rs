@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::nbd::{Endpoint, NbdExport, NbdLimits, NbdServer};
 use zoneweave_linux::{MemoryDevice, Ring, Signals};
 use zoneweave_runtime::Executor;
 

@@ -5,37 +5,24 @@
 //! submission queue. It is the only crate with `unsafe` code, kept in `ring` (buffers lent to the
 //! kernel) and `sys` (system calls without a safe wrapper).
 
-mod at_once;
-mod blkzoned;
-mod drive;
-mod elsewhere;
-mod entropy;
-mod file_drive;
+mod drives;
 pub mod fuse;
-mod in_use;
+mod host;
 mod memory_device;
-pub mod nbd_server;
-mod nvme_drive;
-mod peer;
+pub mod nbd;
 mod remote;
 mod ring;
-mod service;
-mod signals;
+mod socket;
 mod sys;
 pub mod ublk;
 pub mod vhost_user;
-mod within;
-mod worker;
-mod zoned_block;
 
-pub use drive::{Drive, DriveError, DriveInfo};
-pub use entropy::entropy;
-pub use file_drive::{DriveFailure, FileDrive, FileDriveError};
+pub use drives::{
+    DiskNonsense, Drive, DriveError, DriveFailure, DriveInfo, DriveLoss, FileDrive, FileDriveError,
+    NonsenseError, NvmeDrive, NvmeDriveError, ZonedBlock, ZonedBlockError,
+};
+pub use host::{Signal, Signals, entropy};
 pub use memory_device::MemoryDevice;
-pub use nvme_drive::{NonsenseError, NvmeDrive, NvmeDriveError};
-pub use peer::stranger_at;
 pub use remote::{DeviceLink, RemoteDevice};
 pub use ring::{Descriptor, NoOperations, Ring, RingError, RingOptions};
-pub use service::DriveLoss;
-pub use signals::{Signal, Signals};
-pub use zoned_block::{DiskNonsense, ZonedBlock, ZonedBlockError};
+pub use socket::stranger_at;

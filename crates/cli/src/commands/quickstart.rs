@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use zoneweave_linux::Drive;
-use zoneweave_linux::nbd_server::Endpoint;
+use zoneweave_linux::nbd::Endpoint;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{DriveRole, survey};
 use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};

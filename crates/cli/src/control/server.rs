@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_linux::nbd_server::{Endpoint, Listener};
+use zoneweave_linux::nbd::{Endpoint, Listener};
 use zoneweave_linux::{Descriptor, Ring};
 use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};

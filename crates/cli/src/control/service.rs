@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 use zoneweave_linux::fuse::{FuseServer, FuseStatus};
-use zoneweave_linux::nbd_server::{NbdServer, NbdStatus};
+use zoneweave_linux::nbd::{NbdServer, NbdStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_linux::{Drive, Ring};
@@ -256,12 +256,12 @@ impl Service {
         self.refuse_in_service(slot, path)?;
         let place = self.openings.acquire().await;
         // Before anybody is told to take a drive out for one that is not there.
-        Drive::inspect_elsewhere(&self.ring, path).await?;
+        Drive::inspect_in_thread(&self.ring, path).await?;
         // Again: others may have used it while that took its time.
         self.refuse_in_service(slot, path)?;
         refuse_working(slot, self.working(slot), destroy)?;
         let forgotten = self.seats.forget(path);
-        let drive = Drive::open_elsewhere(&self.ring, &self.handle, path).await?;
+        let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
         drop(place);
         let named = NamedDrive::new(label, drive, &self.handle);
         let path = path.to_owned();

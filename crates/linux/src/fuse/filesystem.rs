@@ -12,10 +12,11 @@ use fuser::{
 use rustix::process::{getegid, geteuid};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
-use super::TRANSFER_BYTES_MAX;
 use super::mailbox::Mailbox;
 use super::request::Request;
 
+/// The most that the kernel reads or writes at once.
+pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// How long the kernel may remember what the file is like, which does not change.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Requests that the kernel may have under way without anybody waiting for each.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
-use super::FuseError;
+use super::error::FuseError;
 
 /// How mounts of ours begin in lists of them.
 pub(super) const SOURCE: &str = "zoneweave:";

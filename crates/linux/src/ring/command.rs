@@ -7,7 +7,7 @@ use io_uring::opcode;
 use zoneweave_zoned::AlignedBuffer;
 
 use super::held::{CommandMemory, Gather, Held, PIECES_MAX, Side};
-use super::{Descriptor, OnDrop, Ring};
+use super::reactor::{Descriptor, OnDrop, Ring};
 
 /// `NVME_URING_CMD_IO`: one buffer. `_IOWR('N', 0x80, struct nvme_uring_cmd)`.
 const COMMAND_IO: u32 = 0xC048_4E80;

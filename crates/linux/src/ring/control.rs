@@ -17,7 +17,7 @@ use io_uring::types::Fd;
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::queues::accept_interruption;
-use super::{Descriptor, Ring};
+use super::reactor::{Descriptor, Ring};
 
 /// The bytes of a command in an entry of 128 bytes.
 const COMMAND_BYTES: usize = 80;

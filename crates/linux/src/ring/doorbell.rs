@@ -5,14 +5,11 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
-
-use super::Ring;
 
 /// The doorbell of a ring; any thread may ring it.
 pub(crate) struct Doorbell {
@@ -23,7 +20,7 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self { rung: AtomicBool::new(false), asleep: AtomicBool::new(false), event })
     }
@@ -65,19 +62,5 @@ impl Doorbell {
     /// Lets it wait for the next one.
     pub(super) fn clear(&self) {
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
-    }
-}
-
-impl Ring {
-    /// The ring's doorbell. While others have it, the ring may wait though nothing is under way.
-    ///
-    /// # Errors
-    /// If there are no descriptors left.
-    pub(crate) fn doorbell(&self) -> io::Result<Arc<Doorbell>> {
-        if let Some(doorbell) = self.0.doorbell.get() {
-            return Ok(doorbell.clone());
-        }
-        let doorbell = Arc::new(Doorbell::new()?);
-        Ok(self.0.doorbell.get_or_init(|| doorbell).clone())
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use io_uring::opcode;
 
 use super::held::Held;
-use super::{Descriptor, OnDrop, Ring};
+use super::reactor::{Descriptor, OnDrop, Ring};
 
 impl Ring {
     /// Sends a driver a command of 16 bytes and waits for its answer, which may take for ever.

@@ -9,7 +9,7 @@ use io_uring::types::FsyncFlags;
 use zoneweave_zoned::AlignedBuffer;
 
 use super::held::{Gather, Held};
-use super::{Descriptor, OnDrop, Ring};
+use super::reactor::{Descriptor, OnDrop, Ring};
 
 impl Ring {
     /// Reads `length` bytes at `offset` into the start of `buffer`.

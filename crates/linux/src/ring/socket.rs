@@ -9,7 +9,7 @@ use io_uring::opcode;
 use zoneweave_zoned::AlignedBuffer;
 
 use super::held::{Gather, Held};
-use super::{Descriptor, OnDrop, Ring};
+use super::reactor::{Descriptor, OnDrop, Ring};
 
 impl Ring {
     /// Waits for a connection to a listening socket.

@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::blkzoned::{REPORTS_CAPACITY, ReportHeader, ReportedZone, ZoneRange};
+use super::result::check;
+use crate::sys::blkzoned::{REPORTS_CAPACITY, ReportHeader, ReportedZone, ZoneRange};
 
 /// How the kernel numbers these requests: direction, size of the argument, type and number.
 #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
@@ -30,7 +31,7 @@ const SIZE: libc::Ioctl = request(READ, size_of::<u64>(), 114);
 pub(crate) fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = 0_u64;
     // SAFETY: the request writes one number of 64 bits, which outlives the call.
-    super::check(unsafe { libc::ioctl(device.as_raw_fd(), SIZE, &raw mut bytes) })?;
+    check(unsafe { libc::ioctl(device.as_raw_fd(), SIZE, &raw mut bytes) })?;
     Ok(bytes)
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn report_zones(
     memory.as_mut_bytes()[..HEADER].copy_from_slice(asked.as_bytes());
     // SAFETY: the request takes a header that names as many zones as there is room for behind it, all of which
     // `memory` owns; the kernel is done with it when the call returns.
-    super::check(unsafe { libc::ioctl(device.as_raw_fd(), REPORT, memory.as_mut_ptr()) })?;
+    check(unsafe { libc::ioctl(device.as_raw_fd(), REPORT, memory.as_mut_ptr()) })?;
     let (header, zones) = memory.as_bytes().split_at(HEADER);
     let header = ReportHeader::read_from_bytes(header).expect("the length it has");
     if header.zones > count {
@@ -98,7 +99,7 @@ pub(crate) fn change_zones(
     range: ZoneRange,
 ) -> io::Result<()> {
     // SAFETY: these requests read a range, which outlives the call.
-    super::check(unsafe { libc::ioctl(device.as_raw_fd(), change.request(), &raw const range) })?;
+    check(unsafe { libc::ioctl(device.as_raw_fd(), change.request(), &raw const range) })?;
     Ok(())
 }
 

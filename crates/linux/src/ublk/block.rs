@@ -9,9 +9,10 @@ use super::abi::{
     ATTRIBUTE_FUA, ATTRIBUTE_READ_ONLY, ATTRIBUTE_VOLATILE_CACHE, BasicParameters,
     DiscardParameters, IoDescriptor, Operation, PARAMETERS_BASIC, PARAMETERS_DISCARD, Parameters,
 };
-use super::request::{Answer, Answering, Data, Disk, blocks_of, done, errno};
-use super::{BLOCK_SHIFT, SECTORS_MAX};
-use crate::blkzoned::BLOCK_SECTORS;
+use super::request::{
+    Answer, Answering, BLOCK_SHIFT, Data, Disk, SECTORS_MAX, blocks_of, done, errno,
+};
+use crate::sys::blkzoned::BLOCK_SECTORS;
 
 /// The most that one discard or one write of zeros covers: 1 GiB, so that none takes for long.
 const RANGE_SECTORS_MAX: u32 = 1 << 21;
@@ -117,7 +118,7 @@ async fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryDevice;
+    use crate::memory_device::MemoryDevice;
 
     #[test]
     fn the_kernel_is_told_what_the_volume_is() {

@@ -8,8 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::abi::{Control, ControlHeader, DeviceInfo, Parameters};
 use super::error::UblkError;
-use crate::Ring;
 use crate::ring::ControlRing;
+use crate::ring::Ring;
 
 const CONTROL_DEVICE: &str = "/dev/ublk-control";
 

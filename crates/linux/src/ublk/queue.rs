@@ -13,8 +13,8 @@ use zoneweave_runtime::{Gate, Handle};
 use super::abi::{COMMIT_AND_FETCH, DeviceInfo, FETCH, IoCommand, IoDescriptor};
 use super::error::UblkError;
 use super::request::{Answer, Data, Disk};
+use crate::ring::{Descriptor, Ring};
 use crate::sys::shared_records::SharedRecords;
-use crate::{Descriptor, Ring};
 
 /// The requests of a device, from when they are asked for until the driver ends that.
 pub(super) struct Queue {

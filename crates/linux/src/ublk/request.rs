@@ -9,11 +9,18 @@ use rustix::io::Errno;
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, BlockError, Status};
 
 use super::abi::{IoDescriptor, data_position};
-use crate::Descriptor;
-use crate::blkzoned::BLOCK_SECTORS;
+use crate::ring::Descriptor;
+use crate::sys::blkzoned::BLOCK_SECTORS;
 
 /// The kernel takes no more pieces in one call (`UIO_MAXIOV`).
 const PIECES_MAX: usize = 1024;
+
+/// The most that one request reads or writes, in sectors: 512 KiB.
+pub(super) const SECTORS_MAX: u32 = 1024;
+
+/// Blocks are this power of two.
+pub(super) const BLOCK_SHIFT: u8 = 12;
+const _: () = assert!(1 << BLOCK_SHIFT == BLOCK_BYTES);
 
 /// What a request came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

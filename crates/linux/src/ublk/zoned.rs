@@ -15,9 +15,10 @@ use super::abi::{
     Operation, PARAMETERS_BASIC, PARAMETERS_ZONED, Parameters, ZonedParameters,
 };
 use super::error::UblkError;
-use super::request::{Answer, Answering, Data, Disk, blocks_of, done, errno_of};
-use super::{BLOCK_SHIFT, SECTORS_MAX};
-use crate::blkzoned::{BLOCK_SECTORS, ReportedZone, ZONE_SEQUENTIAL};
+use super::request::{
+    Answer, Answering, BLOCK_SHIFT, Data, Disk, SECTORS_MAX, blocks_of, done, errno_of,
+};
+use crate::sys::blkzoned::{BLOCK_SECTORS, ReportedZone, ZONE_SEQUENTIAL};
 
 /// Serves a zoned drive; metadata beside the blocks stays empty.
 pub(super) struct ZonedDisk {

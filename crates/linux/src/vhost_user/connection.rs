@@ -13,10 +13,10 @@ use thiserror::Error;
 use vhost::vhost_user::{BackendReqHandler, Error as ProtocolError};
 use zoneweave_runtime::Nanos;
 
-use super::Shared;
 use super::frontend::Frontend;
-use crate::Descriptor;
-use crate::within::unless;
+use super::shared::Shared;
+use crate::host::timeout::unless;
+use crate::ring::Descriptor;
 
 /// Every message begins with its number, flags and the size of what follows, each four bytes.
 const HEADER_BYTES: usize = 12;

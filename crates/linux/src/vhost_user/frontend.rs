@@ -20,12 +20,12 @@ use vhost::vhost_user::{
     Error, GpuBackend, Result, VhostUserBackendReqHandler, VhostUserVirtioFeatures,
 };
 
-use super::Shared;
 use super::config::{
     FEATURE_EVENT_INDEX, FEATURE_FLUSH, QUEUE_SIZE_MAX, QUEUES_MAX, SPACE_BYTES, features, space,
 };
 use super::inflight;
 use super::memory::Memory;
+use super::shared::Shared;
 use super::vring::{Addresses, Vring};
 
 /// The set-up of one virtual machine.

@@ -5,8 +5,8 @@ use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, BlockError, ByteDevice};
 
-use super::PIECE_BYTES;
 use super::config::{RANGE_SECTORS_MAX, RANGES_MAX, SECTOR_BYTES, SEGMENTS_MAX};
+use super::shared::PIECE_BYTES;
 
 const STATUS_OK: u8 = 0;
 const STATUS_IO_ERROR: u8 = 1;

@@ -17,9 +17,9 @@ use super::config::QUEUE_SIZE_MAX;
 use super::inflight::InFlight;
 use super::memory::Memory;
 use super::request::Request;
-use super::{PIECE_BYTES, REQUEST_BYTES_MIN, Shared};
-use crate::Descriptor;
-use crate::within::unless;
+use super::shared::{PIECE_BYTES, REQUEST_BYTES_MIN, Shared};
+use crate::host::timeout::unless;
+use crate::ring::Descriptor;
 
 /// Room for a list of as many requests as a queue may have.
 const LIST_BYTES: usize = 4096;

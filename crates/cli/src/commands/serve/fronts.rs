@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use zoneweave_linux::fuse::FuseServer;
-use zoneweave_linux::nbd_server::{
-    Endpoint, Listener, NAME_BYTES_MAX, NbdExport, NbdLimits, NbdServer,
-};
+use zoneweave_linux::nbd::{Endpoint, Listener, NAME_BYTES_MAX, NbdExport, NbdLimits, NbdServer};
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::vhost_user::{VhostUserOptions, VhostUserServer};
 use zoneweave_raid::log::format::ArrayConfig;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use zoneweave_linux::nbd_server::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::nbd::{Endpoint, NbdExport, NbdLimits, NbdServer};
 
 use crate::commands::bench::volume::{Array, Bench as Drives};
 use crate::commands::bench::workload::{USED_PERCENT, scheme};

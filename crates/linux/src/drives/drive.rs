@@ -1,0 +1,291 @@
+//! A drive by its path: emulated in a file, or a real one by its character or its block device.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use zoneweave_emulator::DriveCounters;
+use zoneweave_runtime::Handle;
+use zoneweave_zoned::{Command, Completion, Geometry, ZonedDevice};
+
+use crate::drives::access::Access;
+use crate::drives::file::OpenFile;
+use crate::drives::file::{FileDrive, FileDriveError};
+use crate::drives::info::DriveInfo;
+use crate::drives::nvme::{NvmeDrive, NvmeDriveError};
+use crate::drives::zoned_block::{ZonedBlock, ZonedBlockError};
+use crate::host::spawn_blocking::spawn_blocking;
+use crate::ring::Ring;
+
+/// A drive of any kind.
+pub enum Drive {
+    /// Emulated, in a file.
+    File(FileDrive),
+    /// A real one, by its own commands.
+    Nvme(NvmeDrive),
+    /// One that the kernel has a driver for, by its block device.
+    Block(ZonedBlock),
+}
+
+/// Why a drive cannot be opened.
+#[derive(Debug, Error)]
+pub enum DriveError {
+    /// An emulated one.
+    #[error(transparent)]
+    File(#[from] FileDriveError),
+    /// An NVMe drive.
+    #[error(transparent)]
+    Nvme(#[from] NvmeDriveError),
+    /// A block device.
+    #[error(transparent)]
+    Block(#[from] ZonedBlockError),
+    /// No thread could open it.
+    #[error("{}: cannot open it in a thread of its own: {error}", .path.display())]
+    Thread {
+        /// Where it is.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+impl DriveError {
+    /// Whether another process has the drive.
+    #[must_use]
+    pub const fn is_in_use(&self) -> bool {
+        matches!(
+            self,
+            Self::File(FileDriveError::InUse { .. })
+                | Self::Nvme(NvmeDriveError::InUse { .. })
+                | Self::Block(ZonedBlockError::InUse { .. })
+        )
+    }
+
+    /// Whether there is no such drive.
+    #[must_use]
+    pub const fn is_not_found(&self) -> bool {
+        matches!(self, Self::File(FileDriveError::NotFound { .. }))
+    }
+
+    /// Whether it was refused so that nothing is destroyed.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        self.is_in_use() || matches!(self, Self::File(FileDriveError::Exists { .. }))
+    }
+}
+
+/// A drive that was opened and examined, and has no ring yet: threads can hand it over.
+enum Opened {
+    File(Box<OpenFile>),
+    Nvme(crate::drives::nvme::Opened),
+    Block(crate::drives::zoned_block::Opened),
+}
+
+impl Opened {
+    fn at(path: &Path, access: Access) -> Result<Self, DriveError> {
+        Ok(match kind_of(path) {
+            Kind::File => Self::File(Box::new(FileDrive::examine(path, access)?)),
+            Kind::Character => Self::Nvme(NvmeDrive::examine(path, access)?),
+            Kind::Block => Self::Block(ZonedBlock::examine(path, access)?),
+        })
+    }
+
+    fn serve(self, ring: &Ring, handle: &Handle) -> Result<Drive, DriveError> {
+        Ok(match self {
+            Self::File(opened) => Drive::File(FileDrive::serve(ring, handle, *opened)?),
+            Self::Nvme(opened) => Drive::Nvme(NvmeDrive::serve(ring, handle, opened)?),
+            Self::Block(opened) => Drive::Block(ZonedBlock::serve(ring, handle, opened)?),
+        })
+    }
+}
+
+/// Does in a thread of its own what may wait for a drive, or for who has it.
+async fn waiting_for<T: Send + 'static>(
+    ring: &Ring,
+    path: &Path,
+    work: impl FnOnce(&Path) -> Result<T, DriveError> + Send + 'static,
+) -> Result<T, DriveError> {
+    let place = path.to_owned();
+    let done = spawn_blocking(ring, "drive", move || work(&place)).await;
+    done.unwrap_or_else(|error| Err(DriveError::Thread { path: path.to_owned(), error }))
+}
+
+/// What is at a path.
+enum Kind {
+    /// A file with an emulated drive, or nothing.
+    File,
+    Character,
+    Block,
+}
+
+fn kind_of(path: &Path) -> Kind {
+    match fs::metadata(path).map(|found| found.file_type()) {
+        Ok(found) if found.is_char_device() => Kind::Character,
+        Ok(found) if found.is_block_device() => Kind::Block,
+        _ => Kind::File,
+    }
+}
+
+/// Does the same with a drive of any kind.
+macro_rules! any {
+    ($drive:expr, $any:ident => $work:expr) => {
+        match $drive {
+            Drive::File($any) => $work,
+            Drive::Nvme($any) => $work,
+            Drive::Block($any) => $work,
+        }
+    };
+}
+
+impl Drive {
+    /// Opens a drive for this process alone.
+    ///
+    /// # Errors
+    /// As [`FileDrive::open`], [`NvmeDrive::open`] and [`ZonedBlock::open`].
+    pub fn open(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, DriveError> {
+        Opened::at(path, Access::Exclusive)?.serve(ring, handle)
+    }
+
+    /// As [`Drive::open`], for an engine in inflight: waiting for the drive, up to a minute if it does not answer, or for who
+    /// had it before, holds nobody up.
+    ///
+    /// # Errors
+    /// As [`Drive::open`], or if there are no threads left.
+    pub async fn open_in_thread(
+        ring: &Ring,
+        handle: &Handle,
+        path: &Path,
+    ) -> Result<Self, DriveError> {
+        let open = |path: &Path| Opened::at(path, Access::Exclusive);
+        waiting_for(ring, path, open).await?.serve(ring, handle)
+    }
+
+    /// Opens a drive to look at it, also while another process is using it.
+    ///
+    /// # Errors
+    /// As [`FileDrive::open_read_only`], [`NvmeDrive::open_read_only`] and [`ZonedBlock::open_read_only`].
+    pub fn open_read_only(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, DriveError> {
+        Opened::at(path, Access::ReadOnly)?.serve(ring, handle)
+    }
+
+    /// As [`Drive::open_read_only`], for an engine in service.
+    ///
+    /// # Errors
+    /// As [`Drive::open_read_only`], or if there are no threads left.
+    pub async fn open_read_only_in_thread(
+        ring: &Ring,
+        handle: &Handle,
+        path: &Path,
+    ) -> Result<Self, DriveError> {
+        let open = |path: &Path| Opened::at(path, Access::ReadOnly);
+        waiting_for(ring, path, open).await?.serve(ring, handle)
+    }
+
+    /// What a drive holds, also while a process is using it.
+    ///
+    /// # Errors
+    /// As [`Drive::open_read_only`].
+    pub fn inspect(path: &Path) -> Result<DriveInfo, DriveError> {
+        Ok(match kind_of(path) {
+            Kind::File => FileDrive::inspect(path)?,
+            Kind::Character => NvmeDrive::inspect(path)?,
+            Kind::Block => ZonedBlock::inspect(path)?,
+        })
+    }
+
+    /// As [`Drive::inspect`], for an engine in service.
+    ///
+    /// # Errors
+    /// As [`Drive::inspect`], or if there are no threads left.
+    pub async fn inspect_in_thread(ring: &Ring, path: &Path) -> Result<DriveInfo, DriveError> {
+        waiting_for(ring, path, Self::inspect).await
+    }
+
+    /// Its identity: what an emulated drive got when it was made, and a real one in the factory.
+    #[must_use]
+    pub fn uuid(&self) -> [u8; 16] {
+        any!(self, drive => drive.uuid())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        any!(self, drive => drive.path())
+    }
+
+    /// What it has done since it was opened.
+    #[must_use]
+    pub fn counters(&self) -> DriveCounters {
+        any!(self, drive => drive.counters())
+    }
+
+    /// Why it answers no more, if it does not.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        any!(self, drive => drive.failure().map(|failure| failure.to_string()))
+    }
+
+    /// Whether it is a real one.
+    #[must_use]
+    pub const fn is_real(&self) -> bool {
+        !matches!(self, Self::File(_))
+    }
+
+    /// A better way to the same drive, if there is one: of an NVMe namespace that was named by its block device the
+    /// character device, which has metadata and appends.
+    #[must_use]
+    pub fn better_path(&self) -> Option<PathBuf> {
+        let Self::Block(drive) = self else { return None };
+        crate::drives::nvme::sibling(&fs::metadata(drive.path()).ok()?)
+    }
+}
+
+impl ZonedDevice for Drive {
+    fn geometry(&self) -> &Geometry {
+        any!(self, drive => drive.geometry())
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        any!(self, drive => drive.submit(command))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::rc::Rc;
+
+    use futures_util::FutureExt;
+    use zoneweave_runtime::Executor;
+    use zoneweave_zoned::BlockCount;
+
+    use super::*;
+
+    #[test]
+    fn an_engine_in_service_does_not_wait_for_who_has_a_drive() {
+        let ring = Ring::new().unwrap();
+        let executor = Executor::new(Rc::new(ring.clone()));
+        let handle = executor.handle();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drive");
+        FileDrive::create(&path, Geometry::new(8, BlockCount(24)), [7; 16]).unwrap();
+        let holder = Drive::open(&ring, &handle, &path).unwrap();
+        executor.run(async {
+            let mut opening = pin!(Drive::open_in_thread(&ring, &handle, &path));
+            // Were it opened here, there would be an answer.
+            assert!(opening.as_mut().now_or_never().is_none());
+            assert!(opening.await.is_err_and(|error| error.is_in_use()));
+            let info = Drive::inspect_in_thread(&ring, &path).await.unwrap();
+            assert_eq!((info.uuid, info.zones.len()), ([7; 16], 8));
+            drop(holder);
+            let opened = Drive::open_in_thread(&ring, &handle, &path).await.unwrap();
+            assert_eq!(opened.uuid(), [7; 16]);
+            let gone = directory.path().join("gone");
+            let missing = Drive::open_in_thread(&ring, &handle, &gone).await;
+            assert!(missing.is_err_and(|error| error.is_not_found()));
+        });
+    }
+}

@@ -1,0 +1,29 @@
+//! Zoned drives: one in a file, a real NVMe namespace, a zoned block device of the kernel.
+//!
+//! A path leads to [`Drive`] (`drive`), which opens one of three kinds:
+//! - `file`: an emulated drive whose media are a sparse file;
+//! - `nvme`: NVMe commands through the namespace's character device;
+//! - `zoned_block`: any other zoned disk, through the kernel's block layer.
+//!
+//! They share `access` (exclusive or read-only), `info` (geometry and zones read at opening),
+//! `nonblock_open`, and `inflight` (unanswered commands of a real drive, counters, loss).
+//!
+//! Invariants:
+//! - A process that writes holds an exclusive lock on the drive.
+//! - A lost drive answers every command with `DeviceGone`, for good.
+
+mod access;
+mod drive;
+mod file;
+mod inflight;
+mod info;
+mod nonblock_open;
+mod nvme;
+mod zoned_block;
+
+pub use drive::{Drive, DriveError};
+pub use file::{DriveFailure, FileDrive, FileDriveError};
+pub use inflight::DriveLoss;
+pub use info::DriveInfo;
+pub use nvme::{NonsenseError, NvmeDrive, NvmeDriveError};
+pub use zoned_block::{DiskNonsense, ZonedBlock, ZonedBlockError};

@@ -1,0 +1,18 @@
+//! Opening without waiting: for who writes into a pipe, or for the carrier of a line.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+/// Opens a file for reading, and for writing if that is asked for, without waiting for anybody. What it is can be looked
+/// up from there on: names may lead elsewhere by then.
+pub(crate) fn open_nonblocking(path: &Path, writable: bool) -> io::Result<File> {
+    let file =
+        OpenOptions::new().read(true).write(writable).custom_flags(libc::O_NONBLOCK).open(path)?;
+    // Operations of the ring would give up instead of waiting, too.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}

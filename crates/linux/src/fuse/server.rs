@@ -1,0 +1,202 @@
+//! The server of a mounted file: mounting, running requests, unmounting.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fuser::{BackgroundSession, Config, MountOption, Session};
+use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
+use zoneweave_zoned::{BlockDevice, ByteDevice};
+
+use super::error::FuseError;
+use super::filesystem::{OneFile, TRANSFER_BYTES_MAX};
+use super::mailbox::Mailbox;
+use super::mountpoint::{self, Found};
+use crate::host::spawn_blocking::spawn_blocking;
+use crate::host::timeout::timeout;
+use crate::ring::{Descriptor, Ring};
+
+/// Data of requests under way.
+const IN_FLIGHT_BYTES: u64 = 64 << 20;
+/// How long unmounting may take, and then requests under way.
+const SHUTDOWN_TIME: Nanos = Nanos::from_secs(10);
+
+/// What a server is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FuseStatus {
+    /// Requests for data answered since the start.
+    pub requests: u64,
+    /// Those of them answered with an error.
+    pub failed: u64,
+}
+
+/// A file that is being served. Dropping this handle unmounts it, and does not wait.
+pub struct FuseServer {
+    shared: Rc<Shared>,
+    session: BackgroundSession,
+    path: PathBuf,
+    cleared: bool,
+}
+
+/// What requests share.
+struct Shared {
+    ring: Ring,
+    handle: Handle,
+    device: Rc<ByteDevice>,
+    mailbox: Arc<Mailbox>,
+    budget: Semaphore,
+    /// Requests under way.
+    tasks: Cell<usize>,
+    /// Nothing more will come.
+    ended: Cell<bool>,
+    /// Opened when a request ends, and at the end.
+    changed: Gate,
+    requests: Cell<u64>,
+    failed: Cell<u64>,
+}
+
+fn has_driver() -> Result<(), FuseError> {
+    if Path::new("/dev/fuse").exists() { Ok(()) } else { Err(FuseError::NoDriver) }
+}
+
+impl FuseServer {
+    /// Whether a device can be mounted there, as far as can be told without mounting it; nothing is made or changed.
+    ///
+    /// # Errors
+    /// [`FuseError`] tells what to do about it.
+    pub fn check(path: &Path) -> Result<(), FuseError> {
+        has_driver()?;
+        mountpoint::look(path).map(drop)
+    }
+
+    /// Mounts a device as a file, which is made if it is not there. `name` is what mounts are listed by.
+    ///
+    /// # Errors
+    /// [`FuseError`] tells what to do about it.
+    pub fn start(
+        ring: &Ring,
+        handle: &Handle,
+        device: Rc<dyn BlockDevice>,
+        path: &Path,
+        name: &str,
+    ) -> Result<Self, FuseError> {
+        has_driver()?;
+        let Found { path, cleared } = mountpoint::prepare(path)?;
+        let failed = |error| FuseError::Mount { path: path.clone(), error };
+        let (mailbox, event) = Mailbox::new().map_err(failed)?;
+        let mailbox = Arc::new(mailbox);
+        let device = Rc::new(ByteDevice::new(device));
+        let file = OneFile::new(mailbox.clone(), device.size_bytes(), device.info().read_only);
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName(format!("{}{name}", mountpoint::SOURCE)),
+            MountOption::NoExec,
+            MountOption::NoAtime,
+        ];
+        let session =
+            Session::new(file, &path, &config).and_then(Session::spawn).map_err(failed)?;
+        let shared = Rc::new(Shared {
+            ring: ring.clone(),
+            handle: handle.clone(),
+            device,
+            mailbox,
+            budget: Semaphore::new(IN_FLIGHT_BYTES),
+            tasks: Cell::new(0),
+            ended: Cell::new(false),
+            changed: Gate::new(),
+            requests: Cell::new(0),
+            failed: Cell::new(0),
+        });
+        handle.spawn("FUSE mailbox", shared.clone().take_requests(Rc::new(event)));
+        Ok(Self { shared, session, path, cleared })
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a mount was cleared away that a server which died had left behind.
+    #[must_use]
+    pub fn has_cleared(&self) -> bool {
+        self.cleared
+    }
+
+    /// What the server is doing.
+    #[must_use]
+    pub fn status(&self) -> FuseStatus {
+        FuseStatus { requests: self.shared.requests.get(), failed: self.shared.failed.get() }
+    }
+
+    /// Waits until somebody unmounts the file.
+    pub fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let shared = self.shared.clone();
+        async move { shared.ended().await }
+    }
+
+    /// Unmounts the file, and answers what was asked before. Returns whether it is gone; if not, who still uses it gets errors.
+    pub async fn shutdown(self) -> bool {
+        let Self { shared, session, path, .. } = self;
+        // Somebody has unmounted it. What is there now, if anything is, is not ours.
+        let was_unmounted = shared.ended.get();
+        // The kernel may have something to ask before it lets go, so it is waited for elsewhere.
+        let unmounting = spawn_blocking(&shared.ring, "unmount", move || session.umount_and_join());
+        let unmounted = timeout(&shared.handle, SHUTDOWN_TIME, unmounting).await;
+        let gone = was_unmounted || matches!(unmounted, Some(Ok(Ok(()))));
+        // What is asked from here on gets errors, and nobody who waits for an answer keeps the mount.
+        shared.mailbox.close();
+        if !gone {
+            let detaching =
+                spawn_blocking(&shared.ring, "unmount", move || mountpoint::detach(&path));
+            let _ = timeout(&shared.handle, SHUTDOWN_TIME, detaching).await;
+        }
+        // What is still there after that waits for a device that does not answer: it is left behind.
+        let _ = timeout(&shared.handle, SHUTDOWN_TIME, shared.idle()).await;
+        gone
+    }
+}
+
+impl Shared {
+    async fn take_requests(self: Rc<Self>, event: Descriptor) {
+        loop {
+            while let Some(request) = self.mailbox.take() {
+                let share = request.data_bytes().clamp(1 << 16, u64::from(TRANSFER_BYTES_MAX));
+                let budget = self.budget.acquire_many(share).await;
+                self.tasks.set(self.tasks.get() + 1);
+                let shared = self.clone();
+                self.handle.spawn("FUSE request", async move {
+                    let failed = request.serve(&shared.device).await;
+                    drop(budget);
+                    shared.requests.set(shared.requests.get() + 1);
+                    shared.failed.set(shared.failed.get() + u64::from(failed));
+                    shared.tasks.set(shared.tasks.get() - 1);
+                    shared.changed.open();
+                });
+            }
+            if self.mailbox.is_closed() || self.ring.readable(&event).await.is_err() {
+                self.ended.set(true);
+                self.changed.open();
+                return;
+            }
+            // How often it was told does not matter.
+            let _ = rustix::io::read(&event, &mut [0; 8]);
+        }
+    }
+
+    async fn ended(&self) {
+        while !self.ended.get() {
+            self.changed.wait().await;
+        }
+    }
+
+    async fn idle(&self) {
+        while !self.ended.get() || self.tasks.get() > 0 {
+            self.changed.wait().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

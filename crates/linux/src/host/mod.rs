@@ -1,0 +1,20 @@
+//! Services of the operating system that are not I/O on drives or sockets.
+//!
+//! - `timeout`: a future that ends at a deadline, or when another one completes;
+//! - `spawn_blocking`: one blocking call in a thread of its own;
+//! - `worker`: a thread for a series of blocking calls;
+//! - `busy`: retries while another process still holds a file or socket;
+//! - `signals`: SIGINT and SIGTERM as futures;
+//! - `entropy`: random bytes.
+//!
+//! Invariant: the engine's thread never blocks, except while it opens drives or sockets at start.
+
+pub(crate) mod busy;
+mod entropy;
+mod signals;
+pub(crate) mod spawn_blocking;
+pub(crate) mod timeout;
+pub(crate) mod worker;
+
+pub use entropy::entropy;
+pub use signals::{Signal, Signals};

@@ -1,0 +1,77 @@
+//! What the server shares with its connections: limits, devices, counters.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use slab::Slab;
+use zoneweave_nbd::{ExportIndex, ExportList};
+use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
+use zoneweave_zoned::ByteDevice;
+
+use crate::ring::{Descriptor, Ring};
+
+/// What clients may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NbdLimits {
+    /// Clients served at once.
+    pub connections: u64,
+    /// Clients that may be in their handshake at once.
+    pub handshakes: u64,
+    /// How long a handshake may take.
+    pub handshake_time: Nanos,
+    /// Payload of one connection's requests under way.
+    pub in_flight_bytes: u64,
+    /// How long clients may take to accept their last replies at shutdown.
+    pub shutdown_time: Nanos,
+}
+
+impl Default for NbdLimits {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            handshakes: 16,
+            handshake_time: Nanos::from_secs(10),
+            in_flight_bytes: 64 << 20,
+            shutdown_time: Nanos::from_secs(10),
+        }
+    }
+}
+
+/// What a server is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NbdStatus {
+    /// Clients connected, including those in their handshake.
+    pub connections: usize,
+    /// Requests answered since the start, also those answered with an error.
+    pub requests: u64,
+    /// Connections refused or ended because the client broke a rule or a limit.
+    pub misbehaved: u64,
+}
+
+/// What connections share.
+pub(super) struct Shared {
+    pub(super) ring: Ring,
+    pub(super) handle: Handle,
+    pub(super) limits: NbdLimits,
+    pub(super) exports: Arc<ExportList>,
+    pub(super) devices: Vec<Rc<ByteDevice>>,
+    pub(super) connections: Semaphore,
+    pub(super) handshakes: Semaphore,
+    pub(super) open: RefCell<Slab<Descriptor>>,
+    pub(super) closing: Cell<bool>,
+    /// Opened when a connection ends and when the server closes.
+    pub(super) changed: Gate,
+    pub(super) requests: Cell<u64>,
+    pub(super) misbehaved: Cell<u64>,
+}
+
+impl Shared {
+    pub(super) fn device(&self, index: ExportIndex) -> Rc<ByteDevice> {
+        self.devices[index.0].clone()
+    }
+
+    pub(super) fn count_misbehaviour(&self) {
+        self.misbehaved.set(self.misbehaved.get() + 1);
+    }
+}

@@ -1,0 +1,305 @@
+//! Where a server listens: a unix socket for its owner, or a TCP port of this machine.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use thiserror::Error;
+
+use crate::host::busy;
+use crate::ring::Descriptor;
+use crate::socket::peer_credentials::stranger_at;
+
+/// Connections the kernel keeps for us while we do not accept.
+const BACKLOG: i32 = 128;
+
+/// What may wait in a unix socket to be received, of which the kernel has 208 KiB otherwise: replies to reads of 64 KiB came
+/// three at a time then, and the sender waited to be woken. The kernel gives less where it allows no more.
+const SEND_BYTES: usize = 1 << 20;
+
+/// An address to listen at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A socket in the file system, for the user who runs the server and for root.
+    Unix(PathBuf),
+    /// A port of a loopback address.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
+            Self::Tcp(address) => write!(f, "nbd://{address}"),
+        }
+    }
+}
+
+/// Why an address cannot be listened at.
+#[derive(Debug, Error)]
+pub enum EndpointError {
+    /// Anybody could connect.
+    #[error(
+        "{address} can be reached from other machines, and NBD is served without encryption: \
+         listen at 127.0.0.1 or [::1], or at a unix socket, and tunnel (for example with ssh -L)"
+    )]
+    NotLoopback {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// Another server answers there.
+    #[error("{} is in use by a running server: stop it, or choose another path", .path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something that is no socket is in the way.
+    #[error("{} exists and is no socket: remove it, or choose another path", .path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Unix socket addresses are short.
+    #[error("{} is longer than the 107 bytes of a unix socket address: choose a shorter path",
+        .path.display())]
+    PathTooLong {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The kernel refused.
+    #[error("cannot listen at {endpoint}: {error}")]
+    Listen {
+        /// The address.
+        endpoint: Endpoint,
+        /// What the kernel said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// A listening socket; dropping it removes the file of a unix socket, if it is the one that was made.
+///
+/// For any server on the ring: a control socket is guarded as an NBD socket is.
+pub struct Listener {
+    endpoint: Endpoint,
+    socket: Descriptor,
+    /// The file of a unix socket.
+    file: Option<FileId>,
+}
+
+/// A file, whatever its name leads to by now. The kernel gives its numbers to no other file while the socket is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    fn of(path: &Path) -> io::Result<Self> {
+        let found = fs::symlink_metadata(path)?;
+        Ok(Self { device: found.dev(), inode: found.ino() })
+    }
+}
+
+fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
+    let failed = |error: io::Error| EndpointError::Listen { endpoint: endpoint.clone(), error };
+    match endpoint {
+        Endpoint::Tcp(address) => {
+            if !address.ip().is_loopback() {
+                return Err(EndpointError::NotLoopback { address: *address });
+            }
+            let listener = TcpListener::bind(address).map_err(failed)?;
+            let endpoint = Endpoint::Tcp(listener.local_addr().map_err(failed)?);
+            Ok(Listener { endpoint, socket: Rc::new(listener.into()), file: None })
+        }
+        Endpoint::Unix(path) => {
+            let address = SocketAddrUnix::new(path)
+                .map_err(|_| EndpointError::PathTooLong { path: path.clone() })?;
+            make_directory(path).map_err(failed)?;
+            remove_stale(path)?;
+            let socket = listen_unix(&address).map_err(|error| failed(error.into()))?;
+            let file = Some(FileId::of(path).map_err(failed)?);
+            Ok(Listener { endpoint: endpoint.clone(), socket: Rc::new(socket), file })
+        }
+    }
+}
+
+/// Makes the socket's directory, closed to others, if there is none.
+fn make_directory(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes the socket of a server that died; anything else in its place is left alone.
+fn remove_stale(path: &Path) -> Result<(), EndpointError> {
+    let failed = |error| EndpointError::Listen { endpoint: Endpoint::Unix(path.to_owned()), error };
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    if !metadata.file_type().is_socket() {
+        return Err(EndpointError::NotASocket { path: path.to_owned() });
+    }
+    let nobody_listens = || match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EBUSY)),
+        Err(error) => Err(error),
+    };
+    match busy::retry(nobody_listens).map_err(failed)? {
+        Some(()) => fs::remove_file(path).map_err(failed),
+        None => Err(EndpointError::InUse { path: path.to_owned() }),
+    }
+}
+
+fn listen_unix(address: &SocketAddrUnix) -> Result<OwnedFd, Errno> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // Before it has a name, so that there is no moment at which others may connect.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+impl Listener {
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// [`EndpointError`] tells why the address cannot be listened at.
+    pub fn start(endpoint: &Endpoint) -> Result<Self, EndpointError> {
+        listen(endpoint)
+    }
+
+    /// The address, with the port that the kernel chose for a TCP port of 0.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The socket to accept from.
+    #[must_use]
+    pub fn socket(&self) -> &Descriptor {
+        &self.socket
+    }
+
+    /// Checks who connected and makes the socket fit for replies, short ones and large.
+    ///
+    /// # Errors
+    /// If the peer of a unix socket is another user, or is gone already.
+    pub fn prepare(&self, socket: &OwnedFd) -> io::Result<()> {
+        match self.endpoint {
+            Endpoint::Tcp(_) => sockopt::set_tcp_nodelay(socket, true)?,
+            Endpoint::Unix(_) => {
+                if stranger_at(socket)?.is_some() {
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+                sockopt::set_socket_send_buffer_size(socket, SEND_BYTES)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let Endpoint::Unix(path) = &self.endpoint else { return };
+        // Somebody may have removed it, and another server may listen there since.
+        if self.file.is_some() && FileId::of(path).ok() == self.file {
+            // If it is gone by now somebody else cleaned up.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn addresses_of_other_machines_are_refused() {
+        for address in ["0.0.0.0:0", "192.168.1.1:10809", "[::]:0"] {
+            let refused = listen(&Endpoint::Tcp(address.parse().unwrap()));
+            assert!(matches!(refused, Err(EndpointError::NotLoopback { .. })));
+        }
+        let listener = listen(&Endpoint::Tcp("127.0.0.1:0".parse().unwrap())).unwrap();
+        assert!(matches!(listener.endpoint, Endpoint::Tcp(address) if address.port() != 0));
+    }
+
+    #[test]
+    fn a_unix_socket_is_private_and_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/er/socket");
+        let listener = listen(&Endpoint::Unix(path.clone())).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    /// The socket of a server that was killed accepts connections until the kernel has ended its operations.
+    #[test]
+    fn a_socket_that_is_about_to_be_left_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let dying = UnixListener::bind(&path).unwrap();
+        let accepts_once = std::thread::spawn(move || drop(dying.accept()));
+        let listener = listen(&Endpoint::Unix(path.clone())).unwrap();
+        accepts_once.join().unwrap();
+        UnixStream::connect(&path).expect("the new server is found");
+        drop(listener);
+    }
+
+    #[test]
+    fn the_socket_of_another_server_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let endpoint = Endpoint::Unix(path.clone());
+        let first = listen(&endpoint).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = listen(&endpoint).unwrap();
+        drop(first);
+        UnixStream::connect(&path).expect("the second server is found");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "precious").unwrap();
+        drop(second);
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn stale_sockets_are_replaced_and_everything_else_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let endpoint = Endpoint::Unix(path.clone());
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "a dead server leaves its socket");
+        let listener = listen(&endpoint).unwrap();
+        assert!(matches!(listen(&endpoint), Err(EndpointError::InUse { .. })));
+        drop(listener);
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(listen(&endpoint), Err(EndpointError::NotASocket { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        let long = Endpoint::Unix(directory.path().join("x".repeat(120)));
+        assert!(matches!(listen(&long), Err(EndpointError::PathTooLong { .. })));
+    }
+}

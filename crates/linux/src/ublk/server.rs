@@ -1,0 +1,350 @@
+//! The server of a ublk disk: created, taken over after a crash, removed.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use zoneweave_runtime::{Handle, Nanos};
+use zoneweave_zoned::{BlockDevice, ZonedDevice};
+
+use super::abi::{
+    Control, DATA_BYTES_MAX, DeviceInfo, FEATURE_IOCTL_NUMBERS, FEATURE_RECOVERY_REISSUE,
+    FEATURE_USER_COPY, FEATURE_USER_RECOVERY, FEATURE_ZONED, Parameters, STATE_DEAD, STATE_LIVE,
+    STATE_QUIESCED,
+};
+use super::block::BlockDisk;
+use super::control::Driver;
+use super::error::UblkError;
+use super::queue::Queue;
+use super::request::{Disk, SECTORS_MAX};
+use super::zoned::ZonedDisk;
+use crate::host::timeout::{timeout, unless};
+use crate::ring::Ring;
+use crate::sys::blkzoned::SECTOR_BYTES;
+
+/// Requests under way at once.
+pub const QUEUE_DEPTH: u16 = 128;
+
+/// How long a server that has just died may take to let go of its device.
+const LETTING_GO: Nanos = Nanos::from_secs(20);
+/// How often that is asked.
+const ASKING: Nanos = Nanos::from_millis(50);
+/// How long the users of a disk may keep it from being deleted.
+const SHUTDOWN_TIME: Nanos = Nanos::from_secs(10);
+
+/// What is served.
+#[derive(Clone)]
+pub enum UblkDisk {
+    /// A disk that can be written in any order.
+    Block(Rc<dyn BlockDevice>),
+    /// A zoned disk.
+    Zoned(Rc<dyn ZonedDevice>),
+}
+
+/// How it is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UblkOptions {
+    /// The number in `/dev/ublkbN`; any that is free if none is given.
+    pub number: Option<u32>,
+    /// What the device is known by: a server that comes after one that died takes over the device with the same.
+    pub identity: u64,
+    /// What users had better write at once, such as a stripe; zero if it does not matter.
+    pub optimal_bytes: u64,
+}
+
+/// What a device has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UblkStatus {
+    /// Requests answered since the start.
+    pub requests: u64,
+    /// Those of them answered with an error.
+    pub failed: u64,
+}
+
+/// A disk of the kernel that is being served. Dropping this handle lets it run on.
+pub struct UblkServer {
+    handle: Handle,
+    driver: Driver,
+    queue: Rc<Queue>,
+    number: u32,
+    taken_over: bool,
+}
+
+impl UblkServer {
+    /// Whether the kernel makes disks at all.
+    ///
+    /// # Errors
+    /// [`UblkError`] tells what to do about it.
+    pub fn check(ring: &Ring) -> Result<(), UblkError> {
+        Driver::open(ring).map(drop)
+    }
+
+    /// Makes the disk, or takes over the one that a server which died left behind.
+    ///
+    /// # Errors
+    /// [`UblkError`] tells what to do about it.
+    pub async fn start(
+        ring: &Ring,
+        handle: &Handle,
+        disk: UblkDisk,
+        options: UblkOptions,
+    ) -> Result<Self, UblkError> {
+        let Plan { disk, features, parameters } = plan(disk, &options)?;
+        let mut driver = Driver::open(ring)?;
+        check_features(driver.features().await?, features)?;
+        let found = find(&mut driver, handle, &options).await?;
+        let info = match found {
+            Some(info) => {
+                let known = driver.parameters(info.device).await?;
+                if !is_same(&known, &parameters) || !suits(&info, features) {
+                    return Err(UblkError::Changed { id: info.device });
+                }
+                take_over(&mut driver, handle, info.device).await?;
+                info
+            }
+            None => add(&mut driver, &options, features, parameters).await?,
+        };
+        let number = info.device;
+        let queue = match Queue::start(ring, handle, disk, &info) {
+            Ok(queue) => queue,
+            Err(error) if found.is_none() => {
+                // The error that led here is the one to tell.
+                let _ = driver.command(Control::DeleteDevice, number, 0).await;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
+        let end = if found.is_some() { Control::EndRecovery } else { Control::StartDevice };
+        let mut refusal = None;
+        let refused = async { refusal = Some(queue.refusal().await) };
+        let starting = driver.command(end, number, u64::from(std::process::id()));
+        let started = unless(refused, starting).await;
+        if let Some(error) = refusal {
+            return Err(UblkError::Refused { id: number, error });
+        }
+        let mut server =
+            Self { handle: handle.clone(), driver, queue, number, taken_over: found.is_some() };
+        match started {
+            Some(Err(error)) if found.is_none() => {
+                server.remove().await;
+                Err(error)
+            }
+            Some(Err(error)) => Err(error),
+            Some(Ok(())) | None => Ok(server),
+        }
+    }
+
+    /// Where the disk is.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/ublkb{}", self.number))
+    }
+
+    /// Whether another server left the device behind.
+    #[must_use]
+    pub fn was_taken_over(&self) -> bool {
+        self.taken_over
+    }
+
+    /// What the device has done.
+    #[must_use]
+    pub fn status(&self) -> UblkStatus {
+        let (requests, failed) = self.queue.counts();
+        UblkStatus { requests, failed }
+    }
+
+    /// Answers what was taken up, and takes the disk away. Whoever still uses it gets errors: unmount
+    /// it before. Returns whether it is gone; if not, it goes when its last user does.
+    pub async fn shutdown(mut self) -> bool {
+        self.remove().await
+    }
+
+    async fn remove(&mut self) -> bool {
+        let Self { handle, driver, queue, number, .. } = self;
+        let removing = async {
+            // Refused where it is stopped already.
+            let _ = driver.command(Control::StopDevice, *number, 0).await;
+            queue.all_ended().await;
+            driver.command(Control::DeleteDevice, *number, 0).await.is_ok()
+        };
+        timeout(handle, SHUTDOWN_TIME, removing).await.unwrap_or(false)
+    }
+}
+
+/// What the driver is told of a disk.
+struct Plan {
+    disk: Rc<dyn Disk>,
+    features: u64,
+    parameters: Parameters,
+}
+
+fn plan(disk: UblkDisk, options: &UblkOptions) -> Result<Plan, UblkError> {
+    let common = FEATURE_USER_COPY | FEATURE_USER_RECOVERY | FEATURE_IOCTL_NUMBERS;
+    let mut plan = match disk {
+        UblkDisk::Block(device) => {
+            let disk = BlockDisk { device };
+            let parameters = disk.parameters(options.optimal_bytes);
+            let features = common | FEATURE_RECOVERY_REISSUE;
+            Plan { disk: Rc::new(disk), features, parameters }
+        }
+        UblkDisk::Zoned(drive) => {
+            let disk = ZonedDisk::new(drive)?;
+            let parameters = disk.parameters();
+            Plan { disk: Rc::new(disk), features: common | FEATURE_ZONED, parameters }
+        }
+    };
+    plan.parameters.length = u32::try_from(size_of::<Parameters>()).expect("112 bytes");
+    Ok(plan)
+}
+
+fn check_features(there: u64, needed: u64) -> Result<(), UblkError> {
+    let known = [
+        (FEATURE_USER_COPY, "copying by read and write (UBLK_F_USER_COPY)", "6.5"),
+        (FEATURE_USER_RECOVERY, "recovery (UBLK_F_USER_RECOVERY)", "6.5"),
+        (FEATURE_RECOVERY_REISSUE, "recovery (UBLK_F_USER_RECOVERY_REISSUE)", "6.5"),
+        (FEATURE_IOCTL_NUMBERS, "the numbers of commands (UBLK_F_CMD_IOCTL_ENCODE)", "6.5"),
+        (FEATURE_ZONED, "zoned disks (UBLK_F_ZONED)", "6.6"),
+    ];
+    let missing = known.into_iter().find(|(bit, ..)| needed & bit != 0 && there & bit == 0);
+    missing.map_or(Ok(()), |(_, feature, since)| Err(UblkError::TooOld { feature, since }))
+}
+
+/// Looks for the device that a server which died has left behind.
+async fn find(
+    driver: &mut Driver,
+    handle: &Handle,
+    options: &UblkOptions,
+) -> Result<Option<DeviceInfo>, UblkError> {
+    let numbers = match options.number {
+        Some(number) => vec![number],
+        None => numbers_in_use(),
+    };
+    for number in numbers {
+        let Some(info) = driver.info(number).await? else { continue };
+        // Zero is what others have who do not name themselves.
+        if info.server_flags != options.identity || options.identity == 0 {
+            match options.number {
+                Some(id) => return Err(UblkError::Foreign { id }),
+                None => continue,
+            }
+        }
+        match let_go(driver, handle, info).await? {
+            Some(info) if info.state == STATE_QUIESCED => return Ok(Some(info)),
+            // Never started, or stopped and not deleted: then it may have users still, for whom the driver waits.
+            Some(info) if info.state == STATE_DEAD => {
+                let deleting = driver.command(Control::DeleteDevice, number, 0);
+                match timeout(handle, LETTING_GO, deleting).await {
+                    Some(deleted) => drop(deleted?),
+                    None => {
+                        let process = info.server_process;
+                        return Err(UblkError::InUse { id: number, process });
+                    }
+                }
+            }
+            Some(info) => {
+                return Err(UblkError::InUse { id: number, process: info.server_process });
+            }
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The numbers of all devices there are.
+fn numbers_in_use() -> Vec<u32> {
+    let entries = fs::read_dir("/sys/class/ublk-char").into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| {
+        entry.file_name().to_str().and_then(|name| name.strip_prefix("ublkc")?.parse().ok())
+    };
+    let mut numbers: Vec<_> = entries.filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Waits while a device's server is ending: whoever serves the same thing as we do no longer does.
+async fn let_go(
+    driver: &mut Driver,
+    handle: &Handle,
+    mut info: DeviceInfo,
+) -> Result<Option<DeviceInfo>, UblkError> {
+    let until = handle.now() + LETTING_GO;
+    while info.state == STATE_LIVE && handle.now() < until {
+        handle.sleep(ASKING).await;
+        match driver.info(info.device).await? {
+            Some(now) => info = now,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(info))
+}
+
+/// Makes the driver ready for another server. The one that died may still be closing what it had open.
+async fn take_over(driver: &mut Driver, handle: &Handle, id: u32) -> Result<(), UblkError> {
+    let until = handle.now() + LETTING_GO;
+    loop {
+        match driver.command(Control::StartRecovery, id, 0).await {
+            Err(UblkError::Control { error, .. })
+                if error.raw_os_error() == Some(libc::EBUSY) && handle.now() < until =>
+            {
+                handle.sleep(ASKING).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Whether users of the disk would notice no difference.
+fn is_same(known: &Parameters, ours: &Parameters) -> bool {
+    known.basic.device_sectors == ours.basic.device_sectors
+        && known.basic.chunk_sectors == ours.basic.chunk_sectors
+        && known.basic.logical_block_shift == ours.basic.logical_block_shift
+        && known.basic.attributes == ours.basic.attributes
+        && known.zoned == ours.zoned
+}
+
+/// Whether a device can be served as it is.
+fn suits(info: &DeviceInfo, features: u64) -> bool {
+    let relevant = features | FEATURE_ZONED | FEATURE_RECOVERY_REISSUE;
+    info.features & relevant == features
+        && info.queues == 1
+        && (1..=4096).contains(&info.queue_depth)
+        && info.io_bytes_max <= DATA_BYTES_MAX
+}
+
+async fn add(
+    driver: &mut Driver,
+    options: &UblkOptions,
+    features: u64,
+    parameters: Parameters,
+) -> Result<DeviceInfo, UblkError> {
+    let io_bytes_max = u32::try_from(u64::from(SECTORS_MAX) * SECTOR_BYTES).expect("512 KiB");
+    let asked = DeviceInfo {
+        queues: 1,
+        queue_depth: QUEUE_DEPTH,
+        io_bytes_max,
+        device: options.number.unwrap_or(u32::MAX),
+        features,
+        server_flags: options.identity,
+        ..DeviceInfo::default()
+    };
+    let info = driver.add(asked).await?;
+    let id = info.device;
+    let set = match suits(&info, features) {
+        true => driver.set_parameters(id, parameters).await,
+        false => Err(UblkError::Control {
+            id: id.to_string(),
+            purpose: Control::AddDevice.purpose(),
+            error: io::Error::other("the driver made something else of it"),
+        }),
+    };
+    if let Err(error) = set {
+        // The error that led here is the one to tell.
+        let _ = driver.command(Control::DeleteDevice, id, 0).await;
+        return Err(error);
+    }
+    Ok(info)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! What the server shares with its connection and queues: limits, the device, counters.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use zoneweave_runtime::{Gate, Handle, Semaphore};
+use zoneweave_zoned::ByteDevice;
+
+use crate::ring::Ring;
+
+/// Data of requests under way.
+pub(super) const IN_FLIGHT_BYTES: u64 = 64 << 20;
+/// The least that a request counts for, so that at most 1,024 are under way.
+pub(super) const REQUEST_BYTES_MIN: u64 = 64 << 10;
+/// The most that is read or written at once.
+pub(super) const PIECE_BYTES: u32 = 1 << 20;
+
+/// What the guest is told of the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VhostUserOptions {
+    /// Its serial number; 20 bytes of it are told.
+    pub serial: String,
+    /// What had better be written at once, such as a stripe; zero if it does not matter.
+    pub optimal_bytes: u64,
+}
+
+/// What a server is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VhostUserStatus {
+    /// Whether a virtual machine is connected.
+    pub connected: bool,
+    /// Requests answered since the start.
+    pub requests: u64,
+    /// Those of them answered with an error.
+    pub failed: u64,
+    /// Connections ended and queues given up because what came made no sense, and connections refused.
+    pub misbehaved: u64,
+}
+
+/// What connections and requests share.
+pub(super) struct Shared {
+    pub(super) ring: Ring,
+    pub(super) handle: Handle,
+    pub(super) device: Rc<ByteDevice>,
+    pub(super) options: VhostUserOptions,
+    pub(super) budget: Semaphore,
+    pub(super) connected: Cell<bool>,
+    pub(super) closing: Cell<bool>,
+    /// Opened when a connection ends and when the server closes.
+    pub(super) changed: Gate,
+    pub(super) requests: Cell<u64>,
+    pub(super) failed: Cell<u64>,
+    pub(super) misbehaved: Cell<u64>,
+}
+
+impl Shared {
+    pub(super) async fn closed(&self) {
+        while !self.closing.get() {
+            self.changed.wait().await;
+        }
+    }
+
+    pub(super) fn count_misbehaviour(&self) {
+        self.misbehaved.set(self.misbehaved.get() + 1);
+    }
+
+    pub(super) fn count_request(&self, failed: bool) {
+        self.requests.set(self.requests.get() + 1);
+        self.failed.set(self.failed.get() + u64::from(failed));
+    }
+}
