@@ -1,6 +1,6 @@
-//! What a drive is opened for.
+//! Exclusive or read-only access to a drive.
 
-/// What a drive is opened for.
+/// The purpose for which a drive is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Reading and writing, by this process alone.

@@ -1,4 +1,4 @@
-//! What a drive holds, as far as it can be read beside its owner.
+//! The contents of a drive, as far as they can be read beside its owner.
 
 use zoneweave_emulator::Wear;
 use zoneweave_zoned::{Geometry, ZoneInfo};

@@ -1,4 +1,4 @@
-//! What the server shares with its connections: limits, devices, counters.
+//! Limits, devices and counters that the server shares with its connections.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What the server shares with its connection and queues: limits, the device, counters.
+//! Limits, the device and counters that the server shares with its connection and queues.
 
 use std::cell::Cell;
 use std::rc::Rc;

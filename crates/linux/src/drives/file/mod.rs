@@ -21,10 +21,13 @@
 //! read-only), have no room (capacity exceeded, and the write pointer stays where it was) or fail
 //! to write a record or to sync, after which nothing is certain and the drive answers no more.
 
+mod commands;
 mod core;
 mod drive;
 mod error;
+mod flush;
 mod open;
+mod publish;
 mod sync;
 mod tickets;
 mod timing;

@@ -12,8 +12,10 @@ use zoneweave_zoned::{
     ReportOptions, Status, ZoneId, ZoneReport,
 };
 
-use super::encode::{Answer, Encoded, Order, Plan, ZONE_SEND, encode, report_dwords, written_at};
-use super::open::{Opened, ZONE_RECEIVE};
+use super::encode::{
+    Answer, Encoded, Order, Plan, ZONE_RECEIVE, ZONE_SEND, encode, report_dwords, written_at,
+};
+use super::open::Opened;
 use super::report::{self, zones_in};
 use super::retry::{self, Record};
 use super::{status, ways};
@@ -203,7 +205,7 @@ impl Core {
             // What the drive does not fill is no zone.
             let data = Lent::In(AlignedBuffer::zeroed(pages), bytes);
             let dwords = report_dwords(&self.geometry, next, options, bytes);
-            let done = self.send(Opcode(ZONE_RECEIVE), dwords, data, Lent::Nothing).await?;
+            let done = self.send(ZONE_RECEIVE, dwords, data, Lent::Nothing).await?;
             let Lent::In(filled, _) = done.data else { return Err(Status::InternalError) };
             let answer = &filled.as_ref()[..bytes];
             let part = report::decode(answer, &self.geometry, next, each)?;

@@ -12,6 +12,7 @@ pub(super) const FLUSH: Opcode = Opcode(0x00);
 const WRITE: Opcode = Opcode(0x01);
 pub(super) const READ: Opcode = Opcode(0x02);
 pub(super) const ZONE_SEND: Opcode = Opcode(0x79);
+pub(super) const ZONE_RECEIVE: Opcode = Opcode(0x7A);
 const APPEND: Opcode = Opcode(0x7D);
 
 /// In dword 12: Force Unit Access.

@@ -13,7 +13,7 @@ use zoneweave_zoned::{
     BlockCount, Geometry, OOB_BYTES, ReportOptions, Status, ZoneId, ZoneInfo, ZoneState,
 };
 
-use super::encode::report_dwords;
+use super::encode::{ZONE_RECEIVE, report_dwords};
 use super::error::NvmeDriveError;
 use super::identify::{self, Controller, IDENTIFY_BYTES, Namespace, NonsenseError, Zones};
 use super::low_memory;
@@ -27,8 +27,6 @@ use crate::sys::nvme::{self, Query, Set};
 
 /// Identify, of the admin commands.
 const IDENTIFY: u8 = 0x06;
-/// Zone Management Receive, of the I/O commands.
-pub(super) const ZONE_RECEIVE: u8 = 0x7A;
 /// The Zoned Namespace command set, as Identify selects it.
 const ZONED: u32 = 2 << 24;
 
@@ -299,7 +297,7 @@ impl Asked<'_> {
             let options = ReportOptions { partial: true, ..ReportOptions::default() };
             let query = Query {
                 set: Set::Io,
-                opcode: ZONE_RECEIVE,
+                opcode: ZONE_RECEIVE.0,
                 namespace: self.namespace,
                 dwords: report_dwords(&geometry, first, options, buffer.len()),
                 timeout_ms: QUERY_TIMEOUT_MS,

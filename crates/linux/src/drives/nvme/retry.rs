@@ -17,8 +17,7 @@ use std::slice;
 
 use zoneweave_runtime::Nanos;
 
-use super::encode::{FLUSH, READ};
-use super::open::ZONE_RECEIVE;
+use super::encode::{FLUSH, READ, ZONE_RECEIVE};
 use crate::ring::{CommandDone, Lent, Opcode};
 
 const DELAYS: [Nanos; 3] =
@@ -39,7 +38,7 @@ const REFUSALS: u32 = 3;
 
 /// Whether a command changes nothing, however often it is sent.
 fn is_repeatable(opcode: Opcode) -> bool {
-    matches!(opcode, READ | FLUSH | Opcode(ZONE_RECEIVE))
+    matches!(opcode, READ | FLUSH | ZONE_RECEIVE)
 }
 
 /// How a drive has answered lately.
@@ -194,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_changes_something_is_not_repeated() {
-        assert!(is_repeatable(READ) && is_repeatable(Opcode(ZONE_RECEIVE)));
+        assert!(is_repeatable(READ) && is_repeatable(ZONE_RECEIVE));
         // Write, zone management, append.
         for opcode in [0x01, 0x79, 0x7D] {
             assert!(!is_repeatable(Opcode(opcode)));
