@@ -22,11 +22,11 @@ const BARS: &[(&str, f64, f64)] = &[
 ];
 
 const METHOD: &str = "\
-Each measured row is done again on the model: the same requests, zones and queue depths, with the time that \
-the measuring host took between a completion and the next submission. What is not bounded here is \
-listed all the same in [residuals.md](residuals.md), and every row in [residuals.csv](residuals.csv); \
-[measured/ATTRIBUTION.md](measured/ATTRIBUTION.md) says where the rows come from. The parameters were fitted to \
-these rows, so this shows how much such a model can reproduce, not how well it predicts.";
+Each measured row is repeated on the model: the same requests, zones and queue depths, with the \
+measuring host's time between a completion and the next submission. Unbounded rows are also in \
+[residuals.md](residuals.md), and every row in [residuals.csv](residuals.csv). \
+[measured/ATTRIBUTION.md](measured/ATTRIBUTION.md) names the sources. The parameters were fitted \
+to these rows, so this shows how much such a model can reproduce, not how well it predicts.";
 
 /// Runs every row.
 pub(super) fn run() -> Result<Report, ExperimentError> {

@@ -23,27 +23,29 @@ use self::target::Target;
 use super::{ExperimentError, Report};
 
 const METHOD: &str = "\
-The zoned drive is the preset `zn540-1tb` with 16 zones of the real size. The conventional drives have \
-the same dies, program times and buffer behind a page-mapping translation layer with greedy collecting, \
-910 superblocks as a drive of 1 TB has, but each of a few rows of dies instead of 383. What takes a \
-superblock's time is faster by that ratio, and the bins of the series are shorter by it; ratios between \
-drives are what is compared. Everything runs in virtual time.
+The zoned drive is the preset `zn540-1tb` with 16 zones of the real size. The conventional drives \
+have the same dies, program times and buffer behind a page-mapping translation layer with greedy \
+collecting. They have 910 superblocks as a drive of 1 TB has, but each of a few rows of dies \
+instead of 383. Events that take a superblock's time are faster by that ratio, and the bins of \
+the series are shorter by it; ratios between drives are compared. Everything runs in virtual \
+time.
 
-Sustained writes, and reads beside them: four writers of 64 KiB requests, queue depth 8, each fills a \
-range of a zone's size (a superblock's on conventional drives) and takes another one at random, which \
-is reset or trimmed first. After four times the capacity the writers go on at a rate, with a reader of \
-random 4 KiB blocks beside them.
+Sustained writes, and reads beside them: four writers of 64 KiB requests, queue depth 8, each \
+fills a range of a zone's size (a superblock's on conventional drives) and takes another one at \
+random, which is reset or trimmed first. After four times the capacity the writers go on at a \
+rate, with a reader of random 4 KiB blocks beside them.
 
-Over time: four writers with 256 requests of 128 KiB each (the published data: 32 of 1 MiB), a reader at \
-queue depth 32 or 1. On the conventional drive, which was filled before, each writer writes every 1 MiB \
-of its part once in a shuffled order, then again in another order, as fio does unless told otherwise: \
-the published series has waves of 446 GB, so the parts together are 446 of 960 GB. The waves are that \
-workload's: what a pass leaves of the superblocks of the pass before gets ever emptier, until the next \
-pass begins with full ones. That order is inferred from the published series, not known. Bins are ten \
-scaled seconds, the published ones one second.
+Over time: four writers with 256 requests of 128 KiB each (the published data: 32 of 1 MiB), a \
+reader at queue depth 32 or 1. On the conventional drive, which was filled before, each writer \
+writes every 1 MiB of its part once in a shuffled order, then again in another order, as fio does \
+by default. The published series has waves of 446 GB, so the parts together are 446 of 960 GB.
 
-Rules decide about shapes, and about ratios where they say so: beside slow writes the latency of reads \
-differs less between the drives here than in the paper.";
+The waves come from that workload: the superblocks of one pass become ever emptier during the \
+next pass, until the following pass begins with full ones. That order is inferred from the \
+published series, not known. Bins are ten scaled seconds, the published ones one second.
+
+Rules decide about shapes, and about ratios where they say so: beside slow writes the latency of \
+reads differs less between the drives here than in the paper.";
 
 /// Runs all three.
 pub(super) fn run() -> Result<Report, ExperimentError> {

@@ -47,46 +47,76 @@ impl Array {
 }
 
 const OWN_METHOD: &str = "\
-ZapRAID writes to one segment, requests are as large as chunks; the engine's other ways to write are measured beside it. `zn540` is the array of all experiments; `femu` has \
-6 + 1 drives `femu`: 16 chips of 27.9 MiB/s each, no write buffer. Zones of `femu` are more than the preset has where \
-stripes are padded, so that nothing has to be moved.
+ZapRAID writes to one segment, requests are as large as chunks; the engine's other write modes \
+are measured beside it. `zn540` is the array of all experiments; `femu` has 6 + 1 drives `femu`: \
+16 chips of 27.9 MiB/s each, no write buffer. `femu` has more zones than its preset where stripes \
+are padded, so that nothing is relocated.
 
-`conventional` is RAID-5 that overwrites in place on 6 + 1 conventional drives of the same chips, 50 % spare, and as \
-large as the paper's at that scale, superblocks included; all blocks were written in order before. Each request reads \
-what it overwrites and its parity, and then writes both. Drives answer a write 140 us after it has come into a buffer of \
-32 blocks, where FEMU's have none: in their favour where chips are busy. Neither md nor the kernel takes time here.
+`conventional` is RAID-5 that overwrites in place on 6 + 1 conventional drives of the same chips, \
+50 % spare, and as large as the paper's at that scale, superblocks included; all blocks were \
+written in order before. Each request reads the old data and parity, and then writes both. Drives \
+answer a write 140 us after it has entered a buffer of 32 blocks, where FEMU's have none: in \
+their favour where chips are busy. Neither md nor the kernel takes time here.
 
-Requests on `femu` are as large as chunks, too, where the paper's text has 4 KiB for all; its numbers are of such.
+Requests on `femu` are as large as chunks, too. The paper's text has 4 KiB for all, and its \
+numbers are of those.
 
-`one drive` is a single drive `zn540-4tb` without an array, written by Zone Write, one request at a time.
+`one drive` is a single drive `zn540-4tb` without an array, written by Zone Write, one request at \
+a time.
 
-Beyond the paper: at every depth `adaptive` should be no more than 3 % slower than the best of the paper's three, and its \
-99th percentile no more than 10 % above the lowest of theirs; and a write that is alone should take no more than 1.3 times \
-as long as on one drive.
+Beyond the paper: at every depth `adaptive` should be no more than 3 % slower than the best of \
+the paper's three, and its 99th percentile no more than 10 % above the lowest of theirs. A lone \
+write should take at most 1.3 times as long as on one drive.
 
-Where findings do not hold. (1) At low queue depths the paper waits up to 100 us for a stripe to fill, and fills it up \
-with zeros then; this engine closes a stripe that does not fill as soon as no other is under way, so it is \
-faster there, and grows less from there. (2) The paper's array of FEMU drives reaches 1,745 MiB/s with 4 KiB and 2,554 \
-MiB/s with 16 KiB where its zones allow 2,678: FEMU and all of ZapRAID share the 12 processors of a virtual machine. Here \
-commands cost what they cost everywhere else, 0.95 us. (3) The paper's conventional array stays below 200 MiB/s at any \
-depth, far below what seven drives of 16 chips can do with four commands a request: that is a limit of md and of FEMU, \
-not of the drives. So it is slower than the zoned array here, too, but not by as much. (4) `adaptive` on ZN540: a zone has one \
-Zone Write under way, and whoever has been answered sends the next request before the next write is made up, so that this one takes \
-all of them along: with 4 or 8 requests in flight it is 16 to 33 % faster than the best of the paper's (16 KiB with 8: as fast, as the \
-flash is no faster). What does not fill a stripe waits for the next one, so that with 4 the 99th percentile is \
-close to the bound, with a median far below that of Zone Append. Where the flash of the zones is the bound adaptive is held back to what it drains, so that hardly a write meets a full \
-buffer, and a write takes no more than half of what there is to write for its zone, if that is 16 KiB or more, so that writes are of like size. With 16 KiB and 8 in flight that would be \
-one chunk each, of which zones take 3 x 1,041 MiB/s at most (Fig. 2), and 3,100 came of it, 4 % less than of Zone Append; two chunks at a time make 3,206, with a 99th percentile of 60 us and not 46, which is beyond the other bound. \
-One and two by turns are within both, but only since the zones of a segment wait for each other, so that what is answered is asked again and written along before any begins anew. Where clients take longer than an instant, or drives are not as fast as each other, nothing comes of that, and \
-a tenth would be lost; so both ways are tried by turns, 1 % of the time or less, and the faster one is gone. (5) `adaptive` on drives without a write buffer appends, because \
-the drive's profile says that this is faster. (6) A write that is alone takes 3 us \
-longer by Zone Append on the drive itself, in the model as in the measurements that it was fitted to. So ZapRAID is beyond the bound \
-with a stripe that is appended, and Zone Write within it. (7) 8 in flight on 6 + 1 FEMU drives, chunks as large as requests: six \
-requests fill a stripe, and two wait until it is done, since a stripe that does not fill is not closed beside one that is under way. Then eight are there again, \
-of which six go: six in 144 us, which is what is measured (4 KiB: 162.8 MiB/s, a median of 144 us, and a 95th percentile of \
-288), and so it stays. Before there was a long warm-up what was measured was another rhythm, stripes of six and of two by turns, all eight in 147.5 us, with twice as many \
-commands (212 MiB/s); once everything has waited for one moment, as at the end of a group, all eight come together, and the six and \
-the two part no more. To close the two beside the others would be a third faster, for a stripe of which four sixths are padding in every round.";
+Findings that do not hold. (1) At low queue depths the paper waits up to 100 us for a stripe to \
+fill, and then fills it with zeros. This engine closes a partial stripe as soon as no other is in \
+flight, so it is faster there, and grows less from there.
+
+(2) The paper's array of FEMU drives reaches 1,745 MiB/s with 4 KiB and 2,554 MiB/s with 16 KiB \
+where its zones allow 2,678: FEMU and all of ZapRAID share the 12 processors of a virtual \
+machine. Here commands have their usual cost, 0.95 us.
+
+(3) The paper's conventional array stays below 200 MiB/s at any depth, far below the capability \
+of seven drives of 16 chips with four commands per request. That is a limit of md and of FEMU, \
+not of the drives. So it is slower than the zoned array here, too, but not by as much.
+
+(4) `adaptive` on ZN540: a zone has one Zone Write in flight. Answered clients send their next \
+requests before the next write is built, so that write takes all of them along. With 4 or 8 \
+requests in flight it is 16 to 33 % faster than the best of the paper's (16 KiB with 8: as fast, \
+as the flash is no faster). Blocks that do not fill a stripe wait for the next one. So with 4 the \
+99th percentile is close to the bound, with a median far below that of Zone Append.
+
+Where the flash of the zones is the bound, `adaptive` is paced to its drain rate, so hardly a \
+write meets a full buffer. A write takes at most half of its zone's backlog, if that is 16 KiB or \
+more, so writes have similar sizes.
+
+With 16 KiB and 8 in flight that would be one chunk each. Zones take 3 x 1,041 MiB/s of those at \
+most (Fig. 2), and 3,100 resulted, 4 % less than with Zone Append. Two chunks at a time make \
+3,206, with a 99th percentile of 60 us and not 46, which is beyond the other bound. One and two \
+in turn are within both, but only since the zones of a segment wait for each other, so that \
+answered clients' next requests are written along before any zone begins anew.
+
+Where clients take longer than an instant, or drives differ in speed, that gains nothing, and a \
+tenth would be lost. So both ways are tried in turn, 1 % of the time or less, and the faster one \
+is used.
+
+(5) `adaptive` on drives without a write buffer appends, because the drive's profile shows that \
+this is faster.
+
+(6) A lone write takes 3 us longer by Zone Append on the drive itself, in the model as in the \
+measurements that it was fitted to. So ZapRAID is beyond the bound with an appended stripe, and \
+Zone Write within it.
+
+(7) 8 in flight on 6 + 1 FEMU drives, chunks as large as requests: six requests fill a stripe, \
+and two wait until it is done, since a partial stripe is not closed beside one in flight. Then \
+eight are there again, of which six go: six in 144 us, as measured (4 KiB: 162.8 MiB/s, a median \
+of 144 us, and a 95th percentile of 288). This rhythm is stable.
+
+Before the long warm-up another rhythm was measured, stripes of six and of two in turn, all eight \
+in 147.5 us, with twice as many commands (212 MiB/s). Once everything has waited for one moment, \
+as at the end of a group, all eight arrive together, and the six and the two stay together. \
+Closing the two beside the others would be a third faster, for a stripe of which four sixths are \
+padding in every round.";
 
 /// Throughput in the text, at the lowest and the highest depth of Fig. 15 (b).
 const PAPER_FEMU: [(u32, f64, f64); 3] =

@@ -29,53 +29,91 @@ const SEGMENTS: u32 = 4;
 const WORKLOADS: [Mix; 4] = [Mix::Uniform(1), Mix::Uniform(2), Mix::Uniform(4), Mix::Hybrid];
 
 const OWN_METHOD: &str = "\
-Ns segments with chunks of 8 KiB and Nl with chunks of 16 KiB are open, 64 requests are in flight. Requests below 16 KiB \
-go to segments with small chunks, others to those with large ones; where there are none of a kind all go to the other. \
-ZapRAID appends to one of the segments with small chunks and writes to all others. The hybrid workload has 75 % \
-requests of 4 KiB and 25 % of 16 KiB.
+Ns segments with chunks of 8 KiB and Nl with chunks of 16 KiB are open, 64 requests are in \
+flight. Requests below 16 KiB go to segments with small chunks, others to those with large ones; \
+where there are none of a kind all go to the other. ZapRAID appends to one of the segments with \
+small chunks and writes to all others. The hybrid workload has 75 % requests of 4 KiB and 25 % of \
+16 KiB.
 
-RAIZN-SPDK is the model of the paper's sections 5.1 and 5.4: requests of a segment wait for each other, each writes its \
-blocks and the partial parity, or the parity of a complete stripe, at the same time, and is then acknowledged. Where more \
-than four segments are open, both are measured on drives that allow more active zones than the ZN540's 14: of these the \
-engine keeps half for what crashes leave.
+RAIZN-SPDK is the model of the paper's sections 5.1 and 5.4. Requests of a segment wait for each \
+other. Each writes its blocks and the partial parity, or the parity of a complete stripe, at the \
+same time, and is then acknowledged. With more than four open segments, both are measured on \
+drives that allow more active zones than the ZN540's 14: the engine reserves half of them for \
+leftovers of crashes.
 
-What is decided: whether ZapRAID is where it is in the paper relative to the others, the throughput where the text has \
-it, the orders of RAIZN-SPDK's configurations, and whether arrays are as fast as the paper's Fig. 2 says that three such \
-drives are.
+The findings decide whether ZapRAID's rank among the others is that of the paper, the throughput \
+where the text has it, and the orders of RAIZN-SPDK's configurations. They also decide whether \
+arrays are as fast as the paper's Fig. 2 implies for three such drives.
 
-Where findings do not hold. (1) The paper's arrays of four segments reach 3,200 to 3,600 MiB/s with every scheme, while \
-three drives of its Fig. 2 write 4,292 (8 KiB) and 5,250 MiB/s (16 KiB): its text suspects the drives' firmware when \
-several drives are busy. The drives here have the speed of Fig. 2 in an array, too, so whatever is beyond that \
-ceiling is faster here. (2) Below the ceiling all schemes of the paper look alike; without it they differ as Fig. 2 \
-does: 8 KiB by Zone Write to many zones are 1.35 times as fast as by Zone Append (1,430.7 and 1,058.6 MiB/s a drive). \
-So ZapRAID, which appends to one of its segments, is behind Zone Write alone where that has three or four segments of the \
-kind. One segment of a kind by Zone Write is the case that ZapRAID is made for, and there it is ahead as in the \
-paper. For 16 KiB Fig. 2 has no difference (1,750 MiB/s a drive either way where several zones are written), so with Ns=1 Nl=3 Zone Write is not \
-1.27 times as fast as Zone Append, as the paper's array says against it. (3) Entries of the stripe table of Zone Append have 2 bytes, not 3: groups have 16,384 rows, not a whole zone. \
-(4) 8 KiB with two or three segments of the kind: the median of ZapRAID is below that of Zone Append, as in the paper, but its 95th \
-percentile is not. When a group of the segment that is appended to ends, that takes no stripe until all of the group are \
-done, and the engine puts all that comes meanwhile into the segments of the kind that are written in place, where stripes go \
-one at a time: twenty stripes wait there, the longer the fewer such segments there are (the 99th percentile is 467, 693 and \
-1,192 us with three, two and one at a scale of 1/128). With groups of 4,096 rows, a sixteenth as many ends, it is gone: in a \
-like workload the 95th percentile falls from 584 to 209 us, the 99th from 1,890 to 215 us, at 98 % of the throughput. The \
-paper's prototype lets requests wait for the next group. So it is with 16 KiB and Ns=4, where half of the throughput is of the segment that is appended to. \
-(5) RAIZN-SPDK is faster here. A request takes its segment 34 us in the paper (268.6 MiB/s of requests of 7 KiB on \
-average, of which three quarters go to the one segment), here 16 us; Table 4 counts 22.6 us of the paper's for writing data, \
-where Fig. 2 has 11.6 us for a Zone Write of 4 KiB. The difference is the prototype's own time between threads, which is not \
-modelled. As it comes with every request, whatever its size, it bends the ratios, too. Two segments for all requests over \
-one for the small ones is 1.5 times the time of a small request over that of an average one. In the paper these take 33.9 \
-and 31.0 us although every fourth request is four times as large; here 16.2 and 18.1 us, as Fig. 2 says of their sizes, so \
-1.34 and not 1.64. Six segments over one is six times the time of a request that is alone over that of one of six at once: \
-33.9 and 50.8 us in the paper; 16.2 and 30.1 us here, where requests that come twice as often meet in the same drives twice as \
-often, so 3.2 and not 4.0.
+Findings that do not hold. (1) The paper's arrays of four segments reach 3,200 to 3,600 MiB/s \
+with every scheme, while three drives of its Fig. 2 write 4,292 (8 KiB) and 5,250 MiB/s (16 KiB). \
+Its text suspects the drives' firmware when several drives are busy. The drives here have the \
+speed of Fig. 2 in an array, too, so everything beyond that ceiling is faster here.
 
-Beyond the paper: for every workload and choice of segments `adaptive` should be no more than 3 % slower than the best of the \
-paper's three, and its 99th percentile no more than 10 % above the lowest of theirs. Both hold at every point. (6) No more than four segments of a size are written at a time: with five and six for small \
-requests, and two for large ones, these had two of seven or eight zones of each drive, and the 99th percentile was 167 and 172 us, not 152 and 151, at the same throughput. Segments with chunks of one size have no more than eight writes of 16 KiB of each drive under way together, or two stripes each; \
-what else waits does so in the volume's queue, where all wait alike. Without that 8 KiB with Ns=0 Nl=4 had 123 us and not 105, where the lowest of the paper's, of Zone Append and 4 % slower, has 103. \
-The processor is charged for commands only (0.95 us, one thread). One point is measured with the engine's time as well, on the same thread, so one core does everything: 1.075 us for \
-each block, as docs/performance.md has it of a core of an AMD EPYC, which copies into drives in memory meanwhile, and makes the load. There the core is the bound, and shards are for more of them. (7) A write takes no more than half of what there is to write for its zone, if that is 16 KiB or more, and no more than 32 KiB while another zone of its \
-drive has a third as much to write or more: what is written to one waits for what is written to the other. Without the latter 16 KiB with Ns=2 Nl=2 had 270 us and not 211, and 8 KiB with Ns=1 Nl=3 225 us and not 123.";
+(2) Below the ceiling all schemes of the paper are alike; without it they differ as in Fig. 2. 8 \
+KiB by Zone Write to many zones are 1.35 times as fast as by Zone Append (1,430.7 and 1,058.6 \
+MiB/s a drive). So ZapRAID, which appends to one of its segments, is behind Zone Write alone \
+where that has three or four segments of the kind. One segment of a kind by Zone Write is the \
+case for which ZapRAID was designed, and there it is ahead as in the paper.
+
+For 16 KiB Fig. 2 has no difference (1,750 MiB/s a drive either way where several zones are \
+written). So with Ns=1 Nl=3 Zone Write is not 1.27 times as fast as Zone Append, although the \
+paper's array shows that.
+
+(3) Entries of the stripe table of Zone Append have 2 bytes, not 3: groups have 16,384 rows, not \
+a whole zone.
+
+(4) 8 KiB with two or three segments of the kind: the median of ZapRAID is below that of Zone \
+Append, as in the paper, but its 95th percentile is not.
+
+When a group of the appended segment ends, that segment takes no stripe until the whole group is \
+done. The engine puts all arrivals meanwhile into the segments of the kind that are written in \
+place, where stripes go one at a time. Twenty stripes wait there, longer with fewer such \
+segments: the 99th percentile is 467, 693 and 1,192 us with three, two and one at a scale of \
+1/128.
+
+With groups of 4,096 rows, a sixteenth as many ends, the effect is gone. In a like workload the \
+95th percentile falls from 584 to 209 us, the 99th from 1,890 to 215 us, at 98 % of the \
+throughput. The paper's prototype lets requests wait for the next group. The same holds for 16 \
+KiB and Ns=4, where half of the throughput is of the appended segment.
+
+(5) RAIZN-SPDK is faster here. A request takes its segment 34 us in the paper (268.6 MiB/s of \
+requests of 7 KiB on average, of which three quarters go to the one segment), here 16 us. Table 4 \
+counts 22.6 us of the paper's for writing data, where Fig. 2 has 11.6 us for a Zone Write of 4 \
+KiB. The difference is the prototype's own time between threads, which is not modelled. As it is \
+the same for requests of every size, it changes the ratios, too.
+
+Two segments for all requests over one for the small ones is 1.5 times the time of a small \
+request over that of an average one. In the paper these take 33.9 and 31.0 us although every \
+fourth request is four times as large. Here they take 16.2 and 18.1 us, as Fig. 2 implies for \
+their sizes, so the ratio is 1.34 and not 1.64.
+
+Six segments over one is six times the time of a lone request over that of one of six at once: \
+33.9 and 50.8 us in the paper; 16.2 and 30.1 us here. Requests that arrive twice as often meet in \
+the same drives twice as often, so the ratio is 3.2 and not 4.0.
+
+Beyond the paper: for every workload and choice of segments, `adaptive` should be no more than 3 \
+% slower than the best of the paper's three, and its 99th percentile no more than 10 % above the \
+lowest of theirs. Both hold at every point.
+
+(6) At most four segments of a size are written at a time. With five and six for small requests, \
+and two for large ones, the large ones had two of seven or eight zones of each drive. The 99th \
+percentile was 167 and 172 us, not 152 and 151, at the same throughput.
+
+Segments with chunks of one size have at most eight writes of 16 KiB of each drive in flight \
+together, or two stripes each. The other blocks wait in the volume's queue, where all wait alike. \
+Without that, 8 KiB with Ns=0 Nl=4 had 123 us and not 105; the lowest of the paper's, Zone Append \
+at 4 % less throughput, has 103.
+
+The processor is charged for commands only (0.95 us, one thread). One point is measured with the \
+engine's time as well, on the same thread, so one core does everything: 1.075 us for each block. \
+The figure is of a core of an AMD EPYC (docs/internals/performance-log.md), which also copies \
+into drives in memory and makes the load. There the core is the bound, and shards use more cores.
+
+(7) A write takes at most half of its zone's backlog, if that is 16 KiB or more. It takes at most \
+32 KiB while another zone of its drive has at least a third as much to write: writes to one zone \
+wait for those to the other. Without the latter, 16 KiB with Ns=2 Nl=2 had 270 us and not 211, \
+and 8 KiB with Ns=1 Nl=3 225 us and not 123.";
 
 /// Throughput of a drive in Fig. 2: Zone Write of 8 KiB and 16 KiB to many zones, Zone Append of 8 KiB.
 const FIG_2: [(u32, Open, Mode, f64); 3] = [
@@ -111,7 +149,7 @@ const DEVICE_BOUND: (Mix, Open, Mode) =
     (Mix::Uniform(1), Open { small: SEGMENTS, large: 0 }, Mode::Adaptive);
 
 /// What the engine takes of a core for each block of 4 KiB written to 3+1 in four segments with chunks of 8 KiB: 3.51 to 3.58 GiB/s, as
-/// docs/performance.md has it, copies into drives in memory and the load included.
+/// docs/internals/performance-log.md has it, copies into drives in memory and the load included.
 const ENGINE: Nanos = Nanos(1_075);
 
 /// Fig. 17: two of a kind.

@@ -33,34 +33,50 @@ const AMPLIFICATION: Metric = Metric { name: "blocks written", unit: "for each o
 const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, AMPLIFICATION];
 
 const OWN_METHOD: &str = "\
-A volume of 200 GiB is written over and over, 1 TiB in all, 64 requests in flight; the array has room for 20 to 100 % more \
-data than that. Here not only the data but also zones are smaller, as the scale says, so that there are as many of \
-them (down to zones of 4 MiB, at a scale of 1/256); groups of 256 rows are a larger part of a zone then. One segment is \
-open, with chunks of 4 or 16 KiB, or two with 8 and two with 16 KiB; all are written as ZapRAID does. The text has no \
-numbers, so only shapes are decided. The engine collects by its own rules, not the paper's, and what it keeps free for \
-crashes is part of the reserve.
+A volume of 200 GiB is overwritten repeatedly, 1 TiB in all, 64 requests in flight; the array has \
+room for 20 to 100 % more data than that. Zones are scaled with the data, so that there are as \
+many of them (down to zones of 4 MiB, at a scale of 1/256); groups of 256 rows are a larger part \
+of a zone then. One segment is open, with chunks of 4 or 16 KiB, or two with 8 and two with 16 \
+KiB; all are written as by ZapRAID.
 
-What a drive does to a zone as a whole is made smaller with the zone: resetting it (15.4 ms for a full one, one at a \
-time), finishing, opening and closing it. At full size a zone is reset in the time in which 16 MiB are written to it, a \
-sixtieth of what it holds; with zones of 34 MiB and resets of full length a drive would do little else. Resets unmap \
-block by block in the measurements of the drives (49.9 ns each), and the rest of their times is shrunk alike so that they \
-take the same part of a drive's time as at full size. The write buffer (40 MiB) shrinks, too, so that it does not hold \
-several zones, but not below the 12 MiB that four groups of dies have under way at once: with less a drive would be \
-slower. What is done to blocks and dies takes as long as always. What stays is that a zone of 34 MiB or less overlaps with \
-the next one in the buffer, and these lie on different dies: one segment is faster than the 1,050 MiB/s of a zone here, and what \
-four gain over one is less than at full size.
+The text has no numbers, so only shapes are decided. The engine collects by its own rules, not \
+the paper's, and its free segments for crashes are part of the reserve.
+
+Operations on a whole zone are scaled with the zone: resetting it (15.4 ms for a full one, one at \
+a time), finishing, opening and closing it. At full size a zone is reset in the time in which 16 \
+MiB are written to it, a sixtieth of its capacity. With zones of 34 MiB and resets of full length \
+a drive would do little else.
+
+Resets unmap block by block in the measurements of the drives (49.9 ns each), and the rest of \
+their times is scaled so that they take the same part of a drive's time as at full size.
+
+The write buffer (40 MiB) shrinks, too, so that it does not hold several zones, but not below the \
+12 MiB that four groups of dies have in flight at once: with less a drive would be slower. \
+Operations on blocks and dies keep their times. A zone of 34 MiB or less still overlaps with the \
+next one in the buffer, and these are on different dies. So one segment is faster than the 1,050 \
+MiB/s of a zone here, and four gain less over one than at full size.
 
 Skewed requests follow Zipf's law with an exponent of 0.99, as in the paper.
 
-Where findings do not hold. (1) Random 4 KiB: the paper has more throughput with four segments than with one. Here small requests go to the two segments \
-with chunks of 8 KiB, of which one is appended to and takes 3 x 1,058 MiB/s at most (Fig. 2), where in one segment four of them fill a chunk of 16 KiB; \
-and that one is bound by its zones (3 x 1,050 MiB/s) at full size only, not with small ones, as said above. (2) Random 64 KiB with 40 % in reserve, where four \
-segments have 0.88 of one: requests of 64 KiB fill two segments then (those with chunks of 16 KiB), and a second one that is being filled is space that the collector does not have: \
-of some 83 segments, 68 for the data, one more is open, and what is moved makes 2.04 blocks of one, not 1.86, a tenth more. At 20 % there is no room for a second one, so both are written alike; from 60 % on it makes 5, 3 and 2 % more, which \
-two zones at a time outweigh. The number of segments is that of full size.
+Findings that do not hold. (1) Random 4 KiB: the paper has more throughput with four segments \
+than with one. Here small requests go to the two segments with chunks of 8 KiB. One of these is \
+appended to and takes 3 x 1,058 MiB/s at most (Fig. 2), where in one segment four requests fill a \
+chunk of 16 KiB. That segment is bound by its zones (3 x 1,050 MiB/s) at full size only, not with \
+small zones, as explained above.
 
-One point at full scale, in 200 GiB with 1 TiB written (random 64 KiB to one segment of 16 KiB, 40 % in reserve, one seed): 2,318 MiB/s and 1.824 blocks of one, \
-1.4 and 1.8 % less than at a scale of 1/256; 2,356 and 1.826 at 1/16. Other points were not measured at full scale.";
+(2) Random 64 KiB with 40 % in reserve, where four segments have 0.88 of one. Requests of 64 KiB \
+fill two segments then (those with chunks of 16 KiB), and a second open segment is space that the \
+collector lacks.
+
+Of some 83 segments, 68 for the data, one more is open, and relocation makes 2.04 blocks of one, \
+not 1.86, a tenth more. At 20 % there is no room for a second one, so both are written alike. \
+From 60 % on it makes 5, 3 and 2 % more, which two zones at a time outweigh. The number of \
+segments is that of full size.
+
+One point was measured at full scale, in 200 GiB with 1 TiB written: random 64 KiB to one segment \
+of 16 KiB, 40 % in reserve, one seed. It has 2,318 MiB/s and 1.824 blocks of one, 1.4 and 1.8 % \
+less than at a scale of 1/256; 2,356 and 1.826 at 1/16. Other points were not measured at full \
+scale.";
 
 /// Settings of Fig. 18: how many segments, and their chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,23 +37,29 @@ const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, READ, WRITTEN, HELD];
 const PAPER: [f64; 4] = [59.2, 16.8, 4.0, 3.6];
 
 const OWN_METHOD: &str = "\
-A volume of 200 GiB is filled in order, and then as much is written again, 64 requests in flight; the array has room for 50 % more \
-data than that. Only that is measured. Zones are smaller, as the scale says, as in Exp#12, and memory is. Two segments with \
-chunks of 8 and two with 16 KiB are open, written as ZapRAID does. Checkpoints are off. A page of the index has 960 entries (the \
-paper has 1,024).
+A volume of 200 GiB is filled in order, and then as much is written again, 64 requests in flight; \
+the array has room for 50 % more data than that. Only the second part is measured. Zones are \
+scaled, as in Exp#12, and memory is. Two segments with chunks of 8 and two with 16 KiB are open, \
+written as by ZapRAID. Checkpoints are off. A page of the index has 960 entries (the paper has \
+1,024).
 
 Skewed requests follow Zipf's law with an exponent of 0.99, as in the paper.
 
-What is held at the most is somewhat more than what is asked for, by pages that are about to be written or read: the smaller the index, the larger a part they are. With \
-the paper's 200 GiB (`--scale 1 --runs 1`, skewed) it is 50.5 % of the index where half is asked for, not 55 to 57, and 4,109 MiB/s for 4,210 with all of it in memory, 2.4 % less.
+The maximum in memory is somewhat above the limit, by pages that are about to be written or read: \
+the smaller the index, the larger their share. With the paper's 200 GiB (`--scale 1 --runs 1`, \
+skewed) it is 50.5 % of the index where half is the limit, not 55 to 57. Throughput is 4,109 \
+MiB/s there, against 4,210 with the whole index in memory, 2.4 % less.
 
-Random requests lose less than in the paper, 28 and 9 % for its 59 and 17: a page that is away is one read of a drive that has little else to read, and \
-64 requests wait for theirs at the same time. What the paper's prototype does meanwhile it does not say.
+Random requests lose less than in the paper, 28 and 9 % for its 59 and 17. A page that is away is \
+one read of a drive that has little else to read, and 64 requests wait for theirs at the same \
+time. The paper does not describe its prototype's behaviour meanwhile.
 
-Where findings do not hold. Skewed requests find what they need in memory more often than not; what moves blocks does not: what is left of a segment \
-is of all parts of the volume. Pages that leave memory are written beside users' blocks, and a bit for each block tells what is live, in an eighth of the memory for \
-pages besides. How many pages a batch of moved blocks may be of follows from how many are in memory: at a 32nd they are 13, so that \
-each batch waits for its own; more data, more pages, and less is lost.";
+Findings that do not hold. Skewed requests mostly find their pages in memory. Relocation does \
+not: the live blocks of a segment are of all parts of the volume. Evicted pages are written \
+beside user blocks, and a bit for each block shows whether it is live, in an additional eighth of \
+the memory for pages. The number of pages in memory limits the pages of a relocation batch: at a \
+32nd they are 13, so each batch waits for its own. With more data there are more pages, and less \
+is lost.";
 
 fn name(workload: &str, memory: u32) -> String {
     format!("{workload} memory {memory} %")

@@ -84,26 +84,37 @@ impl Setting {
 }
 
 const OWN_METHOD: &str = "\
-The paper replays 20 volumes of Alibaba Cloud's traces, which cannot be had with this program. Here requests are made up: for five \
-of the 20 volumes of Table 3, from the one of the fewest large writes to the one of the most, with their parts of small \
-(4 KiB) and of large (16 KiB or more) writes. What the table leaves open is what `zoneweave replay --generate` does: requests \
-between have 8 or 12 KiB, large ones 16 to 256 KiB, each size half as often as the one before; places follow Zipf's law \
-with an exponent of 1; 90 % of requests write, where 18 of the paper's 20 volumes have more than 88.3 %. The volume has \
-500 GiB and 220 GiB are written, of both the part that the scale says, with 64 requests in flight: the paper says neither how \
-many it has, nor whether it keeps to the times of the traces, but its throughputs are those of a saturated array. Reads of \
-what was never written need no drive and are answered at once. Requests for four GiB come before anything counts.
+The paper replays 20 volumes of Alibaba Cloud's traces, which cannot be distributed with this \
+program. Requests are generated instead: for five of the 20 volumes of Table 3, from the fewest \
+to the most large writes, with their shares of small (4 KiB) and large (16 KiB or more) writes. \
+`zoneweave replay --generate` supplies everything that the table leaves open:
 
-Averages are over these five volumes, where the paper's are over its 20. Throughput and latencies are of reads and writes together. \
-Table 3 has the same ten numbers for ZapRAID with (1, 3) for volumes 1 to 10 and 11 to 20, so they are not compared.
+Requests in between have 8 or 12 KiB, large ones 16 to 256 KiB, each size half as often as the \
+one before. Places follow Zipf's law with an exponent of 1. 90 % of requests write; 18 of the \
+paper's 20 volumes have more than 88.3 %.
 
-Where findings do not hold. (1) 4 KiB, 95th percentile: with 64 requests in flight latency is as throughput, so ZapRAID saves as \
-much of one as it gains of the other. The paper's saves more, from a percentile by Zone Write that traces must have \
-stretched. (2) Several segments: the paper's arrays end at 3,200 MiB/s, these do not (Exp#11), so ZapRAID is ahead of Zone Append with \
-(1, 3), and the more large requests a volume has, the more so. (3) Several segments, 95th percentile: with few large requests \
-(volumes 2 and 13) and (1, 3) ZapRAID's is below that of Zone Write, as in the paper. With 10 % and more of them the percentile is that \
-of large requests, of up to 256 KiB, which go through segments by Zone Write: where small ones are done in a third \
-of the time, more of the 64 in flight are large ones, and those wait for each other. Zone Write alone keeps 64 small ones waiting \
-instead. With (2, 2) there is the wait at the end of groups, too (Exp#11).";
+The volume has 500 GiB and 220 GiB are written, scaled alike, with 64 requests in flight. The \
+paper states neither the depth nor whether it keeps the times of the traces, but its throughputs \
+are those of a saturated array. Reads of unwritten blocks need no drive and are answered at once. \
+Requests for four GiB are a warm-up.
+
+Averages are over these five volumes; the paper's are over its 20. Throughput and latencies are \
+of reads and writes together. Table 3 has the same ten numbers for ZapRAID with (1, 3) for \
+volumes 1 to 10 and 11 to 20, so they are not compared.
+
+Findings that do not hold. (1) 4 KiB, 95th percentile: with 64 requests in flight latency follows \
+throughput, so ZapRAID saves as much of one as it gains of the other. The paper's saves more, \
+from a Zone Write percentile that traces must have stretched.
+
+(2) Several segments: the paper's arrays end at 3,200 MiB/s, these do not (Exp#11). So ZapRAID is \
+ahead of Zone Append with (1, 3), increasingly with the share of large requests.
+
+(3) Several segments, 95th percentile: with few large requests (volumes 2 and 13) and (1, 3), \
+ZapRAID's is below that of Zone Write, as in the paper. With 10 % and more of them, the \
+percentile is that of large requests, of up to 256 KiB, which use Zone Write segments. Small ones \
+take a third of the time, so more of the 64 in flight are large ones, and those wait for each \
+other. Zone Write alone keeps 64 small ones waiting instead. With (2, 2) the wait at the end of \
+groups adds to this (Exp#11).";
 
 fn name(volume: &CloudVolume, setting: Setting, mode: Mode) -> String {
     format!("volume {} {} {}", volume.number, setting.name(), mode.name())

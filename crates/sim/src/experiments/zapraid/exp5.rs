@@ -14,17 +14,23 @@ const MODES: [Mode; 5] =
 const CHUNKS: [u32; 3] = [1, 2, 4];
 
 const OWN_METHOD: &str = "\
-One segment is open, 64 requests are in flight. In the first series requests are as large as chunks, in the second one \
-they are of 4 KiB.
+One segment is open, 64 requests are in flight. In the first series requests are as large as \
+chunks, in the second one they are of 4 KiB.
 
-Where findings do not hold. (1) Latencies: the emulated drives vary less than real ones do, so that the 95th percentile is close \
-to the median where no buffer is full; at 16 KiB it is appended chunks that wait for room in full buffers, while \
-Zone Write has one write in flight for a zone, stays just below what the flash takes and never fills a buffer. The paper \
-suspects the firmware's work for Zone Append there, which the model has as a constant. (2) Entries of the stripe table \
-of Zone Append have 2 bytes, not the paper's 3: groups have 16,384 rows, not a whole zone. \
-(3) The 99th percentile of adaptive: it is held back to about what the flash takes, 3,150 MiB/s within a segment and 3,235 with what \
-the next zones' dies add, so that hardly a write meets a full buffer, and a write takes no more than half of what there is to write for its zone, if that is 16 KiB or more: writes \
-that follow each other are of like size, and who comes while one is under way does not wait for a large one behind it. Without that it was beyond the bound at three of these points.";
+Findings that do not hold. (1) Latencies: the emulated drives vary less than real ones, so the \
+95th percentile is close to the median where no buffer is full. At 16 KiB, appended chunks wait \
+for room in full buffers. Zone Write has one write in flight per zone, stays just below the flash \
+rate, and never fills a buffer. The paper suspects the firmware's work for Zone Append there, \
+which the model has as a constant.
+
+(2) Entries of the stripe table of Zone Append have 2 bytes, not the paper's 3: groups have \
+16,384 rows, not a whole zone.
+
+(3) The 99th percentile of `adaptive`: it is paced to about the flash rate, 3,150 MiB/s within a \
+segment and 3,235 with the next zones' dies, so hardly a write meets a full buffer. A write takes \
+at most half of its zone's backlog, if that is 16 KiB or more. So consecutive writes have similar \
+sizes, and a request that arrives during one does not wait for a large one behind it. Without \
+that, three of these points were beyond the bound.";
 
 /// What the paper's text (section 5.4; section 5.2 for the highest throughput) says of a mode and a
 /// chunk, requests being as large.

@@ -12,13 +12,15 @@ const CHUNKS: [u32; 3] = [1, 2, 4];
 const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99];
 
 const OWN_METHOD: &str = "\
-A volume is written, so many that a segment is complete, and then chunks are read at random places, one at a \
-time. Then a drive is taken out, and what was in the open segment is moved. Degraded reads are those of chunks that have to \
-be rebuilt: from segments written by Zone Write, where chunks of a stripe are in the same place of each zone (Log-RAID in \
-the paper), and from ZapRAID's. Normal reads are those of the same chunks before the drive was taken out; they are the same \
-whatever wrote the volume. (The same chunks, because parity takes every fourth place of a drive, so that of the first drive's \
-chunks of 8 KiB two of nine cross from one page of a die into the next one, of all drives' two of twelve; such reads take \
-60 us longer, whether the drive is there or not.)";
+A volume is written until a segment is complete, and then chunks are read at random places, one \
+at a time. Then a drive is removed, and the contents of the open segment are relocated. Degraded \
+reads are of chunks that must be rebuilt: from segments written by Zone Write, where chunks of a \
+stripe are at the same place of each zone (Log-RAID in the paper), and from ZapRAID's.
+
+Normal reads are of the same chunks before the drive was removed; the write mode of the volume \
+does not affect them. The chunks must be the same because parity takes every fourth place of a \
+drive. Of the first drive's 8 KiB chunks, two of nine cross from one page of a die into the next; \
+of all drives' chunks, two of twelve. Such reads take 60 us longer, with or without the drive.";
 
 const ONE_COMMAND: &str = "\
 A degraded read is one command to each of the other drives, as large as the read, so it takes as long as the slowest of \
@@ -54,7 +56,7 @@ pub(in crate::experiments) fn suite() -> Suite {
     }
     Suite {
         title: "ZapRAID, Exp#6: normal and degraded reads",
-        method: format!("{METHOD}\n\n{OWN_METHOD} {SEARCH_METHOD}\n\n{ONE_COMMAND}"),
+        method: format!("{METHOD}\n\n{OWN_METHOD}\n\n{SEARCH_METHOD}\n\n{ONE_COMMAND}"),
         metrics: METRICS,
         configurations,
         judge,

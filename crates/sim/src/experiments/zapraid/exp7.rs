@@ -20,21 +20,23 @@ const ROWS: Metric = Metric { name: "table rows searched", unit: "for a read" };
 const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, TABLE, READ, ROWS, HOST];
 
 const OWN_METHOD: &str = "\
-One segment is open, groups have G rows; G = 1 is Zone Write. After the writes, so many that a segment is \
-complete, a drive is taken out. When what was in the open segment is moved, chunks are read at random places, one at a \
-time; only those count that had to be rebuilt.";
+One segment is open, groups have G rows; G = 1 is Zone Write. After enough writes to complete a \
+segment, a drive is removed. When the contents of the open segment are relocated, chunks are read \
+at random places, one at a time; only rebuilt ones count.";
 
 const DEVIATIONS: &str = "\
-G = S, the paper's Zone Append with one group in a segment of 274,160 rows, is beyond the format: the largest \
-groups have 16,384 rows, and none is larger than 64 MiB of a zone, which are 8,192 rows at 8 KiB and 4,096 at 16 KiB. What the \
-paper says of G = S is not compared.
+G = S, the paper's Zone Append with one group in a segment of 274,160 rows, is beyond the format. \
+The largest groups have 16,384 rows, and none is larger than 64 MiB of a zone: 8,192 rows at 8 \
+KiB and 4,096 at 16 KiB. The paper's results for G = S are not compared.
 
-The engine looks through the table in the order of rows and stops at the chunk, so it sees half of a group on average for \
-each of the three other drives. Where chunks have several blocks each block is rebuilt, and searched for, on its own.
+The engine searches the table in the order of rows and stops at the chunk, so it examines half of \
+a group on average for each of the three other drives. Where chunks have several blocks, each \
+block is searched for and rebuilt on its own.
 
-Where findings do not hold. Small groups cost less here: the group after one begins in the instant in which that is \
-complete, and all 64 requests are ready to fill it. The paper's prototype suspends a request at the end of a group and \
-looks again later, from another handler. The time that adds to each group of four stripes is not modelled.";
+Findings that do not hold. Small groups cost less here: the next group begins in the instant in \
+which the previous one is complete, and all 64 requests are ready to fill it. The paper's \
+prototype suspends a request at the end of a group and checks again later, from another handler. \
+The time that adds to each group of four stripes is not modelled.";
 
 /// Over the smallest groups, and over the default ones: text of section 5.4.
 const PAPER_WRITES: [(u32, f64, f64); 2] = [(1, 1574.2, 1.43), (2, 2961.2, 1.59)];
@@ -73,7 +75,7 @@ pub(in crate::experiments) fn suite() -> Suite {
     }
     Suite {
         title: "ZapRAID, Exp#7: the size of stripe groups",
-        method: format!("{METHOD}\n\n{STEADY}\n\n{OWN_METHOD} {SEARCH_METHOD}\n\n{DEVIATIONS}"),
+        method: format!("{METHOD}\n\n{STEADY}\n\n{OWN_METHOD}\n\n{SEARCH_METHOD}\n\n{DEVIATIONS}"),
         metrics: METRICS,
         configurations,
         judge,

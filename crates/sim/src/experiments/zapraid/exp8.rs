@@ -25,8 +25,9 @@ const SCHEMES: [(&str, Arrangement, usize, usize); 5] = [
 const PAPER: [(u32, f64, f64); 3] = [(1, 71.5, 72.1), (2, 75.8, 76.4), (4, 5.3, 5.7)];
 
 const OWN_METHOD: &str = "\
-Four drives, one segment, 64 requests as large as a chunk. A scheme's stripes have four (RAID-0), three (RAID-4 and \
-RAID-5) or two (RAID-01 and RAID-6) data chunks, and so much faster it is.";
+Four drives, one segment, 64 requests as large as a chunk. A scheme's stripes have four (RAID-0), \
+three (RAID-4 and RAID-5) or two (RAID-01 and RAID-6) data chunks, and its throughput is \
+proportional to that.";
 
 fn name(scheme: &str, chunk_blocks: u32, mode: Mode) -> String {
     format!("{scheme} {} {}", kib(chunk_blocks), mode.name())

@@ -112,37 +112,46 @@ const LOOKS_ON_DEMAND: Looks = Looks {
 };
 
 const OWN_METHOD: &str = "\
-A volume is written in order, 64 requests of 64 KiB in flight, then 2 % of it at random places by requests of 4 KiB, and so \
-many more until nine tenths of the last span of the open segment are written: as much of a segment as can be has to be \
-looked at then. For what was being filled that is the worst moment to die, and the same for every size; for what was written since \
-the newest checkpoint it is not: that is a segment here, and `formula.csv` has what it may be. *After the same load* \
-means that no part of the volume was written at random places but as much for every size: a segment, and the next one up to \
-that moment. The process dies with 64 requests under way. The array is started again from \
-the same drives in each of the ways below, and a block is read at once. Not only the data but also zones are smaller, \
-as the scale says (a 64th at the least), so there are as many segments as at full scale.
+A volume is written in order, 64 requests of 64 KiB in flight, then 2 % of it at random places by \
+requests of 4 KiB. More follow until nine tenths of the last span of the open segment are \
+written, so that as much of a segment as possible must be examined. For open segments that is the \
+worst moment to crash, and the same for every size. For the writes since the newest checkpoint it \
+is not: they are one segment here, and `formula.csv` has the maximum.
 
-Beside what every command takes, looking at what was read takes a thread's time: 5.5 ns for an entry of a page of the \
-index on demand and 12 ns else, 15 ns for an entry of a list, 13 ns for one that a start on demand keeps aside and 41 ns to enter it \
-with its page later, 235 ns for a block of a segment that the crash left open, its share of what is \
-verified included, and 5 ns for a page that a directory lists. That is what the example `start` of `zoneweave-raid` measures, rounded up: the \
-least of 15 runs, by the time that the thread ran, on one of two virtual cores of an AMD EPYC that had four programs to run at \
-a time (three times: 5.3, 5.3 and 5.4 ns, 11.7 to 12.1, 20.5 to 21.4 for a block by lists, of which there are half as many entries more, \
-15.4 to 16.2 for one kept aside, a third more, 39.9 to 40.8, 201 to 233, 1 to 4.5). 1 us for a header or a record of the superblock is \
-taken for that, not measured.
+*After the same load* means that no part of the volume was written at random places, but the same \
+amount for every size: a segment, and the next one up to that moment. The process dies with 64 \
+requests in flight. The array is started again from the same drives in each of the ways below, \
+and a block is read at once. Zones are scaled with the data (a 64th at the least), so there are \
+as many segments as at full scale.
 
-By *lists*: those of every segment are read, as in the paper. By a *checkpoint*: its pages are read, and the lists of segments \
-that it does not know. *On demand*: users are served before that, and pages are read when somebody asks for them, and in the \
-background.
+In addition to the commands, the processing of blocks takes a thread's time. An entry of an index \
+page takes 5.5 ns on demand and 12 ns otherwise, an entry of a summary 15 ns. An entry of a \
+summary that a start on demand keeps aside takes 13 ns, and 41 ns more when it is entered with \
+its page. A block of a segment that the crash left open takes 235 ns, its share of verification \
+included. A page listed by a directory takes 5 ns.
 
-`formula.csv` goes on up to 16 TiB from what 25 GiB take, by the rates above: a directory for 921,600 blocks, headers, and \
-the lists of what was written since the checkpoint: of 2 % of the volume, or at the most of a fifteenth, which \
-is how much is written at random places until a checkpoint has written every page at one block for 64. So where a checkpoint is as far \
-behind as it can be, a start does depend on the size of the volume: it is below a second up to some 2.5 TiB.
+The example `start` of `zoneweave-raid` measures these; they are rounded up. They are the least \
+of 15 runs, in thread time, on one of two virtual cores of an AMD EPYC with four programs \
+running. Three measurements gave, in this order: 5.3, 5.3 and 5.4 ns; 11.7 to 12.1; 20.5 to 21.4 \
+for a block by summaries, which have half as many entries more. Kept aside: 15.4 to 16.2, a third \
+more entries; then 39.9 to 40.8; 201 to 233; 1 to 4.5. The 1 us for a header or a superblock \
+record is assumed, not measured.
 
-*Rebuild*: a volume is written in order, a drive is taken out, and when what was being filled has been moved a new one takes its place; \
-zones have their real size. Parity and checksums cost no time there. The paper's writes as much as a chunk holds at a time, and reads \
-all of a segment before; here many chunks go with each command, several zones are written at a time, and reading goes on meanwhile, so that neither the size of chunks \
-matters nor anything but what the new drive takes.";
+By *lists*: the summaries of every segment are read, as in the paper. By a *checkpoint*: its \
+pages are read, and the summaries of segments that it does not cover. *On demand*: users are \
+served before that, and pages are read on request, and in the background.
+
+`formula.csv` extrapolates to 16 TiB from 25 GiB, by the rates above. It counts a directory per \
+921,600 blocks, headers, and the summaries of the writes since the checkpoint: 2 % of the volume, \
+or a fifteenth at most. A fifteenth is the volume of random writes until a checkpoint has written \
+every page at one block for 64. So with the oldest possible checkpoint, the time of a start \
+depends on the size of the volume: it is below a second up to some 2.5 TiB.
+
+*Rebuild*: a volume is written in order, a drive is removed, and when the open segments have been \
+relocated a new one takes its place; zones have their real size. Parity and checksums cost no \
+time there. The paper's prototype writes one chunk at a time, and reads all of a segment before. \
+Here many chunks go with each command, several zones are written at a time, and reading continues \
+meanwhile. So only the rate of the new drive matters, not the chunk size.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {

@@ -28,16 +28,19 @@ const OPERATIONS: [Operation; 2] = [Operation::Write, Operation::Append];
 const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99];
 
 const METHOD: &str = "\
-One drive `zn540-4tb`, empty zones of real size, each written front to back by a thread of its own with one request in \
-flight (Zone Write) or four (Zone Append), as in the paper. A run writes a part of the paper's 512 GiB, as the scale says, \
-after 200 ms that do not count: by then the write buffer is full if it ever is. A thread takes 0.5 us to submit a \
-request and 0.45 us when it is done. Values are means of runs with different seeds, with the half-width of the 95 % \
-confidence interval (Student's t). Where the paper gives no number in its text, none is compared.
+One drive `zn540-4tb` with empty zones of real size. A thread per zone writes it front to back, \
+with one request in flight (Zone Write) or four (Zone Append), as in the paper. A run writes a \
+part of the paper's 512 GiB, given by the scale, after a warm-up of 200 ms: by then the write \
+buffer is full if it ever is. A thread takes 0.5 us to submit a request and 0.45 us to complete \
+it.
 
-The preset was fitted to the twelve numbers that the paper's text has for this figure, so that they agree says that the model \
-can be fitted, not that it predicts. What was not fitted is what lies between. There the model's \
-Zone Write is limited by one core from three zones on, while the paper only says of it that it is generally higher \
-with more zones.";
+Values are means of runs with different seeds, with the half-width of the 95 % confidence \
+interval (Student's t). Results without a number in the paper's text are not compared.
+
+The preset was fitted to the twelve numbers in the paper's text for this figure. So their \
+agreement shows that the model can be fitted, not that it predicts. The points between them were \
+not fitted. There the model's Zone Write is limited by one core from three zones on, while the \
+paper says only that it is generally higher with more zones.";
 
 /// Throughput in the text of section 2.2.
 const PAPER: [(Operation, u32, u32, f64); 12] = [

@@ -86,21 +86,28 @@ const METRICS: &[Metric] = &[
 ];
 
 const METHOD: &str = "\
-Not of the paper: what collecting costs this engine in steady state. A volume of 16 GiB, times the scale, on 3 + 1 drives \
-`zn540-4tb` in RAID-5 is filled in order, then overwritten by requests of 4 KiB, 64 in flight: five volumes' worth first, \
-then for 1,000 windows of 100 ms, which is what is measured. Everything is in virtual time, on one thread of the host as in the \
-other experiments. Drives are made small as a whole: a segment is a 1,024th of the volume whatever the scale, 20 % of the \
-volume is there beside it, and a reset takes as much less as zones are smaller. So segments are as many as at full size, and \
-short: what takes a time that does not depend on zones, a record of the superblock for example, weighs more than there.
+This report is not from the paper: it measures the cost of collecting in steady state. A volume \
+of 16 GiB, times the scale, on 3 + 1 drives `zn540-4tb` in RAID-5 is filled in order, then \
+overwritten by requests of 4 KiB, 64 in flight. Five volumes' worth come first, then 1,000 \
+measured windows of 100 ms. Everything is in virtual time, on one thread of the host as in the \
+other experiments.
 
-`greedy` moves the segment with the least in it. `adaptive`, on the same lanes (two for users, with chunks of 4 KiB), looks at \
-age, too, and keeps blocks apart by how long they are likely to live, as long as that tells something. `zipf 0.99` draws \
-places in proportion to their rank to the power of -0.99, ranks spread over the volume.
+Drives are scaled as a whole: a segment is a 1,024th of the volume at any scale, 20 % of the \
+volume is beside it, and resets are shorter as zones are smaller. So there are as many segments \
+as at full size, and they are short: times that do not depend on zones, a record of the \
+superblock for example, weigh more than there.
 
-*Amplification* is what is written without parity (users' blocks, moved ones, padding), for each block of users. *Room* is all \
-segments but those open at a time and those that users leave free for crashes, which is fewer than are free, over the volume's data. \
-*Theory* is what that room costs where all blocks are written alike and the emptiest segment is always moved: \
-a / (a + W(-a exp(-a))). What segments of a class *cost* is what all writes would if all segments were as empty when they are moved.";
+`greedy` relocates the segment with the least live data. `adaptive`, on the same lanes (two for \
+users, with chunks of 4 KiB), also considers age, and separates blocks by expected lifetime, as \
+long as that predicts something. `zipf 0.99` draws places in proportion to their rank to the \
+power of -0.99, ranks spread over the volume.
+
+*Amplification* is the number of blocks written without parity (users' blocks, relocated ones, \
+padding), per user block. *Room* is all segments except those open at a time and those that users \
+leave free for crashes, which is fewer than are free, over the volume's data. *Theory* is the \
+cost of that room under uniform writes with greedy choice: a / (a + W(-a exp(-a))). The *cost* of \
+a class is the amplification if all segments were as empty as those of the class when they are \
+relocated.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {

@@ -25,9 +25,10 @@ const SEARCH_NS: f64 = 1.3;
 
 /// What it takes, for the methods of experiments.
 pub(super) const SEARCH_METHOD: &str = "\
-Computing takes no time here, and the search of the stripe table is computing: the engine counts the rows that it looks \
-at, and each read takes 1.3 ns longer for each. That is what it takes on a core of an AMD EPYC (1.25 ns in groups of 256 \
-rows, 1.45 ns in groups of 16,384; release build), and what follows from the paper, too (768 entries in around 1 us).";
+No computing time is modelled, except the search of the stripe table: the engine counts the rows \
+that it examines, and each read takes 1.3 ns longer per row. That is the time on a core of an AMD \
+EPYC (1.25 ns in groups of 256 rows, 1.45 ns in groups of 16,384; release build). The paper \
+implies the same (768 entries in around 1 us).";
 
 /// Which reads count. Both are of chunks that are on a drive, or were until it was taken out: on each
 /// drive parity takes other places, and how long a chunk takes depends on where on a die it is.
