@@ -9,43 +9,33 @@
 //!
 //! Everything is deterministic: the same calls with the same seeds give the same history.
 
-mod areas;
-mod cache;
-mod controller;
+mod control;
 mod conventional;
-mod counters;
-mod crash;
-mod fault;
+mod faults;
 pub mod flash;
 mod media;
 pub mod media_format;
-mod memory_drive;
-mod pace;
 mod picos;
 pub mod preset;
-mod ram_drive;
-mod request;
+mod ram;
 pub mod timing;
 mod wear;
 
-pub use controller::{Admission, Controller, Placement, Work, ZonePart};
+pub use control::{
+    Admission, CommandKind, Controller, DriveCounters, Placement, Request, Work, ZonePart,
+};
 pub use conventional::{
     CollectConfig, ConventionalConfig, ConventionalCounters, ConventionalDevice, ConventionalDrive,
     ConventionalError, ManageTimes, ReadTimes, StreamId, WriteTimes,
 };
-pub use counters::DriveCounters;
-pub use crash::{CrashChoices, SeededCrash};
-pub use fault::{
-    BlockPart, Damage, Fault, FaultAction, FaultClass, FaultPlan, FaultProfile, Return,
-    SeededFaults, Selector,
+pub use faults::{
+    BlockPart, CrashChoices, Damage, Fault, FaultAction, FaultClass, FaultPlan, FaultProfile,
+    Return, SeededCrash, SeededFaults, Selector,
 };
-pub use memory_drive::MemoryDrive;
-pub use pace::{Due, Pace};
 pub use picos::{Picos, Spread};
 pub use preset::{Preset, PresetError};
-pub use ram_drive::{ImageError, PendingCommand, RamDrive};
-pub use request::{CommandKind, Request};
-pub use timing::{CommandId, Direct, Immediate, Jitter, Schedule, Stations, Timing};
+pub use ram::{ImageError, MemoryDrive, PendingCommand, RamDrive};
+pub use timing::{CommandId, Direct, Due, Immediate, Jitter, Pace, Schedule, Stations, Timing};
 pub use wear::{
     BlockMapping, EraseMode, EraseSpread, Lifetime, Wear, WearError, WearReport, WearSettings,
     WornZone, ZoneWear, ZoneWearReport,

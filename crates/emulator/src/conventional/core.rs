@@ -19,9 +19,10 @@ use self::collect::Victim;
 pub(super) use self::request::{Due, Request, Responder};
 use self::tag::Tag;
 use super::contents::{Content, Contents};
+use super::counters::ConventionalCounters;
 use super::ftl::{FrontierId, Ftl, Place, SuperblockId};
 use super::layout::Layout;
-use super::{ConventionalConfig, ConventionalCounters, ConventionalError};
+use super::parameters::{ConventionalConfig, ConventionalError};
 use crate::Picos;
 use crate::flash::Flash;
 

@@ -8,8 +8,17 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use zoneweave_runtime::Random;
 
-use super::{Finished, FlashConfig};
+use super::config::FlashConfig;
 use crate::Picos;
+
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finished {
+    /// When.
+    pub at: Picos,
+    /// What the caller called it.
+    pub tag: u64,
+}
 
 /// A program or an erase that waits.
 #[derive(Clone, Copy, Debug)]

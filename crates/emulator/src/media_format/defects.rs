@@ -13,7 +13,7 @@
 
 use zoneweave_zoned::{BLOCK_BYTES, ZoneAddress, ZoneId, ZoneOffset};
 
-use super::FormatError;
+use super::error::FormatError;
 
 /// The most unreadable blocks that a drive file can tell of.
 pub const DEFECTS_MAX: usize = (CHECKSUM_AT - ENTRIES_AT) / ENTRY_BYTES;

@@ -3,7 +3,7 @@
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, GeometryError, ZoneId};
 
-use super::{ERASE_BLOCKS_MAX, EXTENSIONS_BYTES_MAX, FORMAT_VERSION, ZONES_MAX};
+use super::limits::{ERASE_BLOCKS_MAX, EXTENSIONS_BYTES_MAX, FORMAT_VERSION, ZONES_MAX};
 use crate::WearError;
 
 /// Why a file is no drive.

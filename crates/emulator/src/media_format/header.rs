@@ -28,7 +28,10 @@
 
 use zoneweave_zoned::{BlockCount, Geometry, OobKind};
 
-use super::{Extension, FormatError, PresetName};
+use super::error::FormatError;
+use super::extension::Extension;
+use super::limits::FORMAT_VERSION;
+use super::preset_name::PresetName;
 use crate::{BlockMapping, EraseMode, WearSettings, WornZone};
 
 /// Bytes of the header block.
@@ -36,9 +39,6 @@ pub const HEADER_BYTES: usize = 4096;
 
 /// The first bytes of every drive file.
 pub const MAGIC: [u8; 8] = *b"ZWDRIVE1";
-
-/// The latest version that this program reads. Drives that need nothing of it are version 1.
-pub const FORMAT_VERSION: u32 = 2;
 
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 const UNLIMITED: u32 = u32::MAX;

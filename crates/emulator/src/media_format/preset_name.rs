@@ -1,6 +1,6 @@
 //! The name of a preset, as a drive file keeps it.
 
-use super::FormatError;
+use super::error::FormatError;
 
 /// Bytes of the header that hold a name.
 const NAME_BYTES: usize = 32;

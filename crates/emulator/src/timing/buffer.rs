@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use zoneweave_zoned::ZoneId;
 
-use super::CommandId;
+use super::model::CommandId;
 use crate::{Picos, Request};
 
 /// A command that has not been fetched, or not been granted its buffer.

@@ -6,9 +6,9 @@
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, ZoneAction, ZoneId, ZoneOffset, ZoneSet};
 
+use super::model::{CommandId, Schedule, Timing};
 use super::parameters::{DirectParameters, Fraction, spread};
 use super::stations::is_possible;
-use super::{CommandId, Schedule, Timing};
 use crate::flash::{Flash, FlashConfig};
 use crate::{Picos, Request, Spread};
 

@@ -6,8 +6,8 @@
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{ZoneId, ZoneRecord, ZoneState};
 
-use super::CommandId;
 use super::layout::Layout;
+use super::model::CommandId;
 use super::parameters::ManagementParameters;
 use super::write_core::Kind;
 use crate::flash::Flash;

@@ -14,10 +14,10 @@ use zoneweave_zoned::{
 use super::buffer::{Buffer, Waiting, is_write};
 use super::layout::Layout;
 use super::management::Management;
+use super::model::{CommandId, Schedule, Timing};
 use super::parameters::{StationParameters, spread};
 use super::read_path::ReadPath;
 use super::write_core::{Kind, WriteCore};
-use super::{CommandId, Schedule, Timing};
 use crate::flash::{Flash, FlashConfig};
 use crate::{Picos, Request, Spread};
 

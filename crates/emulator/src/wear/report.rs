@@ -2,7 +2,8 @@
 
 use zoneweave_zoned::{BLOCK_BYTES, ZoneId};
 
-use super::{WearSettings, ZoneWear};
+use super::counts::{Wear, ZoneWear};
+use super::settings::WearSettings;
 
 /// How erase counts are distributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -113,5 +114,13 @@ impl WearReport {
             first_worn_bytes: written * endurance / f64::from(self.erase_blocks.max),
             levelled_bytes: written * endurance / self.erase_blocks.mean,
         })
+    }
+}
+
+impl Wear {
+    /// The wear in figures, after the host wrote `written_blocks`.
+    #[must_use]
+    pub fn report(&self, written_blocks: u64) -> WearReport {
+        WearReport::of(self.settings, &self.zones, written_blocks)
     }
 }

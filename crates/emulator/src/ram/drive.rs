@@ -1,18 +1,4 @@
-//! A drive in RAM: a controller, media, a write cache, and commands in flight.
-//!
-//! A [`RamDrive`] is the hardware; it outlives the process that uses it. [`RamDrive::attach`]
-//! gives a process its device, and every attachment, crash or power failure ends the life of the
-//! device given out before: its commands are answered [`Status::Aborted`], those still to come
-//! [`Status::DeviceGone`], and none of them changes the drive any more.
-//!
-//! A command changes the drive at one moment between its submission and its completion. A power
-//! failure decides about the commands before that moment (they happen or do not), and cuts each
-//! zone back to a prefix between what was promised durable and what was written; the cut may tear
-//! a command between two blocks. Finished zone management is durable, and is never undone.
-
-mod core;
-mod image;
-mod numbered;
+//! The drive and the devices attached to it: submission, completion, crashes.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -23,30 +9,20 @@ use zoneweave_zoned::{
     ZoneInfo, ZonedDevice, completion,
 };
 
-pub use self::image::ImageError;
-
-use self::core::Core;
-use crate::{CrashChoices, Damage, DriveCounters, FaultAction, FaultPlan, Request, SeededCrash};
+use super::core::Core;
+use super::pending::PendingCommand;
+use crate::{CrashChoices, Damage, DriveCounters, FaultAction, FaultPlan, SeededCrash};
 use crate::{Selector, Timing, WearError, WearReport, WearSettings};
-
-/// A command in flight, as a search through crash states sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PendingCommand {
-    /// The command.
-    pub request: Request,
-    /// Whether it has changed the drive already and only its completion is outstanding.
-    pub applied: bool,
-}
 
 /// A drive; clones are the same drive.
 #[derive(Clone)]
 pub struct RamDrive {
-    shared: Rc<Shared>,
+    pub(super) shared: Rc<Shared>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     geometry: Geometry,
-    core: RefCell<Core>,
+    pub(super) core: RefCell<Core>,
     /// When a timer will ask the timing about the commands it keeps, in which incarnation.
     decision: Cell<Option<(u64, Nanos)>>,
 }
@@ -118,7 +94,7 @@ impl RamDrive {
         Self::of_core(self.shared.geometry.clone(), core)
     }
 
-    fn of_core(geometry: Geometry, core: Core) -> Self {
+    pub(super) fn of_core(geometry: Geometry, core: Core) -> Self {
         let (core, decision) = (RefCell::new(core), Cell::new(None));
         Self { shared: Rc::new(Shared { geometry, core, decision }) }
     }

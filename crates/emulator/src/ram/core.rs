@@ -7,10 +7,10 @@ use zoneweave_zoned::{
     ZoneAddress, ZoneAttributes, ZoneId, ZoneRecord, zero_blocks,
 };
 
-use super::PendingCommand;
+use super::areas::RandomWriteAreas;
+use super::cache::{Promise, WriteCache};
 use super::numbered::Numbered;
-use crate::areas::RandomWriteAreas;
-use crate::cache::{Promise, WriteCache};
+use super::pending::PendingCommand;
 use crate::media::{Media, damaged};
 use crate::timing::CommandId;
 use crate::{Controller, CrashChoices, Damage, Placement, Request, Schedule, Timing, Work};

@@ -13,8 +13,8 @@ use zoneweave_zoned::{
     ZoneOffset, ZoneSet,
 };
 
-use super::RamDrive;
 use super::core::Core;
+use super::drive::RamDrive;
 use crate::media_format::{
     DEFECTS_MAX, Defect, DriveLayout, Extension, FormatError, HEADER_BYTES, StoredRecord,
 };

@@ -1,14 +1,4 @@
-//! Blocks in RAM: per zone the written ones, from block 0 up to the write pointer.
-//!
-//! A block that repeats eight bytes is stored as these; an experiment on terabytes of such blocks
-//! takes the memory of their metadata and little more (72.3 bytes a block, measured). Other blocks
-//! share the memory of the buffer that their command carried, or are copied where the buffer holds
-//! patterns too, so that it need not be kept for them. Zones are stored in [pages](Page) that are
-//! made when they are written, freed by a reset, and shared between forks of a drive until one
-//! changes them.
-
-mod page;
-pub(crate) mod pattern;
+//! The blocks of all zones, in pages.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,8 +9,8 @@ use zoneweave_zoned::{
     ZoneOffset, zero_blocks,
 };
 
-use self::page::{PAGE_BLOCKS, Page, Run};
-use self::pattern::Recent;
+use super::page::{PAGE_BLOCKS, Page, Run};
+use super::pattern::{self, Recent};
 use crate::Damage;
 
 /// The blocks of one drive.

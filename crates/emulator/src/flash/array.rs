@@ -1,60 +1,14 @@
-//! Flash dies and the buses to them: when reads, programs and erases end.
-//!
-//! A die does one thing at a time. Programs and erases ("operations") queue in the order in which
-//! they arrive. Reads go before operations that have not arrived yet; those that find one under way
-//! wait until it is suspended, are served as a batch, and the operation goes on. An operation can be
-//! suspended a limited number of times. Dies of one group share channels, on which the data of reads
-//! is transferred.
-//!
-//! There is no event loop: a read is told its end when it is issued. Reads must be issued in the
-//! order of their arrival; that of operations may lie in the future. What ends in the meantime is
-//! collected with [`Flash::finished`].
-//!
-//! Parts with a plain queue and no suspension are used through [`Flash::occupy`].
-
-mod channel;
-mod die;
+//! Dies and channels together: a read is told its end when it is issued.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use zoneweave_runtime::Random;
 
-use self::channel::Channel;
-use self::die::{Die, Operation};
-use crate::{Picos, Spread};
-
-/// How many dies there are, how they are connected, and how long they take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlashConfig {
-    /// Dies in all.
-    pub dies: u32,
-    /// Channels in all; die *d* is on channel *d* modulo this.
-    pub channels: u32,
-    /// Time to sense a page, by kind of page (lower, middle, upper of three-bit cells).
-    pub sense: Vec<Spread>,
-    /// Time to transfer one block of 4 KiB over a channel.
-    pub transfer: Picos,
-    /// Time to program.
-    pub program: Spread,
-    /// Time to erase.
-    pub erase: Spread,
-    /// From the arrival of a read until the operation under way is suspended for it.
-    pub suspend: Spread,
-    /// Added to an operation each time it is resumed.
-    pub resume: Picos,
-    /// How often one operation can be suspended.
-    pub suspends: u32,
-}
-
-/// An operation that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finished {
-    /// When.
-    pub at: Picos,
-    /// What the caller called it.
-    pub tag: u64,
-}
+use super::channel::Channel;
+use super::config::FlashConfig;
+use super::die::{Die, Finished, Operation};
+use crate::Picos;
 
 /// Dies, channels, and what they are doing.
 #[derive(Clone, Debug)]

@@ -1,18 +1,4 @@
-//! A conventional drive: the dies of the zoned one behind a page-mapping translation layer.
-//!
-//! Blocks are written wherever the drive likes and mapped; superblocks with the fewest valid blocks
-//! are collected (greedy) when few are free. Collecting uses the same dies as reads and writes, so
-//! that both suffer from it. Writes of different [streams](StreamId) go to different superblocks.
-//!
-//! Fault model: the write buffer is protected by capacitors, so every acknowledged write survives a
-//! power failure; commands that have not taken effect at that moment never do. A trim and a write of
-//! zeros both take the places of blocks away. Everything takes its time, in virtual or real time.
-
-mod contents;
-mod core;
-mod ftl;
-mod layout;
-mod parameters;
+//! The drive that the host sees: attachments, commands, power failures.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -24,51 +10,16 @@ use zoneweave_zoned::{
     Status,
 };
 
-use self::contents::Content;
-use self::core::{Command, Core, Due, Request, Responder, Work};
-use self::ftl::FrontierId;
-pub use self::parameters::{
-    CollectConfig, ConventionalConfig, ConventionalError, ManageTimes, ReadTimes, WriteTimes,
-};
+use super::contents::Content;
+use super::core::{Command, Core, Due, Request, Responder, Work};
+use super::counters::ConventionalCounters;
+use super::ftl::FrontierId;
+use super::parameters::{ConventionalConfig, ConventionalError};
 use crate::Picos;
 
 /// Which superblocks a write goes to, from 0 up to the number of streams of the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamId(pub u32);
-
-/// What a drive has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConventionalCounters {
-    /// Blocks that the host wrote.
-    pub written_blocks: u64,
-    /// Valid blocks that collecting moved.
-    pub moved_blocks: u64,
-    /// Blocks whose places trims and writes of zeros took away.
-    pub trimmed_blocks: u64,
-    /// Superblocks erased.
-    pub erases: u64,
-}
-
-impl ConventionalCounters {
-    /// Blocks written to flash for each block that the host wrote, parity not counted.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-    pub fn write_amplification(&self) -> f64 {
-        let written = self.written_blocks.max(1) as f64;
-        (self.written_blocks + self.moved_blocks) as f64 / written
-    }
-
-    /// What was done since an earlier moment.
-    #[must_use]
-    pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            written_blocks: self.written_blocks - earlier.written_blocks,
-            moved_blocks: self.moved_blocks - earlier.moved_blocks,
-            trimmed_blocks: self.trimmed_blocks - earlier.trimmed_blocks,
-            erases: self.erases - earlier.erases,
-        }
-    }
-}
 
 /// A drive; clones are the same drive.
 #[derive(Clone)]

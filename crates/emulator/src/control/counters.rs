@@ -2,7 +2,7 @@
 
 use zoneweave_zoned::BLOCK_BYTES;
 
-use crate::controller::{Admission, Work};
+use super::admission::{Admission, Work};
 
 /// Commands and blocks of one drive. Refused commands count as `failures` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,25 +1,4 @@
-//! The byte layout of a drive in a file: a codec, without I/O.
-//!
-//! One sparse file holds one drive. All integers are little-endian.
-//!
-//! | bytes | what |
-//! |---|---|
-//! | 0 .. 4096 | header, written once |
-//! | 4096 .. +T | zone records with even sequence numbers, 64 bytes a zone |
-//! | .. +T | zone records with odd sequence numbers |
-//! | .. +4096 | version 2: unreadable blocks |
-//! | .. +W | version 2, where erases are counted: the wear of each zone |
-//! | .. +E | the extensions of the zones' descriptors, if the drive has them |
-//! | then, per zone | capacity x 4096 bytes of data, then capacity x 64 bytes of metadata |
-//!
-//! T, W, E and each metadata area are rounded up to 4096 bytes, so that data blocks are aligned. A
-//! contiguous write is one run of data and one of metadata; a reset punches one hole.
-//!
-//! Fault model: any part of the file may be hostile, cut off or torn. A record is updated by one
-//! write of the copy that is not the current one, so that a torn update leaves the former record;
-//! the copies are in different 4 KiB sectors. A descriptor extension is written before the record that
-//! says that the zone has one, and never while it has one. Nothing is allocated by a number read from the file
-//! before it was checked.
+//! Where everything is in the file of one drive.
 
 use std::ops::Range;
 
@@ -27,41 +6,23 @@ use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, Geometry, OOB_BYTES, OobKind, ZoneAddress, ZoneId, ZoneRecord,
 };
 
-mod defects;
-mod error;
-mod extension;
-mod header;
-mod preset_name;
-mod record;
-mod wear_record;
-
-pub use defects::{DEFECTS_MAX, Defect};
-pub use error::FormatError;
-pub use extension::Extension;
-pub use header::{FORMAT_VERSION, HEADER_BYTES, MAGIC};
-pub use preset_name::PresetName;
-pub use record::{RECORD_BYTES, StoredRecord};
-
-/// The most zones a drive file can have: record tables stay at 64 MiB each.
-pub const ZONES_MAX: u32 = 1 << 20;
-
-/// The most erase blocks that a drive file can count, over all zones: 64 MiB of counts.
-pub const ERASE_BLOCKS_MAX: u64 = 1 << 24;
-
-/// The most bytes of zone descriptor extensions: they are kept in memory.
-pub const EXTENSIONS_BYTES_MAX: u64 = 64 << 20;
+use super::error::FormatError;
+use super::extension::{self, Extension};
+use super::header::{self, HEADER_BYTES};
+use super::limits::{EXTENSIONS_BYTES_MAX, ZONES_MAX, whole_blocks};
+use super::record::{self, RECORD_BYTES, StoredRecord};
 
 /// Where everything is in the file of one drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveLayout {
-    geometry: Geometry,
-    uuid: [u8; 16],
-    extension: Option<Extension>,
-    table_bytes: u64,
-    wear_table_bytes: u64,
-    extensions_bytes: u64,
-    zone_bytes: u64,
-    file_bytes: u64,
+    pub(super) geometry: Geometry,
+    pub(super) uuid: [u8; 16],
+    pub(super) extension: Option<Extension>,
+    pub(super) table_bytes: u64,
+    pub(super) wear_table_bytes: u64,
+    pub(super) extensions_bytes: u64,
+    pub(super) zone_bytes: u64,
+    pub(super) file_bytes: u64,
 }
 
 impl DriveLayout {
@@ -286,7 +247,7 @@ impl DriveLayout {
         has_oob(&self.geometry).then(|| start + BlockCount(at.offset.0).oob_bytes() as u64)
     }
 
-    fn check(&self, zone: ZoneId) {
+    pub(super) fn check(&self, zone: ZoneId) {
         assert!(zone.0 < self.geometry.zones, "{zone} of {}", self.geometry.zones);
     }
 
@@ -304,10 +265,6 @@ fn beyond_version_1(geometry: &Geometry) -> bool {
     geometry.descriptor_extension_bytes > 0
         || geometry.reads_across_zones
         || geometry.unwritten_read_error
-}
-
-fn whole_blocks(bytes: u64) -> u64 {
-    bytes.next_multiple_of(BLOCK_BYTES as u64)
 }
 
 const _: () = assert!(BLOCK_BYTES == 4096 && OOB_BYTES == 64, "the format has these sizes");

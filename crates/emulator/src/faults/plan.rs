@@ -1,20 +1,12 @@
-//! Faults: which command they hit and what they do to it.
-//!
-//! A plan is a list. A command is held against it in the order in which faults were added: delays
-//! add up, and of the other faults the first that fires decides; those behind it do not count the
-//! command. A fault sees only commands that its action can affect. Behind the list a plan may have
-//! [faults by seed](SeededFaults), which hit commands that the list spared.
+//! A list of planned faults, and which of them hits a command.
 
-mod damage;
-mod seeded;
-
-pub use damage::{BlockPart, Damage};
-pub use seeded::{FaultClass, FaultProfile, Return, SeededFaults};
+use super::action::FaultAction;
+use super::seeded::SeededFaults;
 
 use std::ops::Range;
 
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZoneId, ZoneOffset};
+use zoneweave_zoned::{ZoneId, ZoneOffset};
 
 use crate::{CommandKind, Request};
 
@@ -85,76 +77,6 @@ impl Selector {
                 touched(request, write_pointer)
                     .is_some_and(|blocks| blocks.start < offsets.end && offsets.start < blocks.end)
             })
-    }
-}
-
-/// What a fault does to a command it hits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultAction {
-    /// The command fails with this status and changes nothing.
-    Fail(Status),
-    /// The command is carried out, then answered with this status.
-    FailApplied(Status),
-    /// The command takes that much longer.
-    Slow(Nanos),
-    /// The drive takes that many times as long from the next command on; 1 is as usual again.
-    SlowDrive(u32),
-    /// The drive answers [`Status::DeviceGone`] from this command on.
-    Gone,
-    /// The power fails while that many blocks are written, and the drive answers
-    /// [`Status::DeviceGone`] from this command on. What its cache loses is decided when the
-    /// [power comes back](crate::RamDrive::power_loss).
-    Torn(BlockCount),
-    /// The command finds its zone read-only.
-    ReadOnly,
-    /// The command finds its zone offline.
-    Offline,
-    /// The read finds its blocks unreadable; they stay so until the zone is reset.
-    Unreadable,
-    /// The first block of the read has gone bad where it is stored, and stays so.
-    Rot(Damage),
-    /// The write stores, or the read returns, something else.
-    Garble(Damage),
-    /// The write moves the write pointer and reports success, its blocks stay zeros. The zone
-    /// management command reports success and does nothing.
-    Lost,
-    /// As `Lost`, and the blocks overwrite written ones at this address instead.
-    Misdirect(ZoneAddress),
-    /// Only that many blocks are written, then [`Status::WriteFault`].
-    Partial(BlockCount),
-    /// The append is stored a second time behind the first copy, room and limits permitting; the
-    /// answer names the first.
-    AppendTwice,
-    /// The append is answered with the address of the append before it in its zone.
-    RepeatOffset,
-    /// The flush is answered, nothing is made durable.
-    Ineffective,
-    /// The report names this write pointer for this zone.
-    Misreport(ZoneAddress),
-    /// The report calls this zone empty.
-    MisreportEmpty(ZoneId),
-}
-
-impl FaultAction {
-    /// Whether commands of this kind can suffer from the fault.
-    const fn affects(self, kind: CommandKind) -> bool {
-        use CommandKind::{Append, Flush, Manage, ManageAll, Read, Report, Write};
-        match self {
-            Self::Fail(_) | Self::FailApplied(_) | Self::Gone => true,
-            Self::Slow(_) | Self::SlowDrive(_) => true,
-            Self::ReadOnly | Self::Offline => {
-                !matches!(kind, ManageAll(_) | Report | CommandKind::ChangedZones | Flush)
-            }
-            Self::Unreadable | Self::Rot(_) => matches!(kind, Read),
-            Self::Garble(_) => matches!(kind, Read | Write | Append),
-            Self::Lost => matches!(kind, Write | Append | Manage(_)),
-            Self::Misdirect(_) | Self::Partial(_) | Self::Torn(_) => {
-                matches!(kind, Write | Append)
-            }
-            Self::AppendTwice | Self::RepeatOffset => matches!(kind, Append),
-            Self::Ineffective => matches!(kind, Flush),
-            Self::Misreport(_) | Self::MisreportEmpty(_) => matches!(kind, Report),
-        }
     }
 }
 
@@ -263,6 +185,8 @@ fn touched(request: &Request, write_pointer: ZoneOffset) -> Option<Range<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_zoned::{BlockCount, Status, ZoneAddress};
+
     use super::*;
 
     const START: ZoneOffset = ZoneOffset(0);

@@ -7,7 +7,8 @@
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockCount, Geometry, Status, ZoneAddress, ZoneId, ZoneOffset};
 
-use super::{BlockPart, Damage, FaultAction};
+use super::action::FaultAction;
+use super::damage::{BlockPart, Damage};
 use crate::{CommandKind, Request};
 
 /// A way in which drives fail.

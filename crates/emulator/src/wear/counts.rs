@@ -1,18 +1,6 @@
-//! Erase counts: what each reset does to the erase blocks of its zone, and when they are worn.
-//!
-//! A zone is statically mapped to its erase blocks. Blocks are programmed in the order of their
-//! offsets from the zone's origin on; with circular mapping a reset moves the origin to where the
-//! zone ended (WA-Zone, Eq. 3–5). A reset erases all of them or those that were programmed.
-//!
-//! Invariants: an erase count never exceeds the endurance; a refused reset erases nothing. Blocks
-//! that were programmed and then lost by a power failure count as programmed.
+//! Erase counts of a drive, and when a zone is worn out.
 
-mod report;
-mod settings;
-
-pub use report::{EraseSpread, Lifetime, WearReport, ZoneWearReport};
-pub use settings::{BlockMapping, EraseMode, WearError, WearSettings, WornZone};
-
+use super::settings::{BlockMapping, EraseMode, WearError, WearSettings, WornZone};
 use zoneweave_zoned::{BlockCount, Geometry, ZoneId, ZoneOffset, ZoneRecord, ZoneState};
 
 /// The wear of one zone, as it is kept between lives of a drive.
@@ -40,9 +28,9 @@ impl ZoneWear {
 /// The wear of every zone of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wear {
-    settings: WearSettings,
+    pub(super) settings: WearSettings,
     capacity: BlockCount,
-    zones: Vec<ZoneWear>,
+    pub(super) zones: Vec<ZoneWear>,
 }
 
 impl Wear {
@@ -133,12 +121,6 @@ impl Wear {
         }
         self.zones[zone.index()].lost_end = ZoneOffset(0);
         Ok(())
-    }
-
-    /// The wear in figures. `written_blocks` is what the host wrote.
-    #[must_use]
-    pub fn report(&self, written_blocks: u64) -> WearReport {
-        WearReport::of(self.settings, &self.zones, written_blocks)
     }
 
     fn endurance(&self) -> u32 {

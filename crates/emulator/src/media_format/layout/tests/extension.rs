@@ -1,6 +1,7 @@
 //! Version 2: wear and unreadable blocks.
 
 use super::*;
+use crate::media_format::{DEFECTS_MAX, Defect, PresetName};
 use crate::{BlockMapping, EraseMode, Wear, WearError, WearSettings, WornZone, ZoneWear};
 
 fn settings() -> WearSettings {

@@ -1,23 +1,8 @@
-//! When commands take effect and when they complete.
-//!
-//! [`Immediate`] and [`Jitter`] are for tests of logic. [`Stations`] is a calibrated drive with a write
-//! buffer, controller cores and flash dies; [`Direct`] one of plain queues, as simple emulators are.
-//! Both are built from presets ([`crate::Preset`]).
-
-mod buffer;
-mod direct;
-mod layout;
-mod management;
-pub mod parameters;
-mod read_path;
-mod stations;
-mod write_core;
+//! The interface of latency models, and the two for tests of logic.
 
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::ZoneSet;
 
-pub use self::direct::Direct;
-pub use self::stations::Stations;
 use crate::Request;
 
 /// The two moments of a command.

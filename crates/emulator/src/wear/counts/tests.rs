@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use zoneweave_runtime::Random;
 
 use super::*;
+use crate::WearReport;
 
 const ZONE: ZoneId = ZoneId(1);
 

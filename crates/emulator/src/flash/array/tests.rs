@@ -1,6 +1,7 @@
 //! Reads, operations and suspensions, without randomness.
 
 use super::*;
+use crate::Spread;
 
 fn config() -> FlashConfig {
     FlashConfig {

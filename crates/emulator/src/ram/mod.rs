@@ -1,0 +1,25 @@
+//! A drive in RAM: a controller, media, a write cache, and commands in flight.
+//!
+//! A [`RamDrive`] is the hardware; it outlives the process that uses it. [`RamDrive::attach`]
+//! gives a process its device, and every attachment, crash or power failure ends the life of the
+//! device given out before: its commands are answered [`Status::Aborted`], those still to come
+//! [`Status::DeviceGone`], and none of them changes the drive any more.
+//!
+//! A command changes the drive at one moment between its submission and its completion. A power
+//! failure decides about the commands before that moment (they happen or do not), and cuts each
+//! zone back to a prefix between what was promised durable and what was written; the cut may tear
+//! a command between two blocks. Finished zone management is durable, and is never undone.
+
+mod areas;
+mod cache;
+mod core;
+mod drive;
+mod image;
+mod memory_drive;
+mod numbered;
+mod pending;
+
+pub use drive::RamDrive;
+pub use image::ImageError;
+pub use memory_drive::MemoryDrive;
+pub use pending::PendingCommand;
