@@ -10,14 +10,14 @@ use std::rc::Rc;
 use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::{ChunkBlock, Row};
+use crate::log::engine::state::State;
 use crate::log::format::{IndexEntry, SealRecord};
-use crate::log::geometry::{ChunkBlock, Row};
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::read::Pin;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -8,11 +8,11 @@
 
 use serde::Serialize;
 
+use crate::log::engine::limits::{RESERVE_SEGMENTS, segment_slots};
+use crate::log::engine::state::State;
+use crate::log::engine::status::Counters;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
-use crate::log::limits::{RESERVE_SEGMENTS, segment_slots};
-use crate::log::state::State;
-use crate::log::status::Counters;
 use crate::log::stream::Lifetime;
 
 /// Classes of segments, by what fills them.

@@ -7,9 +7,9 @@
 //!
 //! [`WritePolicy::even_blocks`]: crate::log::WritePolicy::even_blocks
 
+use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::{Cursor, Segment};
-use crate::log::state::State;
 use crate::log::stream::Lane;
 use crate::marks::{Mark, mark_if};
 

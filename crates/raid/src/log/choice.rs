@@ -15,8 +15,8 @@
 
 use zoneweave_zoned::{BlockCount, Geometry};
 
+use crate::log::engine::limits::LimitError;
 use crate::log::format::ArrayConfig;
-use crate::log::limits::LimitError;
 use crate::log::policy::{LaneOptions, Lanes, PolicyError, WritePolicy};
 use crate::marks::{Mark, mark};
 

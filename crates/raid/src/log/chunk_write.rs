@@ -13,11 +13,11 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::member::FailuresBefore;
-use crate::log::state::State;
 use crate::log::together::{any_lingers, begin_write, end_write, linger};
 use crate::log::underway::{ChunkUnderWay, Placed};
 use crate::log::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};

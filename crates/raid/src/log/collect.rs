@@ -11,14 +11,14 @@
 
 use std::rc::Rc;
 
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::moving::evacuate;
 use crate::log::offload::moves::take_back_left;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -10,10 +10,12 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, Scheme};
+use crate::log::engine::limits::{
+    LimitError, check_drive, check_shape, check_size, largest_volume,
+};
 use crate::log::format::{
     ArrayConfig, ArrayUuid, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord,
 };
-use crate::log::limits::{LimitError, check_drive, check_shape, check_size, largest_volume};
 use crate::log::recover::OfferedDrive;
 use crate::log::superblock::sealed_payload;
 use crate::marks::{Mark, mark};

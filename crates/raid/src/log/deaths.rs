@@ -41,8 +41,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use zoneweave_zoned::ZoneId;
 
 use crate::layout::{Column, ColumnSet};
+use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberEntry, RecordBody, Remains, SuperblockRecord};
-use crate::log::state::State;
 
 /// Zones that do not tell what they hold, as a start finds them.
 #[derive(Debug, Default)]

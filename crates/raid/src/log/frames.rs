@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::log::engine::memory::in_tree;
 use crate::log::index::Page;
-use crate::log::memory::in_tree;
 
 /// For whom pages are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

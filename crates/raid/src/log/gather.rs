@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
 use crate::layout::Column;
-use crate::log::core::{Asked, Core};
+use crate::log::engine::core::{Asked, Core};
 use crate::marks::{Mark, mark};
 
 /// Blocks read from one zone in one command.

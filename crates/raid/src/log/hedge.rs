@@ -21,9 +21,9 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
 use crate::layout::{Column, ColumnSet, MAX_COLUMNS, Scheme};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::index::BlockPlace;
-use crate::log::state::State;
 use crate::marks::{Mark, mark};
 
 /// How many reads may go around drives that are held up.

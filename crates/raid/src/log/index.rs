@@ -15,9 +15,9 @@ use std::ops::Range;
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::layout::{Column, Scheme};
+use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::{Address, AddressSpace, StoredEntries, mapping_entries};
 use crate::log::frames::{For, Frames};
-use crate::log::geometry::ChunkBlock;
 pub(super) use crate::log::index::table::Entry;
 use crate::log::index::table::{ALLOCATED, Table, in_memory};
 
@@ -411,7 +411,7 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::geometry::SegmentGeometry;
+    use crate::log::engine::geometry::SegmentGeometry;
 
     #[test]
     fn addresses_are_dense_and_invertible() {

@@ -8,13 +8,13 @@ use zoneweave_zoned::{
 
 use crate::layout::{Column, ColumnSet};
 use crate::log::active_zones::finish_durably;
-use crate::log::core::{Core, is_blank};
+use crate::log::engine::core::{Core, is_blank};
+use crate::log::engine::state::State;
 use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
 };
 use crate::log::index::SegmentSlot;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::State;
 use crate::log::superblock::structured_payload;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};

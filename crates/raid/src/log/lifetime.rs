@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 
 use zoneweave_zoned::Lba;
 
+use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
-use crate::log::state::State;
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 

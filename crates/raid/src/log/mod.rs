@@ -14,10 +14,7 @@ pub mod create;
 mod drain;
 pub mod format;
 mod gather;
-pub mod geometry;
 mod hedge;
-pub mod limits;
-pub mod measuring;
 pub mod paging;
 mod policy;
 pub mod recover;
@@ -28,8 +25,8 @@ mod beside;
 mod checkpoint;
 mod chunk_write;
 mod collect;
-mod core;
 mod deaths;
+mod engine;
 mod frames;
 mod freeing;
 mod index;
@@ -38,7 +35,6 @@ mod inflight;
 mod lifetime;
 mod member;
 mod membership;
-mod memory;
 mod moving;
 mod narrow;
 mod offload;
@@ -58,8 +54,6 @@ mod scan;
 mod scrub;
 mod segment;
 mod spares;
-mod state;
-mod status;
 mod step;
 mod stream;
 mod stripe;
@@ -75,21 +69,22 @@ mod write;
 mod zone_pool;
 mod zone_queue;
 
-pub use amplification::{Amplification, CLASSES, ClassCounters, uniform_amplification};
-pub use choice::{AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile};
-pub use create::{CreateError, CreateOptions, create};
-pub use hedge::Hedging;
-pub use member::MemberErrors;
-pub use memory::Memory;
-pub use offload::{IndexLimit, IndexPages};
-pub use policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
-pub use recover::{
-    DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
-    open as open_array, survey,
-};
-pub use spares::{SparesStatus, TakenSpare};
-pub use status::{
+pub use crate::log::amplification::{Amplification, CLASSES, ClassCounters, uniform_amplification};
+pub use crate::log::choice::{AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile};
+pub use crate::log::create::{CreateError, CreateOptions, create};
+pub use crate::log::engine::memory::Memory;
+pub use crate::log::engine::status::{
     Counters, Health, LaneStatus, MemberStatus, Progress, SegmentStatus, VolumeStatus,
     WritingStatus,
 };
-pub use volume::{AdminError, ReplaceError, ScrubReport, Volume};
+pub use crate::log::engine::{geometry, limits, measuring};
+pub use crate::log::hedge::Hedging;
+pub use crate::log::member::MemberErrors;
+pub use crate::log::offload::{IndexLimit, IndexPages};
+pub use crate::log::policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
+pub use crate::log::recover::{
+    DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
+    open as open_array, survey,
+};
+pub use crate::log::spares::{SparesStatus, TakenSpare};
+pub use crate::log::volume::{AdminError, ReplaceError, ScrubReport, Volume};

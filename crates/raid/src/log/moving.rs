@@ -11,9 +11,10 @@ use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
 use crate::log::collect::MOVED_AT_A_TIME;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::ChunkBlock;
+use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
-use crate::log::geometry::ChunkBlock;
 use crate::log::index::{BlockPlace, Pba, SegmentSlot};
 pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run, newest_of};
 use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
@@ -24,7 +25,6 @@ use crate::log::queue::TicketReceiver;
 use crate::log::read::{FoundBlock, Pin};
 use crate::log::requests::step_of;
 use crate::log::scan::load_span;
-use crate::log::state::State;
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 

@@ -16,11 +16,11 @@
 use std::cmp::Reverse;
 
 use crate::layout::{ColumnSet, Scheme};
+use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::engine::state::State;
 use crate::log::format::{ArrayConfig, StreamKind};
-use crate::log::geometry::SegmentGeometry;
 use crate::log::member::Member;
 use crate::log::policy::{LaneOptions, WritePolicy, shape_of};
-use crate::log::state::State;
 use crate::log::stream::{ChunkClass, Class, LaneId};
 
 impl WritePolicy {

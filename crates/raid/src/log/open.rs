@@ -6,12 +6,12 @@ use zoneweave_zoned::{ZoneAddress, ZoneId, ZonedDeviceExt};
 
 use crate::layout::Column;
 use crate::log::active_zones;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::index::SegmentSlot;
 use crate::log::policy::LaneMode;
 use crate::log::segment::{ColumnZone, Phase, Segment};
-use crate::log::state::State;
 use crate::log::stream::{ChunkClass, Lane, LaneId};
 use crate::log::superblock::structured_payload;
 use crate::marks::{Mark, mark};

@@ -22,7 +22,8 @@ use futures_util::future::join;
 use zoneweave_zoned::{BlockError, Lba};
 
 use crate::log::checkpoint::{self, UNREADABLE};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::read::FoundBlock;
@@ -33,7 +34,6 @@ use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::rank;
 use crate::log::recover::sequences::{Sequences, sequence_in};
 use crate::log::segment::Segment;
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::Status;
 
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
 use crate::log::gather::gather;
 use crate::log::index::BlockPlace;
 use crate::log::read::{FoundBlock, read_places};

@@ -10,9 +10,9 @@ use thiserror::Error;
 use zoneweave_zoned::Geometry;
 
 use crate::layout::Scheme;
+use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
-use crate::log::geometry::SegmentGeometry;
-use crate::log::limits::{LimitError, check_drive, zones_needed};
 use crate::log::room::FREE_BESIDE_LANES;
 use crate::log::stream::{ChunkClass, Lane, Stream};
 use crate::mutants::{Mutant, mutant};

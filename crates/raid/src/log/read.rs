@@ -17,7 +17,8 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::ColumnSet;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
 use crate::log::gather::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
 use crate::log::hedge::Route;
@@ -27,7 +28,6 @@ use crate::log::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
 use crate::log::segment::Phase;
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

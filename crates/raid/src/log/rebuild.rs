@@ -19,7 +19,9 @@ use zoneweave_zoned::{
 
 use crate::layout::{Column, Role};
 use crate::log::active_zones::{self, is_active_no_more};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::UNRECORDED;
+use crate::log::engine::status::Progress;
 use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
@@ -31,8 +33,6 @@ use crate::log::reconstruct;
 use crate::log::replace::ReplaceError;
 use crate::log::resolve::rebuild_stubbornly;
 use crate::log::segment::{ColumnZone, Phase};
-use crate::log::state::UNRECORDED;
-use crate::log::status::Progress;
 use crate::log::stripe::{StripeIdentity, oob_record};
 use crate::log::superblock::structured_payload;
 use crate::marks::{Mark, mark, mark_if};
@@ -314,7 +314,7 @@ async fn write_column(
                 // Whoever takes its place, or wants the segment, does not wait for the end of the zone.
                 return Err(Status::DeviceGone);
             }
-            let offset = geometry.offset_of(crate::log::geometry::ChunkBlock(start));
+            let offset = geometry.offset_of(crate::log::engine::geometry::ChunkBlock(start));
             let blocks = payload.blocks();
             device.write(ZoneAddress { zone, offset }, payload, false).await?;
             core.throttle_rebuild(column, device, blocks).await;
@@ -409,7 +409,7 @@ async fn rebuild_blocks(
     let places = blocks.map(|block| BlockPlace {
         slot,
         column,
-        block: crate::log::geometry::ChunkBlock(block),
+        block: crate::log::engine::geometry::ChunkBlock(block),
     });
     let places: Vec<_> = places.collect();
     let mut rebuilt = reconstruct::rebuild_blocks(core, &places).await;

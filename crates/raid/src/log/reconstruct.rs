@@ -10,13 +10,13 @@ use bytes::Bytes;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneAddress, ZoneId};
 
 use crate::layout::{Column, ColumnSet, Role};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::{Row, SegmentGeometry};
+use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
 use crate::log::gather::{Gathered, Spot, gather};
-use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::BlockPlace;
 use crate::log::read::spot_of;
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -12,15 +12,15 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::Column;
-use crate::log::core::Core;
 use crate::log::create::{empty_drive, holds_something, is_usable, superblock_zones};
+use crate::log::engine::core::Core;
+use crate::log::engine::limits::{LimitError, check_drive};
+use crate::log::engine::state::{State, UNRECORDED};
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
-use crate::log::limits::{LimitError, check_drive};
 use crate::log::member::Member;
 use crate::log::policy::PolicyError;
 use crate::log::rebuild::rebuild;
 use crate::log::recover::witnesses::may_hold_segment;
-use crate::log::state::{State, UNRECORDED};
 use crate::log::superblock::SuperblockCursor;
 use crate::log::volume::AdminError;
 use crate::marks::{Mark, mark};

@@ -6,14 +6,14 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
 
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::offload::{For, Offload, hold_range};
 use crate::log::open;
 use crate::log::queue::{
     Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver,
 };
-use crate::log::state::State;
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};

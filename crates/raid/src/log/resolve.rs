@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::layout::{Column, ColumnSet};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
-use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::reconstruct::{Rebuilt, rebuild_block};
 use crate::log::scan::{ScannedRows, identity_entry};

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::log::engine::limits::RESERVE_SEGMENTS;
+use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
 use crate::log::index::SegmentSlot;
-use crate::log::limits::RESERVE_SEGMENTS;
 use crate::log::member::Member;
 use crate::log::pace::Level;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::State;
 use crate::log::stream::ChunkClass;
 use crate::log::superblock::ZONE_RECORDS;
 use crate::marks::{Mark, mark_if};

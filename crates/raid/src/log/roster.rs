@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::layout::ColumnSet;
 use crate::log::deaths::Deaths;
+use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, Roster as Listed, SegmentHeader, SuperblockRecord};
-use crate::log::state::State;
 use crate::mutants::{Mutant, mutant};
 
 /// The narrow segments that are alive.
@@ -145,8 +145,8 @@ mod tests {
 
     use super::*;
     use crate::layout::{Column, Scheme};
+    use crate::log::engine::geometry::SegmentGeometry;
     use crate::log::format::StreamKind;
-    use crate::log::geometry::SegmentGeometry;
 
     fn scheme() -> Scheme {
         Scheme::new(3, 1).unwrap()

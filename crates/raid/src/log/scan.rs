@@ -11,15 +11,15 @@ use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, OOB_BYTES, Payload, ZoneAddress};
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::{Row, SegmentGeometry};
+use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
-use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
 use crate::log::reconstruct::{is_placed, verify};
 use crate::log::resolve::resolve_group;
 use crate::log::segment::ColumnZone;
-use crate::log::state::State;
 use crate::log::stripe::{entry_kind, parity_entry};
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};

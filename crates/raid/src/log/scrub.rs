@@ -16,9 +16,11 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 use zoneweave_erasure::Code;
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::Row;
+use crate::log::engine::state::State;
+use crate::log::engine::status::Progress;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, StreamKind};
-use crate::log::geometry::Row;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
 use crate::log::read::Pin;
@@ -27,8 +29,6 @@ use crate::log::recover::read_header;
 use crate::log::recover::records::read_records;
 use crate::log::scan::load_span;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::State;
-use crate::log::status::Progress;
 use crate::marks::{Mark, mark, mark_if};
 
 /// What a scrub found.

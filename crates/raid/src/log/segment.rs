@@ -7,8 +7,8 @@ use fixedbitset::FixedBitSet;
 use zoneweave_zoned::ZoneId;
 
 use crate::layout::{Column, ColumnSet};
+use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
-use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::stream::Lifetime;
 use crate::log::stripe_table::StripeTable;

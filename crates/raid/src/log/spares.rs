@@ -14,7 +14,7 @@ use serde::Serialize;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
 use crate::log::format::MemberUuid;
 use crate::log::rebuild::{enter_service, rebuild};
 use crate::log::replace::{ReplaceError, check_fit, put_in};

@@ -7,12 +7,12 @@
 
 use zoneweave_runtime::Nanos;
 
+use crate::log::engine::geometry::{Row, SegmentGeometry};
+use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::geometry::{Row, SegmentGeometry};
 use crate::log::index::SegmentSlot;
 use crate::log::queue::PendingBlock;
 use crate::log::segment::{Cursor, Phase, Segment};
-use crate::log::state::State;
 use crate::log::stream::{ChunkClass, Class, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};

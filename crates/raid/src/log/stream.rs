@@ -8,8 +8,8 @@
 
 use std::collections::VecDeque;
 
+use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
-use crate::log::geometry::SegmentGeometry;
 use crate::log::index::SegmentSlot;
 use crate::log::policy::LaneMode;
 use crate::log::queue::{PendingBlock, PendingTrim};

@@ -7,11 +7,11 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, ColumnSet, Role, Scheme};
+use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::{
     ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexEntry, Oob, Place, Seed,
     TombstoneBlock,
 };
-use crate::log::geometry::SegmentGeometry;
 use crate::log::queue::PendingBlock;
 
 /// The chunks of a stripe, those of missing columns as well, but none of columns that it is not on.

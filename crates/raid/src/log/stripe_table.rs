@@ -7,7 +7,7 @@
 use fixedbitset::FixedBitSet;
 
 use crate::layout::Column;
-use crate::log::geometry::{Row, SegmentGeometry};
+use crate::log::engine::geometry::{Row, SegmentGeometry};
 
 /// The table of one segment.
 pub(super) struct StripeTable {

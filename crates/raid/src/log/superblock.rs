@@ -16,9 +16,9 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, ColumnSet};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::{Epoch, State, UNRECORDED};
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
-use crate::log::state::{Epoch, State, UNRECORDED};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

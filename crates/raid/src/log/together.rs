@@ -21,10 +21,10 @@ use std::rc::Rc;
 use zoneweave_zoned::BlockCount;
 
 use crate::log::chunk_write::{OpenZone, queue_of};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::State;
 use crate::log::zone_queue::ZoneQueue;
 use crate::marks::{Mark, mark};
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use zoneweave_zoned::{Status, ZoneAddress};
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
 use crate::log::format::IndexEntry;
 use crate::log::step::StripePlan;
 use crate::log::write::{self, Hold};

@@ -5,12 +5,12 @@
 //! stayed (LFS, section 5.1 of its paper): a young segment is likely to lose more by itself. Where users
 //! wait for room, or are about to, the choice is greedy: `limits.rs` argues with that.
 
+use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::policy::Collection;
 use crate::log::room::Need;
 use crate::log::segment::Segment;
-use crate::log::state::State;
 use crate::marks::{Mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -13,14 +13,22 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::checkpoint;
+use crate::log::collect;
+use crate::log::engine::core::Core;
+use crate::log::engine::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::format::{MemberUuid, StreamKind};
+use crate::log::freeing;
 use crate::log::offload::{self, For, hold_range};
+use crate::log::paging;
+use crate::log::read;
+use crate::log::rebuild;
+use crate::log::replace;
+use crate::log::requests;
 use crate::log::requests::Looks;
-use crate::log::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
-use crate::log::{
-    checkpoint, collect, freeing, paging, read, rebuild, replace, requests, scrub, spares, write,
-};
+use crate::log::scrub;
+use crate::log::spares;
+use crate::log::write;
 
 pub use crate::log::replace::ReplaceError;
 pub use crate::log::scrub::ScrubReport;

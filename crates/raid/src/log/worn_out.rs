@@ -7,12 +7,12 @@
 use zoneweave_runtime::Nanos;
 
 use crate::layout::Column;
+use crate::log::engine::limits::zones_needed;
+use crate::log::engine::state::State;
 use crate::log::format::MemberState;
 use crate::log::index::SegmentSlot;
-use crate::log::limits::zones_needed;
 use crate::log::member::Member;
 use crate::log::segment::Phase;
-use crate::log::state::State;
 use crate::log::volume::AdminError;
 use crate::marks::{Mark, mark};
 

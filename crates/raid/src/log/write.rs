@@ -12,20 +12,22 @@ use std::rc::Rc;
 use zoneweave_zoned::{BlockError, Lba, Status, ZoneAddress};
 
 use crate::layout::{Column, Role};
+use crate::log::chunk_write;
 use crate::log::chunk_write::OpenZone;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
+use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::{ContentKind, IndexEntry, StreamKind};
-use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, Pba};
+use crate::log::index_run;
+use crate::log::open;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::segment::Phase;
-use crate::log::state::{Move, Moved, State};
 use crate::log::step::{Chore, Step, StripePlan};
 use crate::log::stream::{Class, LaneId};
 use crate::log::stripe::{StripeIdentity, build};
 use crate::log::underway::{ChunkUnderWay, Placed, UnderWay};
 use crate::log::zone_queue::Chunk;
-use crate::log::{chunk_write, index_run, open};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -25,12 +25,12 @@ use std::num::NonZeroU32;
 use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
+use crate::log::engine::geometry::ChunkBlock;
+use crate::log::engine::memory::in_tree;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
-use crate::log::geometry::ChunkBlock;
 use crate::log::index::{Page, Pba};
-use crate::log::memory::in_tree;
 
 pub(super) use take::{UNREADABLE, end, give_up, run, write};
 pub(super) use upkeep::Piece;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use zoneweave_zoned::Lba;
 
 use super::{Attempt, Checkpoints, Extent, Parts, Wanted, void};
+use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{
     Address, BlockLocation, CheckpointPointer, Coverage, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
@@ -15,7 +16,6 @@ use crate::log::format::checkpoint::{
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::room::Need;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -3,7 +3,7 @@
 use zoneweave_zoned::BlockCount;
 
 use super::*;
-use crate::log::limits::{LimitError, largest_volume};
+use crate::log::engine::limits::{LimitError, largest_volume};
 use crate::log::policy::{LaneMode, LaneOptions};
 
 fn config() -> ArrayConfig {

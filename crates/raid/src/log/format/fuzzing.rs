@@ -19,7 +19,7 @@ use super::{
     SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use crate::layout::{Arrangement, Column, ColumnSet, Role, Scheme};
-use crate::log::geometry::SegmentGeometry;
+use crate::log::engine::geometry::SegmentGeometry;
 use crate::shards::Shard;
 
 mod checkpoint;

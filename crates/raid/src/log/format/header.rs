@@ -11,7 +11,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 use super::superblock::{NUMBER_LIMIT, decode_unit, encode_unit};
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::layout::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
-use crate::log::geometry::SegmentGeometry;
+use crate::log::engine::geometry::SegmentGeometry;
 
 pub(super) const NO_ZONE: u32 = u32::MAX;
 

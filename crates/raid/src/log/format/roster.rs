@@ -10,7 +10,7 @@ use super::header::{NO_ZONE, StreamKind, chunks_are_legal};
 use super::superblock::NUMBER_LIMIT;
 use super::{ArrayConfig, SegmentHeader};
 use crate::layout::ColumnSet;
-use crate::log::geometry::SegmentGeometry;
+use crate::log::engine::geometry::SegmentGeometry;
 
 /// The narrow segments that are alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
 };
@@ -20,7 +21,6 @@ use crate::log::index::Pba;
 use crate::log::moving::ListedBlock;
 use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::FoundBlock;
-use crate::log::state::State;
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use zoneweave_zoned::Lba;
 
 use crate::log::checkpoint;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::index::{Page, Pba};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 
 use super::LOOKED_AT;

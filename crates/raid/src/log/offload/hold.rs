@@ -8,13 +8,13 @@ use zoneweave_zoned::{BlockError, Lba};
 
 use super::For;
 use crate::log::checkpoint;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::{Page, Pba};
 use crate::log::paging;
 use crate::log::read::FoundBlock;
 use crate::log::recover::checkpoint::{Unusable, page_in, read_page_blocks};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 
 /// Pages read at a time.

@@ -32,15 +32,15 @@ use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 use zoneweave_zoned::Lba;
 
+use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::engine::memory::in_tree;
+use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{Address, AddressSpace, Mapped, MappingBlock};
 use crate::log::frames::Frames;
-use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{Page, Pba, SegmentSlot};
-use crate::log::memory::in_tree;
 use crate::log::recover::checkpoint::Unusable;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::{Move, Moved, State};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

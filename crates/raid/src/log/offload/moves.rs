@@ -9,7 +9,8 @@ use std::rc::Rc;
 use zoneweave_zoned::Lba;
 
 use super::{For, Held, LOOKED_AT, Offload, hold, hold_range};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::moving::{
@@ -17,7 +18,6 @@ use crate::log::moving::{
 };
 use crate::log::read::FoundBlock;
 use crate::log::requests::step_of;
-use crate::log::state::{Move, Moved, State};
 use crate::marks::{Mark, mark};
 
 /// Moves taken back at a time.

@@ -15,6 +15,9 @@ use crate::log::checkpoint::Checkpoints;
 use crate::log::choice::Chosen;
 use crate::log::deaths::Deaths;
 use crate::log::drain::Drain;
+use crate::log::engine::limits::{LimitError, check_shape, segment_slots};
+use crate::log::engine::state::{Epoch, State, UNRECORDED};
+use crate::log::engine::status::Counters;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
     ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
@@ -23,7 +26,6 @@ use crate::log::hedge::{Hedge, Hedging};
 use crate::log::index::{Index, PbaSpace};
 use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
-use crate::log::limits::{LimitError, check_shape, segment_slots};
 use crate::log::member::Member;
 use crate::log::offload::{IndexLimit, Offload};
 use crate::log::pace::Pace;
@@ -33,8 +35,6 @@ use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::recover::{OfferedDrive, OpenError, OpenOptions};
 use crate::log::roster::Roster;
 use crate::log::segment::SegmentTable;
-use crate::log::state::{Epoch, State, UNRECORDED};
-use crate::log::status::Counters;
 use crate::log::superblock::SuperblockLog;
 use crate::log::trial::Trial;
 use crate::marks::{Mark, mark, mark_if};

@@ -15,13 +15,14 @@ use std::rc::Rc;
 use zoneweave_zoned::Lba;
 
 use crate::log::checkpoint::Parts;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::engine::state::State;
 use crate::log::format::ContentKind;
 use crate::log::format::checkpoint::{
     Address, BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
     MappingBlock, RootBlock, RootList, SegmentEntry,
 };
-use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::patience::read_for_good;
 use crate::log::read::{FoundBlock, pin_all, read_places};
@@ -29,7 +30,6 @@ use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::segments::FoundSegment;
 use crate::log::scan::load_span;
 use crate::log::segment::{Phase, Segment};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

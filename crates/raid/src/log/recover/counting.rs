@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
+use crate::log::engine::state::State;
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::recover::plain::Plain;
-use crate::log::state::State;
 use crate::marks::{INSTRUMENTED, Mark, mark, mark_if};
 
 /// What of a part of the index was counted when it was entered.

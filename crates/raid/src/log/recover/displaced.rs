@@ -15,9 +15,9 @@ use std::rc::Rc;
 use zoneweave_zoned::{BlockCount, ZoneAddress};
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::Row;
 use crate::log::format::Oob;
-use crate::log::geometry::Row;
 use crate::log::index::SegmentSlot;
 
 /// A block of a chunk, wherever that begins.

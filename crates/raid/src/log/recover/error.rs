@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
+use crate::log::engine::limits::LimitError;
 use crate::log::format::FORMAT_VERSION;
-use crate::log::limits::LimitError;
 use crate::log::policy::PolicyError;
 
 /// Why an array cannot be started.

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use zoneweave_zoned::ZoneId;
 
 use crate::layout::{Column, ColumnSet};
+use crate::log::engine::state::State;
 use crate::log::recover::witnesses::Witnesses;
-use crate::log::state::State;
 
 /// Zones of such segments, by generation.
 pub(super) type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;

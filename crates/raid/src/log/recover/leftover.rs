@@ -16,9 +16,9 @@ use futures_util::future::join;
 use zoneweave_zoned::ZoneOffset;
 
 use crate::layout::{Column, ColumnSet, Scheme};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
-use crate::log::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::recover::displaced::{Displaced, find_displaced};
 use crate::log::recover::segments::FoundSegment;

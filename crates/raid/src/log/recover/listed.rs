@@ -1,9 +1,9 @@
 //! Narrow segments by what the roster tells: none of their headers is needed to find them.
 
+use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;
 use crate::log::recover::missed::has_none;
 use crate::log::recover::segments::{Claim, Sorted};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 
 /// Gives zones without a valid header to the listed segments whose generation their blocks carry, or whose zones

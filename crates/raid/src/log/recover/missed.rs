@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::layout::{Column, ColumnSet};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;
 use crate::log::recover::segments::{Claim, Told};
-use crate::log::state::State;
 
 /// What members in service say that have nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -45,19 +45,19 @@ use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::choice::WriteChoice;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::{Recovering, State};
 use crate::log::hedge::{Hedge, Hedging};
 use crate::log::policy::PolicyError;
-use crate::log::state::{Recovering, State};
+use crate::log::recover::assemble::Assembly;
+use crate::log::recover::checkpoint::Unusable;
+use crate::log::recover::publish::publish;
 use crate::log::volume::Volume;
 use crate::marks::{Mark, mark};
-use assemble::Assembly;
-use checkpoint::Unusable;
-use publish::publish;
 
-pub use assemble::{DriveRole, DriveVerdict, Survey, survey};
-pub use error::OpenError;
-pub(in crate::log) use segments::read_header;
+pub use crate::log::recover::assemble::{DriveRole, DriveVerdict, Survey, survey};
+pub use crate::log::recover::error::OpenError;
+pub(in crate::log) use crate::log::recover::segments::read_header;
 
 /// A drive offered to an array, with what people call it.
 #[derive(Clone)]

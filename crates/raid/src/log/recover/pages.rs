@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
@@ -20,7 +21,6 @@ use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
 use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::Partition;
 use crate::log::segment::Segment;
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

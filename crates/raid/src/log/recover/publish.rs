@@ -13,7 +13,8 @@ use zoneweave_runtime::JoinHandle;
 
 use crate::log::active_zones::seal_of_written;
 use crate::log::collect::move_out;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::SegmentSlot;
 use crate::log::paging;
@@ -21,7 +22,6 @@ use crate::log::recover::dead;
 use crate::log::recover::replay::Candidate;
 use crate::log::recover::rescue::rescue;
 use crate::log::segment::Segment;
-use crate::log::state::State;
 use crate::log::volume::Volume;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
@@ -67,7 +67,7 @@ pub(super) async fn publish(
     if state.absent.is_none() {
         state.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
     }
-    state.counters = crate::log::status::Counters::default();
+    state.counters = crate::log::engine::status::Counters::default();
     drop(state);
     core.changed.open();
     Ok(())

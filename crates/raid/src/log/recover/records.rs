@@ -8,7 +8,7 @@ use zoneweave_zoned::{
     ZonedDeviceExt,
 };
 
-use crate::log::core::read_split;
+use crate::log::engine::core::read_split;
 use crate::log::format::{
     BlockType, Envelope, FormatError, Oob, Place, RecordBody, Seed, SuperblockRecord,
 };

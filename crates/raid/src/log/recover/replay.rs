@@ -12,9 +12,10 @@ use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::geometry::ChunkBlock;
+use crate::log::engine::state::State;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
-use crate::log::geometry::ChunkBlock;
 use crate::log::index::{self, BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::{pin_all, read_places};
@@ -27,7 +28,6 @@ use crate::log::recover::sequences::{NARROW, Sequences};
 use crate::log::recover::twins::Twins;
 use crate::log::room::Need;
 use crate::log::segment::Phase;
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

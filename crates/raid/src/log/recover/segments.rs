@@ -16,8 +16,9 @@ use zoneweave_zoned::{
 
 use crate::layout::{Column, ColumnSet};
 use crate::log::active_zones::finish_ends;
-use crate::log::core::{Core, is_blank};
 use crate::log::deaths::Unclear;
+use crate::log::engine::core::{Core, is_blank};
+use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::SegmentSlot;
 use crate::log::recover::OpenError;
@@ -26,7 +27,6 @@ use crate::log::recover::missed::{Missed, missed, partly_reset};
 use crate::log::recover::witnesses::{Witnesses, ask_witnesses, read_stubbornly};
 use crate::log::recover::{hidden, listed};
 use crate::log::segment::{ColumnZone, Phase, Segment};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -480,7 +480,8 @@ fn insert(
     mark_if(Mark::ColumnLost, || segment.damaged);
     if !leftover {
         segment.indexed_spans = base.geometry.spans();
-        segment.first_unindexed = crate::log::geometry::ChunkBlock(base.geometry.column_blocks());
+        segment.first_unindexed =
+            crate::log::engine::geometry::ChunkBlock(base.geometry.column_blocks());
     }
     state.segments.insert(slot, segment);
     state.roster.enter(base);

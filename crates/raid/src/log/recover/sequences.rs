@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
     use crate::layout::{Column, Scheme};
-    use crate::log::geometry::ChunkBlock;
+    use crate::log::engine::geometry::ChunkBlock;
     use crate::log::index::{BlockPlace, PbaSpace, SegmentSlot};
 
     #[test]

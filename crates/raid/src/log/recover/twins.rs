@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::Lba;
 
+use crate::log::engine::state::State;
 use crate::log::index::{Pba, SegmentSlot};
-use crate::log::state::State;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

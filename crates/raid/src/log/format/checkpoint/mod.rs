@@ -39,9 +39,9 @@ pub use validity::{VALIDITY_BITS, ValidityBlock};
 use super::superblock::NUMBER_LIMIT;
 use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Column, MAX_COLUMNS};
-use crate::log::geometry::ChunkBlock;
+use crate::log::engine::geometry::ChunkBlock;
+use crate::log::engine::limits::segment_slots;
 use crate::log::index::PbaSpace;
-use crate::log::limits::segment_slots;
 
 /// What a block may take after its envelope.
 const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES;

@@ -15,7 +15,7 @@ use super::{
     Listed, NUMBER_LIMIT, RawLocation, RawShard, ShardId, field, sealed, split,
 };
 use crate::layout::Column;
-use crate::log::geometry::ChunkBlock;
+use crate::log::engine::geometry::ChunkBlock;
 
 /// Addresses of directories that one root block holds.
 pub const ROOT_ADDRESSES: usize = 494;

@@ -10,7 +10,7 @@ use super::{
     ShardId, field, packed, sealed, split, unpacked,
 };
 use crate::layout::Column;
-use crate::log::geometry::ChunkBlock;
+use crate::log::engine::geometry::ChunkBlock;
 
 /// Chunk blocks that one validity block tells of.
 pub const VALIDITY_BITS: u32 = 32_000;

@@ -3,12 +3,12 @@
 use zoneweave_zoned::Lba;
 
 use super::{ARRAY, BlockType, Column, stable, try_block};
+use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::{
     Address, AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed,
     Mapped, MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
     mapping_entries,
 };
-use crate::log::geometry::ChunkBlock;
 
 const COVERAGE: Coverage = Coverage { covered: 70, sequence: 77 };
 

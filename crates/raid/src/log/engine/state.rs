@@ -16,8 +16,9 @@ use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::checkpoint::Checkpoints;
 use crate::log::deaths::Deaths;
 use crate::log::drain::Drain;
+use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::engine::status::Counters;
 use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
-use crate::log::geometry::SegmentGeometry;
 use crate::log::hedge::Hedge;
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
 use crate::log::inflight::InFlight;
@@ -30,7 +31,6 @@ use crate::log::paging::Absent;
 use crate::log::policy::{PolicyError, WritePolicy};
 use crate::log::roster::Roster;
 use crate::log::segment::{Phase, SegmentTable};
-use crate::log::status::Counters;
 use crate::log::stream::Stream;
 use crate::log::trial::Trial;
 use crate::log::underway::ChunkUnderWay;
@@ -38,11 +38,11 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Stands for the epoch of a member's change that is not on media yet.
-pub(super) const UNRECORDED: u64 = u64::MAX;
+pub(in crate::log) const UNRECORDED: u64 = u64::MAX;
 
 /// Where the superblock's identity of the array stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Epoch {
+pub(in crate::log) struct Epoch {
     /// Counts changes of membership.
     pub number: u64,
     /// Distinguishes two changes with the same count.
@@ -52,7 +52,7 @@ pub(super) struct Epoch {
 }
 
 /// The state.
-pub(super) struct State {
+pub(in crate::log) struct State {
     /// What the array is.
     pub config: ArrayConfig,
     /// The start of its checksums.
@@ -88,9 +88,9 @@ pub(super) struct State {
     /// Decisions about leftover segments, by segment number.
     pub seals: BTreeMap<u64, SealRecord>,
     /// Segments recorded dead whose zones may not all be reset.
-    pub(super) dead: Deaths,
+    pub(in crate::log) dead: Deaths,
     /// The narrow ones that are alive.
-    pub(super) roster: Roster,
+    pub(in crate::log) roster: Roster,
     /// Members with zones that do not tell what they hold, or with copies of columns that could not be reset:
     /// blocks of segments older than their membership may be in there.
     pub unclear: ColumnSet,
@@ -99,15 +99,15 @@ pub(super) struct State {
     /// Requests under way.
     pub inflight: InFlight,
     /// What was moved out of segments that are not dead yet, so that it can be taken back.
-    pub(super) moves: Vec<Move>,
+    pub(in crate::log) moves: Vec<Move>,
     /// Segments that are being moved out.
-    pub(super) moving: Vec<SegmentSlot>,
+    pub(in crate::log) moving: Vec<SegmentSlot>,
     /// Tasks about to queue what they move.
-    pub(super) about_to_queue: u32,
+    pub(in crate::log) about_to_queue: u32,
     /// Chunks that are not written, as their drive was taken out of service: their stripes do not know yet.
-    pub(super) aborted: VecDeque<ChunkUnderWay>,
+    pub(in crate::log) aborted: VecDeque<ChunkUnderWay>,
     /// How users' writes and what is moved share.
-    pub(super) pace: Pace,
+    pub(in crate::log) pace: Pace,
     /// Blocks waiting for user segments.
     pub user: Stream,
     /// Blocks waiting for relocation segments.
@@ -136,24 +136,24 @@ pub(super) struct State {
     /// Checkpoints of the index.
     pub checkpoints: Checkpoints,
     /// Pages of the index that are on media only.
-    pub(super) absent: Option<Absent>,
+    pub(in crate::log) absent: Option<Absent>,
     /// Which pages are held, where those that nobody asks for are on media only.
-    pub(super) offload: Option<Offload>,
+    pub(in crate::log) offload: Option<Offload>,
     /// How long blocks live.
     pub lifespans: Lifespans,
     /// When reads are rebuilt although their drive is there.
     pub hedge: Hedge,
     /// How fast drives empty their buffers.
-    pub(super) drain: Drain,
+    pub(in crate::log) drain: Drain,
     /// Whether it pays that zones go on together.
-    pub(super) together: Trial,
+    pub(in crate::log) together: Trial,
     /// What happened so far.
     pub counters: Counters,
 }
 
 /// A recovery of which nothing is published yet.
 #[derive(Debug)]
-pub(super) struct Recovering {
+pub(in crate::log) struct Recovering {
     /// The segments it fills, by number: on media they are sealed with nothing in them.
     filled: BTreeSet<u64>,
     may_begin_anew: bool,
@@ -161,43 +161,43 @@ pub(super) struct Recovering {
 
 impl Recovering {
     /// Why writes stop where recovery begins anew.
-    pub(super) const AGAIN: &str = "a drive failed while the array was being recovered";
+    pub(in crate::log) const AGAIN: &str = "a drive failed while the array was being recovered";
 
     /// Why the array does not start where recovery may not begin anew any more.
-    pub(super) const TOO_OFTEN: &str =
+    pub(in crate::log) const TOO_OFTEN: &str =
         "drives failed again and again while the array was being recovered; start it again";
 
     /// A recovery; whether a drive that fails may make it begin anew.
     #[must_use]
-    pub(super) fn new(may_begin_anew: bool) -> Self {
+    pub(in crate::log) fn new(may_begin_anew: bool) -> Self {
         Self { filled: BTreeSet::new(), may_begin_anew }
     }
 
     /// Whether it fills this segment.
     #[must_use]
-    pub(super) fn filled(&self, segment: u64) -> bool {
+    pub(in crate::log) fn filled(&self, segment: u64) -> bool {
         self.filled.contains(&segment)
     }
 }
 
 /// Blocks of the volume that point elsewhere since they were moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Move {
+pub(in crate::log) struct Move {
     /// The first block.
-    pub(super) lba: Lba,
+    pub(in crate::log) lba: Lba,
     /// How many, one after the other.
-    pub(super) blocks: u64,
+    pub(in crate::log) blocks: u64,
     /// Where they pointed, and still could.
-    pub(super) from: Pba,
+    pub(in crate::log) from: Pba,
     /// Where they point now, unless they changed since.
-    pub(super) to: Pba,
+    pub(in crate::log) to: Pba,
     /// What they were there: what was moved may be the knowledge that that is lost.
-    pub(super) what: Moved,
+    pub(in crate::log) what: Moved,
 }
 
 /// What was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moved {
+pub(in crate::log) enum Moved {
     /// Blocks of data.
     Data,
     /// What tells that they were trimmed.
@@ -209,13 +209,13 @@ pub(super) enum Moved {
 impl State {
     /// The erasure code.
     #[must_use]
-    pub(super) fn scheme(&self) -> Scheme {
+    pub(in crate::log) fn scheme(&self) -> Scheme {
         self.config.scheme
     }
 
     /// The stream of a kind.
     #[must_use]
-    pub(super) fn stream(&self, kind: StreamKind) -> &Stream {
+    pub(in crate::log) fn stream(&self, kind: StreamKind) -> &Stream {
         match kind {
             StreamKind::User => &self.user,
             StreamKind::Relocation => &self.relocation,
@@ -224,7 +224,7 @@ impl State {
 
     /// The stream of a kind, to be changed.
     #[must_use]
-    pub(super) fn stream_mut(&mut self, kind: StreamKind) -> &mut Stream {
+    pub(in crate::log) fn stream_mut(&mut self, kind: StreamKind) -> &mut Stream {
         match kind {
             StreamKind::User => &mut self.user,
             StreamKind::Relocation => &mut self.relocation,
@@ -233,14 +233,14 @@ impl State {
 
     /// Members that take part in new stripes, with their drives.
     #[must_use]
-    pub(super) fn writable_members(&self) -> Vec<(Column, Rc<dyn ZonedDevice>)> {
+    pub(in crate::log) fn writable_members(&self) -> Vec<(Column, Rc<dyn ZonedDevice>)> {
         let members = self.scheme().iter().zip(&self.members);
         members.filter_map(|(column, member)| Some((column, member.writable()?))).collect()
     }
 
     /// The members that hold nothing that counts.
     #[must_use]
-    pub(super) fn lost_members(&self) -> ColumnSet {
+    pub(in crate::log) fn lost_members(&self) -> ColumnSet {
         let lost = |member: &Member| {
             member.device.is_none()
                 || member.entry.state != MemberState::Online
@@ -251,7 +251,7 @@ impl State {
     }
 
     /// Puts another member into a slot.
-    pub(super) fn put_member(&mut self, column: Column, member: Member) {
+    pub(in crate::log) fn put_member(&mut self, column: Column, member: Member) {
         let before = std::mem::replace(&mut self.members[column.index()], member);
         self.former.extend(before.membership);
         self.former.retain(|membership| !membership.has_ended());
@@ -259,7 +259,7 @@ impl State {
 
     /// The memberships of a drive that are over, but for what it has not answered yet.
     #[must_use]
-    pub(super) fn former_of(&self, device: &Rc<dyn ZonedDevice>) -> Vec<Membership> {
+    pub(in crate::log) fn former_of(&self, device: &Rc<dyn ZonedDevice>) -> Vec<Membership> {
         let out = self.members.iter().filter(|member| member.device.is_none());
         let memberships = out.filter_map(|member| member.membership.as_ref()).chain(&self.former);
         memberships.filter(|membership| membership.is_of(device)).cloned().collect()
@@ -267,7 +267,7 @@ impl State {
 
     /// The slot in which a drive is in service.
     #[must_use]
-    pub(super) fn slot_of(&self, device: &Rc<dyn ZonedDevice>) -> Option<Column> {
+    pub(in crate::log) fn slot_of(&self, device: &Rc<dyn ZonedDevice>) -> Option<Column> {
         let in_service = |member: &Member| {
             let membership = member.membership.as_ref().filter(|_| member.device.is_some());
             membership.is_some_and(|membership| membership.is_of(device))
@@ -278,7 +278,7 @@ impl State {
 
     /// Whether everything can be read without what is lost, and one more member.
     #[must_use]
-    pub(super) fn survives_without(&self, column: Column) -> bool {
+    pub(in crate::log) fn survives_without(&self, column: Column) -> bool {
         self.scheme().survives(self.lost_members().with(column))
     }
 
@@ -286,7 +286,7 @@ impl State {
     ///
     /// # Panics
     /// If the ceiling on media is reached: opening segments raises it long before.
-    pub(super) fn take_sequence(&mut self) -> u64 {
+    pub(in crate::log) fn take_sequence(&mut self) -> u64 {
         let sequence = self.next_sequence;
         assert!(sequence < self.sequence_ceiling, "sequence {sequence} reaches its ceiling");
         self.next_sequence += 1;
@@ -295,27 +295,27 @@ impl State {
 
     /// The segments being filled.
     #[must_use]
-    pub(super) fn open_segments(&self) -> Vec<SegmentSlot> {
+    pub(in crate::log) fn open_segments(&self) -> Vec<SegmentSlot> {
         self.user.open_segments().chain(self.relocation.open_segments()).collect()
     }
 
     /// The shape of segments that moved blocks go to.
     #[must_use]
-    pub(super) fn relocation_shape(&self) -> SegmentGeometry {
+    pub(in crate::log) fn relocation_shape(&self) -> SegmentGeometry {
         let (_, lane) = self.relocation.lanes().next().expect("a stream has a lane");
         lane.geometry
     }
 
     /// Whether stripes of a stream are under way, or something is done to one of its lanes.
     #[must_use]
-    pub(super) fn is_writing(&self, kind: StreamKind) -> bool {
+    pub(in crate::log) fn is_writing(&self, kind: StreamKind) -> bool {
         let mut segments = self.segments.iter();
         segments.any(|(_, segment)| segment.stream == kind && segment.in_flight > 0)
             || self.stream(kind).is_busy()
     }
 
     /// Notes, while recovery goes on, that something of a segment is lost, and what it was.
-    pub(super) fn note_unaccounted(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn note_unaccounted(&mut self, slot: SegmentSlot) {
         if self.recovering.is_some() {
             mark(Mark::Unaccounted);
             let segment = self.segments[slot].id;
@@ -324,14 +324,14 @@ impl State {
     }
 
     /// Ends a recovery whose decisions do not hold any more; returns why.
-    pub(super) fn stop_recovery(&mut self) -> &'static str {
+    pub(in crate::log) fn stop_recovery(&mut self) -> &'static str {
         let may = self.recovering.as_ref().is_some_and(|recovering| recovering.may_begin_anew);
         let reason = if may { Recovering::AGAIN } else { Recovering::TOO_OFTEN };
         self.stopped.get_or_insert(reason)
     }
 
     /// Stops filling a segment: what it holds is moved out.
-    pub(super) fn abandon(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn abandon(&mut self, slot: SegmentSlot) {
         if self.segments[slot].phase != Phase::Open {
             return;
         }
@@ -349,7 +349,7 @@ impl State {
     }
 
     /// Takes no more stripes into a segment, unless it is complete.
-    pub(super) fn close(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn close(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         if segment.phase != Phase::Open {
             return;
@@ -362,7 +362,7 @@ impl State {
 
     /// Seals a segment that recovery is about to fill with nothing in it: only when everything is
     /// decided it comes to count. Returns the seal, to be made durable.
-    pub(super) fn seal_unfilled(&mut self, slot: SegmentSlot) -> Option<SealRecord> {
+    pub(in crate::log) fn seal_unfilled(&mut self, slot: SegmentSlot) -> Option<SealRecord> {
         let segment = &self.segments[slot];
         let (id, generation) = (segment.id, segment.generation);
         self.recovering.as_mut()?.filled.insert(id);
@@ -388,7 +388,7 @@ impl State {
     }
 
     /// Points blocks to where they came from, unless they changed since.
-    pub(super) fn take_back_move(&mut self, moved: &Move) {
+    pub(in crate::log) fn take_back_move(&mut self, moved: &Move) {
         if moved.what == Moved::Page {
             if self.is_page_away(moved.lba, moved.to) {
                 self.put_page(moved.lba, moved.to, moved.from);
@@ -408,7 +408,7 @@ impl State {
     }
 
     /// Forgets what was moved into a segment: it is given up no more.
-    pub(super) fn forget_moves_to(&mut self, to: SegmentSlot) {
+    pub(in crate::log) fn forget_moves_to(&mut self, to: SegmentSlot) {
         let space = self.space;
         self.moves.retain(|moved| space.place(moved.to).slot != to);
         // What is remembered is of segments that are being filled: room for more would be kept for ever.
@@ -418,7 +418,7 @@ impl State {
     }
 
     /// Forgets what was moved out of a segment: it is dead, there is no way back.
-    pub(super) fn forget_moves(&mut self, from: SegmentSlot) {
+    pub(in crate::log) fn forget_moves(&mut self, from: SegmentSlot) {
         let space = self.space;
         // Nor may anything be taken back from the segment that has its slot next.
         let kept = |moved: &Move| {
@@ -429,7 +429,7 @@ impl State {
     }
 
     /// Takes a member out of service. Returns whether it was in service before.
-    pub(super) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
+    pub(in crate::log) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
         let member = &mut self.members[column.index()];
         if member.entry.state == MemberState::Failed {
             return false;
@@ -460,7 +460,7 @@ impl State {
     }
 
     /// Stops writes where too few members are left for them to be safe.
-    pub(super) fn stop_if_too_few(&mut self) {
+    pub(in crate::log) fn stop_if_too_few(&mut self) {
         let covered = self.scheme().survives(self.lost_members());
         let left = self.members.iter().filter(|member| member.writable().is_some()).count();
         if !covered && !mutant(Mutant::WritesNotStopped) {
@@ -476,7 +476,7 @@ impl State {
     }
 
     /// Points a block of the volume somewhere else and keeps the valid counts.
-    pub(super) fn remap(&mut self, lba: Lba, to: Option<Pba>) {
+    pub(in crate::log) fn remap(&mut self, lba: Lba, to: Option<Pba>) {
         let page = self.index.page_of(lba);
         // A frame would come to be that knows nothing else of it.
         assert!(self.index.holds(page) || !self.is_away(page), "page {} is away", page.0);
@@ -491,7 +491,7 @@ impl State {
     }
 
     /// Counts an index entry that comes to point somewhere.
-    pub(super) fn count_in(&mut self, pba: Pba) {
+    pub(in crate::log) fn count_in(&mut self, pba: Pba) {
         if let Some(count) = self.tombstones.get_mut(&pba) {
             *count += 1;
             return;
@@ -504,7 +504,7 @@ impl State {
     }
 
     /// Counts an index entry that points somewhere no more.
-    pub(super) fn count_out(&mut self, pba: Pba) {
+    pub(in crate::log) fn count_out(&mut self, pba: Pba) {
         if let Some(count) = self.tombstones.get_mut(&pba) {
             *count -= 1;
             if *count > 0 {
@@ -519,7 +519,7 @@ impl State {
     }
 
     /// Makes a tombstone block known, before entries are pointed at it.
-    pub(super) fn add_tombstone(&mut self, pba: Pba) {
+    pub(in crate::log) fn add_tombstone(&mut self, pba: Pba) {
         let before = self.tombstones.insert(pba, 0);
         assert!(before.is_none(), "a tombstone block is new");
         let slot = self.space.place(pba).slot;
@@ -527,7 +527,7 @@ impl State {
     }
 
     /// Drops a tombstone block that no entry points at, if so.
-    pub(super) fn drop_unused_tombstone(&mut self, pba: Pba) {
+    pub(in crate::log) fn drop_unused_tombstone(&mut self, pba: Pba) {
         if self.tombstones.get(&pba) == Some(&0) {
             mark(Mark::TombstoneUnused);
             self.tombstones.remove(&pba);
@@ -538,20 +538,20 @@ impl State {
 
     /// Whether all of the index is in memory, and nobody has to hold any page of it.
     #[must_use]
-    pub(super) fn has_whole_index(&self) -> bool {
+    pub(in crate::log) fn has_whole_index(&self) -> bool {
         self.offload.is_none() && self.absent.is_none()
     }
 
     /// Whether a block of the volume holds data: neither unmapped nor trimmed.
     #[must_use]
-    pub(super) fn data_place(&self, lba: Lba) -> Option<BlockPlace> {
+    pub(in crate::log) fn data_place(&self, lba: Lba) -> Option<BlockPlace> {
         let pba = self.index.get(lba)?;
         (!self.tombstones.contains_key(&pba)).then(|| self.space.place(pba))
     }
 
     /// The oldest sequence of any block in a segment other than `except` and the dead.
     #[must_use]
-    pub(super) fn oldest_sequence(&self, except: SegmentSlot) -> u64 {
+    pub(in crate::log) fn oldest_sequence(&self, except: SegmentSlot) -> u64 {
         let others = self.segments.iter();
         let others = others.filter(|(slot, s)| *slot != except && s.phase != Phase::Dead);
         others.map(|(_, segment)| segment.min_sequence).min().unwrap_or(u64::MAX)
@@ -561,7 +561,7 @@ impl State {
     ///
     /// # Panics
     /// If something does not hold.
-    pub(super) fn assert_consistent(&self) {
+    pub(in crate::log) fn assert_consistent(&self) {
         let mut valid: BTreeMap<SegmentSlot, u64> = BTreeMap::new();
         let mut trimmed: BTreeMap<Pba, u64> = BTreeMap::new();
         // What pages tell that are away is not known here, but their blocks are.

@@ -17,20 +17,20 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, Scheme};
+use crate::log::engine::state::State;
+use crate::log::engine::status::Progress;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::hedge::{ReadUnderWay, ResetUnderWay};
 use crate::log::index::SegmentSlot;
 use crate::log::member::FailuresBefore;
 use crate::log::spares::Spares;
-use crate::log::state::State;
-use crate::log::status::Progress;
 use crate::log::stripe::Padding;
 use crate::log::superblock::SuperblockLog;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Blocks of user writes that may be queued or under way: 64 MiB.
-pub(super) const QUEUED_BLOCKS: u64 = 16 * 1024;
+pub(in crate::log) const QUEUED_BLOCKS: u64 = 16 * 1024;
 
 /// Failed writes in a row after which a member is taken out of service.
 const WRITE_FAILURES_TO_FAIL: u32 = 3;
@@ -42,7 +42,7 @@ const THROTTLED_AT_A_TIME: Nanos = Nanos::from_millis(100);
 const RESET_TRIES: u32 = 3;
 
 /// The engine's shared parts.
-pub(super) struct Core {
+pub(in crate::log) struct Core {
     /// Clock and tasks.
     pub handle: Handle,
     /// What is known.
@@ -82,13 +82,13 @@ pub(super) struct Core {
     /// How far a scrub is, while one runs.
     pub scrub_progress: Cell<Option<Progress>>,
     /// Whether new writes are refused, because the volume is being closed.
-    pub(super) refusing: Cell<bool>,
+    pub(in crate::log) refusing: Cell<bool>,
     /// Whether the background tasks shall end.
     pub closing: Cell<bool>,
 }
 
 /// Blocks of a member that were asked for and are not there, or are to be asked for by whoever waits for them.
-pub(super) struct Asked {
+pub(in crate::log) struct Asked {
     column: Column,
     at: ZoneAddress,
     blocks: BlockCount,
@@ -108,7 +108,7 @@ fn code_of(scheme: Scheme) -> Code {
 impl Core {
     /// The shared parts around a recovered state.
     #[must_use]
-    pub(super) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
+    pub(in crate::log) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
         let scheme = state.scheme();
         let pages_held = state.offload.as_ref().map_or(0, |offload| offload.limit().of_users);
         let (codes, padding) = (vec![OnceCell::new(); scheme.data() + 1], Padding::new(state.seed));
@@ -139,12 +139,12 @@ impl Core {
 
     /// The erasure code of a scheme that the array admits.
     #[must_use]
-    pub(super) fn code(&self, scheme: Scheme) -> &Code {
+    pub(in crate::log) fn code(&self, scheme: Scheme) -> &Code {
         self.codes[scheme.data()].get_or_init(|| code_of(scheme))
     }
 
     /// Tells the background tasks to end.
-    pub(super) fn begin_closing(&self) {
+    pub(in crate::log) fn begin_closing(&self) {
         self.closing.set(true);
         self.changed.open();
         self.unread.open();
@@ -152,12 +152,12 @@ impl Core {
 
     /// The drive in a slot, unless it is missing or has failed.
     #[must_use]
-    pub(super) fn device(&self, column: Column) -> Option<Rc<dyn ZonedDevice>> {
+    pub(in crate::log) fn device(&self, column: Column) -> Option<Rc<dyn ZonedDevice>> {
         self.state.borrow().members[column.index()].device.clone()
     }
 
     /// Waits until a rebuild that has just written so much to a member's drive may go on.
-    pub(super) async fn throttle_rebuild(
+    pub(in crate::log) async fn throttle_rebuild(
         &self,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
@@ -183,7 +183,7 @@ impl Core {
     ///
     /// # Errors
     /// The drive's status; [`Status::DeviceGone`] if there is no drive.
-    pub(super) async fn read_zone(
+    pub(in crate::log) async fn read_zone(
         self: &Rc<Self>,
         column: Column,
         at: ZoneAddress,
@@ -198,7 +198,7 @@ impl Core {
     ///
     /// # Errors
     /// What there is to wait for otherwise.
-    pub(super) fn ask(
+    pub(in crate::log) fn ask(
         self: &Rc<Self>,
         column: Column,
         at: ZoneAddress,
@@ -221,7 +221,7 @@ impl Core {
     }
 
     /// Tells the drive of a member where it is asked to read next.
-    pub(super) fn expect_read(&self, column: Column, at: ZoneAddress) {
+    pub(in crate::log) fn expect_read(&self, column: Column, at: ZoneAddress) {
         if let Some(device) = self.device(column) {
             device.expect_read(at);
         }
@@ -231,7 +231,7 @@ impl Core {
     ///
     /// # Errors
     /// The drive's status; [`Status::DeviceGone`] if there is no drive.
-    pub(super) async fn wait_for(self: &Rc<Self>, asked: Asked) -> Result<Payload, Status> {
+    pub(in crate::log) async fn wait_for(self: &Rc<Self>, asked: Asked) -> Result<Payload, Status> {
         let Asked { column, at, blocks, begun } = asked;
         let Some((device, completion)) = begun else {
             return self.read_zone(column, at, blocks).await;
@@ -277,7 +277,11 @@ impl Core {
 
     /// Whether a drive is that of a member still, by the handle of this membership. What another one
     /// answers late, that was taken out and replaced, or the same one from before, says nothing about it.
-    pub(super) fn is_of_member(&self, column: Column, device: &Rc<dyn ZonedDevice>) -> bool {
+    pub(in crate::log) fn is_of_member(
+        &self,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+    ) -> bool {
         let state = self.state.borrow();
         let current = state.members[column.index()].device.as_ref();
         let same = current.is_some_and(|current| Rc::ptr_eq(current, device));
@@ -302,7 +306,7 @@ impl Core {
     }
 
     /// Notes the outcome of a write, reset or flush; repeated failure takes the member out.
-    pub(super) fn note_write(
+    pub(in crate::log) fn note_write(
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
@@ -337,12 +341,12 @@ impl Core {
     }
 
     /// To be kept with a write, reset or the like that is submitted now, until it is noted.
-    pub(super) fn failures_before(&self, column: Column) -> FailuresBefore {
+    pub(in crate::log) fn failures_before(&self, column: Column) -> FailuresBefore {
         self.state.borrow().members[column.index()].write_failures.before()
     }
 
     /// Notes how the write of a chunk went: one that goes well ends a row of failures.
-    pub(super) fn note_chunk(
+    pub(in crate::log) fn note_chunk(
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
@@ -359,32 +363,35 @@ impl Core {
     ///
     /// # Errors
     /// If writes stop.
-    pub(super) async fn record_seal(self: &Rc<Self>, seal: SealRecord) -> Result<(), &'static str> {
+    pub(in crate::log) async fn record_seal(
+        self: &Rc<Self>,
+        seal: SealRecord,
+    ) -> Result<(), &'static str> {
         self.state.borrow_mut().seals.insert(seal.segment, seal.clone());
         self.superblock.commit(self, RecordBody::Seals(vec![seal])).await
     }
 
     /// Notes that a zone of a member can be used no more.
-    pub(super) fn note_lost_zone(self: &Rc<Self>, column: Column) {
+    pub(in crate::log) fn note_lost_zone(self: &Rc<Self>, column: Column) {
         self.state.borrow_mut().members[column.index()].lost_zones += 1;
         self.fail_if_worn_out(column);
     }
 
     /// Takes a member with too few zones left out of service, if the others can do without it.
-    pub(super) fn fail_if_worn_out(self: &Rc<Self>, column: Column) {
+    pub(in crate::log) fn fail_if_worn_out(self: &Rc<Self>, column: Column) {
         let newly = self.state.borrow_mut().fail_if_worn_out(column);
         self.after_failure(newly);
     }
 
     /// Takes a member out of service and starts making that durable.
-    pub(super) fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
+    pub(in crate::log) fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
         let newly = self.state.borrow_mut().fail_member(column, &status.to_string());
         self.after_failure(newly);
     }
 
     /// Gives up a segment because of a member, which is taken out of service if no segment is ever
     /// filled because of it.
-    pub(super) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
+    pub(in crate::log) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
         let newly = self.state.borrow_mut().spoil(slot, column, self.handle.now());
         self.after_failure(newly);
     }
@@ -404,7 +411,7 @@ impl Core {
     ///
     /// # Errors
     /// If too few members are left.
-    pub(super) async fn flush_members(self: &Rc<Self>) -> Result<(), &'static str> {
+    pub(in crate::log) async fn flush_members(self: &Rc<Self>) -> Result<(), &'static str> {
         self.flush_caches().await;
         // A failed flush took its member out; what was flushed counts once that is on media.
         self.membership_settled().await;
@@ -412,7 +419,7 @@ impl Core {
     }
 
     /// Flushes every member's cache; those that fail are taken out, which is not on media yet.
-    pub(super) async fn flush_caches(self: &Rc<Self>) {
+    pub(in crate::log) async fn flush_caches(self: &Rc<Self>) {
         let (members, volatile) = {
             let state = self.state.borrow();
             (state.writable_members(), state.volatile)
@@ -444,7 +451,7 @@ impl Core {
     }
 
     /// Waits until every change of membership is on media.
-    pub(super) async fn membership_settled(&self) {
+    pub(in crate::log) async fn membership_settled(&self) {
         while self.state.borrow().membership_dirty && self.state.borrow().stopped.is_none() {
             if mutant(Mutant::EvictionNotAwaited) {
                 return;
@@ -460,7 +467,7 @@ impl Core {
     ///
     /// # Errors
     /// The drive's status; [`Status::InternalError`] if it says that the reset is done, and it is not.
-    pub(super) async fn reset_zone(
+    pub(in crate::log) async fn reset_zone(
         self: &Rc<Self>,
         column: Column,
         zone: ZoneId,
@@ -473,7 +480,7 @@ impl Core {
     ///
     /// # Errors
     /// Likewise.
-    pub(super) async fn reset_in_turn(
+    pub(in crate::log) async fn reset_in_turn(
         self: &Rc<Self>,
         column: Column,
         zone: ZoneId,
@@ -528,7 +535,7 @@ async fn reset_and_look(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), St
 }
 
 /// Whether a block was never written: it reads as zeros, with nothing beside it, or the drive says so.
-pub(super) fn is_blank(read: &Result<Payload, Status>) -> bool {
+pub(in crate::log) fn is_blank(read: &Result<Payload, Status>) -> bool {
     match read {
         Ok(block) => block.block(0).iter().chain(&block.block_oob(0)).all(|byte| *byte == 0),
         Err(status) => *status == Status::Deallocated,
@@ -539,7 +546,7 @@ pub(super) fn is_blank(read: &Result<Payload, Status>) -> bool {
 ///
 /// # Errors
 /// The first failing piece's status.
-pub(super) async fn read_split(
+pub(in crate::log) async fn read_split(
     device: &dyn ZonedDevice,
     at: ZoneAddress,
     blocks: BlockCount,

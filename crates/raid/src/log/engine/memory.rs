@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES};
 
 use crate::log::checkpoint::Checkpoints;
-use crate::log::core::{Core, QUEUED_BLOCKS};
+use crate::log::engine::core::{Core, QUEUED_BLOCKS};
+use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::engine::limits::segment_slots;
+use crate::log::engine::state::{Move, State};
 use crate::log::format::checkpoint::AddressSpace;
 use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
-use crate::log::geometry::SegmentGeometry;
 use crate::log::index::{Index, Pba};
-use crate::log::limits::segment_slots;
 use crate::log::moving::MOVED_BLOCKS;
 use crate::log::offload::{IndexLimit, Limit, Offload};
 use crate::log::policy::WritePolicy;
 use crate::log::queue::PendingBlock;
 use crate::log::segment::{ColumnZone, Segment};
-use crate::log::state::{Move, State};
 use crate::log::step::STRIPES_IN_FLIGHT;
 use crate::log::stripe_table::StripeTable;
 use crate::log::underway::ChunkUnderWay;
@@ -53,7 +53,7 @@ pub struct Memory {
 }
 
 /// What an entry of an ordered set or map takes beside itself: nodes are two thirds full.
-pub(super) const fn in_tree(entry: usize) -> u64 {
+pub(in crate::log) const fn in_tree(entry: usize) -> u64 {
     entry as u64 * 2
 }
 
@@ -154,7 +154,7 @@ fn index_bytes(
 }
 
 /// What a volume holds now.
-pub(super) fn memory(core: &Core) -> Memory {
+pub(in crate::log) fn memory(core: &Core) -> Memory {
     let state = core.state.borrow();
     let State { config, segments, index, checkpoints, tombstones, moves, offload, .. } = &*state;
     let moves_left = offload.as_ref().map_or(0, Offload::moves_left_bytes);

@@ -3,15 +3,15 @@
 use serde::Serialize;
 
 use crate::log::amplification::{Amplification, ClassCounters, amplification};
-use crate::log::core::Core;
+use crate::log::engine::core::Core;
+use crate::log::engine::memory::{Memory, memory};
+use crate::log::engine::state::State;
 use crate::log::format::MemberState;
 use crate::log::member::MemberErrors;
-use crate::log::memory::{Memory, memory};
 use crate::log::offload::IndexPages;
 use crate::log::policy::{LaneMode, LaneOptions};
 use crate::log::segment::{Phase, Segment};
 use crate::log::spares::SparesStatus;
-use crate::log::state::State;
 use crate::log::stripe_table::StripeTable;
 
 /// What happened since the volume was started.
@@ -205,7 +205,7 @@ pub struct VolumeStatus {
 
 /// Builds the status from the running engine.
 #[must_use]
-pub(super) fn volume_status(core: &Core) -> VolumeStatus {
+pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
     let now = core.handle.now();
     let state = core.state.borrow();
     let members = state.members.iter().enumerate().map(|(slot, member)| MemberStatus {
@@ -245,7 +245,7 @@ pub(super) fn volume_status(core: &Core) -> VolumeStatus {
         mapped_bytes: mapped * 4096,
         volatile_cache: state.volatile && !state.fua_always,
         writing: writing_status(&state),
-        segments_total: crate::log::limits::segment_slots(&state.config),
+        segments_total: crate::log::engine::limits::segment_slots(&state.config),
         segments_free: state.free_segments(),
         segments_leftover: u32::try_from(leftover).unwrap_or(u32::MAX),
         absent_pages: state.absent_pages(),
@@ -291,7 +291,7 @@ fn writing_status(state: &State) -> WritingStatus {
 
 /// Every segment, in no particular order.
 #[must_use]
-pub(super) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
+pub(in crate::log) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
     let state = core.state.borrow();
     let status = |segment: &Segment| SegmentStatus {
         segment: segment.id,

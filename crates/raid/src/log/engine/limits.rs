@@ -39,8 +39,8 @@ use thiserror::Error;
 use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::layout::Scheme;
+use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::ArrayConfig;
-use crate::log::geometry::SegmentGeometry;
 use crate::log::index::PbaSpace;
 
 /// Zones of each member that hold superblock records.
@@ -209,7 +209,7 @@ pub fn check_drive(
 ///
 /// # Errors
 /// The first thing impossible.
-pub(super) fn check_shape(
+pub(in crate::log) fn check_shape(
     scheme: Scheme,
     unit: BlockCount,
     zone_capacity: BlockCount,
@@ -236,7 +236,7 @@ pub(super) fn check_shape(
 ///
 /// # Errors
 /// If it is empty or does not fit.
-pub(super) fn check_size(
+pub(in crate::log) fn check_size(
     geometry: &SegmentGeometry,
     zones: u32,
     volume_blocks: u64,

@@ -1,0 +1,22 @@
+//! The engine's core: what every other folder of the volume works on.
+//!
+//! | file | content |
+//! |---|---|
+//! | `geometry` | the shape of a segment's zones, and the dense numbering of its blocks |
+//! | `limits` | reserves and sizes, derived from the array's shape |
+//! | `memory` | how much memory a running volume takes, now and at most |
+//! | `state` | the state behind the one borrow, and its invariants |
+//! | `core` | the state, the drives, the clock and the gates that tasks wait at |
+//! | `status` | counters, and the report for users |
+//! | `measuring` | structures of the hot path, exposed to benches |
+//!
+//! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core` submits
+//! I/O and records the outcome in the state.
+
+pub(in crate::log) mod core;
+pub mod geometry;
+pub mod limits;
+pub mod measuring;
+pub(in crate::log) mod memory;
+pub(in crate::log) mod state;
+pub(in crate::log) mod status;
