@@ -10,6 +10,8 @@ use futures_util::FutureExt;
 use zoneweave_zoned::Lba;
 
 use crate::layout::Column;
+use crate::log::admit::pending::TicketReceiver;
+use crate::log::admit::requests::step_of;
 use crate::log::collect::MOVED_AT_A_TIME;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
@@ -21,9 +23,7 @@ use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::offload::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::offload::{For, Held, Offload, hold, hold_range};
 use crate::log::patience::read_for_good;
-use crate::log::queue::TicketReceiver;
 use crate::log::read::{FoundBlock, Pin};
-use crate::log::requests::step_of;
 use crate::log::scan::load_span;
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};

@@ -7,11 +7,11 @@
 
 use zoneweave_runtime::Nanos;
 
+use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
-use crate::log::queue::PendingBlock;
 use crate::log::segment::{Cursor, Phase, Segment};
 use crate::log::stream::{ChunkClass, Class, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};

@@ -8,11 +8,11 @@
 
 use std::collections::VecDeque;
 
+use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
 use crate::log::index::SegmentSlot;
 use crate::log::policy::LaneMode;
-use crate::log::queue::{PendingBlock, PendingTrim};
 use crate::mutants::{Mutant, mutant};
 
 /// How often others run before a stripe is closed that does not fill: as often as it takes from an answer to

@@ -7,12 +7,12 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, ColumnSet, Role, Scheme};
+use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::{
     ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexEntry, Oob, Place, Seed,
     TombstoneBlock,
 };
-use crate::log::queue::PendingBlock;
 
 /// The chunks of a stripe, those of missing columns as well, but none of columns that it is not on.
 pub(super) struct Built {

@@ -13,6 +13,8 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::Column;
+use crate::log::admit::requests;
+use crate::log::admit::requests::Looks;
 use crate::log::checkpoint;
 use crate::log::collect;
 use crate::log::engine::core::Core;
@@ -24,8 +26,6 @@ use crate::log::paging;
 use crate::log::read;
 use crate::log::rebuild;
 use crate::log::replace;
-use crate::log::requests;
-use crate::log::requests::Looks;
 use crate::log::scrub;
 use crate::log::spares;
 use crate::log::write;

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use zoneweave_zoned::{BlockError, Lba, Status, ZoneAddress};
 
 use crate::layout::{Column, Role};
+use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::chunk_write;
 use crate::log::chunk_write::OpenZone;
 use crate::log::engine::core::Core;
@@ -21,7 +22,6 @@ use crate::log::format::{ContentKind, IndexEntry, StreamKind};
 use crate::log::index::{BlockPlace, Pba};
 use crate::log::index_run;
 use crate::log::open;
-use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::segment::Phase;
 use crate::log::step::{Chore, Step, StripePlan};
 use crate::log::stream::{Class, LaneId};

@@ -6,10 +6,10 @@ use std::ops::Range;
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::layout::Scheme;
+use crate::log::admit::inflight::InFlight;
 use crate::log::format::ArrayUuid;
 use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
 use crate::log::index::{Index, PbaSpace};
-use crate::log::inflight::InFlight;
 
 /// The index of a volume, all of it in memory.
 pub struct MeasuredIndex(Index);

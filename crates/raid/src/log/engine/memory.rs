@@ -10,6 +10,7 @@ use std::mem::size_of;
 use serde::{Deserialize, Serialize};
 use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES};
 
+use crate::log::admit::pending::PendingBlock;
 use crate::log::checkpoint::Checkpoints;
 use crate::log::engine::core::{Core, QUEUED_BLOCKS};
 use crate::log::engine::geometry::SegmentGeometry;
@@ -21,7 +22,6 @@ use crate::log::index::{Index, Pba};
 use crate::log::moving::MOVED_BLOCKS;
 use crate::log::offload::{IndexLimit, Limit, Offload};
 use crate::log::policy::WritePolicy;
-use crate::log::queue::PendingBlock;
 use crate::log::segment::{ColumnZone, Segment};
 use crate::log::step::STRIPES_IN_FLIGHT;
 use crate::log::stripe_table::StripeTable;

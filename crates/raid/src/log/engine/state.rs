@@ -13,6 +13,7 @@ use std::rc::Rc;
 use zoneweave_zoned::{Lba, ZoneId, ZonedDevice};
 
 use crate::layout::{Column, ColumnSet, Scheme};
+use crate::log::admit::inflight::InFlight;
 use crate::log::checkpoint::Checkpoints;
 use crate::log::deaths::Deaths;
 use crate::log::drain::Drain;
@@ -21,7 +22,6 @@ use crate::log::engine::status::Counters;
 use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
 use crate::log::hedge::Hedge;
 use crate::log::index::{BlockPlace, Index, Pba, PbaSpace, SegmentSlot};
-use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
 use crate::log::membership::Membership;

@@ -12,6 +12,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 
+use crate::log::admit::pending::{
+    Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
+};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{
@@ -19,7 +22,6 @@ use crate::log::format::{
 };
 use crate::log::index::Pba;
 use crate::log::moving::ListedBlock;
-use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::FoundBlock;
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};

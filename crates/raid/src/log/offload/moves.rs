@@ -9,6 +9,7 @@ use std::rc::Rc;
 use zoneweave_zoned::Lba;
 
 use super::{For, Held, LOOKED_AT, Offload, hold, hold_range};
+use crate::log::admit::requests::step_of;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
@@ -17,7 +18,6 @@ use crate::log::moving::{
     BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run, newest_of,
 };
 use crate::log::read::FoundBlock;
-use crate::log::requests::step_of;
 use crate::marks::{Mark, mark};
 
 /// Moves taken back at a time.

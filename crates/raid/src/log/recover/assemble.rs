@@ -11,6 +11,7 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 
 use crate::layout::{Column, ColumnSet};
+use crate::log::admit::inflight::InFlight;
 use crate::log::checkpoint::Checkpoints;
 use crate::log::choice::Chosen;
 use crate::log::deaths::Deaths;
@@ -24,7 +25,6 @@ use crate::log::format::{
 };
 use crate::log::hedge::{Hedge, Hedging};
 use crate::log::index::{Index, PbaSpace};
-use crate::log::inflight::InFlight;
 use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
 use crate::log::offload::{IndexLimit, Offload};

@@ -8,9 +8,11 @@ use std::rc::Rc;
 
 use zoneweave_zoned::BlockError;
 
+use crate::log::admit::pending::{
+    Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
+};
 use crate::log::engine::core::Core;
 use crate::log::format::{ContentKind, TrimExtent};
-use crate::log::queue::{Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver};
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::replay::Candidate;
 use crate::log::stream::Lifetime;

@@ -12,7 +12,7 @@ use crate::log::index::Pba;
 
 /// Tells whoever waits for several blocks that the last of them is done, and the first error.
 #[derive(Clone)]
-pub(super) struct Ticket(Rc<RefCell<TicketState>>);
+pub(in crate::log) struct Ticket(Rc<RefCell<TicketState>>);
 
 struct TicketState {
     remaining: u64,
@@ -22,7 +22,7 @@ struct TicketState {
 }
 
 /// A request of users that waits for blocks.
-pub(super) struct Request {
+pub(in crate::log) struct Request {
     /// What it is admitted by, until it has its answer.
     pub admitted: Option<Permit>,
     /// Whether the blocks have to be durable.
@@ -30,18 +30,18 @@ pub(super) struct Request {
 }
 
 /// The waiting end of a [`Ticket`].
-pub(super) type TicketReceiver = Receiver<Result<(), BlockError>>;
+pub(in crate::log) type TicketReceiver = Receiver<Result<(), BlockError>>;
 
 impl Ticket {
     /// A ticket for `parts` parts.
     #[must_use]
-    pub(super) fn new(parts: u64) -> (Self, TicketReceiver) {
+    pub(in crate::log) fn new(parts: u64) -> (Self, TicketReceiver) {
         Self::with(parts, None)
     }
 
     /// A ticket for `parts` parts of a request.
     #[must_use]
-    pub(super) fn of(request: Request, parts: u64) -> (Self, TicketReceiver) {
+    pub(in crate::log) fn of(request: Request, parts: u64) -> (Self, TicketReceiver) {
         Self::with(parts, Some(request))
     }
 
@@ -55,7 +55,7 @@ impl Ticket {
 
     /// One part is done. Returns whether a request that waited for durable blocks has its answer by that.
     #[must_use]
-    pub(super) fn done(&self, result: Result<(), BlockError>) -> bool {
+    pub(in crate::log) fn done(&self, result: Result<(), BlockError>) -> bool {
         let (sender, outcome, request) = {
             let mut state = self.0.borrow_mut();
             state.remaining -= 1;
@@ -79,7 +79,7 @@ impl Ticket {
 
 /// Where a block comes from, which decides whether it takes effect when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(in crate::log) enum Origin {
     /// A request: the newest sequence takes effect.
     User,
     /// Moved from another place: takes effect if the index still points there.
@@ -96,7 +96,7 @@ pub(super) enum Origin {
 
 /// A data block on its way into a stripe.
 #[derive(Clone)]
-pub(super) struct PendingData {
+pub(in crate::log) struct PendingData {
     /// The block of the volume.
     pub lba: Lba,
     /// Its sequence, kept when it is moved.
@@ -115,7 +115,7 @@ pub(super) struct PendingData {
 
 /// A trimmed extent on its way into a tombstone block.
 #[derive(Clone)]
-pub(super) struct PendingTrim {
+pub(in crate::log) struct PendingTrim {
     /// The extent.
     pub extent: TrimExtent,
     /// Where it comes from.
@@ -126,7 +126,7 @@ pub(super) struct PendingTrim {
 
 /// One block of a stripe to be.
 #[derive(Clone)]
-pub(super) enum PendingBlock {
+pub(in crate::log) enum PendingBlock {
     /// A data block.
     Data(PendingData),
     /// A tombstone block, while it can take more extents.
@@ -135,7 +135,7 @@ pub(super) enum PendingBlock {
 
 impl PendingBlock {
     /// The block of the volume, of a data block.
-    pub(super) fn lba(&self) -> Option<Lba> {
+    pub(in crate::log) fn lba(&self) -> Option<Lba> {
         match self {
             Self::Data(pending) => Some(pending.lba),
             Self::Tombstone(_) => None,
@@ -143,7 +143,7 @@ impl PendingBlock {
     }
 
     /// The oldest sequence in it.
-    pub(super) fn oldest_sequence(&self) -> u64 {
+    pub(in crate::log) fn oldest_sequence(&self) -> u64 {
         match self {
             Self::Data(pending) => pending.sequence,
             Self::Tombstone(trims) => {

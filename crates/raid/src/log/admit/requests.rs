@@ -6,14 +6,14 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
 
+use crate::log::admit::pending::{
+    Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver,
+};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::offload::{For, Offload, hold_range};
 use crate::log::open;
-use crate::log::queue::{
-    Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver,
-};
 use crate::log::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
@@ -31,7 +31,7 @@ const SEQUENCE_MARGIN: u64 = 1 << 18;
 /// Blocks whose pages are held together: a part of those that are to be in memory at the most, where they may
 /// be away.
 #[must_use]
-pub(super) fn step_of(core: &Core, whom: For) -> u64 {
+pub(in crate::log) fn step_of(core: &Core, whom: For) -> u64 {
     let state = core.state.borrow();
     let Some(limit) = state.offload.as_ref().map(Offload::limit) else { return TRIM_STEP };
     let pages = match whom {
@@ -44,11 +44,11 @@ pub(super) fn step_of(core: &Core, whom: For) -> u64 {
 /// Counts blocks that are looked at, and lets others run after so many: pages that are in memory are waited
 /// for by nobody, and what is asked at once may be all of a volume.
 #[derive(Default)]
-pub(super) struct Looks(u64);
+pub(in crate::log) struct Looks(u64);
 
 impl Looks {
     /// A range in the parts to look at, each without letting others run.
-    pub(super) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    pub(in crate::log) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let (mut start, end) = (range.start, range.end);
         std::iter::from_fn(move || {
             let part = start..end.min(start.saturating_add(LOOK_STEP));
@@ -58,7 +58,7 @@ impl Looks {
     }
 
     /// Notes that a part was looked at.
-    pub(super) async fn add(&mut self, core: &Core, part: &Range<u64>) {
+    pub(in crate::log) async fn add(&mut self, core: &Core, part: &Range<u64>) {
         self.0 += part.end - part.start;
         if self.0 >= LOOK_STEP {
             self.0 = 0;
@@ -85,7 +85,7 @@ impl Core {
 ///
 /// # Errors
 /// If it does not.
-pub(super) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<(), BlockError> {
+pub(in crate::log) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<(), BlockError> {
     let capacity = core.state.borrow().config.volume_blocks;
     match lba.0.checked_add(blocks) {
         Some(end) if end <= capacity => Ok(()),
@@ -94,7 +94,7 @@ pub(super) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<(), Bloc
 }
 
 /// Checks that the volume takes writes, and sees to it that there are sequences to give out.
-pub(super) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
+pub(in crate::log) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
     let scarce = core.state.borrow().has_few_sequences();
     if scarce {
         open::raise_ceilings(core).await;
@@ -114,7 +114,7 @@ fn blocks_of(data: &[Bytes]) -> u64 {
 }
 
 /// Writes blocks, as [`write()`] does, if nothing has to be waited for before they are queued.
-pub(super) fn write_at_once(
+pub(in crate::log) fn write_at_once(
     core: &Rc<Core>,
     lba: Lba,
     data: &[Bytes],
@@ -138,7 +138,7 @@ pub(super) fn write_at_once(
 ///
 /// # Errors
 /// If the range is wrong or the volume takes no writes.
-pub(super) async fn write(
+pub(in crate::log) async fn write(
     core: &Rc<Core>,
     lba: Lba,
     data: Vec<Bytes>,
@@ -207,7 +207,7 @@ fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> Ticke
 ///
 /// # Errors
 /// If the range is wrong or the volume takes no writes.
-pub(super) async fn trim(
+pub(in crate::log) async fn trim(
     core: &Rc<Core>,
     lba: Lba,
     blocks: u64,
@@ -298,7 +298,7 @@ async fn holds_data(core: &Core, extent: &TrimExtent, looks: &mut Looks) -> bool
 ///
 /// # Errors
 /// If too few members are left.
-pub(super) async fn flush(core: &Rc<Core>) -> Result<(), BlockError> {
+pub(in crate::log) async fn flush(core: &Rc<Core>) -> Result<(), BlockError> {
     if mutant(Mutant::FlushNotSent) {
         return Ok(());
     }

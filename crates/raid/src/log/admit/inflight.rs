@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use zoneweave_zoned::Lba;
 
-use crate::log::inflight::table::Table;
+use crate::log::admit::inflight::table::Table;
 use crate::mutants::{Mutant, mutant};
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ struct Writes {
 
 /// Identifies a trim while it is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TrimTicket(u64);
+pub(in crate::log) struct TrimTicket(u64);
 
 #[derive(Debug)]
 struct Trim {
@@ -35,7 +35,7 @@ struct Trim {
 
 /// The requests under way.
 #[derive(Debug, Default)]
-pub(super) struct InFlight {
+pub(in crate::log) struct InFlight {
     writes: Table<Writes>,
     trims: BTreeMap<TrimTicket, Trim>,
     tickets: u64,
@@ -44,13 +44,13 @@ pub(super) struct InFlight {
 impl InFlight {
     /// Whether a write of the range has to wait for a trim.
     #[must_use]
-    pub(super) fn write_must_wait(&self, range: &Range<u64>) -> bool {
+    pub(in crate::log) fn write_must_wait(&self, range: &Range<u64>) -> bool {
         let mut trims = self.trims.values();
         trims.any(|trim| overlap(&trim.range, range) && !mutant(Mutant::TrimDoesNotExclude))
     }
 
     /// Counts the blocks of a write in.
-    pub(super) fn begin_write(&mut self, range: Range<u64>) {
+    pub(in crate::log) fn begin_write(&mut self, range: Range<u64>) {
         for lba in range {
             self.writes.entry(Lba(lba)).count += 1;
             self.trims_of(Lba(lba)).for_each(|trim| trim.writes += 1);
@@ -67,7 +67,7 @@ impl InFlight {
     ///
     /// # Panics
     /// If no write of the block is in flight.
-    pub(super) fn end_write(&mut self, lba: Lba, sequence: Option<u64>) -> bool {
+    pub(in crate::log) fn end_write(&mut self, lba: Lba, sequence: Option<u64>) -> bool {
         let writes = self.writes.get_mut(lba).expect("a write in flight");
         writes.count -= 1;
         let newest = sequence.is_some_and(|sequence| {
@@ -84,7 +84,7 @@ impl InFlight {
     }
 
     /// Registers a trim: overlapping requests wait from now on.
-    pub(super) fn begin_trim(&mut self, range: Range<u64>) -> TrimTicket {
+    pub(in crate::log) fn begin_trim(&mut self, range: Range<u64>) -> TrimTicket {
         let ticket = TrimTicket(self.tickets);
         self.tickets += 1;
         let writes = self.writes_within(&range);
@@ -104,19 +104,19 @@ impl InFlight {
 
     /// Whether a registered trim has to wait for requests admitted before it.
     #[must_use]
-    pub(super) fn trim_must_wait(&self, ticket: TrimTicket) -> bool {
+    pub(in crate::log) fn trim_must_wait(&self, ticket: TrimTicket) -> bool {
         let Trim { range, writes } = &self.trims[&ticket];
         *writes > 0 || self.trims.range(..ticket).any(|(_, trim)| overlap(&trim.range, range))
     }
 
     /// Ends a trim.
-    pub(super) fn end_trim(&mut self, ticket: TrimTicket) {
+    pub(in crate::log) fn end_trim(&mut self, ticket: TrimTicket) {
         self.trims.remove(&ticket);
     }
 
     /// Whether nothing is under way.
     #[must_use]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::log) fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.trims.is_empty()
     }
 }
