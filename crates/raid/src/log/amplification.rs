@@ -13,7 +13,7 @@ use crate::log::engine::state::State;
 use crate::log::engine::status::Counters;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
-use crate::log::stream::Lifetime;
+use crate::log::write::stream::Lifetime;
 
 /// Classes of segments, by what fills them.
 pub const CLASSES: [&str; 4] = ["users_short", "users_long", "moved_short", "moved_long"];

@@ -23,7 +23,7 @@ use zoneweave_zoned::Lba;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
-use crate::log::stream::Lifetime;
+use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 
 /// Segments of short lives after which the bound between short and long is drawn anew.

@@ -9,22 +9,17 @@
 //! it, in a segment that `open` made; `chunk_write` writes its chunks; when the last of them is written `underway` ends
 //! it, and `index` learns where the blocks are.
 
-pub mod choice;
 pub mod create;
-mod drain;
 pub mod format;
 mod gather;
 mod hedge;
 pub mod paging;
-mod policy;
 pub mod recover;
 
 mod active_zones;
 mod admit;
 mod amplification;
-mod beside;
 mod checkpoint;
-mod chunk_write;
 mod collect;
 mod deaths;
 mod engine;
@@ -36,7 +31,6 @@ mod lifetime;
 mod member;
 mod membership;
 mod moving;
-mod narrow;
 mod offload;
 mod open;
 mod pace;
@@ -52,23 +46,15 @@ mod scan;
 mod scrub;
 mod segment;
 mod spares;
-mod step;
-mod stream;
-mod stripe;
 mod stripe_table;
 mod superblock;
-mod together;
-mod trial;
-mod underway;
 mod victim;
 mod volume;
 mod worn_out;
 mod write;
 mod zone_pool;
-mod zone_queue;
 
 pub use crate::log::amplification::{Amplification, CLASSES, ClassCounters, uniform_amplification};
-pub use crate::log::choice::{AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile};
 pub use crate::log::create::{CreateError, CreateOptions, create};
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
@@ -79,10 +65,15 @@ pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::hedge::Hedging;
 pub use crate::log::member::MemberErrors;
 pub use crate::log::offload::{IndexLimit, IndexPages};
-pub use crate::log::policy::{Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy};
 pub use crate::log::recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
     open as open_array, survey,
 };
 pub use crate::log::spares::{SparesStatus, TakenSpare};
 pub use crate::log::volume::{AdminError, ReplaceError, ScrubReport, Volume};
+pub use crate::log::write::policy::auto::{
+    AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile,
+};
+pub use crate::log::write::policy::lanes::{
+    Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy,
+};

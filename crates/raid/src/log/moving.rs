@@ -25,7 +25,7 @@ use crate::log::offload::{For, Held, Offload, hold, hold_range};
 use crate::log::patience::read_for_good;
 use crate::log::read::{FoundBlock, Pin};
 use crate::log::scan::load_span;
-use crate::log::stream::Lifetime;
+use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 
 /// Blocks moved at a time.

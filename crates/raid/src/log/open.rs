@@ -10,10 +10,10 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::index::SegmentSlot;
-use crate::log::policy::LaneMode;
 use crate::log::segment::{ColumnZone, Phase, Segment};
-use crate::log::stream::{ChunkClass, Lane, LaneId};
 use crate::log::superblock::structured_payload;
+use crate::log::write::policy::lanes::LaneMode;
+use crate::log::write::stream::{ChunkClass, Lane, LaneId};
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
@@ -28,7 +28,7 @@ pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId
     active_zones::make_room(core).await;
     let allocated = allocate(&mut core.state.borrow_mut(), kind, lane);
     let Some((slot, header)) = allocated else { return };
-    let _held = crate::log::write::Hold::new(core, slot);
+    let _held = crate::log::write::writer::Hold::new(core, slot);
     if header.geometry.scheme().is_narrow() && core.superblock.commit_roster(core).await.is_err() {
         return;
     }

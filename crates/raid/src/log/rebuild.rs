@@ -33,8 +33,8 @@ use crate::log::reconstruct;
 use crate::log::replace::ReplaceError;
 use crate::log::resolve::rebuild_stubbornly;
 use crate::log::segment::{ColumnZone, Phase};
-use crate::log::stripe::{StripeIdentity, oob_record};
 use crate::log::superblock::structured_payload;
+use crate::log::write::stripe::{StripeIdentity, oob_record};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -18,11 +18,11 @@ use crate::log::engine::limits::{LimitError, check_drive};
 use crate::log::engine::state::{State, UNRECORDED};
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
 use crate::log::member::Member;
-use crate::log::policy::PolicyError;
 use crate::log::rebuild::rebuild;
 use crate::log::recover::witnesses::may_hold_segment;
 use crate::log::superblock::SuperblockCursor;
 use crate::log::volume::AdminError;
+use crate::log::write::policy::lanes::PolicyError;
 use crate::marks::{Mark, mark};
 
 /// Why a replacement or rebuild did not come to its end.

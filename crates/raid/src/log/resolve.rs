@@ -10,7 +10,7 @@ use crate::log::format::{BlockIdentity, IndexEntry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::reconstruct::{Rebuilt, rebuild_block};
 use crate::log::scan::{ScannedRows, identity_entry};
-use crate::log::stripe::parity_entry;
+use crate::log::write::stripe::parity_entry;
 use crate::marks::{Mark, mark, mark_if};
 
 /// Which columns have a verified chunk of each stripe of a group.

@@ -12,8 +12,8 @@ use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::pace::Level;
 use crate::log::segment::{Phase, Segment};
-use crate::log::stream::ChunkClass;
 use crate::log::superblock::ZONE_RECORDS;
+use crate::log::write::stream::ChunkClass;
 use crate::marks::{Mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -20,7 +20,7 @@ use crate::log::index_run;
 use crate::log::reconstruct::{is_placed, verify};
 use crate::log::resolve::resolve_group;
 use crate::log::segment::ColumnZone;
-use crate::log::stripe::{entry_kind, parity_entry};
+use crate::log::write::stripe::{entry_kind, parity_entry};
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 

@@ -10,10 +10,10 @@ use crate::layout::{Column, ColumnSet};
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::stream::Lifetime;
 use crate::log::stripe_table::StripeTable;
-use crate::log::underway::ChunkUnderWay;
-use crate::log::zone_queue::ZoneQueue;
+use crate::log::write::completion::ChunkUnderWay;
+use crate::log::write::stream::Lifetime;
+use crate::log::write::zone_queue::ZoneQueue;
 use crate::marks::INSTRUMENTED;
 use crate::mutants::{Mutant, mutant};
 

@@ -8,9 +8,9 @@
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
-use crate::log::policy::Collection;
 use crate::log::room::Need;
 use crate::log::segment::Segment;
+use crate::log::write::policy::lanes::Collection;
 use crate::marks::{Mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -28,7 +28,7 @@ use crate::log::rebuild;
 use crate::log::replace;
 use crate::log::scrub;
 use crate::log::spares;
-use crate::log::write;
+use crate::log::write::writer;
 
 pub use crate::log::replace::ReplaceError;
 pub use crate::log::scrub::ScrubReport;
@@ -77,7 +77,7 @@ impl Volume {
     /// A volume around a recovered engine, which moves blocks already; serves users.
     #[must_use]
     pub(super) fn start(core: Rc<Core>) -> Self {
-        let user = write::run(core.clone(), StreamKind::User);
+        let user = writer::run(core.clone(), StreamKind::User);
         core.handle.spawn("user writer", user);
         core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
         if core.state.borrow().absent.is_some() {
@@ -92,7 +92,7 @@ impl Volume {
 
     /// Starts what moves blocks, which recovery needs before users are served.
     pub(super) fn start_relocation(core: &Rc<Core>) -> Vec<JoinHandle<()>> {
-        let writer = write::run(core.clone(), StreamKind::Relocation);
+        let writer = writer::run(core.clone(), StreamKind::Relocation);
         vec![
             core.handle.spawn("relocation writer", writer),
             core.handle.spawn("collector", collect::run(core.clone())),

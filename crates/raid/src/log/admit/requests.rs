@@ -14,7 +14,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::offload::{For, Offload, hold_range};
 use crate::log::open;
-use crate::log::stream::Lifetime;
+use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 

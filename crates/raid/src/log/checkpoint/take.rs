@@ -11,7 +11,7 @@ use crate::log::format::checkpoint::{BlockLocation, RootBlock};
 use crate::log::format::{ContentKind, RecordBody, data_checksum};
 use crate::log::index::{Page, Pba};
 use crate::log::offload::{For, hold};
-use crate::log::stream::Lifetime;
+use crate::log::write::stream::Lifetime;
 
 /// Why nothing is served any more that needs a page which is not what it seemed.
 pub(in crate::log) const UNREADABLE: &str =

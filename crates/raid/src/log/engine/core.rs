@@ -24,8 +24,8 @@ use crate::log::hedge::{ReadUnderWay, ResetUnderWay};
 use crate::log::index::SegmentSlot;
 use crate::log::member::FailuresBefore;
 use crate::log::spares::Spares;
-use crate::log::stripe::Padding;
 use crate::log::superblock::SuperblockLog;
+use crate::log::write::stripe::Padding;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -21,12 +21,12 @@ use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
 use crate::log::index::{Index, Pba};
 use crate::log::moving::MOVED_BLOCKS;
 use crate::log::offload::{IndexLimit, Limit, Offload};
-use crate::log::policy::WritePolicy;
 use crate::log::segment::{ColumnZone, Segment};
-use crate::log::step::STRIPES_IN_FLIGHT;
 use crate::log::stripe_table::StripeTable;
-use crate::log::underway::ChunkUnderWay;
-use crate::log::zone_queue::ZoneQueue;
+use crate::log::write::completion::ChunkUnderWay;
+use crate::log::write::policy::lanes::WritePolicy;
+use crate::log::write::schedule::STRIPES_IN_FLIGHT;
+use crate::log::write::zone_queue::ZoneQueue;
 
 /// Bytes of memory, by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,7 +23,7 @@ use crate::log::format::{
 use crate::log::index::Pba;
 use crate::log::moving::ListedBlock;
 use crate::log::read::FoundBlock;
-use crate::log::stream::Lifetime;
+use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 

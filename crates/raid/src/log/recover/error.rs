@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::log::engine::limits::LimitError;
 use crate::log::format::FORMAT_VERSION;
-use crate::log::policy::PolicyError;
+use crate::log::write::policy::lanes::PolicyError;
 
 /// Why an array cannot be started.
 #[derive(Debug, Error)]

@@ -44,15 +44,15 @@ use std::rc::Rc;
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
-use crate::log::choice::WriteChoice;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
 use crate::log::hedge::{Hedge, Hedging};
-use crate::log::policy::PolicyError;
 use crate::log::recover::assemble::Assembly;
 use crate::log::recover::checkpoint::Unusable;
 use crate::log::recover::publish::publish;
 use crate::log::volume::Volume;
+use crate::log::write::policy::auto::WriteChoice;
+use crate::log::write::policy::lanes::PolicyError;
 use crate::marks::{Mark, mark};
 
 pub use crate::log::recover::assemble::{DriveRole, DriveVerdict, Survey, survey};

@@ -15,7 +15,7 @@ use crate::log::engine::core::Core;
 use crate::log::format::{ContentKind, TrimExtent};
 use crate::log::read::{FoundBlock, pin_all, read_places};
 use crate::log::recover::replay::Candidate;
-use crate::log::stream::Lifetime;
+use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 
 /// Blocks written again at a time, or as many as make whole stripes of them.

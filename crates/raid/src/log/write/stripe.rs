@@ -15,7 +15,7 @@ use crate::log::format::{
 };
 
 /// The chunks of a stripe, those of missing columns as well, but none of columns that it is not on.
-pub(super) struct Built {
+pub(in crate::log) struct Built {
     /// What is to be written, column by column.
     pub payloads: Vec<Payload>,
     /// What the index will say of each block, column by column.
@@ -24,7 +24,7 @@ pub(super) struct Built {
 
 /// What every block of a stripe repeats.
 #[derive(Clone, Copy)]
-pub(super) struct StripeIdentity {
+pub(in crate::log) struct StripeIdentity {
     /// The array.
     pub array: ArrayUuid,
     /// The segment's generation.
@@ -39,12 +39,12 @@ pub(super) struct StripeIdentity {
 
 /// What stands in for the blocks that are missing to a full stripe.
 #[derive(Clone, Copy)]
-pub(super) struct Padding(BlockIdentity);
+pub(in crate::log) struct Padding(BlockIdentity);
 
 impl Padding {
     /// That of an array.
     #[must_use]
-    pub(super) fn new(seed: Seed) -> Self {
+    pub(in crate::log) fn new(seed: Seed) -> Self {
         let zeros = zero_blocks(BlockCount(1));
         Self(BlockIdentity::new(seed, ContentKind::Padding, Lba(0), 0, &zeros))
     }
@@ -58,7 +58,7 @@ type Coded = [u8; CODED_BYTES];
 
 /// Builds every chunk of a stripe.
 #[must_use]
-pub(super) fn build(
+pub(in crate::log) fn build(
     code: &Code,
     geometry: &SegmentGeometry,
     stripe: StripeIdentity,
@@ -182,7 +182,7 @@ fn payloads(
 
 /// The metadata of a chunk's block.
 #[must_use]
-pub(super) fn oob_record(
+pub(in crate::log) fn oob_record(
     scheme: Scheme,
     stripe: StripeIdentity,
     column: Column,
@@ -215,13 +215,13 @@ fn data_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
 
 /// The index entry of a parity block.
 #[must_use]
-pub(super) fn parity_entry(stripe_in_group: u16) -> IndexEntry {
+pub(in crate::log) fn parity_entry(stripe_in_group: u16) -> IndexEntry {
     IndexEntry { kind: EntryKind::Parity, stripe_in_group, ..IndexEntry::EMPTY }
 }
 
 /// How the index names the contents of a data block.
 #[must_use]
-pub(super) fn entry_kind(kind: ContentKind) -> EntryKind {
+pub(in crate::log) fn entry_kind(kind: ContentKind) -> EntryKind {
     match kind {
         ContentKind::Data => EntryKind::Data,
         ContentKind::Padding => EntryKind::Padding,

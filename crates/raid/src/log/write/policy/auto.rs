@@ -17,7 +17,7 @@ use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::log::engine::limits::LimitError;
 use crate::log::format::ArrayConfig;
-use crate::log::policy::{LaneOptions, Lanes, PolicyError, WritePolicy};
+use crate::log::write::policy::lanes::{LaneOptions, Lanes, PolicyError, WritePolicy};
 use crate::marks::{Mark, mark};
 
 /// The most segments for users that are chosen: more are hardly faster, and each is room less.
@@ -186,7 +186,7 @@ impl WriteChoice {
     ///
     /// # Errors
     /// If a policy that was asked for does not fit, or what is pinned of one.
-    pub(super) fn choose<'a>(
+    pub(in crate::log) fn choose<'a>(
         &'a self,
         config: &ArrayConfig,
         drives: impl Iterator<Item = &'a Geometry> + Clone,
@@ -209,7 +209,7 @@ impl WriteChoice {
 
     /// Whether there is a policy to go back to.
     #[must_use]
-    pub(super) fn may_give_way(&self) -> bool {
+    pub(in crate::log) fn may_give_way(&self) -> bool {
         matches!(self, Self::Auto(auto) if !auto.is_pinned())
     }
 }

@@ -10,7 +10,7 @@
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::{Cursor, Segment};
-use crate::log::stream::Lane;
+use crate::log::write::stream::Lane;
 use crate::marks::{Mark, mark_if};
 
 /// Each segment may have so many stripes under way: one that is being written, and one behind it.
@@ -40,7 +40,7 @@ struct Beside {
 impl State {
     /// Whether segments that are filled beside one have as much under way as keeps drives busy.
     #[must_use]
-    pub(super) fn is_enough_beside(&self, segment: &Segment) -> bool {
+    pub(in crate::log) fn is_enough_beside(&self, segment: &Segment) -> bool {
         let Some(even_blocks) = self.policy.even_blocks else { return false };
         if segment.stream != StreamKind::User || !segment.gathers {
             return false;

@@ -12,14 +12,14 @@ use zoneweave_zoned::{Status, ZoneAddress};
 use crate::layout::Column;
 use crate::log::engine::core::Core;
 use crate::log::format::IndexEntry;
-use crate::log::step::StripePlan;
-use crate::log::write::{self, Hold};
+use crate::log::write::schedule::StripePlan;
+use crate::log::write::writer::{self, Hold};
 
 /// Where a chunk went.
-pub(super) type Placed = Result<ZoneAddress, Status>;
+pub(in crate::log) type Placed = Result<ZoneAddress, Status>;
 
 /// A stripe whose chunks are being written.
-pub(super) struct UnderWay {
+pub(in crate::log) struct UnderWay {
     /// The stripe.
     pub plan: StripePlan,
     /// What the index will say of its blocks, column by column.
@@ -29,7 +29,7 @@ pub(super) struct UnderWay {
 }
 
 /// A chunk's share of its stripe.
-pub(super) struct ChunkUnderWay {
+pub(in crate::log) struct ChunkUnderWay {
     column: Column,
     /// Where it is written, if it is written in place.
     at: ZoneAddress,
@@ -45,24 +45,28 @@ enum Of {
 impl UnderWay {
     /// A stripe of which nothing is written yet.
     #[must_use]
-    pub(super) fn new(plan: StripePlan, entries: Vec<IndexEntry>, columns: usize) -> Rc<Self> {
+    pub(in crate::log) fn new(
+        plan: StripePlan,
+        entries: Vec<IndexEntry>,
+        columns: usize,
+    ) -> Rc<Self> {
         Rc::new(Self { plan, entries, placed: RefCell::new(vec![None; columns]) })
     }
 
     /// The share of the chunk in a column.
     #[must_use]
-    pub(super) fn share(self: &Rc<Self>, column: Column, at: ZoneAddress) -> ChunkUnderWay {
+    pub(in crate::log) fn share(self: &Rc<Self>, column: Column, at: ZoneAddress) -> ChunkUnderWay {
         // Nothing counts that nobody told of.
         self.placed.borrow_mut()[column.index()] = Some(Err(Status::Aborted));
         ChunkUnderWay { column, at, of: Of::Stripe(self.clone()) }
     }
 
     /// Gives a share up without a word; whether the stripe ended by that.
-    pub(super) fn end(self: Rc<Self>, core: &Rc<Core>) -> bool {
+    pub(in crate::log) fn end(self: Rc<Self>, core: &Rc<Core>) -> bool {
         let last = Rc::into_inner(self);
         let ends = last.is_some();
         if let Some(Self { plan, entries, placed }) = last {
-            write::finish_stripe(core, plan, &entries, &placed.into_inner());
+            writer::finish_stripe(core, plan, &entries, &placed.into_inner());
         }
         ends
     }
@@ -71,19 +75,23 @@ impl UnderWay {
 impl ChunkUnderWay {
     /// A share of nothing, that keeps a segment where it is.
     #[must_use]
-    pub(super) fn beside(column: Column, at: ZoneAddress, held: Hold) -> Self {
+    pub(in crate::log) fn beside(column: Column, at: ZoneAddress, held: Hold) -> Self {
         Self { column, at, of: Of::Ended(held) }
     }
 
     /// Tells where the chunk went; whether the stripe ended by that.
-    pub(super) fn written(self, core: &Rc<Core>, placed: Placed) -> bool {
+    pub(in crate::log) fn written(self, core: &Rc<Core>, placed: Placed) -> bool {
         let Of::Stripe(stripe) = self.of else { return false };
         stripe.placed.borrow_mut()[self.column.index()] = Some(placed);
         stripe.end(core)
     }
 
     /// Tells how the write went, of a chunk that is written in place; whether the stripe ended by that.
-    pub(super) fn written_in_place(self, core: &Rc<Core>, written: Result<(), Status>) -> bool {
+    pub(in crate::log) fn written_in_place(
+        self,
+        core: &Rc<Core>,
+        written: Result<(), Status>,
+    ) -> bool {
         let at = self.at;
         self.written(core, written.map(|()| at))
     }

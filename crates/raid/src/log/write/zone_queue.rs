@@ -19,7 +19,7 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// What waits for one zone, and whom to tell of each chunk.
-pub(super) struct ZoneQueue<T> {
+pub(in crate::log) struct ZoneQueue<T> {
     /// Chunks that go together are put together as they come.
     waiting: VecDeque<ZoneWrite<T>>,
     waiting_blocks: u32,
@@ -45,7 +45,7 @@ enum Turn {
 
 /// How large writes become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gathering {
+pub(in crate::log) struct Gathering {
     /// No two are made of what one could hold unless each is of so many blocks.
     pub least_blocks: u32,
     /// Never more than so many, unless a chunk alone has more.
@@ -62,10 +62,10 @@ const MUCH_MORE: u32 = 3;
 
 impl Gathering {
     /// Chunks are written one by one.
-    pub(super) const ALONE: Self = Self::up_to(1);
+    pub(in crate::log) const ALONE: Self = Self::up_to(1);
 
     /// Whatever waits, but no more than so many blocks.
-    pub(super) const fn up_to(most_blocks: u32) -> Self {
+    pub(in crate::log) const fn up_to(most_blocks: u32) -> Self {
         Self {
             least_blocks: most_blocks,
             most_blocks,
@@ -86,7 +86,7 @@ impl Gathering {
 }
 
 /// A chunk to be written.
-pub(super) struct Chunk<T> {
+pub(in crate::log) struct Chunk<T> {
     /// Where.
     pub at: ZoneOffset,
     /// Data and metadata.
@@ -98,7 +98,7 @@ pub(super) struct Chunk<T> {
 }
 
 /// One write, and whom to tell how it went.
-pub(super) struct ZoneWrite<T> {
+pub(in crate::log) struct ZoneWrite<T> {
     /// Where it starts.
     pub at: ZoneOffset,
     /// Its chunks, one behind the other.
@@ -113,7 +113,7 @@ pub(super) struct ZoneWrite<T> {
 }
 
 /// What became of a chunk.
-pub(super) enum Queued<T> {
+pub(in crate::log) enum Queued<T> {
     /// Somebody has to start writing.
     Start,
     /// It waits.
@@ -138,7 +138,7 @@ impl<T> Default for ZoneQueue<T> {
 
 impl<T> ZoneQueue<T> {
     /// Queues a chunk, to be written with those before it if that makes no write that is too large.
-    pub(super) fn push(&mut self, chunk: Chunk<T>, gathering: Gathering) -> Queued<T> {
+    pub(in crate::log) fn push(&mut self, chunk: Chunk<T>, gathering: Gathering) -> Queued<T> {
         if self.broken {
             mark(Mark::BehindFailedWrite);
             return Queued::Refused(chunk.done);
@@ -169,12 +169,12 @@ impl<T> ZoneQueue<T> {
     }
 
     /// Blocks to write, with those that are being written; none if none are.
-    pub(super) fn blocks_to_write(&self) -> u32 {
+    pub(in crate::log) fn blocks_to_write(&self) -> u32 {
         if self.writing { self.last_blocks + self.waiting_blocks } else { 0 }
     }
 
     /// The next write; `None` ends the writing.
-    pub(super) fn next(&mut self) -> Option<ZoneWrite<T>> {
+    pub(in crate::log) fn next(&mut self) -> Option<ZoneWrite<T>> {
         let next = self.waiting.pop_front();
         self.writing = next.is_some();
         self.end = next.as_ref().map(|next| next.at.plus(next.blocks));
@@ -190,33 +190,33 @@ impl<T> ZoneQueue<T> {
     }
 
     /// Where what waits starts.
-    pub(super) fn next_at(&self) -> Option<ZoneOffset> {
+    pub(in crate::log) fn next_at(&self) -> Option<ZoneOffset> {
         self.waiting.front().map(|next| next.at)
     }
 
     /// Whether something waits, but no more than so many blocks, as was written last.
-    pub(super) fn has_few(&self, blocks: u32) -> bool {
+    pub(in crate::log) fn has_few(&self, blocks: u32) -> bool {
         (1..=blocks).contains(&self.waiting_blocks) && self.last_blocks <= blocks
     }
 
     /// Writes nothing for a while, until `next` is called.
-    pub(super) fn linger(&mut self) {
+    pub(in crate::log) fn linger(&mut self) {
         self.turn = Turn::Lingering { blocks: self.waiting_blocks };
         self.end = None;
     }
 
     /// Whether it does not write although something waits.
-    pub(super) fn lingers(&self) -> bool {
+    pub(in crate::log) fn lingers(&self) -> bool {
         matches!(self.turn, Turn::Lingering { .. })
     }
 
     /// Whether a write is under way that ends before, or there.
-    pub(super) fn writes_before(&self, at: ZoneOffset) -> bool {
+    pub(in crate::log) fn writes_before(&self, at: ZoneOffset) -> bool {
         self.end.is_some_and(|end| end <= at)
     }
 
     /// Nothing more is written: returns whom to tell so.
-    pub(super) fn break_off(&mut self) -> Vec<T> {
+    pub(in crate::log) fn break_off(&mut self) -> Vec<T> {
         self.broken = true;
         self.turn = Turn::Any;
         self.waiting_blocks = 0;

@@ -14,18 +14,18 @@
 //! own, which drives end, and for no zone that lingers; the end of every write wakes those that do. So all go on, whatever
 //! fails. Its segment may be gone by then, as one of which a member is taken out of service.
 //!
-//! [`Trial`]: crate::log::trial::Trial
+//! [`Trial`]: crate::log::write::trial::Trial
 
 use std::rc::Rc;
 
 use zoneweave_zoned::BlockCount;
 
-use crate::log::chunk_write::{OpenZone, queue_of};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::{Phase, Segment};
-use crate::log::zone_queue::ZoneQueue;
+use crate::log::write::chunk::{OpenZone, queue_of};
+use crate::log::write::zone_queue::ZoneQueue;
 use crate::marks::{Mark, mark};
 
 /// Turns in which those who were answered ask for more, and the writer, who lets all of them run before it does, makes a stripe
@@ -36,7 +36,7 @@ const TURNS: u32 = 3;
 const TURN_BLOCKS: u64 = 512;
 
 /// A write to a zone begins; whether its segment may linger.
-pub(super) fn begin_write(core: &Core, open: &OpenZone) -> bool {
+pub(in crate::log) fn begin_write(core: &Core, open: &OpenZone) -> bool {
     let mut state = core.state.borrow_mut();
     let may_linger = even_blocks(&state, open).is_some();
     if may_linger {
@@ -46,7 +46,7 @@ pub(super) fn begin_write(core: &Core, open: &OpenZone) -> bool {
 }
 
 /// It has come to its end.
-pub(super) fn end_write(core: &Core, open: &OpenZone, blocks: BlockCount) {
+pub(in crate::log) fn end_write(core: &Core, open: &OpenZone, blocks: BlockCount) {
     let mut state = core.state.borrow_mut();
     let even_blocks = even_blocks(&state, open);
     let chance = even_blocks.is_some_and(|even| queue_of(&mut state, open).has_few(even));
@@ -55,7 +55,7 @@ pub(super) fn end_write(core: &Core, open: &OpenZone, blocks: BlockCount) {
 }
 
 /// Lingers before the next write of a zone where that may pay; whether the segment is still there.
-pub(super) async fn linger(core: &Rc<Core>, open: &OpenZone) -> bool {
+pub(in crate::log) async fn linger(core: &Rc<Core>, open: &OpenZone) -> bool {
     let Some(segment_id) = begin(&mut core.state.borrow_mut(), open) else { return true };
     mark(Mark::ZoneLingered);
     while others_are_behind(&core.state.borrow(), open, segment_id) {
@@ -68,7 +68,7 @@ pub(super) async fn linger(core: &Rc<Core>, open: &OpenZone) -> bool {
 }
 
 /// Whether zones of a segment linger.
-pub(super) fn any_lingers(state: &State, open: &OpenZone) -> bool {
+pub(in crate::log) fn any_lingers(state: &State, open: &OpenZone) -> bool {
     let queues = &state.segments[open.slot].queues;
     state.policy.even_blocks.is_some() && queues.iter().any(ZoneQueue::lingers)
 }

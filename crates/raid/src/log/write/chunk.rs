@@ -18,9 +18,9 @@ use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::member::FailuresBefore;
-use crate::log::together::{any_lingers, begin_write, end_write, linger};
-use crate::log::underway::{ChunkUnderWay, Placed};
-use crate::log::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};
+use crate::log::write::completion::{ChunkUnderWay, Placed};
+use crate::log::write::together::{any_lingers, begin_write, end_write, linger};
+use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};
 use crate::marks::INSTRUMENTED;
 use crate::mutants::{Mutant, mutant};
 
@@ -30,7 +30,7 @@ const GATHERED_BLOCKS: u32 = 64;
 
 /// A zone of an open segment, and the drive that it is on: a member that comes in its place meanwhile
 /// must not get what was meant for it.
-pub(super) struct OpenZone {
+pub(in crate::log) struct OpenZone {
     /// The segment.
     pub slot: SegmentSlot,
     /// The column that the zone is of.
@@ -42,7 +42,7 @@ pub(super) struct OpenZone {
 }
 
 /// A chunk that was handed to a drive which tells where it put it.
-pub(super) struct Append {
+pub(in crate::log) struct Append {
     column: Column,
     device: Rc<dyn ZonedDevice>,
     completion: Completion,
@@ -53,7 +53,7 @@ pub(super) struct Append {
 }
 
 /// Appends a chunk to a zone.
-pub(super) fn append(
+pub(in crate::log) fn append(
     core: &Core,
     open: OpenZone,
     payload: Payload,
@@ -69,7 +69,7 @@ pub(super) fn append(
 }
 
 /// Waits for chunks that were appended.
-pub(super) async fn appended(core: Rc<Core>, appends: Vec<Append>) {
+pub(in crate::log) async fn appended(core: Rc<Core>, appends: Vec<Append>) {
     let appends = appends.into_iter().map(|append| {
         let core = &core;
         async move {
@@ -99,7 +99,7 @@ fn place_of(reply: Result<Reply, Status>) -> Placed {
 
 /// Queues a chunk for its zone behind those that were queued before, and has somebody empty the queue. It comes
 /// back if nothing is written to that zone any more.
-pub(super) fn queue(
+pub(in crate::log) fn queue(
     core: &Rc<Core>,
     open: OpenZone,
     chunk: Chunk<ChunkUnderWay>,
@@ -120,7 +120,7 @@ pub(super) fn queue(
 }
 
 /// What waits for a zone of a segment that is being filled.
-pub(super) fn queue_of<'a>(
+pub(in crate::log) fn queue_of<'a>(
     state: &'a mut State,
     open: &OpenZone,
 ) -> &'a mut ZoneQueue<ChunkUnderWay> {

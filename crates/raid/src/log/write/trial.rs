@@ -26,7 +26,7 @@ const HELD_TURNS_MOST: u32 = 2048;
 
 /// Two ways, and which of them is gone.
 #[derive(Debug)]
-pub(super) struct Trial {
+pub(in crate::log) struct Trial {
     phase: Phase,
     /// Of the turn under way.
     turn: Turn,
@@ -67,7 +67,7 @@ impl Default for Trial {
 
 impl Trial {
     /// Whether the new way is to be gone.
-    pub(super) fn is_new(&self) -> bool {
+    pub(in crate::log) fn is_new(&self) -> bool {
         match self.phase {
             Phase::Tried { turns, .. } => TURNS[turns],
             Phase::Held { new, .. } => new,
@@ -75,7 +75,7 @@ impl Trial {
     }
 
     /// A piece of work begins.
-    pub(super) fn begin(&mut self, now: Nanos) {
+    pub(in crate::log) fn begin(&mut self, now: Nanos) {
         if self.under_way == 0 {
             self.last = now;
         }
@@ -83,7 +83,7 @@ impl Trial {
     }
 
     /// One of so many blocks is done, after which the ways part or not; a turn has so many blocks.
-    pub(super) fn end(&mut self, blocks: u64, chance: bool, turn_blocks: u64, now: Nanos) {
+    pub(in crate::log) fn end(&mut self, blocks: u64, chance: bool, turn_blocks: u64, now: Nanos) {
         self.under_way -= 1;
         let turn = &mut self.turn;
         turn.took += now.since(self.last);

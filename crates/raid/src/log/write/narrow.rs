@@ -20,23 +20,23 @@ use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
 use crate::log::format::{ArrayConfig, StreamKind};
 use crate::log::member::Member;
-use crate::log::policy::{LaneOptions, WritePolicy, shape_of};
-use crate::log::stream::{ChunkClass, Class, LaneId};
+use crate::log::write::policy::lanes::{LaneOptions, WritePolicy, shape_of};
+use crate::log::write::stream::{ChunkClass, Class, LaneId};
 
 impl WritePolicy {
     /// The lane of narrow segments: chunks as small as can be, as each stripe is of one write.
-    pub(super) fn narrow_lane(&self, config: &ArrayConfig) -> LaneOptions {
+    pub(in crate::log) fn narrow_lane(&self, config: &ArrayConfig) -> LaneOptions {
         self.user_lane(config, &LaneOptions::gathered(config.write_unit.0))
     }
 
     /// The shape of narrow segments, whichever columns they are on; `None` where there are none, or none would be narrower.
     #[must_use]
-    pub(super) fn narrow_shape(&self, config: &ArrayConfig) -> Option<SegmentGeometry> {
+    pub(in crate::log) fn narrow_shape(&self, config: &ArrayConfig) -> Option<SegmentGeometry> {
         shape_of(config, self.narrow_scheme(config)?, &self.narrow_lane(config))
     }
 
     /// Segments for users that a crash may find with stripes of which it is not known whether they count.
-    pub(super) fn lanes_undecided(&self, config: &ArrayConfig) -> u32 {
+    pub(in crate::log) fn lanes_undecided(&self, config: &ArrayConfig) -> u32 {
         self.user_lanes() + u32::from(self.narrow_scheme(config).is_some())
     }
 
@@ -54,7 +54,7 @@ impl State {
     /// Whether users may have a segment of narrow stripes: nobody needs the room, and where drives bound how many zones are
     /// active it is one more than they are kept for.
     #[must_use]
-    pub(super) fn may_open_narrow(&self) -> bool {
+    pub(in crate::log) fn may_open_narrow(&self) -> bool {
         let slots = self.segments.vacancies();
         // Where slots are what is scarce any segment that is moved out makes room.
         let even = |member: &Member| member.writable().is_none() || member.pool.len() >= slots;
@@ -66,7 +66,7 @@ impl State {
 
     /// The columns for it: those with most free zones, of which as many wear least.
     #[must_use]
-    pub(super) fn narrow_columns(&self) -> ColumnSet {
+    pub(in crate::log) fn narrow_columns(&self) -> ColumnSet {
         let none = ColumnSet::default();
         let Some((_, lane)) = self.user.narrow_lane() else { return none };
         let mut able: Vec<_> =
@@ -78,7 +78,7 @@ impl State {
 
     /// Whether what waits takes less in narrow stripes than in one that is padded, and nothing is under way beside it, or it is
     /// what is left of such a write.
-    pub(super) fn is_alone(
+    pub(in crate::log) fn is_alone(
         &self,
         kind: StreamKind,
         class: Class,
@@ -99,13 +99,13 @@ impl State {
     }
 
     /// The lane of narrow stripes, if it takes one now.
-    pub(super) fn narrow_lane(&self, kind: StreamKind) -> Option<LaneId> {
+    pub(in crate::log) fn narrow_lane(&self, kind: StreamKind) -> Option<LaneId> {
         let (id, lane) = self.stream(kind).narrow_lane().filter(|(_, lane)| !lane.busy)?;
         lane.open.filter(|slot| self.takes_stripes(*slot)).map(|_| id)
     }
 
     /// The lane of narrow stripes if it is worth a segment, and there is room for one. Nobody waits for it.
-    pub(super) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
+    pub(in crate::log) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
         let stream = self.stream(kind);
         let (id, _) = stream.narrow_lane().filter(|(_, lane)| !lane.is_taken())?;
         let wanted = stream.comes_alone() && self.recovering.is_none();

@@ -65,7 +65,7 @@ const HELPED_WINDOWS: u32 = 50;
 
 /// How fast writes may be, as drives showed.
 #[derive(Debug)]
-pub(super) struct Drain {
+pub(in crate::log) struct Drain {
     /// What writes take, by size, with nothing in their way; in ns.
     usual: [u64; SIZES],
     /// Writes under way, by column.
@@ -158,7 +158,7 @@ impl Default for Drain {
 
 impl Drain {
     /// Whether a stream waits that has something under way.
-    pub(super) fn holds(&mut self, now: Nanos) -> bool {
+    pub(in crate::log) fn holds(&mut self, now: Nanos) -> bool {
         let Phase::Held(held) = &self.phase else { return false };
         // No write tells of buffers any more, as where all are to be durable at once.
         if now.since(self.window.begun) > TELLING {
@@ -171,7 +171,7 @@ impl Drain {
     }
 
     /// A stripe of so many data blocks begins.
-    pub(super) fn begin(&mut self, blocks: u64, now: Nanos) {
+    pub(in crate::log) fn begin(&mut self, blocks: u64, now: Nanos) {
         self.window.blocks += blocks;
         if let Phase::Held(held) = &mut self.phase {
             let saved = Nanos(now.0.saturating_sub(SAVED.0));
@@ -182,7 +182,7 @@ impl Drain {
     }
 
     /// A write to a drive begins; how many are under way there.
-    pub(super) fn begin_write(&mut self, column: Column) -> u32 {
+    pub(in crate::log) fn begin_write(&mut self, column: Column) -> u32 {
         let writes = column.index() + 1;
         self.writes.resize(self.writes.len().max(writes), 0);
         self.writes[column.index()] += 1;
@@ -190,14 +190,14 @@ impl Drain {
     }
 
     /// It came back, beside so many others at most.
-    pub(super) fn end_write(&mut self, column: Column, beside: u32) -> u32 {
+    pub(in crate::log) fn end_write(&mut self, column: Column, beside: u32) -> u32 {
         let writes = &mut self.writes[column.index()];
         *writes -= 1;
         beside.max(*writes + 1)
     }
 
     /// A write took so long, with so many on the same drive under way.
-    pub(super) fn note(&mut self, blocks: BlockCount, took: Nanos, among: u32, now: Nanos) {
+    pub(in crate::log) fn note(&mut self, blocks: BlockCount, took: Nanos, among: u32, now: Nanos) {
         let size = (blocks.0 / SIZE_BLOCKS) as usize;
         let usual = &mut self.usual[size.min(SIZES - 1)];
         // The low end of what is seen, that forgets.

@@ -14,7 +14,7 @@ use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
 use crate::log::room::FREE_BESIDE_LANES;
-use crate::log::stream::{ChunkClass, Lane, Stream};
+use crate::log::write::stream::{ChunkClass, Lane, Stream};
 use crate::mutants::{Mutant, mutant};
 
 /// Segments beyond those that a volume needs, from which on what is moved goes to more than one, unless a
@@ -54,7 +54,7 @@ pub enum LaneMode {
 impl LaneMode {
     /// Whether segments are tabled: the drive picks the rows of chunks.
     #[must_use]
-    pub(super) fn is_tabled(self) -> bool {
+    pub(in crate::log) fn is_tabled(self) -> bool {
         self == Self::Append
     }
 }
@@ -217,7 +217,7 @@ impl WritePolicy {
     /// Whether its segments are of the array's own shape, one at a time for users: whatever array there is
     /// was made for that.
     #[must_use]
-    pub(super) fn is_like_array(&self, config: &ArrayConfig) -> bool {
+    pub(in crate::log) fn is_like_array(&self, config: &ArrayConfig) -> bool {
         let own = Self::of_array(config).relocation;
         let alike = |lane: &LaneOptions| {
             let LaneOptions { chunk_blocks, group_rows, mode } = *lane;
@@ -298,18 +298,18 @@ impl WritePolicy {
 
     /// The largest chunk of its segments, in blocks.
     #[must_use]
-    pub(super) fn largest_chunk(&self) -> u32 {
+    pub(in crate::log) fn largest_chunk(&self) -> u32 {
         self.lanes().map(|lane| lane.chunk_blocks).max().unwrap_or(1)
     }
 
     /// How many segments users write to at a time.
     #[must_use]
-    pub(super) fn user_lanes(&self) -> u32 {
+    pub(in crate::log) fn user_lanes(&self) -> u32 {
         u32::try_from(self.small.len() + self.large.len()).unwrap_or(u32::MAX)
     }
 
     /// Whether what a crash leaves undecided of so many segments fits into one, with groups of one stripe.
-    pub(super) fn holds_undecided(&self, config: &ArrayConfig, lanes: u32) -> bool {
+    pub(in crate::log) fn holds_undecided(&self, config: &ArrayConfig, lanes: u32) -> bool {
         let stripe = u64::from(self.largest_chunk()) * config.scheme.data() as u64;
         room(config, &self.relocation) >= u64::from(lanes) * stripe
     }
@@ -318,7 +318,7 @@ impl WritePolicy {
     ///
     /// # Errors
     /// What does not fit.
-    pub(super) fn check(&self, config: &ArrayConfig) -> Result<(), PolicyError> {
+    pub(in crate::log) fn check(&self, config: &ArrayConfig) -> Result<(), PolicyError> {
         let legal = |lane: &LaneOptions| {
             (1..=1024).contains(&lane.chunk_blocks)
                 && (1..=MAX_SEAL_ROWS).contains(&lane.group_rows)
@@ -365,7 +365,7 @@ impl WritePolicy {
     ///
     /// # Errors
     /// What does not fit.
-    pub(super) fn check_all<'a>(
+    pub(in crate::log) fn check_all<'a>(
         &self,
         config: &ArrayConfig,
         mut drives: impl Iterator<Item = &'a Geometry>,
@@ -378,7 +378,7 @@ impl WritePolicy {
     ///
     /// # Errors
     /// What the drive cannot do.
-    pub(super) fn check_drive(
+    pub(in crate::log) fn check_drive(
         &self,
         config: &ArrayConfig,
         drive: &Geometry,
@@ -403,7 +403,7 @@ impl WritePolicy {
     /// How many segments what is moved goes to: where drives let as many zones be active, and there are
     /// many to spare, those that live long have one of their own.
     #[must_use]
-    pub(super) fn relocation_lanes<'a>(
+    pub(in crate::log) fn relocation_lanes<'a>(
         &self,
         config: &ArrayConfig,
         mut drives: impl Iterator<Item = &'a Geometry>,
@@ -415,7 +415,7 @@ impl WritePolicy {
 
     /// Whether a drive lets as many zones be active as one more segment for what is moved takes.
     #[must_use]
-    pub(super) fn lets_move_apart(&self, drive: &Geometry) -> bool {
+    pub(in crate::log) fn lets_move_apart(&self, drive: &Geometry) -> bool {
         let needed = active_zones_for(self.user_lanes() + 1);
         drive.max_active.is_none_or(|limit| limit >= needed)
     }
@@ -429,7 +429,7 @@ impl WritePolicy {
     /// Segments of the window in which writes are shared with what is moved; none where there are few to
     /// spare.
     #[must_use]
-    pub(super) fn window_segments(&self, config: &ArrayConfig) -> u32 {
+    pub(in crate::log) fn window_segments(&self, config: &ArrayConfig) -> u32 {
         let lanes = self.user_lanes() + 1 + u32::from(self.lifetimes);
         // What users leave free grows with them, and could be more than there is.
         let beside = if lanes > 2 { FREE_BESIDE_LANES + lanes.div_ceil(2) } else { 0 };
@@ -441,7 +441,7 @@ impl WritePolicy {
     ///
     /// # Panics
     /// If the policy does not fit the array.
-    pub(super) fn streams(&self, config: &ArrayConfig, moved: usize) -> (Stream, Stream) {
+    pub(in crate::log) fn streams(&self, config: &ArrayConfig, moved: usize) -> (Stream, Stream) {
         let lane = |chunk, options: &LaneOptions| {
             let geometry = shape(config, options).expect("the policy fits the array");
             Lane::new(chunk, geometry, options.mode)
@@ -467,7 +467,7 @@ impl WritePolicy {
     ///
     /// # Panics
     /// If the policy does not fit the array.
-    pub(super) fn all_lanes(
+    pub(in crate::log) fn all_lanes(
         &self,
         config: &ArrayConfig,
     ) -> impl Iterator<Item = (SegmentGeometry, bool)> {
@@ -481,7 +481,10 @@ impl WritePolicy {
     }
 
     /// Segments for users, for what is moved last, as they are made: alike ones together.
-    pub(super) fn told(&self, config: &ArrayConfig) -> Vec<(&'static str, u32, LaneOptions)> {
+    pub(in crate::log) fn told(
+        &self,
+        config: &ArrayConfig,
+    ) -> Vec<(&'static str, u32, LaneOptions)> {
         let of_users = |lane: &LaneOptions| self.user_lane(config, lane);
         let small = self.small.iter().map(|lane| ("small", of_users(lane)));
         let large = self.large.iter().map(|lane| ("large", of_users(lane)));
@@ -504,7 +507,11 @@ impl WritePolicy {
 
     /// A lane for users, with groups so small that what a crash leaves undecided of the last groups of all
     /// their segments fits into one segment, which is what recovery has for it.
-    pub(super) fn user_lane(&self, config: &ArrayConfig, lane: &LaneOptions) -> LaneOptions {
+    pub(in crate::log) fn user_lane(
+        &self,
+        config: &ArrayConfig,
+        lane: &LaneOptions,
+    ) -> LaneOptions {
         // How large groups are changes how many rows fit.
         let asked = room(config, &self.relocation);
         self.bounded(config, lane, asked.min(room(config, &self.relocation_lane(config))))
@@ -522,7 +529,7 @@ impl WritePolicy {
     /// # Panics
     /// If the policy does not fit the array.
     #[must_use]
-    pub(super) fn smallest_shape(&self, config: &ArrayConfig) -> SegmentGeometry {
+    pub(in crate::log) fn smallest_shape(&self, config: &ArrayConfig) -> SegmentGeometry {
         let shapes = self.lanes().map(|lane| shape(config, lane));
         let shapes = shapes.map(|shape| shape.expect("the policy fits the array"));
         shapes.min_by_key(SegmentGeometry::data_blocks).expect("a policy has lanes")
@@ -543,7 +550,7 @@ fn shape(config: &ArrayConfig, lane: &LaneOptions) -> Option<SegmentGeometry> {
     shape_of(config, config.scheme, lane)
 }
 
-pub(super) fn shape_of(
+pub(in crate::log) fn shape_of(
     config: &ArrayConfig,
     scheme: Scheme,
     lane: &LaneOptions,

@@ -13,15 +13,15 @@ use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
 use crate::log::segment::{Cursor, Phase, Segment};
-use crate::log::stream::{ChunkClass, Class, Lane, LaneId};
+use crate::log::write::stream::{ChunkClass, Class, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Stripes of one segment that may be under way together.
-pub(super) const STRIPES_IN_FLIGHT: u32 = 64;
+pub(in crate::log) const STRIPES_IN_FLIGHT: u32 = 64;
 
 /// What a stream's writer does next.
-pub(super) enum Step {
+pub(in crate::log) enum Step {
     /// Nothing, until something changes.
     Wait,
     /// Lets others run: a stripe is about to be closed that does not fill.
@@ -35,7 +35,7 @@ pub(super) enum Step {
 }
 
 /// What a lane needs before it takes more stripes.
-pub(super) enum Chore {
+pub(in crate::log) enum Chore {
     /// A segment.
     OpenSegment,
     /// Its finished group made durable, to go on to the next.
@@ -58,7 +58,7 @@ struct Ready {
 }
 
 /// A stripe to be written.
-pub(super) struct StripePlan {
+pub(in crate::log) struct StripePlan {
     /// The segment.
     pub slot: SegmentSlot,
     /// The stripe, counted through the segment.
@@ -73,7 +73,7 @@ pub(super) struct StripePlan {
 
 impl State {
     /// Decides what the writer of a stream does next.
-    pub(super) fn next_step(&mut self, kind: StreamKind, now: Nanos) -> Step {
+    pub(in crate::log) fn next_step(&mut self, kind: StreamKind, now: Nanos) -> Step {
         if let Some(reason) = self.stopped {
             let queued = self.stream(kind).queued() > 0;
             return if queued { Step::FailQueue(reason) } else { Step::Wait };
@@ -248,7 +248,7 @@ impl State {
     }
 
     /// Whether a segment can take a stripe now.
-    pub(super) fn takes_stripes(&self, slot: SegmentSlot) -> bool {
+    pub(in crate::log) fn takes_stripes(&self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         let fits = cursor.has_rows() && segment.in_flight < STRIPES_IN_FLIGHT;
@@ -329,7 +329,7 @@ impl State {
     }
 
     /// Goes on to the group after the current one; the segment is sealed if there is none.
-    pub(super) fn advance_group(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn advance_group(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         let geometry = segment.geometry;
         let Some(cursor) = &mut segment.cursor else { return };

@@ -13,8 +13,6 @@ use zoneweave_zoned::{BlockError, Lba, Status, ZoneAddress};
 
 use crate::layout::{Column, Role};
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
-use crate::log::chunk_write;
-use crate::log::chunk_write::OpenZone;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::engine::state::{Move, Moved, State};
@@ -23,16 +21,18 @@ use crate::log::index::{BlockPlace, Pba};
 use crate::log::index_run;
 use crate::log::open;
 use crate::log::segment::Phase;
-use crate::log::step::{Chore, Step, StripePlan};
-use crate::log::stream::{Class, LaneId};
-use crate::log::stripe::{StripeIdentity, build};
-use crate::log::underway::{ChunkUnderWay, Placed, UnderWay};
-use crate::log::zone_queue::Chunk;
+use crate::log::write::chunk;
+use crate::log::write::chunk::OpenZone;
+use crate::log::write::completion::{ChunkUnderWay, Placed, UnderWay};
+use crate::log::write::schedule::{Chore, Step, StripePlan};
+use crate::log::write::stream::{Class, LaneId};
+use crate::log::write::stripe::{StripeIdentity, build};
+use crate::log::write::zone_queue::Chunk;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Runs a stream's writer until the volume closes.
-pub(super) async fn run(core: Rc<Core>, kind: StreamKind) {
+pub(in crate::log) async fn run(core: Rc<Core>, kind: StreamKind) {
     while !core.closing.get() {
         end_aborted(&core);
         let now = core.handle.now();
@@ -174,16 +174,16 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
         };
         let open = OpenZone { slot, column, zone, device };
         if tabled {
-            appends.push(chunk_write::append(core, open, payload, fua, done));
+            appends.push(chunk::append(core, open, payload, fua, done));
         } else {
             let chunk = Chunk { at: offset, payload, fua, done };
-            if let Some(refused) = chunk_write::queue(core, open, chunk) {
+            if let Some(refused) = chunk::queue(core, open, chunk) {
                 refused.written(core, Err(Status::Aborted));
             }
         }
     }
     if tabled {
-        core.handle.spawn_alone("stripe", chunk_write::appended(core.clone(), appends));
+        core.handle.spawn_alone("stripe", chunk::appended(core.clone(), appends));
     }
     if under_way.end(core) {
         core.changed.open();
@@ -191,7 +191,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
 }
 
 /// Applies a stripe whose chunks are all written, or puts its blocks back.
-pub(super) fn finish_stripe(
+pub(in crate::log) fn finish_stripe(
     core: &Rc<Core>,
     plan: StripePlan,
     entries: &[IndexEntry],
@@ -433,13 +433,13 @@ impl MovedRuns {
 }
 
 /// Keeps a segment from being reclaimed while its header or an index run is written.
-pub(super) struct Hold {
+pub(in crate::log) struct Hold {
     core: Rc<Core>,
     slot: crate::log::index::SegmentSlot,
 }
 
 impl Hold {
-    pub(super) fn new(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) -> Self {
+    pub(in crate::log) fn new(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) -> Self {
         core.state.borrow_mut().segments[slot].in_flight += 1;
         Self { core: core.clone(), slot }
     }
