@@ -16,7 +16,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{IndexEntry, SealRecord};
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
-use crate::log::read::Pin;
+use crate::log::read::blocks::Pin;
 use crate::log::segment::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};

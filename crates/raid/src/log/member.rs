@@ -7,8 +7,8 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::format::{MemberEntry, MemberState};
-use crate::log::hedge::ReadPace;
 use crate::log::membership::Membership;
+use crate::log::read::hedge::ReadPace;
 use crate::log::zone_pool::ZonePool;
 
 /// What went wrong with a member since the volume was started, and what was done about it.

@@ -11,8 +11,6 @@
 
 pub mod create;
 pub mod format;
-mod gather;
-mod hedge;
 pub mod paging;
 pub mod recover;
 
@@ -34,10 +32,8 @@ mod moving;
 mod offload;
 mod open;
 mod pace;
-mod patience;
 mod read;
 mod rebuild;
-mod reconstruct;
 mod replace;
 mod resolve;
 mod room;
@@ -62,9 +58,9 @@ pub use crate::log::engine::status::{
     WritingStatus,
 };
 pub use crate::log::engine::{geometry, limits, measuring};
-pub use crate::log::hedge::Hedging;
 pub use crate::log::member::MemberErrors;
 pub use crate::log::offload::{IndexLimit, IndexPages};
+pub use crate::log::read::hedge::Hedging;
 pub use crate::log::recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
     open as open_array, survey,

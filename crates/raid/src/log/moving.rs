@@ -22,8 +22,8 @@ pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_r
 use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::offload::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::offload::{For, Held, Offload, hold, hold_range};
-use crate::log::patience::read_for_good;
-use crate::log::read::{FoundBlock, Pin};
+use crate::log::read::blocks::{FoundBlock, Pin};
+use crate::log::read::retry::read_for_good;
 use crate::log::scan::load_span;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};

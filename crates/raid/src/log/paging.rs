@@ -26,7 +26,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::{Page, Pba, SegmentSlot};
-use crate::log::read::FoundBlock;
+use crate::log::read::blocks::FoundBlock;
 use crate::log::recover::checkpoint::{Unusable, page_in, read_page_blocks};
 use crate::log::recover::deferred::{Deferred, Entry, Group};
 use crate::log::recover::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};

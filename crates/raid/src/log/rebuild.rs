@@ -28,8 +28,8 @@ use crate::log::format::{
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run::{fill_up, run_of, write_run};
 use crate::log::moving::span_entries;
-use crate::log::read::Pin;
-use crate::log::reconstruct;
+use crate::log::read::blocks::Pin;
+use crate::log::read::reconstruct;
 use crate::log::replace::ReplaceError;
 use crate::log::resolve::rebuild_stubbornly;
 use crate::log::segment::{ColumnZone, Phase};

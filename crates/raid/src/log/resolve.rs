@@ -8,7 +8,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::reconstruct::{Rebuilt, rebuild_block};
+use crate::log::read::reconstruct::{Rebuilt, rebuild_block};
 use crate::log::scan::{ScannedRows, identity_entry};
 use crate::log::write::stripe::parity_entry;
 use crate::marks::{Mark, mark, mark_if};

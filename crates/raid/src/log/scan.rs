@@ -17,7 +17,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::index_run;
-use crate::log::reconstruct::{is_placed, verify};
+use crate::log::read::reconstruct::{is_placed, verify};
 use crate::log::resolve::resolve_group;
 use crate::log::segment::ColumnZone;
 use crate::log::write::stripe::{entry_kind, parity_entry};

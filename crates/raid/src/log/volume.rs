@@ -23,7 +23,7 @@ use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::freeing;
 use crate::log::offload::{self, For, hold_range};
 use crate::log::paging;
-use crate::log::read;
+use crate::log::read::blocks;
 use crate::log::rebuild;
 use crate::log::replace;
 use crate::log::scrub;
@@ -286,7 +286,7 @@ impl BlockDevice for Volume {
         let core = self.core.clone();
         Box::pin(async move {
             requests::check_range(&core, lba, blocks.into())?;
-            read::read_range(&core, lba, blocks).await
+            blocks::read_range(&core, lba, blocks).await
         })
     }
 

@@ -22,7 +22,7 @@ use crate::log::format::{
 };
 use crate::log::index::Pba;
 use crate::log::moving::ListedBlock;
-use crate::log::read::FoundBlock;
+use crate::log::read::blocks::FoundBlock;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};

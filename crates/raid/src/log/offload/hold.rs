@@ -13,7 +13,7 @@ use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::{Page, Pba};
 use crate::log::paging;
-use crate::log::read::FoundBlock;
+use crate::log::read::blocks::FoundBlock;
 use crate::log::recover::checkpoint::{Unusable, page_in, read_page_blocks};
 use crate::marks::{Mark, mark, mark_if};
 

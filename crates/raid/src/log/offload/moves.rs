@@ -17,7 +17,7 @@ use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::moving::{
     BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run, newest_of,
 };
-use crate::log::read::FoundBlock;
+use crate::log::read::blocks::FoundBlock;
 use crate::marks::{Mark, mark};
 
 /// Moves taken back at a time.

@@ -21,12 +21,12 @@ use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
     ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
 };
-use crate::log::hedge::{Hedge, Hedging};
 use crate::log::index::{Index, PbaSpace};
 use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
 use crate::log::offload::{IndexLimit, Offload};
 use crate::log::pace::Pace;
+use crate::log::read::hedge::{Hedge, Hedging};
 use crate::log::recover::membership::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::recover::{OfferedDrive, OpenError, OpenOptions};

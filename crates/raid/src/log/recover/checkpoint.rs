@@ -24,8 +24,8 @@ use crate::log::format::checkpoint::{
     MappingBlock, RootBlock, RootList, SegmentEntry,
 };
 use crate::log::index::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
-use crate::log::patience::read_for_good;
-use crate::log::read::{FoundBlock, pin_all, read_places};
+use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
+use crate::log::read::retry::read_for_good;
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::segments::FoundSegment;
 use crate::log::scan::load_span;

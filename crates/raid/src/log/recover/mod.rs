@@ -46,7 +46,7 @@ use zoneweave_zoned::ZonedDevice;
 
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
-use crate::log::hedge::{Hedge, Hedging};
+use crate::log::read::hedge::{Hedge, Hedging};
 use crate::log::recover::assemble::Assembly;
 use crate::log::recover::checkpoint::Unusable;
 use crate::log::recover::publish::publish;

@@ -18,7 +18,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::{self, BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
-use crate::log::read::{pin_all, read_places};
+use crate::log::read::blocks::{pin_all, read_places};
 use crate::log::recover::checkpoint::Unusable;
 use crate::log::recover::counting::{Counted, count_valid};
 use crate::log::recover::deferred::{Deferred, Entry};

@@ -13,7 +13,7 @@ use crate::log::admit::pending::{
 };
 use crate::log::engine::core::Core;
 use crate::log::format::{ContentKind, TrimExtent};
-use crate::log::read::{FoundBlock, pin_all, read_places};
+use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
 use crate::log::recover::replay::Candidate;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};

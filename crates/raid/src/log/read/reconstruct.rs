@@ -14,15 +14,15 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
-use crate::log::gather::{Gathered, Spot, gather};
 use crate::log::index::BlockPlace;
-use crate::log::read::spot_of;
+use crate::log::read::batch::{Gathered, Spot, gather};
+use crate::log::read::blocks::spot_of;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// A block rebuilt from its stripe.
 #[derive(Clone, Debug)]
-pub(super) struct Rebuilt {
+pub(in crate::log) struct Rebuilt {
     /// The data.
     pub data: Bytes,
     /// The coded metadata.
@@ -47,7 +47,7 @@ struct Source {
 
 /// What a block is rebuilt from.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(in crate::log) struct Plan {
     place: BlockPlace,
     geometry: SegmentGeometry,
     stripe: u32,
@@ -57,7 +57,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// The blocks that it takes.
-    pub(super) fn spots(&self) -> impl Iterator<Item = Spot> {
+    pub(in crate::log) fn spots(&self) -> impl Iterator<Item = Spot> {
         self.sources.iter().map(|source| self.spot(source))
     }
 
@@ -69,12 +69,15 @@ impl Plan {
 }
 
 /// Rebuilds the block at `place` without reading it; `None` if too few other chunks are intact.
-pub(super) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
+pub(in crate::log) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
     rebuild_blocks(core, &[place]).await.pop().expect("one result a place")
 }
 
 /// Rebuilds blocks without reading them, `None` where too few other chunks are intact.
-pub(super) async fn rebuild_blocks(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<Rebuilt>> {
+pub(in crate::log) async fn rebuild_blocks(
+    core: &Rc<Core>,
+    places: &[BlockPlace],
+) -> Vec<Option<Rebuilt>> {
     let plans = plan_all(core, places, ColumnSet::default());
     let spots = plans.iter().flatten().flat_map(Plan::spots).collect();
     let gathered = gather(core, spots).await;
@@ -83,7 +86,11 @@ pub(super) async fn rebuild_blocks(core: &Rc<Core>, places: &[BlockPlace]) -> Ve
 
 /// A plan for each place that leaves some columns out, `None` where too few others are there. What is found in a stripe table
 /// for one block of a chunk holds for the others.
-pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Option<Plan>> {
+pub(in crate::log) fn plan_all(
+    core: &Core,
+    places: &[BlockPlace],
+    except: ColumnSet,
+) -> Vec<Option<Plan>> {
     let mut state = core.state.borrow_mut();
     let mut rows_searched = 0;
     let mut plans: Vec<Option<Plan>> = Vec::with_capacity(places.len());
@@ -103,7 +110,7 @@ pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) ->
 }
 
 /// The blocks at some places, and those beside them in their stripes, of all members that have them.
-pub(super) fn spots_of_stripes(state: &State, places: &[BlockPlace]) -> Vec<Spot> {
+pub(in crate::log) fn spots_of_stripes(state: &State, places: &[BlockPlace]) -> Vec<Spot> {
     let mut spots = Vec::new();
     for place in places {
         spots.extend(spot_of(state, *place));
@@ -146,7 +153,7 @@ fn plan(
 }
 
 /// A block rebuilt from what was read, each block of which is verified first (but for a mutant).
-pub(super) fn rebuild_from(
+pub(in crate::log) fn rebuild_from(
     core: &Core,
     plan: &Plan,
     gathered: &Gathered,
@@ -211,7 +218,7 @@ fn swap_two(data: &mut [Option<&[u8]>]) {
 
 /// Verifies a chunk's block: checksums, generation, column, and its place in the chunk.
 #[must_use]
-pub(super) fn verify(
+pub(in crate::log) fn verify(
     state: &State,
     place: BlockPlace,
     column: Column,
@@ -226,7 +233,12 @@ pub(super) fn verify(
 /// Whether metadata that verifies belongs to a chunk's block: its generation, column, and its place in
 /// the chunk.
 #[must_use]
-pub(super) fn is_placed(state: &State, place: BlockPlace, column: Column, oob: &Oob) -> bool {
+pub(in crate::log) fn is_placed(
+    state: &State,
+    place: BlockPlace,
+    column: Column,
+    oob: &Oob,
+) -> bool {
     let Some(segment) = state.segments.get(place.slot) else { return false };
     if !segment.geometry.scheme().contains(column) {
         return false;

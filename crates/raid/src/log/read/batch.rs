@@ -21,7 +21,7 @@ const RUN_BLOCKS: usize = 32;
 
 /// Where a block of a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(in crate::log) struct Spot {
     /// The member.
     pub column: Column,
     /// The place on its drive.
@@ -42,13 +42,13 @@ impl Spot {
 
 /// Whether [`gather_seen`] reads blocks in the order in which they are given, each for itself.
 #[must_use]
-pub(super) fn are_in_order(spots: &[Spot]) -> bool {
+pub(in crate::log) fn are_in_order(spots: &[Spot]) -> bool {
     spots.is_sorted_by(|one, next| one.order() < next.order())
 }
 
 /// A block as a drive returned it.
 #[derive(Clone, Copy)]
-pub(super) struct RawBlock<'a> {
+pub(in crate::log) struct RawBlock<'a> {
     of: &'a Payload,
     at: usize,
 }
@@ -56,13 +56,13 @@ pub(super) struct RawBlock<'a> {
 impl<'a> RawBlock<'a> {
     /// The data, sharing memory.
     #[must_use]
-    pub(super) fn data(self) -> Bytes {
+    pub(in crate::log) fn data(self) -> Bytes {
         self.of.block(self.at)
     }
 
     /// The metadata.
     #[must_use]
-    pub(super) fn oob(self) -> &'a [u8] {
+    pub(in crate::log) fn oob(self) -> &'a [u8] {
         self.of.oob_of(self.at)
     }
 }
@@ -91,7 +91,7 @@ impl Run {
 }
 
 /// What drives answered.
-pub(super) struct Gathered {
+pub(in crate::log) struct Gathered {
     /// In order of their places.
     runs: Vec<Run>,
     /// Where the one was that was asked for last: most are asked for in order.
@@ -101,7 +101,7 @@ pub(super) struct Gathered {
 impl Gathered {
     /// The answer about a block; `None` if it was not asked for.
     #[must_use]
-    pub(super) fn get(&self, spot: Spot) -> Option<Result<RawBlock<'_>, Status>> {
+    pub(in crate::log) fn get(&self, spot: Spot) -> Option<Result<RawBlock<'_>, Status>> {
         let last = self.last.get();
         let there = |run: usize| Some((run, self.runs.get(run)?.index_of(spot)?));
         let search = || {
@@ -116,13 +116,13 @@ impl Gathered {
 }
 
 /// Reads blocks, in any order, of which some may be named more than once.
-pub(super) async fn gather(core: &Rc<Core>, spots: Vec<Spot>) -> Gathered {
+pub(in crate::log) async fn gather(core: &Rc<Core>, spots: Vec<Spot>) -> Gathered {
     gather_seen(core, spots, |_, _| ()).await
 }
 
 /// Reads blocks as [`gather`] does. What is there at once `see` gets, each block with its number among all in order, before more is
 /// read, unless something is waited for already: it is in the processor's caches then, and what is read next on its way there.
-pub(super) async fn gather_seen(
+pub(in crate::log) async fn gather_seen(
     core: &Rc<Core>,
     mut spots: Vec<Spot>,
     mut see: impl FnMut(usize, RawBlock<'_>),

@@ -118,7 +118,7 @@ impl Estimate {
 
 /// How a drive has lately answered reads.
 #[derive(Debug, Default)]
-pub(super) struct ReadPace {
+pub(in crate::log) struct ReadPace {
     usual: [Estimate; SIZES],
     /// While it resets zones.
     resetting: [Estimate; SIZES],
@@ -143,7 +143,7 @@ impl ReadPace {
 
 /// What is left of the shares, in hundredths of reads.
 #[derive(Debug)]
-pub(super) struct Hedge {
+pub(in crate::log) struct Hedge {
     hedging: Hedging,
     next: u64,
     around: u64,
@@ -154,7 +154,7 @@ pub(super) struct Hedge {
 impl Hedge {
     /// Nothing is saved up yet.
     #[must_use]
-    pub(super) fn new(hedging: Hedging) -> Self {
+    pub(in crate::log) fn new(hedging: Hedging) -> Self {
         Self { hedging, next: 0, around: 0, late: 0, left_behind: 0 }
     }
 
@@ -167,7 +167,7 @@ impl Hedge {
 
 /// How a read is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(in crate::log) enum Route {
     /// By its drives, however long they take.
     Direct,
     /// By its drives; from then on it is late.
@@ -216,7 +216,7 @@ impl State {
 
     /// Whether resets hold up reads of some drive: then they are done on one drive after the other.
     #[must_use]
-    pub(super) fn feels_resets(&self) -> bool {
+    pub(in crate::log) fn feels_resets(&self) -> bool {
         let hedging = &self.hedge.hedging;
         let slow = |size: usize, bound: u64| {
             let mut means =
@@ -229,7 +229,11 @@ impl State {
     }
 
     /// Decides how blocks are read. The clock is looked at only if it matters.
-    pub(super) fn route(&mut self, places: &[BlockPlace], clock: impl Fn() -> Nanos) -> Route {
+    pub(in crate::log) fn route(
+        &mut self,
+        places: &[BlockPlace],
+        clock: impl Fn() -> Nanos,
+    ) -> Route {
         if !self.is_hedging() || places.is_empty() {
             return Route::Direct;
         }
@@ -274,7 +278,11 @@ impl State {
     }
 
     /// Decides whether a read that is late is rebuilt, too, and without which drives.
-    pub(super) fn hedge_late(&mut self, places: &[BlockPlace], now: Nanos) -> Option<ColumnSet> {
+    pub(in crate::log) fn hedge_late(
+        &mut self,
+        places: &[BlockPlace],
+        now: Nanos,
+    ) -> Option<ColumnSet> {
         let mut late = ColumnSet::default();
         for (column, _) in columns_of(places) {
             if self.members[column.index()].pace.owes_any(now) {
@@ -296,7 +304,7 @@ impl State {
     }
 
     /// A read that was late has ended.
-    pub(super) fn late_read_ended(&mut self) {
+    pub(in crate::log) fn late_read_ended(&mut self) {
         self.hedge.left_behind -= 1;
     }
 
@@ -331,7 +339,7 @@ fn columns_of(places: &[BlockPlace]) -> impl Iterator<Item = (Column, usize)> {
 }
 
 /// A read under way.
-pub(super) struct ReadUnderWay {
+pub(in crate::log) struct ReadUnderWay {
     core: Rc<Core>,
     column: Column,
     number: u64,
@@ -343,7 +351,11 @@ pub(super) struct ReadUnderWay {
 impl ReadUnderWay {
     /// Notes that a read begins, if anybody wants to know.
     #[must_use]
-    pub(super) fn begin(core: &Rc<Core>, column: Column, blocks: BlockCount) -> Option<Self> {
+    pub(in crate::log) fn begin(
+        core: &Rc<Core>,
+        column: Column,
+        blocks: BlockCount,
+    ) -> Option<Self> {
         let now = core.handle.now();
         let mut state = core.state.borrow_mut();
         if !state.is_hedging() {
@@ -360,7 +372,7 @@ impl ReadUnderWay {
     }
 
     /// Notes that a drive answered.
-    pub(super) fn answered(self) {
+    pub(in crate::log) fn answered(self) {
         let latency = self.core.handle.now().since(self.begun);
         let mut state = self.core.state.borrow_mut();
         let pace = &mut state.members[self.column.index()].pace;
@@ -384,12 +396,12 @@ impl Drop for ReadUnderWay {
 }
 
 /// A reset under way.
-pub(super) struct ResetUnderWay<'a>(&'a Core, Column);
+pub(in crate::log) struct ResetUnderWay<'a>(&'a Core, Column);
 
 impl<'a> ResetUnderWay<'a> {
     /// Notes that a reset begins.
     #[must_use]
-    pub(super) fn begin(core: &'a Core, column: Column) -> Self {
+    pub(in crate::log) fn begin(core: &'a Core, column: Column) -> Self {
         core.state.borrow_mut().members[column.index()].pace.resets += 1;
         Self(core, column)
     }

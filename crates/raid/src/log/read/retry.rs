@@ -11,10 +11,10 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::Status;
 
 use crate::log::engine::core::Core;
-use crate::log::gather::gather;
 use crate::log::index::BlockPlace;
-use crate::log::read::{FoundBlock, read_places};
-use crate::log::reconstruct::spots_of_stripes;
+use crate::log::read::batch::gather;
+use crate::log::read::blocks::{FoundBlock, read_places};
+use crate::log::read::reconstruct::spots_of_stripes;
 use crate::marks::{Mark, mark};
 
 /// How long it is asked again: as long as a drive may be without a path before it is lost.
@@ -25,7 +25,7 @@ const WAIT_FIRST: Nanos = Nanos::from_millis(50);
 const WAIT_MOST: Nanos = Nanos::from_secs(2);
 
 /// Reads data blocks as [`read_places`] does; `None` only where drives have answered, or do not in all that time.
-pub(super) async fn read_for_good(
+pub(in crate::log) async fn read_for_good(
     core: &Rc<Core>,
     places: &[BlockPlace],
 ) -> Vec<Option<FoundBlock>> {

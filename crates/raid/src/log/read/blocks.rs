@@ -20,11 +20,11 @@ use crate::layout::ColumnSet;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
-use crate::log::gather::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
-use crate::log::hedge::Route;
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::offload::{For, hold_range};
-use crate::log::reconstruct::{
+use crate::log::read::batch::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
+use crate::log::read::hedge::Route;
+use crate::log::read::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
 use crate::log::segment::Phase;
@@ -32,7 +32,7 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Keeps a segment's zones from being reset.
-pub(super) struct Pin {
+pub(in crate::log) struct Pin {
     core: Rc<Core>,
     slot: SegmentSlot,
 }
@@ -40,7 +40,7 @@ pub(super) struct Pin {
 impl Pin {
     /// Pins a segment.
     #[must_use]
-    pub(super) fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
+    pub(in crate::log) fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
         core.state.borrow_mut().segments[slot].readers += 1;
         Self { core: core.clone(), slot }
     }
@@ -67,7 +67,7 @@ impl Drop for Pin {
 
 /// A block found, with its identity.
 #[derive(Clone, Debug)]
-pub(super) struct FoundBlock {
+pub(in crate::log) struct FoundBlock {
     /// The data.
     pub data: Bytes,
     /// Its identity.
@@ -81,7 +81,7 @@ const TRIES: u32 = 4;
 ///
 /// # Errors
 /// The first block that is lost.
-pub(super) async fn read_range(
+pub(in crate::log) async fn read_range(
     core: &Rc<Core>,
     lba: Lba,
     blocks: u32,
@@ -147,7 +147,7 @@ fn contents(lba: Lba, found: Option<FoundBlock>) -> Result<Bytes, BlockError> {
 
 /// Pins every segment that holds one of the places.
 #[must_use]
-pub(super) fn pin_all(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Pin> {
+pub(in crate::log) fn pin_all(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Pin> {
     let mut slots: Vec<_> = places.iter().map(|place| place.slot).collect();
     slots.sort_unstable();
     slots.dedup();
@@ -261,7 +261,10 @@ enum Way {
 
 /// Reads data blocks by place, verified, rebuilt where they are damaged or their member is
 /// missing. The segments must be pinned.
-pub(super) async fn read_places(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
+pub(in crate::log) async fn read_places(
+    core: &Rc<Core>,
+    places: &[BlockPlace],
+) -> Vec<Option<FoundBlock>> {
     let spots = direct_spots(&core.state.borrow(), places);
     let Some(spots) = spots else { return read_by_ways(core, places).await };
     let mut found = vec![None; places.len()];
@@ -419,7 +422,7 @@ async fn repaired(
 }
 
 /// Where a block is, unless its member is lost.
-pub(super) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
+pub(in crate::log) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
     let segment = &state.segments[place.slot];
     let zone = segment.zones[place.column.index()]?.zone;
     let offset = segment.geometry.offset_of(place.block);
