@@ -18,7 +18,7 @@ use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::moving::evacuate;
 use crate::log::offload::moves::take_back_left;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

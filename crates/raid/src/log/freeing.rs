@@ -5,14 +5,14 @@ use std::rc::Rc;
 use zoneweave_runtime::{Permit, Semaphore};
 
 use crate::layout::{Column, ColumnSet, MAX_COLUMNS};
-use crate::log::active_zones::is_active_no_more;
 use crate::log::checkpoint;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberState, RecordBody, Remains};
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::active_zones::is_active_no_more;
+use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -24,7 +24,7 @@ use crate::log::offload::moves::{end_of_part, pages_away_in, parts_by_page, take
 use crate::log::offload::{For, Held, Offload, hold, hold_range};
 use crate::log::read::blocks::{FoundBlock, Pin};
 use crate::log::read::retry::read_for_good;
-use crate::log::scan::load_span;
+use crate::log::segment::scan::load_span;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 

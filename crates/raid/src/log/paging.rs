@@ -33,7 +33,7 @@ use crate::log::recover::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_u
 use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::rank;
 use crate::log::recover::sequences::{Sequences, sequence_in};
-use crate::log::segment::Segment;
+use crate::log::segment::table::Segment;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -18,7 +18,6 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, Role};
-use crate::log::active_zones::{self, is_active_no_more};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::UNRECORDED;
 use crate::log::engine::status::Progress;
@@ -26,13 +25,14 @@ use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::index_run::{fill_up, run_of, write_run};
 use crate::log::moving::span_entries;
 use crate::log::read::blocks::Pin;
 use crate::log::read::reconstruct;
 use crate::log::replace::ReplaceError;
-use crate::log::resolve::rebuild_stubbornly;
-use crate::log::segment::{ColumnZone, Phase};
+use crate::log::segment::active_zones::{self, is_active_no_more};
+use crate::log::segment::resolve::rebuild_stubbornly;
+use crate::log::segment::spans::{fill_up, run_of, write_run};
+use crate::log::segment::table::{ColumnZone, Phase};
 use crate::log::superblock::structured_payload;
 use crate::log::write::stripe::{StripeIdentity, oob_record};
 use crate::marks::{Mark, mark, mark_if};

@@ -11,7 +11,7 @@ use crate::log::format::{RecordBody, SealRecord, StreamKind};
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::pace::Level;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment};
 use crate::log::superblock::ZONE_RECORDS;
 use crate::log::write::stream::ChunkClass;
 use crate::marks::{Mark, mark_if};

@@ -22,13 +22,13 @@ use crate::log::engine::state::State;
 use crate::log::engine::status::Progress;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, StreamKind};
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::index_run;
 use crate::log::read::blocks::Pin;
 use crate::log::read::reconstruct::verify;
 use crate::log::recover::read_header;
 use crate::log::recover::records::read_records;
-use crate::log::scan::load_span;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::scan::load_span;
+use crate::log::segment::spans;
+use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 
 /// What a scrub found.
@@ -270,7 +270,7 @@ async fn scrub_headers(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
 async fn scrub_filler(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) {
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     for column in columns {
-        let (damaged, blocks) = index_run::damaged_filler(core, slot, column).await;
+        let (damaged, blocks) = spans::damaged_filler(core, slot, column).await;
         report.blocks += blocks;
         note_damage(core, column, damaged, report);
     }
@@ -286,7 +286,7 @@ async fn scrub_index_runs(core: &Rc<Core>, slot: SegmentSlot, span: u32, report:
     for column in columns {
         for copy in 0..copies {
             report.blocks += u64::from(blocks);
-            let damaged = index_run::damaged_blocks(core, slot, span, column, copy).await;
+            let damaged = spans::damaged_blocks(core, slot, span, column, copy).await;
             note_damage(core, column, damaged, report);
         }
     }

@@ -12,7 +12,7 @@ use crate::log::engine::state::State;
 use crate::log::format::MemberState;
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
-use crate::log::segment::Phase;
+use crate::log::segment::table::Phase;
 use crate::log::volume::AdminError;
 use crate::marks::{Mark, mark};
 

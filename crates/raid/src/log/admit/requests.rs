@@ -13,7 +13,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::offload::{For, Offload, hold_range};
-use crate::log::open;
+use crate::log::segment::open;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};

@@ -15,7 +15,7 @@ use crate::log::format::checkpoint::{
 };
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::room::Need;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

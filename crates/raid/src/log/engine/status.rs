@@ -9,9 +9,9 @@ use crate::log::engine::state::State;
 use crate::log::format::MemberState;
 use crate::log::member::MemberErrors;
 use crate::log::offload::IndexPages;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::stripe_table::StripeTable;
+use crate::log::segment::table::{Phase, Segment};
 use crate::log::spares::SparesStatus;
-use crate::log::stripe_table::StripeTable;
 use crate::log::write::policy::lanes::{LaneMode, LaneOptions};
 
 /// What happened since the volume was started.

@@ -40,7 +40,7 @@ use crate::log::format::checkpoint::{Address, AddressSpace, Mapped, MappingBlock
 use crate::log::frames::Frames;
 use crate::log::index::{Page, Pba, SegmentSlot};
 use crate::log::recover::checkpoint::Unusable;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -27,7 +27,7 @@ use crate::log::read::hedge::Route;
 use crate::log::read::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
-use crate::log::segment::Phase;
+use crate::log::segment::table::Phase;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -28,8 +28,8 @@ use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
 use crate::log::read::retry::read_for_good;
 use crate::log::recover::leftover::WeakBlock;
 use crate::log::recover::segments::FoundSegment;
-use crate::log::scan::load_span;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::scan::load_span;
+use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -75,8 +75,10 @@ pub(super) async fn load(
     // Whatever ceilings say, no number is given out again: those of settled segments are not seen.
     state.next_sequence = state.next_sequence.max(pointer.coverage.sequence + 1);
     state.next_segment = state.next_segment.max(pointer.replay_from);
-    state.ceilings_to_record.1 =
-        state.ceilings_to_record.1.max(state.next_segment + crate::log::open::SEGMENT_STEP);
+    state.ceilings_to_record.1 = state
+        .ceilings_to_record
+        .1
+        .max(state.next_segment + crate::log::segment::open::SEGMENT_STEP);
     state.checkpoints.go_on_with(pointer, parts);
     state.count_reached();
     mark(Mark::CheckpointRead);

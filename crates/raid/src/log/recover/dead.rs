@@ -6,9 +6,9 @@ use std::rc::Rc;
 use zoneweave_zoned::ZoneId;
 
 use crate::layout::Column;
-use crate::log::deaths::Unclear;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::segment::dead::Unclear;
 use crate::marks::{Mark, mark, mark_if};
 
 /// Keeps the deaths of segments that blocks are left of, in these zones or in zones that do not tell what they hold.

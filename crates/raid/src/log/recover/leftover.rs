@@ -22,8 +22,8 @@ use crate::log::format::{EntryKind, IndexEntry, SealRecord};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::recover::displaced::{Displaced, find_displaced};
 use crate::log::recover::segments::FoundSegment;
-use crate::log::resolve::{columns_with_chunks, resolve_group};
-use crate::log::scan::{Depth, ScannedRows, scan_groups, scan_rows};
+use crate::log::segment::resolve::{columns_with_chunks, resolve_group};
+use crate::log::segment::scan::{Depth, ScannedRows, scan_groups, scan_rows};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

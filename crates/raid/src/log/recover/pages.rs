@@ -20,7 +20,7 @@ use crate::log::read::retry::read_for_good;
 use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
 use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::Partition;
-use crate::log::segment::Segment;
+use crate::log::segment::table::Segment;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -13,7 +13,7 @@ use zoneweave_zoned::Lba;
 
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::index::{Entry, Index, Page, Pba, PbaSpace, SegmentSlot};
-use crate::log::segment::{Phase, Segment, SegmentTable};
+use crate::log::segment::table::{Phase, Segment, SegmentTable};
 
 /// Entries that lead to settled segments. Columns go by their numbers among those of all slots: to find the segment
 /// would be one more division for every entry.

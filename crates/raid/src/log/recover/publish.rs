@@ -11,7 +11,6 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use zoneweave_runtime::JoinHandle;
 
-use crate::log::active_zones::seal_of_written;
 use crate::log::collect::move_out;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
@@ -21,7 +20,8 @@ use crate::log::paging;
 use crate::log::recover::dead;
 use crate::log::recover::replay::Candidate;
 use crate::log::recover::rescue::rescue;
-use crate::log::segment::Segment;
+use crate::log::segment::active_zones::seal_of_written;
+use crate::log::segment::table::Segment;
 use crate::log::volume::Volume;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};

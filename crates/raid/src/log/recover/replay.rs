@@ -27,7 +27,7 @@ use crate::log::recover::pages::{enter_pages, look_up_for_weak};
 use crate::log::recover::sequences::{NARROW, Sequences};
 use crate::log::recover::twins::Twins;
 use crate::log::room::Need;
-use crate::log::segment::Phase;
+use crate::log::segment::table::Phase;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -540,6 +540,6 @@ fn note_numbers(state: &mut State) {
     if mutant(Mutant::SequenceRestarts) {
         state.next_sequence = 1;
     }
-    let step = crate::log::open::sequence_step(state);
+    let step = crate::log::segment::open::sequence_step(state);
     state.ceilings_to_record.0 = state.next_sequence + step;
 }

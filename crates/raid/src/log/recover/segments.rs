@@ -15,8 +15,6 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, ColumnSet};
-use crate::log::active_zones::finish_ends;
-use crate::log::deaths::Unclear;
 use crate::log::engine::core::{Core, is_blank};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
@@ -26,7 +24,9 @@ use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::missed::{Missed, missed, partly_reset};
 use crate::log::recover::witnesses::{Witnesses, ask_witnesses, read_stubbornly};
 use crate::log::recover::{hidden, listed};
-use crate::log::segment::{ColumnZone, Phase, Segment};
+use crate::log::segment::active_zones::finish_ends;
+use crate::log::segment::dead::Unclear;
+use crate::log::segment::table::{ColumnZone, Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -211,9 +211,9 @@ fn raise_counters(state: &mut State) {
     });
     state.next_segment = state.next_segment.max(seen.0 + 1);
     state.next_sequence = state.next_sequence.max(seen.1 + 1);
-    let step = crate::log::open::sequence_step(state);
+    let step = crate::log::segment::open::sequence_step(state);
     state.ceilings_to_record =
-        (state.next_sequence + step, state.next_segment + crate::log::open::SEGMENT_STEP);
+        (state.next_sequence + step, state.next_segment + crate::log::segment::open::SEGMENT_STEP);
 }
 
 /// A zone that is in use, and what its first blocks tell.

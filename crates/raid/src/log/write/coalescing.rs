@@ -9,7 +9,7 @@
 
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::segment::{Cursor, Segment};
+use crate::log::segment::table::{Cursor, Segment};
 use crate::log::write::stream::Lane;
 use crate::marks::{Mark, mark_if};
 

@@ -12,7 +12,7 @@ use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::SegmentSlot;
-use crate::log::segment::{Cursor, Phase, Segment};
+use crate::log::segment::table::{Cursor, Phase, Segment};
 use crate::log::write::stream::{ChunkClass, Class, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};

@@ -23,7 +23,7 @@ use zoneweave_zoned::BlockCount;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::chunk::{OpenZone, queue_of};
 use crate::log::write::zone_queue::ZoneQueue;
 use crate::marks::{Mark, mark};

@@ -18,9 +18,9 @@ use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::{ContentKind, IndexEntry, StreamKind};
 use crate::log::index::{BlockPlace, Pba};
-use crate::log::index_run;
-use crate::log::open;
-use crate::log::segment::Phase;
+use crate::log::segment::open;
+use crate::log::segment::spans;
+use crate::log::segment::table::Phase;
 use crate::log::write::chunk;
 use crate::log::write::chunk::OpenZone;
 use crate::log::write::completion::{ChunkUnderWay, Placed, UnderWay};
@@ -95,7 +95,7 @@ fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
         match chore {
             Chore::OpenSegment => open::open_segment(&inner, kind, lane).await,
             Chore::EndGroup(slot) => end_group(&inner, slot).await,
-            Chore::EndSpan(slot, span) => index_run::write(&inner, slot, span).await,
+            Chore::EndSpan(slot, span) => spans::write(&inner, slot, span).await,
         }
         drop(held);
         inner.state.borrow_mut().stream_mut(kind).lane_mut(lane).busy = false;

@@ -10,7 +10,7 @@ use crate::layout::{Column, ColumnSet};
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::stripe_table::StripeTable;
+use crate::log::segment::stripe_table::StripeTable;
 use crate::log::write::completion::ChunkUnderWay;
 use crate::log::write::stream::Lifetime;
 use crate::log::write::zone_queue::ZoneQueue;
@@ -19,7 +19,7 @@ use crate::mutants::{Mutant, mutant};
 
 /// Where a segment is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(in crate::log) enum Phase {
     /// Takes stripes.
     Open,
     /// Complete: every row written, every index run in place.
@@ -33,7 +33,7 @@ pub(super) enum Phase {
 
 /// How far an open segment is written.
 #[derive(Debug)]
-pub(super) struct Cursor {
+pub(in crate::log) struct Cursor {
     /// The next row to be started (of the current group, in order of starting).
     pub next_row: u32,
     /// The rows of the current group.
@@ -43,14 +43,14 @@ pub(super) struct Cursor {
 impl Cursor {
     /// Whether its group has rows left.
     #[must_use]
-    pub(super) fn has_rows(&self) -> bool {
+    pub(in crate::log) fn has_rows(&self) -> bool {
         self.next_row < self.group.end
     }
 }
 
 /// The zone of one column and what is known of its wear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ColumnZone {
+pub(in crate::log) struct ColumnZone {
     /// The zone.
     pub zone: ZoneId,
     /// Times it was reset before this use.
@@ -58,7 +58,7 @@ pub(super) struct ColumnZone {
 }
 
 /// One segment.
-pub(super) struct Segment {
+pub(in crate::log) struct Segment {
     /// Its number, never used again.
     pub id: u64,
     /// What every block of it repeats.
@@ -143,7 +143,7 @@ pub(super) struct Segment {
 impl Segment {
     /// A segment as its header describes it, with nothing in it.
     #[must_use]
-    pub(super) fn new(
+    pub(in crate::log) fn new(
         header: &SegmentHeader,
         zones: Vec<Option<ColumnZone>>,
         phase: Phase,
@@ -195,12 +195,12 @@ impl Segment {
     }
 
     /// Remembers which blocks the index maps from now on, of a segment with nothing in it.
-    pub(super) fn remember_live(&mut self) {
+    pub(in crate::log) fn remember_live(&mut self) {
         self.live = Some(FixedBitSet::with_capacity(self.geometry.chunk_blocks_in_all()));
     }
 
     /// Notes that the index maps a block, or does no more.
-    pub(super) fn note_live(&mut self, place: BlockPlace, lives: bool) {
+    pub(in crate::log) fn note_live(&mut self, place: BlockPlace, lives: bool) {
         let at = self.bit_of(place);
         if let Some(live) = &mut self.live {
             live.set(at, lives);
@@ -209,7 +209,7 @@ impl Segment {
 
     /// Whether the index may map a block.
     #[must_use]
-    pub(super) fn may_be_live(&self, place: BlockPlace) -> bool {
+    pub(in crate::log) fn may_be_live(&self, place: BlockPlace) -> bool {
         self.live.as_ref().is_none_or(|live| live.contains(self.bit_of(place)))
     }
 
@@ -219,33 +219,33 @@ impl Segment {
 
     /// Memory of which blocks of a segment the index maps.
     #[must_use]
-    pub(super) fn live_bytes_of(geometry: &SegmentGeometry) -> u64 {
+    pub(in crate::log) fn live_bytes_of(geometry: &SegmentGeometry) -> u64 {
         geometry.chunk_blocks_in_all().div_ceil(128) as u64 * 16
     }
 
     /// The same of this one.
     #[must_use]
-    pub(super) fn live_bytes(&self) -> u64 {
+    pub(in crate::log) fn live_bytes(&self) -> u64 {
         if self.live.is_some() { Self::live_bytes_of(&self.geometry) } else { 0 }
     }
 
     /// Memory of what is recorded of blocks not yet covered by an index run.
     #[must_use]
-    pub(super) fn list_bytes(&self) -> u64 {
+    pub(in crate::log) fn list_bytes(&self) -> u64 {
         let entries: usize = self.entries.iter().map(Vec::capacity).sum();
         (entries * size_of::<IndexEntry>()) as u64
     }
 
     /// Whether it takes no more stripes and nothing in it is needed: it can be freed.
     #[must_use]
-    pub(super) fn holds_nothing(&self) -> bool {
+    pub(in crate::log) fn holds_nothing(&self) -> bool {
         let closed = matches!(self.phase, Phase::Sealed | Phase::Leftover);
         closed && self.counts_nothing() && !self.kept
     }
 
     /// Whether nothing in it is needed. Which blocks are live tells less: pages and tombstones are not among them.
     #[must_use]
-    pub(super) fn counts_nothing(&self) -> bool {
+    pub(in crate::log) fn counts_nothing(&self) -> bool {
         let none_live = || self.live.as_ref().is_some_and(FixedBitSet::is_clear);
         self.valid == 0 || INSTRUMENTED && none_live() && mutant(Mutant::LiveBitsDecide)
     }
@@ -253,7 +253,7 @@ impl Segment {
     /// Whether nothing can come to be in it any more. (What a drive has put where is known only from
     /// the lists, which are read in any case then.)
     #[must_use]
-    pub(super) fn is_settled(&self) -> bool {
+    pub(in crate::log) fn is_settled(&self) -> bool {
         self.phase == Phase::Sealed && self.in_flight == 0 && self.table.is_none()
     }
 
@@ -274,34 +274,39 @@ impl Segment {
 
     /// Whether it is moved out whatever that costs.
     #[must_use]
-    pub(super) fn is_to_go(&self) -> bool {
+    pub(in crate::log) fn is_to_go(&self) -> bool {
         self.phase == Phase::Leftover || self.damaged
     }
 
     /// Whether something is to be moved out of it, and nobody works on it.
     #[must_use]
-    pub(super) fn may_be_moved(&self) -> bool {
+    pub(in crate::log) fn may_be_moved(&self) -> bool {
         let closed = matches!(self.phase, Phase::Sealed | Phase::Leftover);
         closed && self.valid > 0 && self.in_flight == 0 && !(self.busy || self.kept)
     }
 
     /// The columns it has.
     #[must_use]
-    pub(super) fn columns(&self) -> ColumnSet {
+    pub(in crate::log) fn columns(&self) -> ColumnSet {
         let present = self.zones.iter().enumerate().filter(|(_, zone)| zone.is_some());
         present.map(|(column, _)| Column::of(column)).collect()
     }
 
     /// Whether it is on a column that it lacks.
     #[must_use]
-    pub(super) fn lacks(&self, column: Column) -> bool {
+    pub(in crate::log) fn lacks(&self, column: Column) -> bool {
         let scheme = self.geometry.scheme();
         let is_on = scheme.contains(column) || mutant(Mutant::NarrowLacksColumns);
         is_on && self.zones[column.index()].is_none()
     }
 
     /// Records what blocks of a chunk hold, from one on, until their span's index run is written.
-    pub(super) fn record(&mut self, column: Column, first: ChunkBlock, of_blocks: &[IndexEntry]) {
+    pub(in crate::log) fn record(
+        &mut self,
+        column: Column,
+        first: ChunkBlock,
+        of_blocks: &[IndexEntry],
+    ) {
         assert!(first >= self.first_unindexed, "block {} has its index run", first.0);
         let at = (first.0 - self.first_unindexed.0) as usize;
         let entries = &mut self.entries[column.index()];
@@ -318,14 +323,14 @@ impl Segment {
 
     /// What is recorded of a chunk block not yet covered by an index run.
     #[must_use]
-    pub(super) fn recorded(&self, column: Column, block: ChunkBlock) -> IndexEntry {
+    pub(in crate::log) fn recorded(&self, column: Column, block: ChunkBlock) -> IndexEntry {
         let at = (block.0 - self.first_unindexed.0) as usize;
         self.entries[column.index()].get(at).copied().unwrap_or(IndexEntry::EMPTY)
     }
 
     /// The stripe, counted through the segment, of the chunk at a row of a column.
     #[must_use]
-    pub(super) fn stripe_of(&self, column: Column, row: Row) -> u32 {
+    pub(in crate::log) fn stripe_of(&self, column: Column, row: Row) -> u32 {
         match &self.table {
             None => row.0,
             Some(table) => self.geometry.group_of(row).start + u32::from(table.get(column, row)),
@@ -334,7 +339,7 @@ impl Segment {
 
     /// The row at which `column` holds its chunk of a stripe, if it is known to hold one.
     #[must_use]
-    pub(super) fn row_of_stripe(&self, column: Column, stripe: u32) -> Option<Row> {
+    pub(in crate::log) fn row_of_stripe(&self, column: Column, stripe: u32) -> Option<Row> {
         let Some(table) = &self.table else { return Some(Row(stripe)) };
         let group = self.geometry.group_of(Row(stripe));
         let in_group = u16::try_from(stripe - group.start).expect("at most 65,536 rows a group");
@@ -342,7 +347,7 @@ impl Segment {
     }
 
     /// Forgets the entries of a span whose index run is on media.
-    pub(super) fn span_indexed(&mut self, span: u32) {
+    pub(in crate::log) fn span_indexed(&mut self, span: u32) {
         assert!(self.indexed_spans == span, "spans end in order");
         self.indexed_spans = span + 1;
         let end = Row(self.geometry.rows_of_span(span).end);
@@ -359,13 +364,13 @@ impl Segment {
 /// Segments that somebody looks for whenever something changes. Looking at each segment each time would
 /// cost more than what is done with them.
 #[derive(Default)]
-pub(super) struct Standing {
+pub(in crate::log) struct Standing {
     /// Those that can be freed.
-    pub(super) empty: BTreeSet<SegmentSlot>,
+    pub(in crate::log) empty: BTreeSet<SegmentSlot>,
     /// Those that can be freed or are being freed.
-    pub(super) coming: BTreeSet<SegmentSlot>,
+    pub(in crate::log) coming: BTreeSet<SegmentSlot>,
     /// Those that have to be moved out whatever that costs.
-    pub(super) urgent: BTreeSet<SegmentSlot>,
+    pub(in crate::log) urgent: BTreeSet<SegmentSlot>,
 }
 
 impl Standing {
@@ -383,7 +388,7 @@ impl Standing {
 
 /// Segments by slot.
 #[derive(Default)]
-pub(super) struct SegmentTable {
+pub(in crate::log) struct SegmentTable {
     slots: Vec<Option<Segment>>,
     vacant: BTreeSet<SegmentSlot>,
     /// Slots whose segments may stand differently since they were looked at.
@@ -394,31 +399,31 @@ pub(super) struct SegmentTable {
 impl SegmentTable {
     /// A table of `slots` empty slots.
     #[must_use]
-    pub(super) fn new(slots: u32) -> Self {
+    pub(in crate::log) fn new(slots: u32) -> Self {
         let vacant = (0..slots).map(SegmentSlot).collect();
         Self { slots: (0..slots).map(|_| None).collect(), vacant, ..Self::default() }
     }
 
     /// An empty slot.
     #[must_use]
-    pub(super) fn vacant(&self) -> Option<SegmentSlot> {
+    pub(in crate::log) fn vacant(&self) -> Option<SegmentSlot> {
         self.vacant.first().copied()
     }
 
     /// How many slots there are.
     #[must_use]
-    pub(super) fn slots(&self) -> u64 {
+    pub(in crate::log) fn slots(&self) -> u64 {
         self.slots.len() as u64
     }
 
     /// How many slots are empty.
     #[must_use]
-    pub(super) fn vacancies(&self) -> usize {
+    pub(in crate::log) fn vacancies(&self) -> usize {
         self.vacant.len()
     }
 
     /// Segments that somebody looks for, as they are now.
-    pub(super) fn standing(&self) -> Ref<'_, Standing> {
+    pub(in crate::log) fn standing(&self) -> Ref<'_, Standing> {
         let changed = self.changed.take();
         if !changed.is_empty() {
             let mut standing = self.standing.borrow_mut();
@@ -434,7 +439,7 @@ impl SegmentTable {
     }
 
     /// Puts a segment into an empty slot.
-    pub(super) fn insert(&mut self, slot: SegmentSlot, segment: Segment) {
+    pub(in crate::log) fn insert(&mut self, slot: SegmentSlot, segment: Segment) {
         segment.noted.set(true);
         let before = self.slots[slot.index()].replace(segment);
         assert!(before.is_none(), "slot {} holds a segment", slot.0);
@@ -446,7 +451,7 @@ impl SegmentTable {
     ///
     /// # Panics
     /// If two are to be in one slot.
-    pub(super) fn rearrange(
+    pub(in crate::log) fn rearrange(
         &mut self,
         wanted: impl Fn(&Segment) -> Option<SegmentSlot>,
     ) -> BTreeMap<SegmentSlot, SegmentSlot> {
@@ -466,7 +471,7 @@ impl SegmentTable {
     }
 
     /// Takes a segment out.
-    pub(super) fn remove(&mut self, slot: SegmentSlot) -> Segment {
+    pub(in crate::log) fn remove(&mut self, slot: SegmentSlot) -> Segment {
         let segment = self.slots[slot.index()].take().expect("a segment in the slot");
         self.vacant.insert(slot);
         self.changed.get_mut().push(slot);
@@ -475,12 +480,12 @@ impl SegmentTable {
 
     /// The segment in a slot, if there is one.
     #[must_use]
-    pub(super) fn get(&self, slot: SegmentSlot) -> Option<&Segment> {
+    pub(in crate::log) fn get(&self, slot: SegmentSlot) -> Option<&Segment> {
         self.slots.get(slot.index())?.as_ref()
     }
 
     /// The segment in a slot, to be changed, if there is one.
-    pub(super) fn get_mut(&mut self, slot: SegmentSlot) -> Option<&mut Segment> {
+    pub(in crate::log) fn get_mut(&mut self, slot: SegmentSlot) -> Option<&mut Segment> {
         let segment = self.slots.get_mut(slot.index())?.as_mut()?;
         if !segment.noted.replace(true) {
             self.changed.get_mut().push(slot);
@@ -489,12 +494,12 @@ impl SegmentTable {
     }
 
     /// Every segment.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
+    pub(in crate::log) fn iter(&self) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
         (0..).map(SegmentSlot).zip(&self.slots).filter_map(|(slot, s)| Some((slot, s.as_ref()?)))
     }
 
     /// Every segment, to be changed.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (SegmentSlot, &mut Segment)> {
+    pub(in crate::log) fn iter_mut(&mut self) -> impl Iterator<Item = (SegmentSlot, &mut Segment)> {
         let changed = self.changed.get_mut();
         let slots = (0..).map(SegmentSlot).zip(&mut self.slots);
         slots.filter_map(|(slot, segment)| Some((slot, segment.as_mut()?))).inspect(

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use zoneweave_zoned::{ZoneAddress, ZoneId, ZonedDeviceExt};
 
 use crate::layout::Column;
-use crate::log::active_zones;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::index::SegmentSlot;
-use crate::log::segment::{ColumnZone, Phase, Segment};
+use crate::log::segment::active_zones;
+use crate::log::segment::table::{ColumnZone, Phase, Segment};
 use crate::log::superblock::structured_payload;
 use crate::log::write::policy::lanes::LaneMode;
 use crate::log::write::stream::{ChunkClass, Lane, LaneId};
@@ -18,10 +18,10 @@ use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
 /// Segment numbers reserved on media at a time.
-pub(super) const SEGMENT_STEP: u64 = 64;
+pub(in crate::log) const SEGMENT_STEP: u64 = 64;
 
 /// Opens a segment for a lane of a stream; if that fails the state says why and the writer decides again.
-pub(super) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId) {
+pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId) {
     if !raise_ceilings(core).await {
         return;
     }
@@ -80,7 +80,7 @@ async fn seal_unfilled(core: &Rc<Core>, slot: SegmentSlot) {
 
 /// Keeps the ceilings on media well above what is given out. Nothing above a ceiling is given out
 /// before the record that raises it is durable.
-pub(super) async fn raise_ceilings(core: &Rc<Core>) -> bool {
+pub(in crate::log) async fn raise_ceilings(core: &Rc<Core>) -> bool {
     // Who waits here finds them raised.
     let _turn = core.ceilings.acquire().await;
     let raised = {
@@ -109,7 +109,7 @@ pub(super) async fn raise_ceilings(core: &Rc<Core>) -> bool {
 
 /// Sequences reserved on media at a time: several segments' worth.
 #[must_use]
-pub(super) fn sequence_step(state: &State) -> u64 {
+pub(in crate::log) fn sequence_step(state: &State) -> u64 {
     (state.geometry.data_blocks() * 8).max(1 << 20)
 }
 

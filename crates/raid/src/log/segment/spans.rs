@@ -7,14 +7,14 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::{Column, ColumnSet};
-use crate::log::active_zones::finish_durably;
 use crate::log::engine::core::{Core, is_blank};
 use crate::log::engine::state::State;
 use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
 };
 use crate::log::index::SegmentSlot;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::active_zones::finish_durably;
+use crate::log::segment::table::{Phase, Segment};
 use crate::log::superblock::structured_payload;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -26,7 +26,7 @@ const FILLER_BLOCKS: u32 = 256;
 /// Writes the index run of a finished span to every column and goes on with the segment. The
 /// span's last group is made durable first: an index run must not promise what a power loss
 /// could still take.
-pub(super) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
+pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
     let flush = !core.state.borrow().fua_always && !mutant(Mutant::IndexRunBeforeFlush);
     if flush && core.flush_members().await.is_err() {
         mark(Mark::GroupEndStopped);
@@ -89,7 +89,7 @@ async fn write_runs(
 ///
 /// # Errors
 /// The first failing write's status.
-pub(super) async fn write_run(
+pub(in crate::log) async fn write_run(
     core: &Core,
     device: &dyn ZonedDevice,
     start: ZoneAddress,
@@ -113,7 +113,7 @@ pub(super) async fn write_run(
 ///
 /// # Errors
 /// The drive's status.
-pub(super) async fn fill_up(
+pub(in crate::log) async fn fill_up(
     core: &Core,
     device: &dyn ZonedDevice,
     column: Column,
@@ -154,7 +154,7 @@ fn run(state: &State, slot: SegmentSlot, span: u32, column: Column) -> Vec<Paylo
 }
 
 /// As the running engine writes it, from entries given by column.
-pub(super) fn run_of<'a>(
+pub(in crate::log) fn run_of<'a>(
     array: ArrayUuid,
     segment: &Segment,
     span: u32,
@@ -188,7 +188,7 @@ pub(super) fn run_of<'a>(
 }
 
 /// Reads a column's entries of a span from whichever of its copies is intact.
-pub(super) async fn read(
+pub(in crate::log) async fn read(
     core: &Rc<Core>,
     slot: SegmentSlot,
     span: u32,
@@ -206,7 +206,7 @@ pub(super) async fn read(
 }
 
 /// Reads one copy: number `copy` in the run of column `holder`.
-pub(super) async fn read_copy(
+pub(in crate::log) async fn read_copy(
     core: &Rc<Core>,
     slot: SegmentSlot,
     span: u32,
@@ -223,7 +223,7 @@ pub(super) async fn read_copy(
 }
 
 /// How many blocks of one copy are damaged, or of another place.
-pub(super) async fn damaged_blocks(
+pub(in crate::log) async fn damaged_blocks(
     core: &Rc<Core>,
     slot: SegmentSlot,
     span: u32,
@@ -248,7 +248,7 @@ pub(super) async fn damaged_blocks(
 
 /// How many blocks of the filler behind a sealed segment's last index run are damaged, and how
 /// many there are.
-pub(super) async fn damaged_filler(
+pub(in crate::log) async fn damaged_filler(
     core: &Rc<Core>,
     slot: SegmentSlot,
     column: Column,

@@ -16,17 +16,17 @@ use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
 use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::index_run;
 use crate::log::read::reconstruct::{is_placed, verify};
-use crate::log::resolve::resolve_group;
-use crate::log::segment::ColumnZone;
+use crate::log::segment::resolve::resolve_group;
+use crate::log::segment::spans;
+use crate::log::segment::table::ColumnZone;
 use crate::log::write::stripe::{entry_kind, parity_entry};
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
 /// How much of a chunk has to be right for it to be there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(in crate::log) enum Depth {
     /// Everything: its data, too.
     Data,
     /// What stands beside its blocks.
@@ -34,7 +34,7 @@ pub(super) enum Depth {
 }
 
 /// What a scan found of one column in consecutive rows.
-pub(super) struct ColumnScan {
+pub(in crate::log) struct ColumnScan {
     first: u32,
     /// Of each row's chunk the stripe, counted through the segment; `None` where none verified.
     stripes: Vec<Option<u32>>,
@@ -49,7 +49,7 @@ impl ColumnScan {
     }
 
     /// What was found of some of the rows.
-    pub(super) fn rows(&self, rows: &Range<u32>) -> ScannedRows<'_> {
+    pub(in crate::log) fn rows(&self, rows: &Range<u32>) -> ScannedRows<'_> {
         let (start, end) = ((rows.start - self.first) as usize, (rows.end - self.first) as usize);
         let chunk = self.entries.len() / self.stripes.len().max(1);
         ScannedRows {
@@ -72,16 +72,16 @@ impl ColumnScan {
 
 /// What a scan found of one column in some rows.
 #[derive(Clone, Copy)]
-pub(super) struct ScannedRows<'a> {
+pub(in crate::log) struct ScannedRows<'a> {
     /// Of each row's chunk the stripe, counted through the segment; `None` where none verified.
-    pub(super) stripes: &'a [Option<u32>],
+    pub(in crate::log) stripes: &'a [Option<u32>],
     /// An entry for each block of each row; of chunks that did not verify they say nothing.
-    pub(super) entries: &'a [IndexEntry],
+    pub(in crate::log) entries: &'a [IndexEntry],
 }
 
 /// The entries of every column of a span, by column, with none of columns that it is not on: from index runs where they are intact, from
 /// the blocks otherwise. Stripe tables are filled on the way.
-pub(super) async fn load_span(
+pub(in crate::log) async fn load_span(
     core: &Rc<Core>,
     slot: SegmentSlot,
     span: u32,
@@ -90,7 +90,7 @@ pub(super) async fn load_span(
     let scheme = core.state.borrow().segments[slot].geometry.scheme();
     let reads = columns.iter().map(|column| async move {
         match scheme.contains(*column) {
-            true => index_run::read(core, slot, span, *column).await,
+            true => spans::read(core, slot, span, *column).await,
             false => Some(Vec::new()),
         }
     });
@@ -138,7 +138,7 @@ async fn scan_span(core: &Rc<Core>, slot: SegmentSlot, span: u32) -> Vec<Vec<Ind
 }
 
 /// The entries of whole groups of one span, of which every stripe counts, by column.
-pub(super) async fn scan_groups(
+pub(in crate::log) async fn scan_groups(
     core: &Rc<Core>,
     slot: SegmentSlot,
     rows: Range<u32>,
@@ -161,7 +161,7 @@ pub(super) async fn scan_groups(
 }
 
 /// Reads every chunk of a range of rows within one span, column by column.
-pub(super) async fn scan_rows(
+pub(in crate::log) async fn scan_rows(
     core: &Rc<Core>,
     slot: SegmentSlot,
     rows: Range<u32>,
@@ -340,7 +340,7 @@ fn entry_of(oob: &Oob, is_data: bool, geometry: &SegmentGeometry) -> Option<Inde
     Some(identity_entry(&identity, stripe_in_group))
 }
 
-pub(super) fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
+pub(in crate::log) fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
     IndexEntry {
         sequence: identity.sequence,
         lba: identity.lba,

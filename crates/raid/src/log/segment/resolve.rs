@@ -9,13 +9,16 @@ use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
 use crate::log::index::{BlockPlace, SegmentSlot};
 use crate::log::read::reconstruct::{Rebuilt, rebuild_block};
-use crate::log::scan::{ScannedRows, identity_entry};
+use crate::log::segment::scan::{ScannedRows, identity_entry};
 use crate::log::write::stripe::parity_entry;
 use crate::marks::{Mark, mark, mark_if};
 
 /// Which columns have a verified chunk of each stripe of a group.
 #[must_use]
-pub(super) fn columns_with_chunks(group: &Range<u32>, scans: &[ScannedRows<'_>]) -> Vec<ColumnSet> {
+pub(in crate::log) fn columns_with_chunks(
+    group: &Range<u32>,
+    scans: &[ScannedRows<'_>],
+) -> Vec<ColumnSet> {
     let mut columns = vec![ColumnSet::default(); group.len()];
     for (column, scan) in scans.iter().enumerate() {
         for stripe in distinct_stripes(group, scan) {
@@ -37,7 +40,7 @@ fn distinct_stripes(group: &Range<u32>, scan: &ScannedRows<'_>) -> Vec<usize> {
 /// Works out the entries of a group's rows. Chunks that did not verify belong to the stripes
 /// that no verified chunk of their column belongs to; which of them is which does not matter, as
 /// their blocks are always rebuilt from the stripe. Stripes that do not count leave no entries.
-pub(super) async fn resolve_group(
+pub(in crate::log) async fn resolve_group(
     core: &Rc<Core>,
     slot: SegmentSlot,
     group: Range<u32>,
@@ -155,7 +158,10 @@ async fn rebuild_entries(
 const TRIES: u32 = 4;
 
 /// Rebuilds a block, again where that fails: a drive may err now and then.
-pub(super) async fn rebuild_stubbornly(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
+pub(in crate::log) async fn rebuild_stubbornly(
+    core: &Rc<Core>,
+    place: BlockPlace,
+) -> Option<Rebuilt> {
     for _ in 1..TRIES {
         if let Some(rebuilt) = rebuild_block(core, place).await {
             return Some(rebuilt);

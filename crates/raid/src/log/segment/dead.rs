@@ -46,7 +46,7 @@ use crate::log::format::{Death, MemberEntry, RecordBody, Remains, SuperblockReco
 
 /// Zones that do not tell what they hold, as a start finds them.
 #[derive(Debug, Default)]
-pub(super) struct Unclear {
+pub(in crate::log) struct Unclear {
     /// Those left alone.
     pub zones: BTreeSet<(Column, ZoneId)>,
     /// Those taken for what other columns' headers list there, perhaps of a drive that was replaced since.
@@ -58,14 +58,14 @@ pub(super) struct Unclear {
 impl Unclear {
     /// Columns with such zones.
     #[must_use]
-    pub(super) fn columns(&self) -> ColumnSet {
+    pub(in crate::log) fn columns(&self) -> ColumnSet {
         self.zones.iter().chain(&self.taken).map(|(column, _)| *column).collect()
     }
 }
 
 /// Segments recorded dead of which blocks may be left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Deaths {
+pub(in crate::log) struct Deaths {
     /// By generation, which is what blocks behind a damaged header still tell: what may be left, by column.
     named: BTreeMap<u64, Vec<Remains>>,
     /// Generations of those that an earlier build has recorded.
@@ -75,7 +75,7 @@ pub(super) struct Deaths {
 impl Deaths {
     /// What records, in their order, tell of an array of these members. Every death is known until [`Deaths::settle`].
     #[must_use]
-    pub(super) fn of_records<'a>(
+    pub(in crate::log) fn of_records<'a>(
         records: impl IntoIterator<Item = &'a SuperblockRecord>,
         members: &[MemberEntry],
     ) -> Self {
@@ -111,17 +111,23 @@ impl Deaths {
 
     /// Whether a segment is dead, by its generation.
     #[must_use]
-    pub(super) fn contains(&self, generation: u64) -> bool {
+    pub(in crate::log) fn contains(&self, generation: u64) -> bool {
         self.named.contains_key(&generation) || self.unnamed.contains(&generation)
     }
 
     /// Notes that a segment is dead.
-    pub(super) fn bury(&mut self, death: Death) {
+    pub(in crate::log) fn bury(&mut self, death: Death) {
         self.named.insert(death.generation, death.remains);
     }
 
     /// Notes that a dead segment has blocks in a zone, of an array of so many columns.
-    pub(super) fn find(&mut self, generation: u64, columns: usize, column: Column, zone: ZoneId) {
+    pub(in crate::log) fn find(
+        &mut self,
+        generation: u64,
+        columns: usize,
+        column: Column,
+        zone: ZoneId,
+    ) {
         let remains = self.named.entry(generation);
         let remains = remains.or_insert_with(|| vec![Remains::Nothing; columns]);
         remains[column.index()] = remains[column.index()].or(Remains::In(zone));
@@ -129,7 +135,7 @@ impl Deaths {
 
     /// Forgets those of which nothing can be left but in zones that are found to hold some of them ([`Deaths::find`]).
     /// `true` if any is kept because of an unclear zone.
-    pub(super) fn settle(&mut self, unclear: &Unclear) -> bool {
+    pub(in crate::log) fn settle(&mut self, unclear: &Unclear) -> bool {
         let columns = unclear.columns();
         for remains in self.named.values_mut() {
             for (column, remains) in remains.iter_mut().enumerate() {
@@ -157,7 +163,7 @@ impl Deaths {
     }
 
     /// Notes that zones were reset, durably.
-    pub(super) fn note_reset(&mut self, zones: &BTreeSet<(Column, ZoneId)>) {
+    pub(in crate::log) fn note_reset(&mut self, zones: &BTreeSet<(Column, ZoneId)>) {
         for remains in self.named.values_mut() {
             for (column, remains) in remains.iter_mut().enumerate() {
                 if matches!(*remains, Remains::In(zone) if zones.contains(&(Column::of(column), zone)))
@@ -170,7 +176,7 @@ impl Deaths {
     }
 
     /// Notes that the zones of a segment were reset, durably, but for those of some columns.
-    pub(super) fn note_freed(&mut self, generation: u64, but: ColumnSet) {
+    pub(in crate::log) fn note_freed(&mut self, generation: u64, but: ColumnSet) {
         let remains = self.named.get_mut(&generation).into_iter().flatten();
         for (column, remains) in remains.enumerate() {
             if matches!(remains, Remains::In(_)) && !but.contains(Column::of(column)) {
@@ -181,7 +187,7 @@ impl Deaths {
     }
 
     /// Notes that another drive is in a slot, or the same one again, erased.
-    pub(super) fn note_replaced(&mut self, column: Column) {
+    pub(in crate::log) fn note_replaced(&mut self, column: Column) {
         self.named.values_mut().for_each(|remains| remains[column.index()] = Remains::Nothing);
         self.drop_done();
     }
@@ -192,7 +198,7 @@ impl Deaths {
 
     /// The records that tell all of it.
     #[must_use]
-    pub(super) fn records(&self) -> Vec<RecordBody> {
+    pub(in crate::log) fn records(&self) -> Vec<RecordBody> {
         let unnamed: Vec<_> = self.unnamed.iter().copied().collect();
         let unnamed = unnamed.chunks(RecordBody::MAX_DEAD);
         let named = self.named.iter().map(|(generation, remains)| Death {
@@ -207,7 +213,7 @@ impl Deaths {
 
 impl State {
     /// Notes that a drive has a zone which may be of any segment older than its membership.
-    pub(super) fn note_unclear(&mut self, column: Column) {
+    pub(in crate::log) fn note_unclear(&mut self, column: Column) {
         self.unclear = self.unclear.with(column);
     }
 }

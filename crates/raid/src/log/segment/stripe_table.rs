@@ -10,7 +10,7 @@ use crate::layout::Column;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 
 /// The table of one segment.
-pub(super) struct StripeTable {
+pub(in crate::log) struct StripeTable {
     entry_bytes: usize,
     columns: Vec<Vec<u8>>,
     known: Vec<FixedBitSet>,
@@ -19,7 +19,7 @@ pub(super) struct StripeTable {
 impl StripeTable {
     /// A table that knows no chunk.
     #[must_use]
-    pub(super) fn new(geometry: &SegmentGeometry) -> Self {
+    pub(in crate::log) fn new(geometry: &SegmentGeometry) -> Self {
         let entry_bytes = entry_bytes(geometry.group_rows());
         let rows = geometry.rows() as usize;
         let columns = geometry.scheme().width();
@@ -32,7 +32,7 @@ impl StripeTable {
 
     /// Memory of a table for segments of a shape.
     #[must_use]
-    pub(super) fn bytes_of(geometry: &SegmentGeometry) -> u64 {
+    pub(in crate::log) fn bytes_of(geometry: &SegmentGeometry) -> u64 {
         let rows = geometry.rows() as usize;
         let known = rows.div_ceil(usize::BITS as usize) * size_of::<usize>();
         let of_column = rows * entry_bytes(geometry.group_rows()) + known;
@@ -41,19 +41,19 @@ impl StripeTable {
 
     /// Memory that it takes, with what is known.
     #[must_use]
-    pub(super) fn bytes_in_all(&self) -> u64 {
+    pub(in crate::log) fn bytes_in_all(&self) -> u64 {
         let known = self.known.iter().map(|known| size_of_val(known.as_slice()) as u64);
         self.bytes() + known.sum::<u64>()
     }
 
     /// Bytes of its entries.
     #[must_use]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::log) fn bytes(&self) -> u64 {
         self.columns.iter().map(|column| column.len() as u64).sum()
     }
 
     /// Records the stripe of a chunk.
-    pub(super) fn set(&mut self, column: Column, row: Row, stripe_in_group: u16) {
+    pub(in crate::log) fn set(&mut self, column: Column, row: Row, stripe_in_group: u16) {
         let at = row.0 as usize * self.entry_bytes;
         let bytes = stripe_in_group.to_le_bytes();
         assert!(self.entry_bytes == 2 || bytes[1] == 0, "stripe {stripe_in_group} of a group");
@@ -64,7 +64,7 @@ impl StripeTable {
 
     /// The stripe of a chunk, within its group.
     #[must_use]
-    pub(super) fn get(&self, column: Column, row: Row) -> u16 {
+    pub(in crate::log) fn get(&self, column: Column, row: Row) -> u16 {
         let at = row.0 as usize * self.entry_bytes;
         match self.columns[column.index()][at..at + self.entry_bytes] {
             [one] => one.into(),
@@ -75,7 +75,7 @@ impl StripeTable {
 
     /// The row of a group at which `column` holds its chunk of a stripe, if that is known.
     #[must_use]
-    pub(super) fn find(
+    pub(in crate::log) fn find(
         &self,
         column: Column,
         mut group: std::ops::Range<u32>,

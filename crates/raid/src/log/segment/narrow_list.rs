@@ -12,14 +12,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::layout::ColumnSet;
-use crate::log::deaths::Deaths;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, Roster as Listed, SegmentHeader, SuperblockRecord};
+use crate::log::segment::dead::Deaths;
 use crate::mutants::{Mutant, mutant};
 
 /// The narrow segments that are alive.
 #[derive(Default)]
-pub(super) struct Roster {
+pub(in crate::log) struct Roster {
     /// What their headers say, by generation.
     alive: BTreeMap<u64, SegmentHeader>,
     /// Of those with smaller generations records list all that were alive when the array was started.
@@ -33,7 +33,9 @@ pub(super) struct Roster {
 impl Roster {
     /// The newest among some records.
     #[must_use]
-    pub(super) fn of_records<'a>(records: impl IntoIterator<Item = &'a SuperblockRecord>) -> Self {
+    pub(in crate::log) fn of_records<'a>(
+        records: impl IntoIterator<Item = &'a SuperblockRecord>,
+    ) -> Self {
         let rosters = records.into_iter().filter_map(|record| match &record.body {
             RecordBody::Roster(roster) => Some((record.record_sequence, roster)),
             _ => None,
@@ -46,30 +48,30 @@ impl Roster {
 
     /// Whether a segment that is not on some columns would be listed if it were alive, and is not.
     #[must_use]
-    pub(super) fn excludes(&self, generation: u64, absent: ColumnSet) -> bool {
+    pub(in crate::log) fn excludes(&self, generation: u64, absent: ColumnSet) -> bool {
         let told = !absent.is_empty() && generation < self.below;
         told && !self.lists(generation)
     }
 
     /// Whether a segment is listed.
     #[must_use]
-    pub(super) fn lists(&self, generation: u64) -> bool {
+    pub(in crate::log) fn lists(&self, generation: u64) -> bool {
         self.alive.contains_key(&generation)
     }
 
     /// What the header of a listed segment says.
     #[must_use]
-    pub(super) fn header(&self, generation: u64) -> Option<&SegmentHeader> {
+    pub(in crate::log) fn header(&self, generation: u64) -> Option<&SegmentHeader> {
         self.alive.get(&generation)
     }
 
     /// What the headers of all that are listed say, the newest first.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = &SegmentHeader> {
+    pub(in crate::log) fn newest_first(&self) -> impl Iterator<Item = &SegmentHeader> {
         self.alive.values().rev()
     }
 
     /// Enters a segment that comes to be, or was found.
-    pub(super) fn enter(&mut self, header: &SegmentHeader) {
+    pub(in crate::log) fn enter(&mut self, header: &SegmentHeader) {
         if header.geometry.scheme().is_narrow() {
             self.used = true;
             self.alive.insert(header.generation, header.clone());
@@ -77,17 +79,17 @@ impl Roster {
     }
 
     /// Takes a segment out that dies.
-    pub(super) fn bury(&mut self, generation: u64) {
+    pub(in crate::log) fn bury(&mut self, generation: u64) {
         self.alive.remove(&generation);
     }
 
     /// Takes out those of which records tell that they are dead: a death is recorded without another roster.
-    pub(super) fn leave_out(&mut self, dead: &Deaths) {
+    pub(in crate::log) fn leave_out(&mut self, dead: &Deaths) {
         self.alive.retain(|generation, _| !dead.contains(*generation));
     }
 
     /// Takes out all but these, which are all that were found.
-    pub(super) fn keep(&mut self, generations: &BTreeSet<u64>) {
+    pub(in crate::log) fn keep(&mut self, generations: &BTreeSet<u64>) {
         self.complete = true;
         self.alive.retain(|generation, _| generations.contains(generation));
     }
@@ -122,19 +124,19 @@ impl Roster {
 impl State {
     /// The record that lists the narrow segments that are alive.
     #[must_use]
-    pub(super) fn roster_record(&self) -> Option<RecordBody> {
+    pub(in crate::log) fn roster_record(&self) -> Option<RecordBody> {
         self.roster.record(self.next_sequence)
     }
 
     /// Whether records tell that a segment that is not on some columns is dead.
     #[must_use]
-    pub(super) fn is_told_dead(&self, generation: u64, absent: ColumnSet) -> bool {
+    pub(in crate::log) fn is_told_dead(&self, generation: u64, absent: ColumnSet) -> bool {
         self.dead.contains(generation) || self.roster.excludes(generation, absent)
     }
 
     /// Whether another narrow segment could be listed.
     #[must_use]
-    pub(super) fn may_list_another(&self) -> bool {
+    pub(in crate::log) fn may_list_another(&self) -> bool {
         self.roster.alive.len() < RecordBody::listed_most(self.scheme())
     }
 }

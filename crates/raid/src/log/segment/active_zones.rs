@@ -17,7 +17,7 @@ use crate::log::format::{IndexEntry, SealRecord};
 use crate::log::index::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::read::blocks::Pin;
-use crate::log::segment::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
@@ -30,7 +30,7 @@ const ACTIVE_MARGIN: u32 = 3;
 /// another, finishes the leftovers, those that are being moved or scrubbed too. Never happens without several
 /// of them in a row. What cannot be finished yet is waited for where the drives would refuse a zone otherwise,
 /// this time or at the next start, when all of those here are leftovers.
-pub(super) async fn make_room(core: &Rc<Core>) {
+pub(in crate::log) async fn make_room(core: &Rc<Core>) {
     // What cannot be finished is not tried again and again.
     let mut tried = BTreeSet::new();
     while is_tight(&core.state.borrow()) {
@@ -87,7 +87,7 @@ fn is_tight(state: &State) -> bool {
 impl State {
     /// Whether a member takes new segments, and one more of them beside as many as may be open at a time.
     #[must_use]
-    pub(super) fn has_room_beside(&self, column: Column) -> bool {
+    pub(in crate::log) fn has_room_beside(&self, column: Column) -> bool {
         let member = &self.members[column.index()];
         member.writable().is_some() && !lacks_room(member, lanes(self) + 1)
     }
@@ -100,7 +100,7 @@ fn lanes(state: &State) -> u32 {
 }
 
 /// Whether there is too little room for one segment more on a member.
-pub(super) fn is_tight_for_one(member: &Member) -> bool {
+pub(in crate::log) fn is_tight_for_one(member: &Member) -> bool {
     lacks_room(member, 1)
 }
 
@@ -169,14 +169,18 @@ pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
 
 /// Whether a zone is not active after a command that makes it so: one that can be written no more takes none,
 /// and is none.
-pub(super) fn is_active_no_more(result: Result<(), Status>) -> bool {
+pub(in crate::log) fn is_active_no_more(result: Result<(), Status>) -> bool {
     result.map_or_else(Status::is_of_zone_state, |()| true)
 }
 
 /// Finishes zones that hold all of a segment but are not full: a crash came before what is behind the segment was
 /// written, or cut that off. Where a drive refuses, more of its zones are active than are counted, and it will refuse to
 /// open another one sooner.
-pub(super) async fn finish_ends(core: &Core, slot: SegmentSlot, ends: &BTreeSet<(Column, ZoneId)>) {
+pub(in crate::log) async fn finish_ends(
+    core: &Core,
+    slot: SegmentSlot,
+    ends: &BTreeSet<(Column, ZoneId)>,
+) {
     let finishes = ends.iter().filter_map(|(column, zone)| {
         let kept = core.state.borrow().segments[slot].zones[column.index()];
         let device =
@@ -190,7 +194,10 @@ pub(super) async fn finish_ends(core: &Core, slot: SegmentSlot, ends: &BTreeSet<
 ///
 /// # Errors
 /// The drive's status.
-pub(super) async fn finish_durably(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), Status> {
+pub(in crate::log) async fn finish_durably(
+    device: &dyn ZonedDevice,
+    zone: ZoneId,
+) -> Result<(), Status> {
     device.flush().await?;
     device.manage(zone, ZoneAction::Finish).await
 }
