@@ -5,11 +5,11 @@ use std::rc::Rc;
 use zoneweave_runtime::{Permit, Semaphore};
 
 use crate::layout::{Column, ColumnSet, MAX_COLUMNS};
-use crate::log::checkpoint;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberState, RecordBody, Remains};
-use crate::log::index::SegmentSlot;
+use crate::log::index::checkpoint;
+use crate::log::index::map::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::segment::active_zones::is_active_no_more;
 use crate::log::segment::table::{Phase, Segment};

@@ -22,7 +22,7 @@ use zoneweave_zoned::Lba;
 
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 

@@ -11,22 +11,18 @@
 
 pub mod create;
 pub mod format;
-pub mod paging;
 pub mod recover;
 
 mod admit;
 mod amplification;
-mod checkpoint;
 mod collect;
 mod engine;
-mod frames;
 mod freeing;
 mod index;
 mod lifetime;
 mod member;
 mod membership;
 mod moving;
-mod offload;
 mod pace;
 mod read;
 mod rebuild;
@@ -50,8 +46,8 @@ pub use crate::log::engine::status::{
     WritingStatus,
 };
 pub use crate::log::engine::{geometry, limits, measuring};
+pub use crate::log::index::cache::{IndexLimit, IndexPages};
 pub use crate::log::member::MemberErrors;
-pub use crate::log::offload::{IndexLimit, IndexPages};
 pub use crate::log::read::hedge::Hedging;
 pub use crate::log::recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,

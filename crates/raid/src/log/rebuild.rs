@@ -24,7 +24,7 @@ use crate::log::engine::status::Progress;
 use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
-use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::blocks::Pin;
 use crate::log::read::reconstruct;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::log::engine::limits::RESERVE_SEGMENTS;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::pace::Level;
 use crate::log::segment::table::{Phase, Segment};

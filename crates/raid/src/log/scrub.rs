@@ -21,7 +21,7 @@ use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
 use crate::log::engine::status::Progress;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, StreamKind};
-use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::blocks::Pin;
 use crate::log::read::reconstruct::verify;
 use crate::log::recover::read_header;

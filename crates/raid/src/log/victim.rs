@@ -7,7 +7,7 @@
 
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::room::Need;
 use crate::log::segment::table::Segment;
 use crate::log::write::policy::lanes::Collection;

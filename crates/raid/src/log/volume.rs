@@ -15,14 +15,14 @@ use zoneweave_zoned::{
 use crate::layout::Column;
 use crate::log::admit::requests;
 use crate::log::admit::requests::Looks;
-use crate::log::checkpoint;
 use crate::log::collect;
 use crate::log::engine::core::Core;
 use crate::log::engine::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::freeing;
-use crate::log::offload::{self, For, hold_range};
-use crate::log::paging;
+use crate::log::index::cache::{self, For, hold_range};
+use crate::log::index::checkpoint;
+use crate::log::index::load;
 use crate::log::read::blocks;
 use crate::log::rebuild;
 use crate::log::replace;
@@ -81,11 +81,11 @@ impl Volume {
         core.handle.spawn("user writer", user);
         core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
         if core.state.borrow().absent.is_some() {
-            core.handle.spawn("index", paging::run(core.clone()));
+            core.handle.spawn("index", load::run(core.clone()));
         }
         if core.state.borrow().offload.is_some() {
-            core.handle.spawn("evictor", offload::run(core.clone()));
-            core.handle.spawn("evictor beside", offload::run_beside(core.clone()));
+            core.handle.spawn("evictor", cache::run(core.clone()));
+            core.handle.spawn("evictor beside", cache::run_beside(core.clone()));
         }
         Self { core }
     }

@@ -10,7 +10,7 @@ use crate::layout::Column;
 use crate::log::engine::limits::zones_needed;
 use crate::log::engine::state::State;
 use crate::log::format::MemberState;
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::member::Member;
 use crate::log::segment::table::Phase;
 use crate::log::volume::AdminError;

@@ -12,7 +12,7 @@ use crate::log::admit::pending::{
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
-use crate::log::offload::{For, Offload, hold_range};
+use crate::log::index::cache::{For, Offload, hold_range};
 use crate::log::segment::open;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};

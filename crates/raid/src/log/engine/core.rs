@@ -20,7 +20,7 @@ use crate::layout::{Column, Scheme};
 use crate::log::engine::state::State;
 use crate::log::engine::status::Progress;
 use crate::log::format::{RecordBody, SealRecord};
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::member::FailuresBefore;
 use crate::log::read::hedge::{ReadUnderWay, ResetUnderWay};
 use crate::log::spares::Spares;

@@ -41,7 +41,7 @@ use zoneweave_zoned::{BlockCount, Geometry};
 use crate::layout::Scheme;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::ArrayConfig;
-use crate::log::index::PbaSpace;
+use crate::log::index::map::PbaSpace;
 
 /// Zones of each member that hold superblock records.
 pub const SUPERBLOCK_ZONES: u32 = 2;

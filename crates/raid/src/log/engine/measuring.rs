@@ -9,7 +9,7 @@ use crate::layout::Scheme;
 use crate::log::admit::inflight::InFlight;
 use crate::log::format::ArrayUuid;
 use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
-use crate::log::index::{Index, PbaSpace};
+use crate::log::index::map::{Index, PbaSpace};
 
 /// The index of a volume, all of it in memory.
 pub struct MeasuredIndex(Index);

@@ -20,7 +20,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
 };
-use crate::log::index::Pba;
+use crate::log::index::map::Pba;
 use crate::log::moving::ListedBlock;
 use crate::log::read::blocks::FoundBlock;
 use crate::log::write::stream::Lifetime;

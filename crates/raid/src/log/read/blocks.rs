@@ -20,8 +20,8 @@ use crate::layout::ColumnSet;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
-use crate::log::index::{BlockPlace, SegmentSlot};
-use crate::log::offload::{For, hold_range};
+use crate::log::index::cache::{For, hold_range};
+use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::batch::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
 use crate::log::read::hedge::Route;
 use crate::log::read::reconstruct::{

@@ -23,7 +23,7 @@ use zoneweave_zoned::BlockCount;
 use crate::layout::{Column, ColumnSet, MAX_COLUMNS, Scheme};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::index::BlockPlace;
+use crate::log::index::map::BlockPlace;
 use crate::marks::{Mark, mark};
 
 /// How many reads may go around drives that are held up.

@@ -14,7 +14,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
-use crate::log::index::BlockPlace;
+use crate::log::index::map::BlockPlace;
 use crate::log::read::batch::{Gathered, Spot, gather};
 use crate::log::read::blocks::spot_of;
 use crate::marks::{Mark, mark, mark_if};

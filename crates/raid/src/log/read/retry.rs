@@ -11,7 +11,7 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::Status;
 
 use crate::log::engine::core::Core;
-use crate::log::index::BlockPlace;
+use crate::log::index::map::BlockPlace;
 use crate::log::read::batch::gather;
 use crate::log::read::blocks::{FoundBlock, read_places};
 use crate::log::read::reconstruct::spots_of_stripes;

@@ -12,7 +12,6 @@ use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 
 use crate::layout::{Column, ColumnSet};
 use crate::log::admit::inflight::InFlight;
-use crate::log::checkpoint::Checkpoints;
 use crate::log::engine::limits::{LimitError, check_shape, segment_slots};
 use crate::log::engine::state::{Epoch, State, UNRECORDED};
 use crate::log::engine::status::Counters;
@@ -20,10 +19,11 @@ use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
     ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
 };
-use crate::log::index::{Index, PbaSpace};
+use crate::log::index::cache::{IndexLimit, Offload};
+use crate::log::index::checkpoint::Checkpoints;
+use crate::log::index::map::{Index, PbaSpace};
 use crate::log::lifetime::Lifespans;
 use crate::log::member::Member;
-use crate::log::offload::{IndexLimit, Offload};
 use crate::log::pace::Pace;
 use crate::log::read::hedge::{Hedge, Hedging};
 use crate::log::recover::membership::{Newest, choose, follows, too_few};
@@ -85,14 +85,14 @@ pub struct DriveVerdict {
 }
 
 /// The membership chosen, as a state without segments.
-pub(super) struct Assembly {
-    pub(super) state: State,
-    pub(super) superblock: SuperblockLog,
-    pub(super) verdicts: Vec<DriveVerdict>,
+pub(in crate::log) struct Assembly {
+    pub(in crate::log) state: State,
+    pub(in crate::log) superblock: SuperblockLog,
+    pub(in crate::log) verdicts: Vec<DriveVerdict>,
     /// The lineage to mint, if the start was forced.
-    pub(super) forced: Option<u64>,
+    pub(in crate::log) forced: Option<u64>,
     /// The newest checkpoint, unless none are wanted.
-    pub(super) checkpoint: Option<CheckpointPointer>,
+    pub(in crate::log) checkpoint: Option<CheckpointPointer>,
 }
 
 /// Pages of an index read at a time, that nobody asks for, where not all of them are to be in memory.
@@ -103,7 +103,7 @@ struct Drive {
     records: DriveRecords,
 }
 
-pub(super) async fn assemble(
+pub(in crate::log) async fn assemble(
     offered: Vec<OfferedDrive>,
     options: &OpenOptions,
     failed: Option<PolicyError>,

@@ -12,7 +12,11 @@ use crate::log::segment::dead::Unclear;
 use crate::marks::{Mark, mark, mark_if};
 
 /// Keeps the deaths of segments that blocks are left of, in these zones or in zones that do not tell what they hold.
-pub(super) fn keep_deaths(state: &mut State, mut unclear: Unclear, left: &[(u64, Column, ZoneId)]) {
+pub(in crate::log) fn keep_deaths(
+    state: &mut State,
+    mut unclear: Unclear,
+    left: &[(u64, Column, ZoneId)],
+) {
     let columns = state.scheme().columns();
     let unseen = |column: &Column| state.members[column.index()].device.is_none();
     unclear.unseen = state.scheme().iter().filter(unseen).collect();
@@ -25,7 +29,7 @@ pub(super) fn keep_deaths(state: &mut State, mut unclear: Unclear, left: &[(u64,
 }
 
 /// Resets what `segments` found to be of no use any more, and makes that durable.
-pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
+pub(in crate::log) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
     let zones = std::mem::take(&mut core.state.borrow_mut().zones_to_reset);
     let mut reset = BTreeSet::new();
     for (column, zone, resets) in zones {

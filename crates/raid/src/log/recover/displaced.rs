@@ -18,7 +18,7 @@ use crate::layout::Column;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::Oob;
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 
 /// A block of a chunk, wherever that begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,15 +29,15 @@ struct Part {
 
 /// What appends that were not in a row have left of a column in a group.
 #[derive(Default)]
-pub(super) struct Displaced {
+pub(in crate::log) struct Displaced {
     /// Rows that for certain hold no chunk.
-    pub(super) rows: usize,
+    pub(in crate::log) rows: usize,
     /// The stripes that have something in these rows, counted through the segment: what was written of them is known.
-    pub(super) stripes: BTreeSet<u32>,
+    pub(in crate::log) stripes: BTreeSet<u32>,
 }
 
 /// Looks at those of some written rows that hold no chunk; given are the stripes of the others.
-pub(super) async fn find_displaced(
+pub(in crate::log) async fn find_displaced(
     core: &Rc<Core>,
     slot: SegmentSlot,
     column: Column,

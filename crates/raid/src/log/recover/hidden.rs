@@ -16,10 +16,10 @@ use crate::log::engine::state::State;
 use crate::log::recover::witnesses::Witnesses;
 
 /// Zones of such segments, by generation.
-pub(super) type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;
+pub(in crate::log) type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;
 
 /// The segments of which zones without a header may be, beside those of known generations.
-pub(super) fn find<'a>(
+pub(in crate::log) fn find<'a>(
     state: &State,
     zones: impl Iterator<Item = (Column, ZoneId, &'a Witnesses)>,
     known: &BTreeSet<u64>,

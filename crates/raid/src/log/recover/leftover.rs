@@ -19,7 +19,7 @@ use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
-use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::recover::displaced::{Displaced, find_displaced};
 use crate::log::recover::segments::FoundSegment;
 use crate::log::segment::resolve::{columns_with_chunks, resolve_group};
@@ -28,22 +28,22 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// A block of a stripe that is readable but not fully redundant.
-pub(super) struct WeakBlock {
-    pub(super) place: BlockPlace,
-    pub(super) entry: IndexEntry,
+pub(in crate::log) struct WeakBlock {
+    pub(in crate::log) place: BlockPlace,
+    pub(in crate::log) entry: IndexEntry,
 }
 
 /// What was decided about a segment.
-pub(super) struct Judgement {
+pub(in crate::log) struct Judgement {
     /// The decision to be recorded, unless it was recorded before.
-    pub(super) new_seal: Option<SealRecord>,
-    pub(super) weak: Vec<WeakBlock>,
-    pub(super) weak_stripes: u64,
-    pub(super) discarded_stripes: u64,
+    pub(in crate::log) new_seal: Option<SealRecord>,
+    pub(in crate::log) weak: Vec<WeakBlock>,
+    pub(in crate::log) weak_stripes: u64,
+    pub(in crate::log) discarded_stripes: u64,
 }
 
 /// Judges one segment and enters what counts of its last span.
-pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
+pub(in crate::log) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let slot = found.slot;
     let (geometry, known) = {
         let state = core.state.borrow();

@@ -8,7 +8,7 @@ use crate::marks::{Mark, mark, mark_if};
 
 /// Gives zones without a valid header to the listed segments whose generation their blocks carry, or whose zones
 /// they are in drives that were members then.
-pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
+pub(in crate::log) fn adopt(state: &State, sorted: &mut Sorted) {
     let Sorted { claims, unclaimed, told, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
         let named = witnesses.majority();
@@ -36,7 +36,7 @@ pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
 
 /// How many listed segments nothing is found of, though no drive tells that it never had any of it: they are lost with what
 /// they held. (Of one that was about to be opened all drives tell so.)
-pub(super) fn lost(state: &State, sorted: &Sorted) -> usize {
+pub(in crate::log) fn lost(state: &State, sorted: &Sorted) -> usize {
     let unaccounted = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let listed = state.roster.newest_first();
     let missing = listed.filter(|header| !sorted.claims.contains_key(&header.segment));

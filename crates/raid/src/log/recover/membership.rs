@@ -28,11 +28,11 @@ fn version(record: &SuperblockRecord) -> Version {
 
 /// The newest record that a drive has, as far as it can be read.
 #[derive(Clone, Copy)]
-pub(super) struct Newest<'a> {
+pub(in crate::log) struct Newest<'a> {
     /// The record.
-    pub(super) record: &'a SuperblockRecord,
+    pub(in crate::log) record: &'a SuperblockRecord,
     /// Whether there may be a newer one.
-    pub(super) may_hide_newer: bool,
+    pub(in crate::log) may_hide_newer: bool,
 }
 
 /// Whether a drive, of which `own` is the newest record, is one of those among whom `table` tells
@@ -40,7 +40,7 @@ pub(super) struct Newest<'a> {
 /// calls them failed. One that it lists and that is behind it is one that a crash kept it from, if it
 /// still has one of those present in service that carry it: a start by force without these would
 /// have called them failed.
-pub(super) fn follows(
+pub(in crate::log) fn follows(
     own: &SuperblockRecord,
     table: &SuperblockRecord,
     present: &[Newest<'_>],
@@ -102,7 +102,7 @@ fn was_left_behind(version: &SuperblockRecord, present: &[Newest<'_>], in_doubt:
 }
 
 /// The newest record of the membership's valid version, and whether choosing it took force.
-pub(super) fn choose<'a>(
+pub(in crate::log) fn choose<'a>(
     newest: &[Option<Newest<'a>>],
     options: &OpenOptions,
 ) -> Result<(&'a SuperblockRecord, bool), OpenError> {
@@ -213,7 +213,7 @@ fn furthest(present: &[Newest<'_>], in_doubt: bool) -> BTreeSet<u64> {
     furthest.map(|record| record.lineage).collect()
 }
 
-pub(super) fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
+pub(in crate::log) fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
     mark(Mark::TooFewMembersRefused);
     OpenError::TooFewMembers {
         name: record.config.name.clone(),

@@ -10,7 +10,7 @@ use crate::log::recover::segments::{Claim, Told};
 
 /// What members in service say that have nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missed {
+pub(in crate::log) enum Missed {
     /// There is none.
     Nowhere,
     /// It may be dead, or they have lost it.
@@ -20,7 +20,7 @@ pub(super) enum Missed {
 }
 
 /// Whether a member in service tells that it has nothing of a segment on its column.
-pub(super) fn has_none(
+pub(in crate::log) fn has_none(
     state: &State,
     header: &SegmentHeader,
     column: Column,
@@ -41,7 +41,7 @@ pub(super) fn has_none(
 /// Whether a segment is dead although its death is on record no more, as every drive acknowledged the
 /// resets: of the members in service more than may be wrong have nothing of it, and no more than may
 /// be wrong have something. (One that the roster lists is not. With one data drive that never is so: any copy may be the last one.)
-pub(super) fn missed(
+pub(in crate::log) fn missed(
     core: &Core,
     columns: &BTreeMap<Column, Vec<Claim>>,
     told: &Told,
@@ -79,7 +79,7 @@ pub(super) fn missed(
 }
 
 /// Whether some of the zones that a segment's headers list on members in service are reset.
-pub(super) fn partly_reset(core: &Core, columns: &BTreeMap<Column, Vec<Claim>>) -> bool {
+pub(in crate::log) fn partly_reset(core: &Core, columns: &BTreeMap<Column, Vec<Claim>>) -> bool {
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     headers.any(|header| {
         let lists = |column: &Column| header.zone(*column).is_some();

@@ -16,27 +16,21 @@
 //! to a new, complete stripe before anything is served, which is right in both cases.
 
 pub mod assemble;
-pub(in crate::log) mod checkpoint;
-mod counting;
 mod dead;
-pub(in crate::log) mod deferred;
 mod displaced;
 mod error;
 mod hidden;
-mod leftover;
+pub(in crate::log) mod leftover;
 mod listed;
 mod membership;
 mod missed;
-pub(in crate::log) mod pages;
-pub(super) mod plain;
 mod publish;
 pub mod records;
 pub(in crate::log) mod replay;
 mod rescue;
-mod segments;
-pub(in crate::log) mod sequences;
+pub(in crate::log) mod segments;
 mod twins;
-pub(super) mod witnesses;
+pub(in crate::log) mod witnesses;
 
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -46,9 +40,9 @@ use zoneweave_zoned::ZonedDevice;
 
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
+use crate::log::index::checkpoint::read::{Unusable, load as load_checkpoint};
 use crate::log::read::hedge::{Hedge, Hedging};
 use crate::log::recover::assemble::Assembly;
-use crate::log::recover::checkpoint::Unusable;
 use crate::log::recover::publish::publish;
 use crate::log::volume::Volume;
 use crate::log::write::policy::auto::WriteChoice;
@@ -235,7 +229,7 @@ async fn recover(
         }
     }
     if let Some(pointer) = checkpoint.filter(|_| !options.ignore_checkpoint) {
-        if checkpoint::load(&core, pointer, &mut found, &mut weak).await.is_err() {
+        if load_checkpoint(&core, pointer, &mut found, &mut weak).await.is_err() {
             return Ok(Err(give_up(&core).await));
         }
         report.checkpoint = Some(pointer.number);

@@ -15,8 +15,8 @@ use crate::log::collect::move_out;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
-use crate::log::index::SegmentSlot;
-use crate::log::paging;
+use crate::log::index::load;
+use crate::log::index::map::SegmentSlot;
 use crate::log::recover::dead;
 use crate::log::recover::replay::Candidate;
 use crate::log::recover::rescue::rescue;
@@ -30,7 +30,7 @@ use crate::mutants::{Mutant, mutant};
 ///
 /// # Errors
 /// If writes stop, or recovery has to begin anew.
-pub(super) async fn publish(
+pub(in crate::log) async fn publish(
     core: &Rc<Core>,
     candidates: Vec<Candidate>,
     seals: Vec<SealRecord>,
@@ -118,7 +118,7 @@ async fn decide(
 async fn make_room(core: &Rc<Core>) -> Result<(), &'static str> {
     if core.state.borrow().free_segments() == 0 {
         // What is needed has to be known.
-        paging::read_all(core).await?;
+        load::read_all(core).await?;
     }
     let Some(slot) = core.state.borrow().must_move_first() else { return Ok(()) };
     mark(Mark::RecoveryMadeRoom);

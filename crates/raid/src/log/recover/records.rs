@@ -80,7 +80,7 @@ impl DriveRecords {
 
     /// The superblock zones: those with records, completed by the first that holds nothing. (Where writes are of
     /// units a crash may leave part of one in front of its record.)
-    pub(super) fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
+    pub(in crate::log) fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
         let with_records: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
         let mut zones: Vec<_> = with_records.into_iter().collect();
         let searched = searched_zones(&self.zones);
@@ -94,7 +94,7 @@ impl DriveRecords {
     }
 
     /// Where the next record goes: after the newest, with the other zone to be reset first.
-    pub(super) fn cursor(&self) -> Option<SuperblockCursor> {
+    pub(in crate::log) fn cursor(&self) -> Option<SuperblockCursor> {
         let zones = self.superblock_zones()?;
         if self.records.is_empty() && mutant(Mutant::BlankDriveAdopted) {
             return Some(SuperblockCursor { zones, current: 1, next: 0, other_dirty: false });
@@ -216,7 +216,7 @@ async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<
     blocks
 }
 
-pub(super) async fn read_stubbornly(
+pub(in crate::log) async fn read_stubbornly(
     device: &dyn ZonedDevice,
     at: ZoneAddress,
 ) -> Result<Payload, Status> {

@@ -16,15 +16,15 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::state::State;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
-use crate::log::index::{self, BlockPlace, Page, Pba, SegmentSlot};
+use crate::log::index::checkpoint::read::Unusable;
+use crate::log::index::deferred::{Deferred, Entry};
+use crate::log::index::map::{self, BlockPlace, Page, Pba, SegmentSlot};
+use crate::log::index::pages::{enter_pages, look_up_for_weak};
+use crate::log::index::sequences::{NARROW, Sequences};
+use crate::log::index::valid_counts::{Counted, count_valid};
 use crate::log::moving::span_entries;
 use crate::log::read::blocks::{pin_all, read_places};
-use crate::log::recover::checkpoint::Unusable;
-use crate::log::recover::counting::{Counted, count_valid};
-use crate::log::recover::deferred::{Deferred, Entry};
 use crate::log::recover::leftover::WeakBlock;
-use crate::log::recover::pages::{enter_pages, look_up_for_weak};
-use crate::log::recover::sequences::{NARROW, Sequences};
 use crate::log::recover::twins::Twins;
 use crate::log::room::Need;
 use crate::log::segment::table::Phase;
@@ -49,12 +49,12 @@ const DEFERRED_MOST: u64 = 1 << 22;
 const DEFERRED_PART: u64 = 8;
 
 /// A block of a weak stripe that is newer than anything that counts.
-pub(super) struct Candidate {
-    pub(super) place: BlockPlace,
+pub(in crate::log) struct Candidate {
+    pub(in crate::log) place: BlockPlace,
     /// For data: the block of the volume.
-    pub(super) lba: Lba,
+    pub(in crate::log) lba: Lba,
     /// For tombstones: the extents that it hides.
-    pub(super) hides: Vec<TrimExtent>,
+    pub(in crate::log) hides: Vec<TrimExtent>,
 }
 
 /// Orders copies with the same sequence: one in a segment that may be dead comes last.
@@ -65,7 +65,7 @@ pub(in crate::log) type Rank = (bool, bool, i128);
 ///
 /// # Errors
 /// If the checkpoint that was read turns out not to count.
-pub(super) async fn build_index(
+pub(in crate::log) async fn build_index(
     core: &Rc<Core>,
     weak: Vec<WeakBlock>,
 ) -> Result<Vec<Candidate>, Unusable> {
@@ -330,7 +330,7 @@ fn enter_entries(
 }
 
 /// The part of the index being built.
-pub(super) struct Partition {
+pub(in crate::log) struct Partition {
     start: u64,
     end: u64,
     /// Of entries that a page tells: what they are not newer than.
@@ -376,36 +376,36 @@ impl Partition {
     }
 
     /// The sequence of what was replayed for a block.
-    pub(super) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
+    pub(in crate::log) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
         state.index.get(lba)?;
         Some(self.sequences.get(lba))
     }
 
     /// Notes how new an entry is at the most.
-    pub(super) fn bound(&mut self, lba: Lba, sequence: u64) {
+    pub(in crate::log) fn bound(&mut self, lba: Lba, sequence: u64) {
         self.sequences.set(lba, sequence);
     }
 
     /// The same of those entries of a page that lead somewhere.
-    pub(super) fn bound_all(&mut self, first: Lba, entries: &[index::Entry], sequence: u64) {
+    pub(in crate::log) fn bound_all(&mut self, first: Lba, entries: &[map::Entry], sequence: u64) {
         self.sequences.set_all(first, entries, sequence);
     }
 
     /// Notes that a block was written before the page that tells so, wherever the newest version of it is:
     /// a settled segment may hold an older one that the page does not tell of, and a weak trim hides.
-    pub(super) fn note_written(&mut self, lba: Lba) {
+    pub(in crate::log) fn note_written(&mut self, lba: Lba) {
         if self.sequences.get(lba) == 0 {
             self.sequences.set(lba, 1);
         }
     }
 
     /// Notes that something has to tell of a block.
-    pub(super) fn note_promised(&mut self, lba: Lba) {
+    pub(in crate::log) fn note_promised(&mut self, lba: Lba) {
         self.promised.push(lba);
     }
 
     /// Whether it is more than crashes leave.
-    pub(super) fn has_many_promised(&self) -> bool {
+    pub(in crate::log) fn has_many_promised(&self) -> bool {
         self.promised.len() > PROMISED_MOST
     }
 
@@ -416,24 +416,24 @@ impl Partition {
     }
 
     /// Notes that a copy says that a block was lost.
-    pub(super) fn note_lost(&mut self, pba: Pba) {
+    pub(in crate::log) fn note_lost(&mut self, pba: Pba) {
         self.lost.insert(pba);
     }
 
     /// Notes that the sequence of an entry of a page is known.
-    pub(super) fn note_exact(&mut self, lba: Lba) {
+    pub(in crate::log) fn note_exact(&mut self, lba: Lba) {
         self.exact.insert(lba);
     }
 
     /// The entry of a block if it is not known whether it is older than a sequence.
-    pub(super) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
+    pub(in crate::log) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
         let pba = state.index.get(lba)?;
         let settled = state.segments[state.space.place(pba).slot].settled;
         let newer = sequence > self.sequences.get(lba);
         (settled && !newer && !self.exact.contains(&lba)).then_some(pba)
     }
 
-    pub(super) fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
+    pub(in crate::log) fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
         if !(self.start..self.end).contains(&lba.0) {
             return;
         }
@@ -488,7 +488,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn within(&self, extent: &TrimExtent) -> std::ops::Range<u64> {
+    pub(in crate::log) fn within(&self, extent: &TrimExtent) -> std::ops::Range<u64> {
         let end = extent.lba.0 + extent.blocks;
         extent.lba.0.max(self.start)..end.min(self.end).max(self.start)
     }

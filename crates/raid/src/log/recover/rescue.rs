@@ -25,7 +25,10 @@ const RESCUED_BLOCKS: usize = 512;
 ///
 /// # Errors
 /// If writes stop.
-pub(super) async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), &'static str> {
+pub(in crate::log) async fn rescue(
+    core: &Rc<Core>,
+    candidates: &[Candidate],
+) -> Result<(), &'static str> {
     let (data, trims): (Vec<_>, Vec<_>) =
         candidates.iter().partition(|candidate| candidate.hides.is_empty());
     let stripe = core.state.borrow().relocation_shape().stripe_blocks();

@@ -18,7 +18,7 @@ use crate::layout::{Column, ColumnSet};
 use crate::log::engine::core::{Core, is_blank};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::missed::{Missed, missed, partly_reset};
@@ -34,43 +34,43 @@ use crate::mutants::{Mutant, mutant};
 const ZONES_AT_A_TIME: usize = 32;
 
 /// A segment found, and how far each of its zones is written.
-pub(super) struct FoundSegment {
-    pub(super) slot: SegmentSlot,
+pub(in crate::log) struct FoundSegment {
+    pub(in crate::log) slot: SegmentSlot,
     /// Write pointers by column; `None` where the column is missing.
-    pub(super) written: Vec<Option<ZoneOffset>>,
+    pub(in crate::log) written: Vec<Option<ZoneOffset>>,
     /// Columns the segment was made with whose members are in service: each should have a chunk
     /// of every stripe.
-    pub(super) expected: Vec<Column>,
-    pub(super) leftover: bool,
+    pub(in crate::log) expected: Vec<Column>,
+    pub(in crate::log) leftover: bool,
 }
 
 /// A zone that may be of a segment.
-pub(super) struct Claim {
-    pub(super) info: ZoneInfo,
-    pub(super) header: Option<SegmentHeader>,
+pub(in crate::log) struct Claim {
+    pub(in crate::log) info: ZoneInfo,
+    pub(in crate::log) header: Option<SegmentHeader>,
 }
 
 type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
 
 /// Zones by what is to become of them.
 #[derive(Default)]
-pub(super) struct Sorted {
-    pub(super) claims: Claims,
+pub(in crate::log) struct Sorted {
+    pub(in crate::log) claims: Claims,
     /// Zones without a valid header, with what the blocks behind it tell.
-    pub(super) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
+    pub(in crate::log) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
     /// The others.
-    pub(super) told: Told,
+    pub(in crate::log) told: Told,
     /// Zones that are taken for what other columns' headers list there, as they do not tell it themselves: but these
     /// headers may mean a drive that was replaced since.
     by_header: Vec<(Column, ZoneId)>,
 }
 
 /// Zones that tell what they hold: nothing, or some segment.
-pub(super) type Told = BTreeSet<(Column, ZoneId)>;
+pub(in crate::log) type Told = BTreeSet<(Column, ZoneId)>;
 
 /// Finds every segment and enters it into the state; fills the pools with the empty zones. Segments of which no header can be
 /// read are given up if their loss is accepted.
-pub(super) async fn find(
+pub(in crate::log) async fn find(
     core: &Rc<Core>,
     accepts_loss: bool,
 ) -> Result<Vec<FoundSegment>, OpenError> {

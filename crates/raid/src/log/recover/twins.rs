@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use zoneweave_zoned::Lba;
 
 use crate::log::engine::state::State;
-use crate::log::index::{Pba, SegmentSlot};
+use crate::log::index::map::{Pba, SegmentSlot};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Copies that the index does not point at, although they are as new as those that it does.
 #[derive(Default)]
-pub(super) struct Twins {
+pub(in crate::log) struct Twins {
     copies: Vec<(Lba, Pba)>,
 }
 
@@ -34,22 +34,22 @@ type Mapped = BTreeMap<SegmentSlot, u64>;
 
 impl Twins {
     /// Twins remembered: some 100 MiB of them at the most.
-    pub(super) const MOST: usize = 1 << 20;
+    pub(in crate::log) const MOST: usize = 1 << 20;
 
     /// Whether no more of them are remembered.
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::log) fn is_full(&self) -> bool {
         self.copies.len() >= Self::MOST
     }
 
     /// Notes a copy that is as new as the one chosen.
-    pub(super) fn add(&mut self, lba: Lba, pba: Pba) {
+    pub(in crate::log) fn add(&mut self, lba: Lba, pba: Pba) {
         if !self.is_full() {
             self.copies.push((lba, pba));
         }
     }
 
     /// Frees segments in which nothing counts that has no twin in one that is needed anyway.
-    pub(super) fn free_segments(self, state: &mut State) {
+    pub(in crate::log) fn free_segments(self, state: &mut State) {
         if self.copies.is_empty() {
             return;
         }

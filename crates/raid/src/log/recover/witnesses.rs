@@ -17,10 +17,10 @@ use crate::log::recover::records;
 /// Which generations the blocks behind a damaged header carry, and how many of them each. What
 /// damaged the header may have put blocks of another segment behind it.
 #[derive(Default)]
-pub(super) struct Witnesses {
+pub(in crate::log) struct Witnesses {
     generations: BTreeMap<u64, Witness>,
     /// Some of them, or the header, cannot be read: the next start may be told something else.
-    pub(super) unread: bool,
+    pub(in crate::log) unread: bool,
 }
 
 /// What blocks of one generation tell.
@@ -32,12 +32,12 @@ struct Witness {
 
 impl Witnesses {
     /// The generation that more than half of the blocks carry.
-    pub(super) fn majority(&self) -> Option<u64> {
+    pub(in crate::log) fn majority(&self) -> Option<u64> {
         self.told().map(|(generation, _)| generation)
     }
 
     /// The same, with the columns that its segment is not on.
-    pub(super) fn told(&self) -> Option<(u64, ColumnSet)> {
+    pub(in crate::log) fn told(&self) -> Option<(u64, ColumnSet)> {
         let total: usize = self.generations.values().map(|witness| witness.blocks).sum();
         let most = |(_, witness): &(&u64, &Witness)| witness.blocks * 2 > total;
         let told = self.generations.iter().find(most);
@@ -48,7 +48,7 @@ impl Witnesses {
 /// How often a block is read that tells which segment a zone belongs to. A drive may err now and then.
 const READS: u32 = 4;
 
-pub(super) async fn read_stubbornly(
+pub(in crate::log) async fn read_stubbornly(
     core: &Rc<Core>,
     column: Column,
     at: ZoneAddress,
@@ -67,7 +67,11 @@ pub(super) async fn read_stubbornly(
 const WITNESSES: u32 = 32;
 
 /// The generations that the blocks behind a damaged header carry.
-pub(super) async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Witnesses {
+pub(in crate::log) async fn ask_witnesses(
+    core: &Rc<Core>,
+    column: Column,
+    info: ZoneInfo,
+) -> Witnesses {
     let mut asked = Witnesses::default();
     let written = info.write_pointer.0.min(WITNESSES + 1);
     for offset in 0..written {

@@ -8,7 +8,7 @@ use crate::layout::Column;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::segment::active_zones;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
 use crate::log::superblock::structured_payload;

@@ -7,7 +7,7 @@ use crate::layout::{Column, ColumnSet};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
-use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::reconstruct::{Rebuilt, rebuild_block};
 use crate::log::segment::scan::{ScannedRows, identity_entry};
 use crate::log::write::stripe::parity_entry;

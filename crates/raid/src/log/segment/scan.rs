@@ -15,7 +15,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
-use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::reconstruct::{is_placed, verify};
 use crate::log::segment::resolve::resolve_group;
 use crate::log::segment::spans;

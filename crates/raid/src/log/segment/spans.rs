@@ -12,7 +12,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
 };
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::segment::active_zones::finish_durably;
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::superblock::structured_payload;

@@ -9,7 +9,7 @@ use zoneweave_zoned::ZoneId;
 use crate::layout::{Column, ColumnSet};
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
-use crate::log::index::{BlockPlace, SegmentSlot};
+use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::write::completion::ChunkUnderWay;
 use crate::log::write::stream::Lifetime;

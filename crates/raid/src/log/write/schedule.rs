@@ -11,7 +11,7 @@ use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::segment::table::{Cursor, Phase, Segment};
 use crate::log::write::stream::{ChunkClass, Class, Lane, LaneId};
 use crate::marks::{Mark, mark, mark_if};

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
-use crate::log::index::SegmentSlot;
+use crate::log::index::map::SegmentSlot;
 use crate::log::write::policy::lanes::LaneMode;
 use crate::mutants::{Mutant, mutant};
 

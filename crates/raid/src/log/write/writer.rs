@@ -17,7 +17,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::{ContentKind, IndexEntry, StreamKind};
-use crate::log::index::{BlockPlace, Pba};
+use crate::log::index::map::{BlockPlace, Pba};
 use crate::log::segment::open;
 use crate::log::segment::spans;
 use crate::log::segment::table::Phase;
@@ -104,7 +104,7 @@ fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
 }
 
 /// No write enters a group before the one before it is durable.
-async fn end_group(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) {
+async fn end_group(core: &Rc<Core>, slot: crate::log::index::map::SegmentSlot) {
     let flush = !core.state.borrow().fua_always && !mutant(Mutant::GroupNotFlushed);
     if flush && core.flush_members().await.is_err() {
         mark(Mark::GroupEndStopped);
@@ -435,11 +435,11 @@ impl MovedRuns {
 /// Keeps a segment from being reclaimed while its header or an index run is written.
 pub(in crate::log) struct Hold {
     core: Rc<Core>,
-    slot: crate::log::index::SegmentSlot,
+    slot: crate::log::index::map::SegmentSlot,
 }
 
 impl Hold {
-    pub(in crate::log) fn new(core: &Rc<Core>, slot: crate::log::index::SegmentSlot) -> Self {
+    pub(in crate::log) fn new(core: &Rc<Core>, slot: crate::log::index::map::SegmentSlot) -> Self {
         core.state.borrow_mut().segments[slot].in_flight += 1;
         Self { core: core.clone(), slot }
     }

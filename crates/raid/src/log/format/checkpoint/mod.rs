@@ -41,7 +41,7 @@ use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
 use crate::layout::{Column, MAX_COLUMNS};
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::limits::segment_slots;
-use crate::log::index::PbaSpace;
+use crate::log::index::map::PbaSpace;
 
 /// What a block may take after its envelope.
 const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES;

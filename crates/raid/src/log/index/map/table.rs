@@ -9,7 +9,7 @@ use std::ops::Range;
 use zoneweave_zoned::Lba;
 
 use crate::log::format::checkpoint::StoredEntries;
-use crate::log::index::{Divisor, Page, Pba};
+use crate::log::index::map::{Divisor, Page, Pba};
 
 /// An entry of the index: nothing, or an address and one more.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,12 +13,12 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
-use crate::log::index::{BlockPlace, Page, Pba, SegmentSlot};
+use crate::log::index::bulk_load::Plain;
+use crate::log::index::checkpoint::read::{PAGES_AT_A_TIME, Unusable, read_pages};
+use crate::log::index::map::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::moving::span_entries;
 use crate::log::read::blocks::{FoundBlock, pin_all};
 use crate::log::read::retry::read_for_good;
-use crate::log::recover::checkpoint::{PAGES_AT_A_TIME, Unusable, read_pages};
-use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::Partition;
 use crate::log::segment::table::Segment;
 use crate::marks::{Mark, mark, mark_if};
@@ -38,7 +38,7 @@ const LOOKED_UP_FOR_WEAK: usize = 1 << 16;
 ///
 /// # Errors
 /// If the checkpoint is not what it seemed.
-pub(super) async fn enter_pages(
+pub(in crate::log) async fn enter_pages(
     core: &Rc<Core>,
     partition: &mut Partition,
     pages: &[Page],
@@ -219,7 +219,7 @@ fn is_newer(replayed: u64, bound: u64) -> bool {
 ///
 /// # Errors
 /// If the checkpoint is not what it seemed.
-pub(super) async fn look_up_for_weak(
+pub(in crate::log) async fn look_up_for_weak(
     core: &Rc<Core>,
     partition: &mut Partition,
     extents: impl Iterator<Item = TrimExtent>,

@@ -21,18 +21,18 @@ use std::rc::Rc;
 use futures_util::future::join;
 use zoneweave_zoned::{BlockError, Lba};
 
-use crate::log::checkpoint::{self, UNREADABLE};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
-use crate::log::index::{Page, Pba, SegmentSlot};
+use crate::log::index::bulk_load::Plain;
+use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
+use crate::log::index::checkpoint::{self, UNREADABLE};
+use crate::log::index::deferred::{Deferred, Entry, Group};
+use crate::log::index::map::{Page, Pba, SegmentSlot};
+use crate::log::index::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
+use crate::log::index::sequences::{Sequences, sequence_in};
 use crate::log::read::blocks::FoundBlock;
-use crate::log::recover::checkpoint::{Unusable, page_in, read_page_blocks};
-use crate::log::recover::deferred::{Deferred, Entry, Group};
-use crate::log::recover::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
-use crate::log::recover::plain::Plain;
 use crate::log::recover::replay::rank;
-use crate::log::recover::sequences::{Sequences, sequence_in};
 use crate::log::segment::table::Segment;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -41,7 +41,7 @@ use crate::mutants::{Mutant, mutant};
 const ASKED_AT_A_TIME: usize = 64;
 
 /// What is known of pages that are not in memory.
-pub(super) struct Absent {
+pub(in crate::log) struct Absent {
     /// Where they are.
     pages: BTreeMap<Page, Pba>,
     /// What was replayed and is not in the index yet, also for pages that no checkpoint has.
@@ -72,7 +72,7 @@ impl Absent {
 
 impl State {
     /// Leaves all pages absent but some, and counts what is valid as far as that is known.
-    pub(super) fn leave_absent(
+    pub(in crate::log) fn leave_absent(
         &mut self,
         sequences: Sequences,
         deferred: Deferred,
@@ -168,31 +168,31 @@ impl State {
 
     /// Pages that are absent.
     #[must_use]
-    pub(super) fn absent_pages(&self) -> u64 {
+    pub(in crate::log) fn absent_pages(&self) -> u64 {
         self.absent.as_ref().map_or(0, |absent| absent.pages.len() as u64)
     }
 
     /// Absent pages of which something is in memory.
     #[must_use]
-    pub(super) fn pages_replayed(&self) -> u64 {
+    pub(in crate::log) fn pages_replayed(&self) -> u64 {
         self.absent.as_ref().map_or(0, |absent| absent.replayed.len() as u64)
     }
 
     /// Whether a page is absent.
     #[must_use]
-    pub(super) fn is_absent(&self, page: Page) -> bool {
+    pub(in crate::log) fn is_absent(&self, page: Page) -> bool {
         self.absent.as_ref().is_some_and(|absent| absent.pages.contains_key(&page))
     }
 
     /// Whether pages are being read.
     #[must_use]
-    pub(super) fn is_paging(&self) -> bool {
+    pub(in crate::log) fn is_paging(&self) -> bool {
         self.absent.as_ref().is_some_and(|absent| !absent.under_way.is_empty())
     }
 
     /// Whether something of a page is still to be entered.
     #[must_use]
-    pub(super) fn is_to_be_entered(&self, page: Page) -> bool {
+    pub(in crate::log) fn is_to_be_entered(&self, page: Page) -> bool {
         let Some(absent) = &self.absent else { return false };
         let deferred = absent.deferred.near(page..Page(page.0 + 1));
         absent.pages.contains_key(&page) || deferred.is_some() && !mutant(Mutant::DeferredLeftAside)
@@ -332,7 +332,11 @@ fn replayed_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
 ///
 /// # Errors
 /// If it cannot come to know that.
-pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<(), BlockError> {
+pub(in crate::log) async fn present(
+    core: &Rc<Core>,
+    lba: Lba,
+    blocks: u64,
+) -> Result<(), BlockError> {
     loop {
         let pages = core.state.borrow().pages_of(lba, blocks);
         while core.state.borrow_mut().enter_deferred_near(pages.clone()) {
@@ -360,7 +364,7 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
 }
 
 /// Reads all pages that are absent, and enters what else was replayed, until the volume closes.
-pub(super) async fn run(core: Rc<Core>) {
+pub(in crate::log) async fn run(core: Rc<Core>) {
     // While some are entered the drives read others.
     join(read_on(&core), read_on(&core)).await;
 }
@@ -398,7 +402,7 @@ async fn read_on(core: &Rc<Core>) {
 ///
 /// # Errors
 /// If one is not what it seemed.
-pub(super) async fn read_all(core: &Rc<Core>) -> Result<(), &'static str> {
+pub(in crate::log) async fn read_all(core: &Rc<Core>) -> Result<(), &'static str> {
     run(core.clone()).await;
     let state = core.state.borrow();
     match state.absent {

@@ -13,7 +13,7 @@ use crate::log::admit::requests::step_of;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
-use crate::log::index::{Page, Pba, SegmentSlot};
+use crate::log::index::map::{Page, Pba, SegmentSlot};
 use crate::log::moving::{
     BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run, newest_of,
 };

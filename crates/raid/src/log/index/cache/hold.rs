@@ -7,14 +7,14 @@ use zoneweave_runtime::Permit;
 use zoneweave_zoned::{BlockError, Lba};
 
 use super::For;
-use crate::log::checkpoint;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
-use crate::log::index::{Page, Pba};
-use crate::log::paging;
+use crate::log::index::checkpoint;
+use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
+use crate::log::index::load;
+use crate::log::index::map::{Page, Pba};
 use crate::log::read::blocks::FoundBlock;
-use crate::log::recover::checkpoint::{Unusable, page_in, read_page_blocks};
 use crate::marks::{Mark, mark, mark_if};
 
 /// Pages read at a time.
@@ -136,7 +136,7 @@ pub(in crate::log) async fn hold(
 ) -> Result<Held, BlockError> {
     if core.state.borrow().offload.is_none() {
         for range in ranges {
-            paging::present(core, Lba(range.start), range.end - range.start).await?;
+            load::present(core, Lba(range.start), range.end - range.start).await?;
         }
         return Ok(Held { core: core.clone(), whom, pages: Vec::new(), _turn: None });
     }
@@ -155,7 +155,7 @@ pub(in crate::log) async fn hold(
             _ if core.closing.get() => return Err(BlockError::ShuttingDown),
             Step::Wait => core.changed.wait().await,
             Step::Enter(blocks) => {
-                paging::present(core, Lba(blocks.start), blocks.end - blocks.start).await?;
+                load::present(core, Lba(blocks.start), blocks.end - blocks.start).await?;
             }
             Step::Read(pages) => read_in(core, pages).await,
         }

@@ -16,6 +16,7 @@
 //!
 //! A start that finds a void checkpoint, or one of which anything is gone, replays every list.
 
+pub(in crate::log) mod read;
 mod take;
 mod upkeep;
 
@@ -30,14 +31,14 @@ use crate::log::engine::memory::in_tree;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
-use crate::log::index::{Page, Pba};
+use crate::log::index::map::{Page, Pba};
 
-pub(super) use take::{UNREADABLE, end, give_up, run, write};
-pub(super) use upkeep::Piece;
+pub(in crate::log) use take::{UNREADABLE, end, give_up, run, write};
+pub(in crate::log) use upkeep::Piece;
 
 /// What a checkpoint consists of, by place.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parts {
+pub(in crate::log) struct Parts {
     /// Mapping blocks, by page; `None` for pages of which nothing is mapped.
     pub pages: Vec<Option<Pba>>,
     /// Directories of mapping blocks.
@@ -104,7 +105,7 @@ const APART: u64 = in_tree(size_of::<(Page, Option<Pba>)>());
 
 /// What is known of checkpoints.
 #[derive(Debug)]
-pub(super) struct Checkpoints {
+pub(in crate::log) struct Checkpoints {
     /// The arithmetic of their addresses.
     pub space: AddressSpace,
     /// Blocks of users for one of a checkpoint; `None` if none are written.
@@ -142,7 +143,7 @@ impl Checkpoints {
     /// None so far. Snapshots say so, by a number above any on media: superblock zones that could not be
     /// read, or not be reset, may have the record of one.
     #[must_use]
-    pub(super) fn new(
+    pub(in crate::log) fn new(
         space: AddressSpace,
         share: Option<u32>,
         on_demand: Option<NonZeroU32>,
@@ -169,51 +170,51 @@ impl Checkpoints {
 
     /// What snapshots of the superblock say.
     #[must_use]
-    pub(super) fn recorded(&self) -> CheckpointPointer {
+    pub(in crate::log) fn recorded(&self) -> CheckpointPointer {
         self.recorded
     }
 
     /// Whether any are written.
     #[must_use]
-    pub(super) fn is_on(&self) -> bool {
+    pub(in crate::log) fn is_on(&self) -> bool {
         self.share.is_some()
     }
 
     /// Whether one is being written.
     #[must_use]
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(in crate::log) fn is_under_way(&self) -> bool {
         self.attempt.is_some()
     }
 
     /// Where a page of the newest one is.
     #[must_use]
-    pub(super) fn page(&self, page: Page) -> Option<Pba> {
+    pub(in crate::log) fn page(&self, page: Page) -> Option<Pba> {
         self.newest.as_ref()?.pages[Lba(page.0).index()]
     }
 
     /// Whether there are pages, and users need not wait for all of them: how many are read at a time that
     /// nobody asks for.
     #[must_use]
-    pub(super) fn pages_on_demand(&self) -> Option<NonZeroU32> {
+    pub(in crate::log) fn pages_on_demand(&self) -> Option<NonZeroU32> {
         self.on_demand.filter(|_| self.newest.is_some())
     }
 
     /// The pages of the newest one that say something.
-    pub(super) fn pages(&self) -> impl Iterator<Item = (Page, Pba)> {
+    pub(in crate::log) fn pages(&self) -> impl Iterator<Item = (Page, Pba)> {
         let pages = self.newest.iter().flat_map(|parts| (0..).map(Page).zip(&parts.pages));
         pages.filter_map(|(page, at)| Some((page, (*at)?)))
     }
 
     /// Memory that the parts of one take.
     #[must_use]
-    pub(super) fn bytes_of(space: &AddressSpace) -> u64 {
+    pub(in crate::log) fn bytes_of(space: &AddressSpace) -> u64 {
         let places = space.mapping_blocks() + space.mapping_directories();
         places * size_of::<Option<Pba>>() as u64
     }
 
     /// Memory that they take.
     #[must_use]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::log) fn bytes(&self) -> u64 {
         let under_way = self.attempt.as_ref().map(|attempt| &attempt.parts);
         let parts = self.newest.iter().chain(under_way);
         let places = parts.map(|parts| parts.pages.capacity() + parts.directories.capacity());
@@ -222,13 +223,13 @@ impl Checkpoints {
 
     /// Memory of what is known of pages beside, if all of them were written since the newest one.
     #[must_use]
-    pub(super) fn bytes_apart_of(space: &AddressSpace) -> u64 {
+    pub(in crate::log) fn bytes_apart_of(space: &AddressSpace) -> u64 {
         space.mapping_blocks() * APART
     }
 
     /// Memory of what is known of pages beside.
     #[must_use]
-    pub(super) fn bytes_apart(&self) -> u64 {
+    pub(in crate::log) fn bytes_apart(&self) -> u64 {
         let unplaced = self.unplaced.len() as u64 * in_tree(size_of::<(Page, Fixing)>());
         self.apart.len() as u64 * APART + unplaced
     }
@@ -254,13 +255,13 @@ impl Checkpoints {
     }
 
     /// A page is fixed to leave memory.
-    pub(super) fn begin_leaving(&mut self, page: Page, sequence: u64) {
+    pub(in crate::log) fn begin_leaving(&mut self, page: Page, sequence: u64) {
         self.apart.remove(&page);
         self.unplaced.insert(page, Fixing::Leaving(sequence));
     }
 
     /// It is known where it is, or will never be. Whether it was not fixed again since.
-    pub(super) fn end_leaving(&mut self, page: Page, sequence: u64) -> bool {
+    pub(in crate::log) fn end_leaving(&mut self, page: Page, sequence: u64) -> bool {
         let ours = self.unplaced.get(&page) == Some(&Fixing::Leaving(sequence));
         if ours {
             self.unplaced.remove(&page);
@@ -269,12 +270,12 @@ impl Checkpoints {
     }
 
     /// Notes where a page is that has not changed since it was fixed; `None` if nothing of it is mapped.
-    pub(super) fn put_apart(&mut self, page: Page, at: Option<Pba>) {
+    pub(in crate::log) fn put_apart(&mut self, page: Page, at: Option<Pba>) {
         self.apart.insert(page, at);
     }
 
     /// Forgets where pages are, of those that nothing else tells; returns them.
-    pub(super) fn forget(&mut self, gone: impl Fn(Pba) -> bool) -> Vec<Page> {
+    pub(in crate::log) fn forget(&mut self, gone: impl Fn(Pba) -> bool) -> Vec<Page> {
         let apart = self.apart.iter().filter_map(|(page, at)| Some((*page, (*at)?)));
         let fixed = self.attempt.iter().flat_map(|attempt| {
             let place = |page: &Page| attempt.parts.pages[Lba(page.0).index()];
@@ -289,13 +290,13 @@ impl Checkpoints {
     }
 
     /// Counts a block that users wrote.
-    pub(super) fn note_written(&mut self) {
+    pub(in crate::log) fn note_written(&mut self) {
         self.credit += 1;
         self.since += 1;
     }
 
     /// Goes on with the checkpoint that a start has read.
-    pub(super) fn go_on_with(&mut self, pointer: CheckpointPointer, parts: Parts) {
+    pub(in crate::log) fn go_on_with(&mut self, pointer: CheckpointPointer, parts: Parts) {
         self.recorded = pointer;
         self.newest = Some(parts);
     }

@@ -14,7 +14,6 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
-use crate::log::checkpoint::Parts;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
@@ -23,7 +22,8 @@ use crate::log::format::checkpoint::{
     Address, BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
     MappingBlock, RootBlock, RootList, SegmentEntry,
 };
-use crate::log::index::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
+use crate::log::index::checkpoint::Parts;
+use crate::log::index::map::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
 use crate::log::read::retry::read_for_good;
 use crate::log::recover::leftover::WeakBlock;
@@ -45,7 +45,7 @@ pub(in crate::log) struct Unusable;
 ///
 /// # Errors
 /// If anything of it is not as it should be.
-pub(super) async fn load(
+pub(in crate::log) async fn load(
     core: &Rc<Core>,
     pointer: CheckpointPointer,
     found: &mut [FoundSegment],
@@ -314,4 +314,4 @@ pub(in crate::log) fn page_in(
 }
 
 /// Pages read at a time.
-pub(super) const PAGES_AT_A_TIME: usize = BATCH_BLOCKS;
+pub(in crate::log) const PAGES_AT_A_TIME: usize = BATCH_BLOCKS;

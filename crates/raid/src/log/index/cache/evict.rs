@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
-use crate::log::checkpoint;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::index::{Page, Pba};
+use crate::log::index::checkpoint;
+use crate::log::index::map::{Page, Pba};
 use crate::marks::{Mark, mark, mark_if};
 
 use super::LOOKED_AT;

@@ -9,8 +9,8 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{BlockLocation, RootBlock};
 use crate::log::format::{ContentKind, RecordBody, data_checksum};
-use crate::log::index::{Page, Pba};
-use crate::log::offload::{For, hold};
+use crate::log::index::cache::{For, hold};
+use crate::log::index::map::{Page, Pba};
 use crate::log::write::stream::Lifetime;
 
 /// Why nothing is served any more that needs a page which is not what it seemed.

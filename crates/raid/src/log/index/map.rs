@@ -17,29 +17,29 @@ use zoneweave_zoned::{BlockCount, Lba};
 use crate::layout::{Column, Scheme};
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::{Address, AddressSpace, StoredEntries, mapping_entries};
-use crate::log::frames::{For, Frames};
-pub(super) use crate::log::index::table::Entry;
-use crate::log::index::table::{ALLOCATED, Table, in_memory};
+use crate::log::index::cache::pins::{For, Frames};
+pub(in crate::log) use crate::log::index::map::table::Entry;
+use crate::log::index::map::table::{ALLOCATED, Table, in_memory};
 
 /// A place in the segment table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SegmentSlot(pub u32);
+pub(in crate::log) struct SegmentSlot(pub u32);
 
 impl SegmentSlot {
     /// The slot as an index into the segment table.
     #[must_use]
-    pub(super) const fn index(self) -> usize {
+    pub(in crate::log) const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// A physical block address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pba(u64);
+pub(in crate::log) struct Pba(u64);
 
 /// What a physical block address stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct BlockPlace {
+pub(in crate::log) struct BlockPlace {
     /// The segment's slot.
     pub slot: SegmentSlot,
     /// The column.
@@ -50,7 +50,7 @@ pub(super) struct BlockPlace {
 
 /// The arithmetic between addresses and places.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PbaSpace {
+pub(in crate::log) struct PbaSpace {
     columns: Divisor,
     column_blocks: Divisor,
 }
@@ -87,7 +87,7 @@ impl PbaSpace {
     /// The space of all segments that zones of a capacity can hold, whatever their chunks: each has
     /// a header and an index run.
     #[must_use]
-    pub(super) fn new(scheme: Scheme, zone_capacity: BlockCount) -> Self {
+    pub(in crate::log) fn new(scheme: Scheme, zone_capacity: BlockCount) -> Self {
         let besides = 1 + scheme.list_copies() as u64;
         Self {
             columns: Divisor::new(scheme.columns() as u64),
@@ -97,7 +97,7 @@ impl PbaSpace {
 
     /// The address of a place.
     #[must_use]
-    pub(super) fn pba(&self, place: BlockPlace) -> Pba {
+    pub(in crate::log) fn pba(&self, place: BlockPlace) -> Pba {
         let column = u64::from(place.slot.0) * self.columns.by + u64::from(place.column.0);
         assert!(u64::from(place.block.0) < self.column_blocks.by, "{place:?}");
         Pba(column * self.column_blocks.by + u64::from(place.block.0))
@@ -106,14 +106,14 @@ impl PbaSpace {
     /// The number of an address's column among those of all slots, and the block in it.
     #[must_use]
     #[inline]
-    pub(super) fn column(&self, pba: Pba) -> (u64, u64) {
+    pub(in crate::log) fn column(&self, pba: Pba) -> (u64, u64) {
         self.column_blocks.divide(pba.0)
     }
 
     /// The place of an address.
     #[must_use]
     #[inline]
-    pub(super) fn place(&self, pba: Pba) -> BlockPlace {
+    pub(in crate::log) fn place(&self, pba: Pba) -> BlockPlace {
         let narrow = |value: u64| u32::try_from(value).expect("derived from 32-bit parts");
         let (column, block) = self.column(pba);
         let (slot, column) = self.columns.divide(column);
@@ -126,20 +126,20 @@ impl PbaSpace {
 
     /// The numbers of a slot's columns among those of all slots.
     #[must_use]
-    pub(super) fn columns_of(&self, slot: SegmentSlot) -> Range<usize> {
+    pub(in crate::log) fn columns_of(&self, slot: SegmentSlot) -> Range<usize> {
         let first = slot.index() * Lba(self.columns.by).index();
         first..first + Lba(self.columns.by).index()
     }
 
     /// Blocks of a column that may be chunk blocks.
     #[must_use]
-    pub(super) fn column_blocks(&self) -> u32 {
+    pub(in crate::log) fn column_blocks(&self) -> u32 {
         u32::try_from(self.column_blocks.by).expect("fewer than a zone's")
     }
 
     /// Bytes that an entry takes when there are `slots` segments: 4, 5 or 8.
     #[must_use]
-    pub(super) fn entry_bytes(&self, slots: u32) -> u8 {
+    pub(in crate::log) fn entry_bytes(&self, slots: u32) -> u8 {
         match u64::from(slots) * self.columns.by * self.column_blocks.by {
             0..0xFFFF_FFFF => 4,
             0xFFFF_FFFF..0xFF_FFFF_FFFF => 5,
@@ -152,7 +152,7 @@ impl Pba {
     /// The address so many blocks further in the same column.
     #[must_use]
     #[inline]
-    pub(super) fn plus(self, blocks: u32) -> Self {
+    pub(in crate::log) fn plus(self, blocks: u32) -> Self {
         Self(self.0 + u64::from(blocks))
     }
 }
@@ -171,10 +171,10 @@ impl From<Address> for Pba {
 
 /// A page of the index: as many entries as a mapping block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Page(pub u64);
+pub(in crate::log) struct Page(pub u64);
 
 /// The logical-to-physical table.
-pub(super) struct Index {
+pub(in crate::log) struct Index {
     table: Table,
     is_paged: bool,
     /// Pages in memory, where not all of them have to be.
@@ -189,13 +189,13 @@ pub(super) struct Index {
 impl Index {
     /// An index of unmapped blocks, all of it in memory.
     #[must_use]
-    pub(super) fn new(space: &AddressSpace) -> Self {
+    pub(in crate::log) fn new(space: &AddressSpace) -> Self {
         Self::over(Table::whole(space.volume_blocks, space.entry_bytes), false, space)
     }
 
     /// An index of unmapped blocks, with none of its pages in memory.
     #[must_use]
-    pub(super) fn paged(space: &AddressSpace) -> Self {
+    pub(in crate::log) fn paged(space: &AddressSpace) -> Self {
         Self::over(Table::paged(space.mapping_blocks(), space.entry_bytes), true, space)
     }
 
@@ -215,20 +215,20 @@ impl Index {
 
     /// Memory of an index of `blocks` blocks.
     #[must_use]
-    pub(super) fn bytes_of(blocks: u64, entry_bytes: u8) -> u64 {
+    pub(in crate::log) fn bytes_of(blocks: u64, entry_bytes: u8) -> u64 {
         let pages = blocks.div_ceil(u64::from(mapping_entries(entry_bytes)));
         blocks * in_memory(entry_bytes) + pages.div_ceil(64) * size_of::<u64>() as u64
     }
 
     /// Memory of a page.
     #[must_use]
-    pub(super) fn bytes_of_page(space: &AddressSpace) -> u64 {
+    pub(in crate::log) fn bytes_of_page(space: &AddressSpace) -> u64 {
         u64::from(space.page_entries) * in_memory(space.entry_bytes) + ALLOCATED
     }
 
     /// Memory of an index with some of its pages in memory.
     #[must_use]
-    pub(super) fn bytes_of_paged(space: &AddressSpace, held: u64) -> u64 {
+    pub(in crate::log) fn bytes_of_paged(space: &AddressSpace, held: u64) -> u64 {
         let pages = space.mapping_blocks();
         pages * size_of::<Option<Box<[u32]>>>() as u64
             + pages.div_ceil(64) * size_of::<u64>() as u64
@@ -237,7 +237,7 @@ impl Index {
 
     /// Memory that it takes.
     #[must_use]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::log) fn bytes(&self) -> u64 {
         let changed = (self.changed.len() * size_of::<u64>()) as u64;
         self.table.bytes(self.frames.here(), self.page_entries.by) + changed
     }
@@ -245,33 +245,33 @@ impl Index {
     /// The page that a block is in.
     #[must_use]
     #[inline]
-    pub(super) fn page_of(&self, lba: Lba) -> Page {
+    pub(in crate::log) fn page_of(&self, lba: Lba) -> Page {
         Page(self.page_entries.divide(lba.0).0)
     }
 
     /// Where a block is; `None` if it is unmapped, or its page is not in memory.
     #[must_use]
     #[inline]
-    pub(super) fn get(&self, lba: Lba) -> Option<Pba> {
+    pub(in crate::log) fn get(&self, lba: Lba) -> Option<Pba> {
         self.table.get(lba, self.page_entries).checked_sub(1).map(Pba)
     }
 
     /// Loads where blocks are that are about to be looked up, of an index that is all in memory: many misses of the processor's
     /// caches take little longer than one, if nothing is decided by each before the next. Blocks beyond the volume are passed over.
-    pub(super) fn touch(&self, lbas: impl Iterator<Item = Lba>) {
+    pub(in crate::log) fn touch(&self, lbas: impl Iterator<Item = Lba>) {
         self.table.touch(lbas);
     }
 
     /// Maps or unmaps a block; returns what it was mapped to.
     #[inline]
-    pub(super) fn set(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
+    pub(in crate::log) fn set(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
         self.mark_changed(self.page_of(lba));
         self.enter(lba, pba)
     }
 
     /// Maps a block as its page on media says; returns what it was mapped to.
     #[inline]
-    pub(super) fn enter(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
+    pub(in crate::log) fn enter(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
         if self.is_paged {
             self.take_in(self.page_of(lba));
         }
@@ -283,7 +283,7 @@ impl Index {
     ///
     /// # Panics
     /// If one of them is mapped.
-    pub(super) fn fill(&mut self, page: Page, entries: &[Entry]) {
+    pub(in crate::log) fn fill(&mut self, page: Page, entries: &[Entry]) {
         if self.is_paged {
             self.take_in(page);
         }
@@ -291,49 +291,49 @@ impl Index {
     }
 
     /// Tells where those blocks of a page are that are mapped, if it is in memory.
-    pub(super) fn tell(&self, page: Page, mut to: impl FnMut(Pba)) {
+    pub(in crate::log) fn tell(&self, page: Page, mut to: impl FnMut(Pba)) {
         self.tell_all(page, |pba| pba.into_iter().for_each(&mut to));
     }
 
     /// The entries of a page as they are stored, in so many bytes each; `None` if it is not in memory.
     #[must_use]
-    pub(super) fn stored(&self, page: Page, entry_bytes: u8) -> Option<StoredEntries> {
+    pub(in crate::log) fn stored(&self, page: Page, entry_bytes: u8) -> Option<StoredEntries> {
         let count = self.count_of(page);
         let stored = || self.table.stored(page, self.page_entries.by, count, entry_bytes);
         self.holds(page).then(stored)
     }
 
     /// Tells where each block of a page is, if it is in memory.
-    pub(super) fn tell_all(&self, page: Page, mut to: impl FnMut(Option<Pba>)) {
+    pub(in crate::log) fn tell_all(&self, page: Page, mut to: impl FnMut(Option<Pba>)) {
         self.table.tell(page, self.page_entries.by, |entry| to(entry.address()));
     }
 
     /// Whether a page is in memory.
     #[must_use]
-    pub(super) fn holds(&self, page: Page) -> bool {
+    pub(in crate::log) fn holds(&self, page: Page) -> bool {
         self.table.holds(page)
     }
 
     /// The pages in memory; none where all have to be.
     #[must_use]
-    pub(super) fn frames(&self) -> &Frames {
+    pub(in crate::log) fn frames(&self) -> &Frames {
         &self.frames
     }
 
     /// Keeps a page in memory as soon as it is there.
-    pub(super) fn pin(&mut self, page: Page, whom: For) {
+    pub(in crate::log) fn pin(&mut self, page: Page, whom: For) {
         let here = self.holds(page);
         self.frames.pin(page, whom, here);
     }
 
     /// Keeps it there no more.
-    pub(super) fn unpin(&mut self, page: Page, whom: For) {
+    pub(in crate::log) fn unpin(&mut self, page: Page, whom: For) {
         let here = self.holds(page);
         self.frames.unpin(page, whom, here);
     }
 
     /// Puts a page into memory in which nothing is mapped, unless it is there.
-    pub(super) fn take_in(&mut self, page: Page) {
+    pub(in crate::log) fn take_in(&mut self, page: Page) {
         if !self.holds(page) {
             self.table.put(page, true, self.page_entries.by);
             self.frames.come(page);
@@ -344,7 +344,7 @@ impl Index {
     ///
     /// # Panics
     /// If it is not there, somebody works with it, or it has changed since it was fixed.
-    pub(super) fn leave_out(&mut self, page: Page) {
+    pub(in crate::log) fn leave_out(&mut self, page: Page) {
         assert!(!self.has_changed(page), "page {} is on no media", page.0);
         let held = self.table.put(page, false, self.page_entries.by);
         assert!(held, "page {} is not in memory", page.0);
@@ -353,38 +353,38 @@ impl Index {
 
     /// Whether a page has changed since it was fixed.
     #[must_use]
-    pub(super) fn has_changed(&self, page: Page) -> bool {
+    pub(in crate::log) fn has_changed(&self, page: Page) -> bool {
         self.changed[Lba(page.0 / 64).index()] >> (page.0 % 64) & 1 == 1
     }
 
     /// The blocks of the volume that a page tells of.
     #[must_use]
-    pub(super) fn blocks_of(&self, page: Page) -> Range<u64> {
+    pub(in crate::log) fn blocks_of(&self, page: Page) -> Range<u64> {
         let start = page.0 * self.page_entries.by;
         start..self.blocks.min(start + self.page_entries.by)
     }
 
     /// How many blocks a page tells of.
     #[must_use]
-    pub(super) fn count_of(&self, page: Page) -> usize {
+    pub(in crate::log) fn count_of(&self, page: Page) -> usize {
         let blocks = self.blocks_of(page);
         Lba(blocks.end - blocks.start).index()
     }
 
     /// Blocks of the volume that a page tells of; the last one may tell of fewer.
     #[must_use]
-    pub(super) fn page_entries(&self) -> u64 {
+    pub(in crate::log) fn page_entries(&self) -> u64 {
         self.page_entries.by
     }
 
     /// How many pages have changed since they were fixed.
     #[must_use]
-    pub(super) fn changed_pages(&self) -> u64 {
+    pub(in crate::log) fn changed_pages(&self) -> u64 {
         self.changed_pages
     }
 
     /// The pages that have changed since they were fixed, in order.
-    pub(super) fn changed(&self) -> impl Iterator<Item = Page> {
+    pub(in crate::log) fn changed(&self) -> impl Iterator<Item = Page> {
         let words = (0..).step_by(64).zip(&self.changed).filter(|(_, word)| **word != 0);
         words.flat_map(|(first, word)| {
             let set = (0..64).filter(move |bit| word >> bit & 1 == 1);
@@ -394,14 +394,14 @@ impl Index {
 
     /// Notes that a page on media does not tell what is here.
     #[inline]
-    pub(super) fn mark_changed(&mut self, page: Page) {
+    pub(in crate::log) fn mark_changed(&mut self, page: Page) {
         let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
         self.changed_pages += u64::from(*word & bit == 0);
         *word |= bit;
     }
 
     /// Notes that a page is fixed as it is now.
-    pub(super) fn mark_fixed(&mut self, page: Page) {
+    pub(in crate::log) fn mark_fixed(&mut self, page: Page) {
         let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
         self.changed_pages -= u64::from(*word & bit != 0);
         *word &= !bit;

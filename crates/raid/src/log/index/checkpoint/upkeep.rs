@@ -13,7 +13,7 @@ use crate::log::format::checkpoint::{
     ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry, ShardId,
     StoredEntries, StoredPage, packed,
 };
-use crate::log::index::{Page, Pba, SegmentSlot};
+use crate::log::index::map::{Page, Pba, SegmentSlot};
 use crate::log::room::Need;
 use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};

@@ -3,7 +3,7 @@
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
-use crate::log::index::{Entry, Page};
+use crate::log::index::map::{Entry, Page};
 
 /// The sequence of each block of a range; zero of those of which nothing is known.
 pub(in crate::log) enum Sequences {
@@ -21,7 +21,7 @@ pub(in crate::log) enum Sequences {
 }
 
 /// Sequences are below, unless a volume was written to for very long: 4 PiB.
-pub(super) const NARROW: u64 = 1 << 40;
+pub(in crate::log) const NARROW: u64 = 1 << 40;
 
 /// What part of the blocks have sequences for themselves at the most that are kept by page. One behind the other they are
 /// found sooner, but some here and there touch memory for all, and the kernel clears it first: a sixth of what a start takes.
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
     use crate::layout::{Column, Scheme};
     use crate::log::engine::geometry::ChunkBlock;
-    use crate::log::index::{BlockPlace, PbaSpace, SegmentSlot};
+    use crate::log::index::map::{BlockPlace, PbaSpace, SegmentSlot};
 
     #[test]
     fn both_know_the_same() {

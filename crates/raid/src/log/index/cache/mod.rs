@@ -23,7 +23,8 @@
 mod evict;
 mod hold;
 mod limit;
-pub(super) mod moves;
+pub(in crate::log) mod moves;
+pub(in crate::log) mod pins;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -37,18 +38,18 @@ use crate::log::engine::memory::in_tree;
 use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{Address, AddressSpace, Mapped, MappingBlock};
-use crate::log::frames::Frames;
-use crate::log::index::{Page, Pba, SegmentSlot};
-use crate::log::recover::checkpoint::Unusable;
+use crate::log::index::cache::pins::Frames;
+use crate::log::index::checkpoint::read::Unusable;
+use crate::log::index::map::{Page, Pba, SegmentSlot};
 use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
-pub(super) use crate::log::frames::For;
-pub(super) use evict::{run, run_beside};
-pub(super) use hold::{Held, hold, hold_range};
+pub(in crate::log) use crate::log::index::cache::pins::For;
+pub(in crate::log) use evict::{run, run_beside};
+pub(in crate::log) use hold::{Held, hold, hold_range};
 pub use limit::IndexLimit;
-pub(super) use limit::Limit;
+pub(in crate::log) use limit::Limit;
 
 /// Pages looked at without letting others run.
 const LOOKED_AT: u64 = 1 << 14;
@@ -75,7 +76,7 @@ pub struct IndexPages {
 const COMING: u64 = in_tree(size_of::<Page>());
 
 /// What is known of pages that may go.
-pub(super) struct Offload {
+pub(in crate::log) struct Offload {
     /// How many there are to be.
     limit: Limit,
     /// Pages that users asked for since the hand passed them.
@@ -103,7 +104,11 @@ impl Offload {
     /// What keeps the index of a space within some memory, if that needs more; what is moved goes to stripes of so
     /// many blocks.
     #[must_use]
-    pub(super) fn within(limit: IndexLimit, space: &AddressSpace, stripe: u64) -> Option<Self> {
+    pub(in crate::log) fn within(
+        limit: IndexLimit,
+        space: &AddressSpace,
+        stripe: u64,
+    ) -> Option<Self> {
         let (limit, pages) = (Limit::new(limit, space, stripe), space.mapping_blocks());
         let offload = || Self {
             limit,
@@ -123,7 +128,7 @@ impl Offload {
 
     /// How many pages there are to be.
     #[must_use]
-    pub(super) fn limit(&self) -> &Limit {
+    pub(in crate::log) fn limit(&self) -> &Limit {
         &self.limit
     }
 
@@ -133,24 +138,24 @@ impl Offload {
 
     /// Memory that it takes for an index of which so many pages are in memory.
     #[must_use]
-    pub(super) fn bytes_of(space: &AddressSpace, held: u64) -> u64 {
+    pub(in crate::log) fn bytes_of(space: &AddressSpace, held: u64) -> u64 {
         held * (Frames::PIN + COMING) + space.mapping_blocks().div_ceil(8)
     }
 
     /// Memory that it takes.
     #[must_use]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::log) fn bytes(&self) -> u64 {
         self.coming.len() as u64 * COMING + self.pages().div_ceil(8)
     }
 
     /// Memory of what is to be taken back.
     #[must_use]
-    pub(super) fn moves_left_bytes(&self) -> u64 {
+    pub(in crate::log) fn moves_left_bytes(&self) -> u64 {
         (self.moves_left.capacity() * size_of::<Move>()) as u64
     }
 
     /// Users wrote something that changes so many pages.
-    pub(super) fn note_written(&mut self, pages: u64) {
+    pub(in crate::log) fn note_written(&mut self, pages: u64) {
         self.credit = (self.credit + WRITTEN_FOR_A_BLOCK * pages).min(self.pages());
     }
 }
@@ -158,13 +163,13 @@ impl Offload {
 impl State {
     /// Pages that are away; each has a block that counts as valid.
     #[must_use]
-    pub(super) fn pages_away(&self) -> u64 {
+    pub(in crate::log) fn pages_away(&self) -> u64 {
         self.offload.as_ref().map_or(0, |offload| offload.away)
     }
 
     /// The pages of an index that are not all in memory.
     #[must_use]
-    pub(super) fn index_pages(&self) -> Option<IndexPages> {
+    pub(in crate::log) fn index_pages(&self) -> Option<IndexPages> {
         let offload = self.offload.as_ref()?;
         Some(IndexPages {
             total: offload.pages(),
@@ -177,7 +182,7 @@ impl State {
 
     /// Whether there is memory to remember which blocks of one more segment are live.
     #[must_use]
-    pub(super) fn may_remember_live(&self, geometry: &SegmentGeometry) -> bool {
+    pub(in crate::log) fn may_remember_live(&self, geometry: &SegmentGeometry) -> bool {
         let Some(offload) = &self.offload else { return false };
         let so_far: u64 = self.segments.iter().map(|(_, segment)| segment.live_bytes()).sum();
         so_far + Segment::live_bytes_of(geometry) <= offload.limit.asked.of_live()
@@ -185,7 +190,7 @@ impl State {
 
     /// Whether a page is on media only.
     #[must_use]
-    pub(super) fn is_away(&self, page: Page) -> bool {
+    pub(in crate::log) fn is_away(&self, page: Page) -> bool {
         !self.index.holds(page) && self.page_at(page).is_some()
     }
 
@@ -198,26 +203,26 @@ impl State {
 
     /// Whether there are pages that are to go.
     #[must_use]
-    pub(super) fn has_too_many_pages(&self) -> bool {
+    pub(in crate::log) fn has_too_many_pages(&self) -> bool {
         let beyond = |offload| self.pages_beyond(offload);
         self.offload.as_ref().map(beyond).is_some_and(|(beyond, may_go)| beyond.min(may_go) > 0)
     }
 
     /// Whether a page was not what it seemed, and everything is about to stop.
     #[must_use]
-    pub(super) fn has_lost_page(&self) -> bool {
+    pub(in crate::log) fn has_lost_page(&self) -> bool {
         self.offload.as_ref().is_some_and(|offload| offload.failed)
     }
 
     /// Whether pages are being read.
     #[must_use]
-    pub(super) fn takes_pages_in(&self) -> bool {
+    pub(in crate::log) fn takes_pages_in(&self) -> bool {
         self.offload.as_ref().is_some_and(|offload| !offload.coming.is_empty())
     }
 
     /// Whether users have to wait until pages have gone: there are some that can, and are about to.
     #[must_use]
-    pub(super) fn awaits_pages_to_go(&self) -> bool {
+    pub(in crate::log) fn awaits_pages_to_go(&self) -> bool {
         let Some(offload) = &self.offload else { return false };
         let (beyond, may_go) = self.pages_beyond(offload);
         let go = self.stopped.is_none() && !offload.stuck && !offload.failed && offload.credit > 0;
@@ -310,7 +315,7 @@ impl State {
 
     /// How many blocks of pages count in each segment; for tests, as it looks at all of them.
     #[must_use]
-    pub(super) fn pages_away_by_segment(&self) -> BTreeMap<SegmentSlot, u64> {
+    pub(in crate::log) fn pages_away_by_segment(&self) -> BTreeMap<SegmentSlot, u64> {
         let mut counted = BTreeMap::new();
         if self.pages_away() > 0 {
             for (_, at) in self.places_away(0..u64::MAX) {
@@ -322,7 +327,7 @@ impl State {
 
     /// Whether a mapping block is that of a page that is away: then it is moved.
     #[must_use]
-    pub(super) fn is_page_away(&self, first: Lba, at: Pba) -> bool {
+    pub(in crate::log) fn is_page_away(&self, first: Lba, at: Pba) -> bool {
         self.offload.is_some()
             && first.0 < self.config.volume_blocks
             && self.is_away(self.index.page_of(first))
@@ -330,7 +335,7 @@ impl State {
     }
 
     /// Lets a page that is away be where its block was moved.
-    pub(super) fn move_page(&mut self, first: Lba, from: Pba, to: Pba) {
+    pub(in crate::log) fn move_page(&mut self, first: Lba, from: Pba, to: Pba) {
         let still = self.is_page_away(first, from);
         mark_if(Mark::PageMoved, || still);
         if still {
@@ -340,7 +345,7 @@ impl State {
     }
 
     /// Notes that the block of a page that is away is elsewhere.
-    pub(super) fn put_page(&mut self, first: Lba, from: Pba, to: Pba) {
+    pub(in crate::log) fn put_page(&mut self, first: Lba, from: Pba, to: Pba) {
         let page = self.index.page_of(first);
         self.count_page(from, false);
         self.checkpoints.put_apart(page, Some(to));
@@ -348,7 +353,7 @@ impl State {
     }
 
     /// What tells of pages is gone with a segment: none of them is away, so they are in memory.
-    pub(super) fn forget_pages_in(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn forget_pages_in(&mut self, slot: SegmentSlot) {
         if self.offload.is_none() {
             return;
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::log::engine::memory::in_tree;
-use crate::log::index::Page;
+use crate::log::index::map::Page;
 
 /// For whom pages are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Pins {
 
 /// What is known of pages in memory.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(in crate::log) struct Frames {
     /// Pages in memory, and the most there were.
     here: u64,
     most: u64,
@@ -55,10 +55,10 @@ pub(super) struct Frames {
 
 impl Frames {
     /// Memory for a page that is pinned.
-    pub(super) const PIN: u64 = in_tree(size_of::<(Page, Pins)>());
+    pub(in crate::log) const PIN: u64 = in_tree(size_of::<(Page, Pins)>());
 
     /// A page comes into memory.
-    pub(super) fn come(&mut self, page: Page) {
+    pub(in crate::log) fn come(&mut self, page: Page) {
         self.here += 1;
         self.most = self.most.max(self.here);
         if let Some(pins) = self.pins.get(&page) {
@@ -70,13 +70,13 @@ impl Frames {
     ///
     /// # Panics
     /// If somebody works with it.
-    pub(super) fn go(&mut self, page: Page) {
+    pub(in crate::log) fn go(&mut self, page: Page) {
         assert!(!self.is_pinned(page), "page {} is worked with", page.0);
         self.here -= 1;
     }
 
     /// Somebody works with a page, whether it is here or not.
-    pub(super) fn pin(&mut self, page: Page, whom: For, here: bool) {
+    pub(in crate::log) fn pin(&mut self, page: Page, whom: For, here: bool) {
         let pins = self.pins.entry(page).or_default();
         let before = *pins;
         *pins.of(whom) += 1;
@@ -90,7 +90,7 @@ impl Frames {
     ///
     /// # Panics
     /// If nobody did.
-    pub(super) fn unpin(&mut self, page: Page, whom: For, here: bool) {
+    pub(in crate::log) fn unpin(&mut self, page: Page, whom: For, here: bool) {
         let pins = self.pins.get_mut(&page).expect("it is pinned");
         let before = *pins;
         *pins.of(whom) -= 1;
@@ -111,33 +111,33 @@ impl Frames {
 
     /// Whether somebody works with a page.
     #[must_use]
-    pub(super) fn is_pinned(&self, page: Page) -> bool {
+    pub(in crate::log) fn is_pinned(&self, page: Page) -> bool {
         self.pins.contains_key(&page)
     }
 
     /// Pages in memory.
     #[must_use]
-    pub(super) fn here(&self) -> u64 {
+    pub(in crate::log) fn here(&self) -> u64 {
         self.here
     }
 
     /// The most there were.
     #[must_use]
-    pub(super) fn most(&self) -> u64 {
+    pub(in crate::log) fn most(&self) -> u64 {
         self.most
     }
 
     /// Pages in memory beyond so many, but for those that only what moves blocks works with; and how many may go. Some count
     /// for neither: so many.
     #[must_use]
-    pub(super) fn beyond(&self, pages: u64, kept: u64) -> (u64, u64) {
+    pub(in crate::log) fn beyond(&self, pages: u64, kept: u64) -> (u64, u64) {
         let here = self.here.saturating_sub(kept);
         (here.saturating_sub(self.moving + pages), here.saturating_sub(self.pinned))
     }
 
     /// Memory that this takes.
     #[must_use]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::log) fn bytes(&self) -> u64 {
         self.pins.len() as u64 * Self::PIN
     }
 }

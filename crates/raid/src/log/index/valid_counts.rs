@@ -9,22 +9,22 @@ use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
 use crate::log::engine::state::State;
-use crate::log::index::{Page, Pba, SegmentSlot};
-use crate::log::recover::plain::Plain;
+use crate::log::index::bulk_load::Plain;
+use crate::log::index::map::{Page, Pba, SegmentSlot};
 use crate::marks::{INSTRUMENTED, Mark, mark, mark_if};
 
 /// What of a part of the index was counted when it was entered.
-pub(super) struct Counted {
+pub(in crate::log) struct Counted {
     /// The first block of that part.
-    pub(super) start: u64,
+    pub(in crate::log) start: u64,
     /// The counts.
-    pub(super) plain: Plain,
+    pub(in crate::log) plain: Plain,
     /// Those that were, by their numbers from that one on. Their entries have not changed since: nothing was replayed for them.
-    pub(super) blocks: FixedBitSet,
+    pub(in crate::log) blocks: FixedBitSet,
 }
 
 /// Counts what is valid in each segment, and drops tombstones that hide nothing.
-pub(super) fn count_valid(state: &mut State, counted: Vec<Counted>) {
+pub(in crate::log) fn count_valid(state: &mut State, counted: Vec<Counted>) {
     let place = |pba: &Pba| state.space.place(*pba).slot;
     let hiding: BTreeSet<_> = state.tombstones.keys().map(place).collect();
     let before = INSTRUMENTED.then(|| valid_of(state));

@@ -1,0 +1,24 @@
+//! The index: where each block of the volume is.
+//!
+//! | file | content |
+//! |---|---|
+//! | `map` | LBA to PBA, and which blocks a segment holds |
+//! | `checkpoint` | pages of the index on media, written from time to time |
+//! | `load` | pages that a start left on media are read on demand |
+//! | `cache` | pages leave memory under a limit, and are pinned while in use |
+//! | `pages`, `bulk_load`, `valid_counts` | enter checkpoint pages into the index beneath newer entries |
+//! | `sequences` | how new each entry of an index under construction is |
+//! | `deferred` | summary entries of absent pages, applied when the page is loaded |
+//!
+//! Invariants: an entry points into a segment that is not dead. A segment's valid count is the number of
+//! entries that point into it. Nothing depends on a checkpoint being written.
+
+pub(in crate::log) mod bulk_load;
+pub(in crate::log) mod cache;
+pub(in crate::log) mod checkpoint;
+pub(in crate::log) mod deferred;
+pub(in crate::log) mod load;
+pub(in crate::log) mod map;
+pub(in crate::log) mod pages;
+pub(in crate::log) mod sequences;
+pub(in crate::log) mod valid_counts;
