@@ -9,37 +9,20 @@
 //! it, in a segment that `open` made; `chunk_write` writes its chunks; when the last of them is written `underway` ends
 //! it, and `index` learns where the blocks are.
 
-pub mod create;
 pub mod format;
 pub mod recover;
 
 mod admit;
-mod amplification;
-mod collect;
 mod engine;
-mod freeing;
 mod index;
-mod lifetime;
-mod member;
-mod membership;
-mod moving;
-mod pace;
+mod members;
 mod read;
-mod rebuild;
-mod replace;
-mod room;
-mod scrub;
+mod reclaim;
+mod repair;
 mod segment;
-mod spares;
-mod superblock;
-mod victim;
 mod volume;
-mod worn_out;
 mod write;
-mod zone_pool;
 
-pub use crate::log::amplification::{Amplification, CLASSES, ClassCounters, uniform_amplification};
-pub use crate::log::create::{CreateError, CreateOptions, create};
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
     Counters, Health, LaneStatus, MemberStatus, Progress, SegmentStatus, VolumeStatus,
@@ -47,13 +30,18 @@ pub use crate::log::engine::status::{
 };
 pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};
-pub use crate::log::member::MemberErrors;
+pub use crate::log::members::create;
+pub use crate::log::members::create::{CreateError, CreateOptions, create};
+pub use crate::log::members::member::MemberErrors;
+pub use crate::log::members::spares::{SparesStatus, TakenSpare};
 pub use crate::log::read::hedge::Hedging;
+pub use crate::log::reclaim::amplification::{
+    Amplification, CLASSES, ClassCounters, uniform_amplification,
+};
 pub use crate::log::recover::{
     DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
     open as open_array, survey,
 };
-pub use crate::log::spares::{SparesStatus, TakenSpare};
 pub use crate::log::volume::{AdminError, ReplaceError, ScrubReport, Volume};
 pub use crate::log::write::policy::auto::{
     AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile,

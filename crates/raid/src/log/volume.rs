@@ -15,23 +15,23 @@ use zoneweave_zoned::{
 use crate::layout::Column;
 use crate::log::admit::requests;
 use crate::log::admit::requests::Looks;
-use crate::log::collect;
 use crate::log::engine::core::Core;
 use crate::log::engine::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::format::{MemberUuid, StreamKind};
-use crate::log::freeing;
 use crate::log::index::cache::{self, For, hold_range};
 use crate::log::index::checkpoint;
 use crate::log::index::load;
+use crate::log::members::replace;
+use crate::log::members::spares;
 use crate::log::read::blocks;
-use crate::log::rebuild;
-use crate::log::replace;
-use crate::log::scrub;
-use crate::log::spares;
+use crate::log::reclaim::collector;
+use crate::log::reclaim::reset;
+use crate::log::repair::rebuild;
+use crate::log::repair::scrub;
 use crate::log::write::writer;
 
-pub use crate::log::replace::ReplaceError;
-pub use crate::log::scrub::ScrubReport;
+pub use crate::log::members::replace::ReplaceError;
+pub use crate::log::repair::scrub::ScrubReport;
 
 /// Why an administrative request was refused.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -95,8 +95,8 @@ impl Volume {
         let writer = writer::run(core.clone(), StreamKind::Relocation);
         vec![
             core.handle.spawn("relocation writer", writer),
-            core.handle.spawn("collector", collect::run(core.clone())),
-            core.handle.spawn("sweeper", freeing::sweep(core.clone())),
+            core.handle.spawn("collector", collector::run(core.clone())),
+            core.handle.spawn("sweeper", reset::sweep(core.clone())),
         ]
     }
 

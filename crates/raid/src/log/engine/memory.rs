@@ -20,7 +20,7 @@ use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
 use crate::log::index::cache::{IndexLimit, Limit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::map::{Index, Pba};
-use crate::log::moving::MOVED_BLOCKS;
+use crate::log::reclaim::relocate::MOVED_BLOCKS;
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{ColumnZone, Segment};
 use crate::log::write::completion::ChunkUnderWay;

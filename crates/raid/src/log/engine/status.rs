@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 
-use crate::log::amplification::{Amplification, ClassCounters, amplification};
 use crate::log::engine::core::Core;
 use crate::log::engine::memory::{Memory, memory};
 use crate::log::engine::state::State;
 use crate::log::format::MemberState;
 use crate::log::index::cache::IndexPages;
-use crate::log::member::MemberErrors;
+use crate::log::members::member::MemberErrors;
+use crate::log::members::spares::SparesStatus;
+use crate::log::reclaim::amplification::{Amplification, ClassCounters, amplification};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{Phase, Segment};
-use crate::log::spares::SparesStatus;
 use crate::log::write::policy::lanes::{LaneMode, LaneOptions};
 
 /// What happened since the volume was started.

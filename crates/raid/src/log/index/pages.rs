@@ -16,9 +16,9 @@ use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, Tri
 use crate::log::index::bulk_load::Plain;
 use crate::log::index::checkpoint::read::{PAGES_AT_A_TIME, Unusable, read_pages};
 use crate::log::index::map::{BlockPlace, Page, Pba, SegmentSlot};
-use crate::log::moving::span_entries;
 use crate::log::read::blocks::{FoundBlock, pin_all};
 use crate::log::read::retry::read_for_good;
+use crate::log::reclaim::relocate::span_entries;
 use crate::log::recover::replay::Partition;
 use crate::log::segment::table::Segment;
 use crate::marks::{Mark, mark, mark_if};

@@ -11,12 +11,12 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use zoneweave_runtime::JoinHandle;
 
-use crate::log::collect::move_out;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::load;
 use crate::log::index::map::SegmentSlot;
+use crate::log::reclaim::collector::move_out;
 use crate::log::recover::dead;
 use crate::log::recover::replay::Candidate;
 use crate::log::recover::rescue::rescue;

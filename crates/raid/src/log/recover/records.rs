@@ -12,7 +12,7 @@ use crate::log::engine::core::read_split;
 use crate::log::format::{
     BlockType, Envelope, FormatError, Oob, Place, RecordBody, Seed, SuperblockRecord,
 };
-use crate::log::superblock::{SuperblockCursor, ZONE_RECORDS};
+use crate::log::members::superblock::{SuperblockCursor, ZONE_RECORDS};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

@@ -15,7 +15,7 @@ use crate::log::engine::geometry::{ChunkBlock, Row};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexEntry, SealRecord};
 use crate::log::index::map::SegmentSlot;
-use crate::log::member::Member;
+use crate::log::members::member::Member;
 use crate::log::read::blocks::Pin;
 use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};

@@ -13,9 +13,9 @@ use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
 };
 use crate::log::index::map::SegmentSlot;
+use crate::log::members::superblock::structured_payload;
 use crate::log::segment::active_zones::finish_durably;
 use crate::log::segment::table::{Phase, Segment};
-use crate::log::superblock::structured_payload;
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 

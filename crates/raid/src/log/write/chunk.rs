@@ -17,7 +17,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::map::SegmentSlot;
-use crate::log::member::FailuresBefore;
+use crate::log::members::member::FailuresBefore;
 use crate::log::write::completion::{ChunkUnderWay, Placed};
 use crate::log::write::together::{any_lingers, begin_write, end_write, linger};
 use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};

@@ -19,7 +19,7 @@ use crate::layout::{ColumnSet, Scheme};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
 use crate::log::format::{ArrayConfig, StreamKind};
-use crate::log::member::Member;
+use crate::log::members::member::Member;
 use crate::log::write::policy::lanes::{LaneOptions, WritePolicy, shape_of};
 use crate::log::write::stream::{ChunkClass, Class, LaneId};
 

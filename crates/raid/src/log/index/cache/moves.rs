@@ -14,10 +14,10 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::map::{Page, Pba, SegmentSlot};
-use crate::log::moving::{
+use crate::log::read::blocks::FoundBlock;
+use crate::log::reclaim::relocate::{
     BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run, newest_of,
 };
-use crate::log::read::blocks::FoundBlock;
 use crate::marks::{Mark, mark};
 
 /// Moves taken back at a time.

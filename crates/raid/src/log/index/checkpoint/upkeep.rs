@@ -14,7 +14,7 @@ use crate::log::format::checkpoint::{
     StoredEntries, StoredPage, packed,
 };
 use crate::log::index::map::{Page, Pba, SegmentSlot};
-use crate::log::room::Need;
+use crate::log::reclaim::space::Need;
 use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};

@@ -13,7 +13,7 @@ use crate::layout::Scheme;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
-use crate::log::room::FREE_BESIDE_LANES;
+use crate::log::reclaim::space::FREE_BESIDE_LANES;
 use crate::log::write::stream::{ChunkClass, Lane, Stream};
 use crate::mutants::{Mutant, mutant};
 

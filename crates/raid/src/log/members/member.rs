@@ -7,9 +7,9 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::format::{MemberEntry, MemberState};
-use crate::log::membership::Membership;
+use crate::log::members::attachment::Membership;
+use crate::log::members::zone_pool::ZonePool;
 use crate::log::read::hedge::ReadPace;
-use crate::log::zone_pool::ZonePool;
 
 /// What went wrong with a member since the volume was started, and what was done about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -30,24 +30,24 @@ pub struct MemberErrors {
 ///
 /// What was under way when one was noted may have failed of the same, as when a controller is reset: that is no failure more.
 #[derive(Debug, Default)]
-pub(super) struct WriteFailures {
+pub(in crate::log) struct WriteFailures {
     in_row: u32,
     noted: u64,
 }
 
 /// How many failures had been noted when something was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FailuresBefore(u64);
+pub(in crate::log) struct FailuresBefore(u64);
 
 impl WriteFailures {
     /// To be kept with what is submitted now.
     #[must_use]
-    pub(super) fn before(&self) -> FailuresBefore {
+    pub(in crate::log) fn before(&self) -> FailuresBefore {
         FailuresBefore(self.noted)
     }
 
     /// Something has failed: how many have in a row.
-    pub(super) fn note(&mut self, before: FailuresBefore) -> u32 {
+    pub(in crate::log) fn note(&mut self, before: FailuresBefore) -> u32 {
         if before == self.before() {
             self.in_row += 1;
             self.noted += 1;
@@ -56,13 +56,13 @@ impl WriteFailures {
     }
 
     /// Something went well.
-    pub(super) fn end_row(&mut self) {
+    pub(in crate::log) fn end_row(&mut self) {
         self.in_row = 0;
     }
 }
 
 /// One member.
-pub(super) struct Member {
+pub(in crate::log) struct Member {
     /// Its row of the member table.
     pub entry: MemberEntry,
     /// The drive, by the handle of this membership; `None` if it is missing or has failed.
@@ -100,7 +100,7 @@ pub(super) struct Member {
 impl Member {
     /// A member that is present if it has a device.
     #[must_use]
-    pub(super) fn new(entry: MemberEntry, device: Option<Rc<dyn ZonedDevice>>) -> Self {
+    pub(in crate::log) fn new(entry: MemberEntry, device: Option<Rc<dyn ZonedDevice>>) -> Self {
         let (membership, device) = device.map(Membership::begin).unzip();
         Self {
             entry,
@@ -124,13 +124,13 @@ impl Member {
 
     /// Whether its drive is here, and has been given a column of every segment.
     #[must_use]
-    pub(super) fn is_in_full_service(&self) -> bool {
+    pub(in crate::log) fn is_in_full_service(&self) -> bool {
         self.entry.state == MemberState::Online && self.device.is_some()
     }
 
     /// The drive, if it takes part in new stripes.
     #[must_use]
-    pub(super) fn writable(&self) -> Option<Rc<dyn ZonedDevice>> {
+    pub(in crate::log) fn writable(&self) -> Option<Rc<dyn ZonedDevice>> {
         (self.entry.state != MemberState::Failed).then(|| self.device.clone()).flatten()
     }
 }

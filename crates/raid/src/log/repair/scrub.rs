@@ -55,7 +55,7 @@ const CLOSING: &str = "the volume is shutting down";
 ///
 /// # Errors
 /// If the volume stops.
-pub(super) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> {
+pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> {
     let _admin = core.admin.acquire().await;
     let lost_before = unrepairable(core);
     let mut report = ScrubReport::default();

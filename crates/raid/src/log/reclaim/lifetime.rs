@@ -43,7 +43,7 @@ const MORE_OFTEN: [u64; 2] = [150, 125];
 
 /// What is known about how long blocks live.
 #[derive(Debug)]
-pub(super) struct Lifespans {
+pub(in crate::log) struct Lifespans {
     /// Below it lives are short; none yet: all of them.
     bound: Option<u64>,
     sum: u64,
@@ -73,7 +73,7 @@ impl Lifespans {
     /// Nothing is known of a volume of so many blocks. Few are written alike all over, so lives tell until
     /// they do not.
     #[must_use]
-    pub(super) fn new(volume_blocks: u64) -> Self {
+    pub(in crate::log) fn new(volume_blocks: u64) -> Self {
         Self {
             bound: None,
             sum: 0,
@@ -88,7 +88,7 @@ impl Lifespans {
 
     /// Whether enough segments died to tell short lives from long ones.
     #[must_use]
-    pub(super) fn have_bound(&self) -> bool {
+    pub(in crate::log) fn have_bound(&self) -> bool {
         self.bound.is_some()
     }
 
@@ -144,7 +144,7 @@ impl Lifespans {
 
 impl State {
     /// How long so many blocks are likely to live that a user writes, from this one on; the default where it does not matter.
-    pub(super) fn lifetime_of_write(&mut self, lba: Lba, blocks: u64) -> Lifetime {
+    pub(in crate::log) fn lifetime_of_write(&mut self, lba: Lba, blocks: u64) -> Lifetime {
         if self.policy.lifetimes && self.lifespans.watch(lba, self.next_sequence) {
             self.keep_apart(self.lifespans.tell);
         }
@@ -168,7 +168,7 @@ impl State {
     /// How long what is moved out of a segment is likely to live: what outlived others of a short life
     /// is not yet what stays.
     #[must_use]
-    pub(super) fn lifetime_of_moved(&self, slot: SegmentSlot) -> Lifetime {
+    pub(in crate::log) fn lifetime_of_moved(&self, slot: SegmentSlot) -> Lifetime {
         match self.segments[slot].stream {
             StreamKind::User => self.segments[slot].lifetime,
             StreamKind::Relocation => Lifetime::Long,
@@ -176,7 +176,7 @@ impl State {
     }
 
     /// Notes how long a segment lived that users filled with short lives.
-    pub(super) fn note_lifespan(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn note_lifespan(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
         if segment.stream == StreamKind::User && segment.lifetime == Lifetime::Short {
             let first = !self.lifespans.have_bound();

@@ -12,15 +12,15 @@ use zoneweave_zoned::{
 };
 
 use crate::layout::Column;
-use crate::log::create::{empty_drive, holds_something, is_usable, superblock_zones};
 use crate::log::engine::core::Core;
 use crate::log::engine::limits::{LimitError, check_drive};
 use crate::log::engine::state::{State, UNRECORDED};
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
-use crate::log::member::Member;
-use crate::log::rebuild::rebuild;
+use crate::log::members::create::{empty_drive, holds_something, is_usable, superblock_zones};
+use crate::log::members::member::Member;
+use crate::log::members::superblock::SuperblockCursor;
 use crate::log::recover::witnesses::may_hold_segment;
-use crate::log::superblock::SuperblockCursor;
+use crate::log::repair::rebuild::rebuild;
 use crate::log::volume::AdminError;
 use crate::log::write::policy::lanes::PolicyError;
 use crate::marks::{Mark, mark};
@@ -102,7 +102,7 @@ pub enum ReplaceError {
 ///
 /// # Errors
 /// As [`ReplaceError`] tells.
-pub(super) async fn replace(
+pub(in crate::log) async fn replace(
     core: &Rc<Core>,
     column: Column,
     device: Rc<dyn ZonedDevice>,
@@ -125,7 +125,7 @@ pub(super) async fn replace(
 }
 
 /// Puts a drive into a slot, of which nothing is rebuilt yet. Whoever does has the turn for it.
-pub(super) async fn put_in(
+pub(in crate::log) async fn put_in(
     core: &Rc<Core>,
     column: Column,
     device: Rc<dyn ZonedDevice>,
@@ -221,7 +221,10 @@ fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<()
 ///
 /// # Errors
 /// What it lacks.
-pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
+pub(in crate::log) fn check_fit(
+    state: &State,
+    device: &dyn ZonedDevice,
+) -> Result<(), ReplaceError> {
     let config = &state.config;
     let geometry = device.geometry();
     check_drive(geometry, config.write_unit, config.chunk_blocks, config.tabled)

@@ -16,8 +16,8 @@ use crate::log::engine::limits::{
 use crate::log::format::{
     ArrayConfig, ArrayUuid, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord,
 };
+use crate::log::members::superblock::sealed_payload;
 use crate::log::recover::OfferedDrive;
-use crate::log::superblock::sealed_payload;
 use crate::marks::{Mark, mark};
 use crate::shards::Shard;
 
@@ -247,7 +247,7 @@ async fn prepare(drive: &OfferedDrive, zones: &[ZoneInfo]) -> Result<[ZoneId; 2]
 }
 
 /// Whether a zone can be written, once it is empty.
-pub(super) fn is_usable(info: &ZoneInfo) -> bool {
+pub(in crate::log) fn is_usable(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
 }
 

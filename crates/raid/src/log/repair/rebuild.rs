@@ -25,15 +25,15 @@ use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::index::map::{BlockPlace, SegmentSlot};
-use crate::log::moving::span_entries;
+use crate::log::members::replace::ReplaceError;
+use crate::log::members::superblock::structured_payload;
 use crate::log::read::blocks::Pin;
 use crate::log::read::reconstruct;
-use crate::log::replace::ReplaceError;
+use crate::log::reclaim::relocate::span_entries;
 use crate::log::segment::active_zones::{self, is_active_no_more};
 use crate::log::segment::resolve::rebuild_stubbornly;
 use crate::log::segment::spans::{fill_up, run_of, write_run};
 use crate::log::segment::table::{ColumnZone, Phase};
-use crate::log::superblock::structured_payload;
 use crate::log::write::stripe::{StripeIdentity, oob_record};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
@@ -51,7 +51,7 @@ const REBUILT_AT_A_TIME: usize = 2;
 ///
 /// # Errors
 /// As [`ReplaceError`] tells.
-pub(super) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
+pub(in crate::log) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
     let _admin = core.admin.acquire().await;
     let columns: Vec<_> = {
         let state = core.state.borrow();
@@ -71,7 +71,7 @@ pub(super) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
 }
 
 /// Rebuilds every segment that lacks the column, then puts the member in service for good.
-pub(super) async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
+pub(in crate::log) async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
     let total = lacking(core, column).len() as u64;
     let mut progress = Progress { done: 0, total };
     core.rebuild_progress.set(Some(progress));
@@ -82,7 +82,10 @@ pub(super) async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), Repla
 }
 
 /// A member whose every segment has its column is in service for good.
-pub(super) async fn enter_service(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
+pub(in crate::log) async fn enter_service(
+    core: &Rc<Core>,
+    column: Column,
+) -> Result<(), ReplaceError> {
     {
         let mut state = core.state.borrow_mut();
         let member = &mut state.members[column.index()];

@@ -12,32 +12,32 @@
 use crate::log::format::StreamKind;
 
 /// Shares are parts of so many.
-pub(super) const WHOLE: u64 = 64;
+pub(in crate::log) const WHOLE: u64 = 64;
 
 /// Blocks by which one may be ahead of the other.
 const SLACK_MOST: u64 = 512;
 
 /// Where room is, in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Level {
+pub(in crate::log) struct Level {
     /// What can be written.
-    pub(super) room: u64,
+    pub(in crate::log) room: u64,
     /// What users leave.
-    pub(super) floor: u64,
+    pub(in crate::log) floor: u64,
     /// Above it; none: writes are not shared.
-    pub(super) window: u64,
+    pub(in crate::log) window: u64,
 }
 
 impl Level {
     /// Whether room is to be made.
     #[must_use]
-    pub(super) fn is_low(&self) -> bool {
+    pub(in crate::log) fn is_low(&self) -> bool {
         self.window > 0 && self.room < self.floor + self.window
     }
 
     /// The part of all writes that users get, of [`WHOLE`].
     #[must_use]
-    pub(super) fn users_share(&self) -> u64 {
+    pub(in crate::log) fn users_share(&self) -> u64 {
         if !self.is_low() {
             return WHOLE;
         }
@@ -48,9 +48,9 @@ impl Level {
 
 /// Who is ahead of their share.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(in crate::log) struct Pace {
     /// Segments of the window; none: writes are not shared.
-    pub(super) window: u32,
+    pub(in crate::log) window: u32,
     /// What users could have written more: in blocks, times [`WHOLE`].
     credit: i64,
     /// From which on, of either sign, whoever is ahead waits.
@@ -60,12 +60,12 @@ pub(super) struct Pace {
 impl Pace {
     /// A pace for a window of so many segments.
     #[must_use]
-    pub(super) fn new(window: u32) -> Self {
+    pub(in crate::log) fn new(window: u32) -> Self {
         Self { window, ..Self::default() }
     }
 
     /// Notes that so many blocks are written, in segments of a size.
-    pub(super) fn note(&mut self, kind: StreamKind, blocks: u64, share: u64, segment: u64) {
+    pub(in crate::log) fn note(&mut self, kind: StreamKind, blocks: u64, share: u64, segment: u64) {
         // What is moved beside writes that are not shared, as it is damaged, gets a part all the same.
         let share = share.min(WHOLE * 7 / 8);
         let slack = (segment / 8).clamp(1, SLACK_MOST);
@@ -82,7 +82,7 @@ impl Pace {
 
     /// Whether users or what is moved have written all that they may, until the others do.
     #[must_use]
-    pub(super) fn is_ahead(&self, kind: StreamKind) -> bool {
+    pub(in crate::log) fn is_ahead(&self, kind: StreamKind) -> bool {
         let credit = match kind {
             StreamKind::User => self.credit,
             StreamKind::Relocation => -self.credit,

@@ -34,7 +34,7 @@ pub struct ClassCounters {
 impl ClassCounters {
     /// The number of a class in [`CLASSES`].
     #[must_use]
-    pub(super) const fn index(stream: StreamKind, lifetime: Lifetime) -> usize {
+    pub(in crate::log) const fn index(stream: StreamKind, lifetime: Lifetime) -> usize {
         let moved = matches!(stream, StreamKind::Relocation);
         let long = matches!(lifetime, Lifetime::Long);
         moved as usize * 2 + long as usize
@@ -92,7 +92,7 @@ pub fn uniform_amplification(a: f64) -> Option<f64> {
 
 /// What counters say, for a volume in which so many blocks hold data.
 #[must_use]
-pub(super) fn amplification(state: &State, mapped_blocks: u64) -> Amplification {
+pub(in crate::log) fn amplification(state: &State, mapped_blocks: u64) -> Amplification {
     let counters = &state.counters;
     let user = counters.user_blocks_written;
     let data = user + counters.relocated_blocks + counters.padding_blocks;
@@ -114,14 +114,14 @@ fn classes(counters: &Counters) -> [Option<f64>; 4] {
 
 impl State {
     /// The counters of a segment's class.
-    pub(super) fn class_counters(&mut self, slot: SegmentSlot) -> &mut ClassCounters {
+    pub(in crate::log) fn class_counters(&mut self, slot: SegmentSlot) -> &mut ClassCounters {
         let segment = &self.segments[slot];
         let class = ClassCounters::index(segment.stream, segment.lifetime);
         &mut self.counters.classes[class]
     }
 
     /// Counts a block moved out of a segment, which may be free by now.
-    pub(super) fn note_moved(&mut self, from: SegmentSlot) {
+    pub(in crate::log) fn note_moved(&mut self, from: SegmentSlot) {
         if self.segments.get(from).is_some() {
             self.class_counters(from).moved_blocks += 1;
         }

@@ -11,7 +11,7 @@ use crate::log::engine::limits::zones_needed;
 use crate::log::engine::state::State;
 use crate::log::format::MemberState;
 use crate::log::index::map::SegmentSlot;
-use crate::log::member::Member;
+use crate::log::members::member::Member;
 use crate::log::segment::table::Phase;
 use crate::log::volume::AdminError;
 use crate::marks::{Mark, mark};
@@ -46,7 +46,7 @@ impl State {
     /// Whether every member can lose a zone. One that is left free for that day is there when it
     /// comes; to users it would be worth little.
     #[must_use]
-    pub(super) fn has_spare_zones(&self) -> bool {
+    pub(in crate::log) fn has_spare_zones(&self) -> bool {
         self.has_zones_beyond(1)
     }
 
@@ -59,7 +59,7 @@ impl State {
     /// Whether what is moved may go to one more segment: every member lets as many zones be active, and
     /// has as many to spare as the policy asks for.
     #[must_use]
-    pub(super) fn may_move_apart(&self) -> bool {
+    pub(in crate::log) fn may_move_apart(&self) -> bool {
         let drives = self.members.iter().filter_map(Member::writable);
         let all_let = || drives.map(|drive| self.policy.lets_move_apart(drive.geometry()));
         self.has_zones_beyond(self.policy.spare_for_lifetimes.max(1)) && all_let().all(|lets| lets)
@@ -68,7 +68,7 @@ impl State {
     /// The segment that what is moved goes to, but has to no more: beside another one it may stay half
     /// full while users need room, so there has to be a zone of every member to spare for it (`limits.rs`).
     #[must_use]
-    pub(super) fn unaffordable_lane(&self) -> Option<SegmentSlot> {
+    pub(in crate::log) fn unaffordable_lane(&self) -> Option<SegmentSlot> {
         let open = || self.relocation.open_segments();
         if open().count() < 2 || self.recovering.is_some() || self.has_zones_beyond(1) {
             return None;
@@ -85,14 +85,14 @@ impl State {
 
     /// Zones that a member needs for the volume to be written as it is now.
     #[must_use]
-    pub(super) fn zones_needed_to_write(&self) -> u32 {
+    pub(in crate::log) fn zones_needed_to_write(&self) -> u32 {
         let needed = zones_needed(&self.smallest, self.blocks_kept(), self.config.zones);
         needed.max(self.zones_needed())
     }
 
     /// Whether there is room for blocks of pages that are on media only beside the volume.
     #[must_use]
-    pub(super) fn has_zones_for_pages(&self) -> bool {
+    pub(in crate::log) fn has_zones_for_pages(&self) -> bool {
         let shapes = [self.smallest, self.geometry];
         let needed = shapes.map(|shape| zones_needed(&shape, self.blocks_kept(), u32::MAX));
         let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
@@ -109,7 +109,7 @@ impl State {
     /// Whether the volume can be written as it was asked for with what zones its members have left.
     /// One that could not is no reason to do without a member.
     #[must_use]
-    pub(super) fn has_zones_to_write(&self) -> bool {
+    pub(in crate::log) fn has_zones_to_write(&self) -> bool {
         let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
         let fewest = usable.min().unwrap_or(0);
         fewest >= self.zones_needed_to_write() || self.policy.is_like_array(&self.config)
@@ -121,7 +121,7 @@ impl State {
 
     /// Takes a member out of service if it is worn out and the others can do without it. Returns
     /// whether it was taken out.
-    pub(super) fn fail_if_worn_out(&mut self, column: Column) -> bool {
+    pub(in crate::log) fn fail_if_worn_out(&mut self, column: Column) -> bool {
         let member = &self.members[column.index()];
         if !self.is_worn_out(member) || !self.can_do_without(column) {
             return false;
@@ -133,7 +133,7 @@ impl State {
     /// Gives up a segment because of a member. If no segment was filled for long because of it, takes
     /// the member out of service if the others can do without it, or else stops writes. Returns whether
     /// it was taken out.
-    pub(super) fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
+    pub(in crate::log) fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
         if self.segments[slot].phase == Phase::Open {
             self.abandon(slot);
             let (segment, next) = (self.segments[slot].id, self.next_segment);
@@ -176,7 +176,7 @@ impl State {
     ///
     /// # Errors
     /// What would happen.
-    pub(super) fn check_spared(&self, column: Column) -> Result<(), AdminError> {
+    pub(in crate::log) fn check_spared(&self, column: Column) -> Result<(), AdminError> {
         let member = &self.members[column.index()];
         if member.writable().is_none() {
             return Ok(());

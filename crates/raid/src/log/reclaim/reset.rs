@@ -10,7 +10,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberState, RecordBody, Remains};
 use crate::log::index::checkpoint;
 use crate::log::index::map::SegmentSlot;
-use crate::log::member::Member;
+use crate::log::members::member::Member;
 use crate::log::segment::active_zones::is_active_no_more;
 use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
@@ -32,7 +32,7 @@ struct ReadStill {
 
 /// Frees segments with nothing live in them, until the volume closes. A task of its own, so that
 /// it can make room while blocks that are being moved wait for it.
-pub(super) async fn sweep(core: Rc<Core>) {
+pub(in crate::log) async fn sweep(core: Rc<Core>) {
     let read_still = ReadStill {
         segments: Semaphore::new(READ_STILL),
         freed: Semaphore::new(FREED_AT_A_TIME as u64),

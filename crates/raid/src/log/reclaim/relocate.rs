@@ -12,7 +12,6 @@ use zoneweave_zoned::Lba;
 use crate::layout::Column;
 use crate::log::admit::pending::TicketReceiver;
 use crate::log::admit::requests::step_of;
-use crate::log::collect::MOVED_AT_A_TIME;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::state::State;
@@ -20,16 +19,19 @@ use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::index::cache::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::index::cache::{For, Held, Offload, hold, hold_range};
 use crate::log::index::map::{BlockPlace, Pba, SegmentSlot};
-pub(in crate::log) use crate::log::moving::pending::{Moving, lost_block, moved_run, newest_of};
-use crate::log::moving::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::read::blocks::{FoundBlock, Pin};
 use crate::log::read::retry::read_for_good;
+use crate::log::reclaim::collector::MOVED_AT_A_TIME;
+pub(in crate::log) use crate::log::reclaim::relocate::pending::{
+    Moving, lost_block, moved_run, newest_of,
+};
+use crate::log::reclaim::relocate::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::segment::scan::load_span;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 
 /// Blocks moved at a time.
-pub(super) const BATCH_BLOCKS: usize = 512;
+pub(in crate::log) const BATCH_BLOCKS: usize = 512;
 
 /// Stripes moved at a time where no read is waited for, and how many blocks at least: what was read is in the processor's
 /// caches still when it is written, and a batch fills what the one before it left of a stripe. Elsewhere more reads are to be under way.
@@ -41,10 +43,10 @@ const TOMBSTONES_AT_ONCE: usize = 16;
 
 /// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches of each
 /// segment, and one that is being read.
-pub(super) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64;
+pub(in crate::log) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64;
 
 /// Moves every live block out of a segment that the caller holds; `false` if writes stopped.
-pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+pub(in crate::log) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
     // Of that nothing has to be moved.
     if take_back_left(core).await.is_none() {
@@ -115,7 +117,7 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
 }
 
 /// A block, and what a list says of it.
-pub(super) type ListedBlock = (BlockPlace, IndexEntry);
+pub(in crate::log) type ListedBlock = (BlockPlace, IndexEntry);
 
 /// The blocks of a span, with their addresses. What the index says of those of a column is about to be looked up.
 fn listed_blocks(
@@ -155,7 +157,7 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
 
 /// Moves blocks in batches, two at a time, so that reading one overlaps writing the other. While a mover is
 /// about to queue more, stripes wait to be filled: padding them would cost what moving them is to gain.
-pub(super) struct Mover {
+pub(in crate::log) struct Mover {
     core: Rc<Core>,
     waiting: VecDeque<ListedBlock>,
     batch: usize,
@@ -239,7 +241,7 @@ impl Mover {
         }
     }
 
-    pub(super) fn core(&self) -> &Rc<Core> {
+    pub(in crate::log) fn core(&self) -> &Rc<Core> {
         &self.core
     }
 
@@ -323,7 +325,7 @@ impl Mover {
 
     /// Queues blocks, then waits for those before the last: their stripes are full by then, unless
     /// what died meanwhile left less than their last one lacks.
-    pub(super) async fn queue(&mut self, blocks: Vec<Moving>, held: Vec<Held>) -> bool {
+    pub(in crate::log) async fn queue(&mut self, blocks: Vec<Moving>, held: Vec<Held>) -> bool {
         let data = blocks.iter().filter(|block| matches!(block, Moving::Data(_))).count();
         let moved = queue_blocks(&self.core, self.lifetime, blocks);
         self.under_way.extend(moved.map(|moved| Batch { moved, blocks: data, held }));
@@ -403,7 +405,7 @@ impl Drop for Mover {
 }
 
 /// The entries of a span, from media or, where no index run was written, from memory.
-pub(super) async fn span_entries(
+pub(in crate::log) async fn span_entries(
     core: &Rc<Core>,
     slot: SegmentSlot,
     span: u32,

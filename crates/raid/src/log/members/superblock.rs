@@ -23,14 +23,14 @@ use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Records of a superblock zone: what a start of the array has to read. Each takes a unit of writes.
-pub(super) const ZONE_RECORDS: u32 = 1024;
+pub(in crate::log) const ZONE_RECORDS: u32 = 1024;
 
 /// How often a record is written that the drive does not take, and does not refuse for good.
 const RECORD_TRIES: u32 = 3;
 
 /// Where a member's next record goes.
 #[derive(Clone, Debug)]
-pub(super) struct SuperblockCursor {
+pub(in crate::log) struct SuperblockCursor {
     /// The two zones.
     pub zones: [ZoneId; 2],
     /// Which of them is being written.
@@ -42,7 +42,7 @@ pub(super) struct SuperblockCursor {
 }
 
 /// The superblock zones of every member.
-pub(super) struct SuperblockLog {
+pub(in crate::log) struct SuperblockLog {
     cursors: RefCell<Vec<Option<SuperblockCursor>>>,
     record_sequence: RefCell<u64>,
     /// Commits are made one after the other.
@@ -52,24 +52,27 @@ pub(super) struct SuperblockLog {
 impl SuperblockLog {
     /// The log as recovery found it; `record_sequence` is above any on media.
     #[must_use]
-    pub(super) fn new(cursors: Vec<Option<SuperblockCursor>>, record_sequence: u64) -> Self {
+    pub(in crate::log) fn new(
+        cursors: Vec<Option<SuperblockCursor>>,
+        record_sequence: u64,
+    ) -> Self {
         let record_sequence = RefCell::new(record_sequence);
         Self { cursors: RefCell::new(cursors), record_sequence, lock: Semaphore::new(1) }
     }
 
     /// Gives a slot the zones of its new drive.
-    pub(super) fn set_cursor(&self, column: Column, cursor: SuperblockCursor) {
+    pub(in crate::log) fn set_cursor(&self, column: Column, cursor: SuperblockCursor) {
         self.cursors.borrow_mut()[column.index()] = Some(cursor);
     }
 
     /// Keeps everybody from writing records.
-    pub(super) async fn hold(&self) -> Permit {
+    pub(in crate::log) async fn hold(&self) -> Permit {
         self.lock.acquire().await
     }
 
     /// The superblock zones of a member.
     #[must_use]
-    pub(super) fn zones(&self, column: Column) -> Option<[ZoneId; 2]> {
+    pub(in crate::log) fn zones(&self, column: Column) -> Option<[ZoneId; 2]> {
         self.cursors.borrow()[column.index()].as_ref().map(|cursor| cursor.zones)
     }
 
@@ -77,7 +80,7 @@ impl SuperblockLog {
     ///
     /// # Errors
     /// If too few members are left.
-    pub(super) async fn commit(
+    pub(in crate::log) async fn commit(
         &self,
         core: &Rc<Core>,
         body: RecordBody,
@@ -90,7 +93,7 @@ impl SuperblockLog {
     ///
     /// # Errors
     /// If too few members are left.
-    pub(super) async fn commit_roster(&self, core: &Rc<Core>) -> Result<(), &'static str> {
+    pub(in crate::log) async fn commit_roster(&self, core: &Rc<Core>) -> Result<(), &'static str> {
         let _one_at_a_time = self.lock.acquire().await;
         // As of now: one that died while this waited is not to be brought back.
         let roster = core.state.borrow().roster_record();
@@ -101,13 +104,16 @@ impl SuperblockLog {
     ///
     /// # Errors
     /// If too few members are left.
-    pub(super) async fn commit_snapshot(&self, core: &Rc<Core>) -> Result<(), &'static str> {
+    pub(in crate::log) async fn commit_snapshot(
+        &self,
+        core: &Rc<Core>,
+    ) -> Result<(), &'static str> {
         let _one_at_a_time = self.lock.acquire().await;
         self.commit_locked(core, &RecordBody::State, true).await
     }
 
     /// Records that members failed: a new epoch, on all that are left.
-    pub(super) async fn record_membership(&self, core: &Rc<Core>) {
+    pub(in crate::log) async fn record_membership(&self, core: &Rc<Core>) {
         let _one_at_a_time = self.lock.acquire().await;
         if core.state.borrow().membership_dirty {
             // The outcome is in the state, where everybody looks for it.
@@ -117,7 +123,7 @@ impl SuperblockLog {
     }
 
     /// Waits until no commit is under way.
-    pub(super) async fn commits_ended(&self) {
+    pub(in crate::log) async fn commits_ended(&self) {
         drop(self.lock.acquire().await);
     }
 
@@ -447,7 +453,7 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
 
 /// The block and metadata of a record.
 #[must_use]
-pub(super) fn sealed_payload(record: &SuperblockRecord) -> Payload {
+pub(in crate::log) fn sealed_payload(record: &SuperblockRecord) -> Payload {
     let block = record.encode();
     structured_payload(
         record.config.array,
@@ -461,7 +467,7 @@ pub(super) fn sealed_payload(record: &SuperblockRecord) -> Payload {
 
 /// A structured block with the metadata of its place; of a segment it tells the columns that this is not on.
 #[must_use]
-pub(super) fn structured_payload(
+pub(in crate::log) fn structured_payload(
     array: ArrayUuid,
     block: Bytes,
     place: Place,

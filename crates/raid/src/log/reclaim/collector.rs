@@ -16,18 +16,18 @@ use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::cache::moves::take_back_left;
 use crate::log::index::map::SegmentSlot;
-use crate::log::member::Member;
-use crate::log::moving::evacuate;
+use crate::log::members::member::Member;
+use crate::log::reclaim::relocate::evacuate;
 use crate::log::segment::table::{Phase, Segment};
 use crate::marks::{Mark, mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Segments moved out at a time, at most.
-pub(super) const MOVED_AT_A_TIME: usize = 3;
+pub(in crate::log) const MOVED_AT_A_TIME: usize = 3;
 
 /// Moves live blocks out of segments whenever that is needed, until the volume closes. What is
 /// empty then is freed by the sweeper.
-pub(super) async fn run(core: Rc<Core>) {
+pub(in crate::log) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let left = core.state.borrow().has_moves_left();
         if left {
@@ -73,7 +73,7 @@ fn why_moved(segment: &Segment) -> Mark {
 }
 
 /// Moves every live block out of a segment that nobody else works on; `false` if writes stopped.
-pub(super) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+pub(in crate::log) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     core.state.borrow_mut().begin_move(slot);
     let moved = evacuate(core, slot).await;
     core.state.borrow_mut().end_move(slot);
@@ -104,7 +104,7 @@ impl State {
 
     /// Whether drives are faster than the engine, and are read as soon as they are asked.
     #[must_use]
-    pub(super) fn reads_at_once(&self) -> bool {
+    pub(in crate::log) fn reads_at_once(&self) -> bool {
         let waits = |member: &Member| member.device.is_some() && !member.answers_at_once;
         self.policy.fast_drives && !self.members.iter().any(waits)
     }
@@ -128,7 +128,7 @@ impl State {
     }
 
     /// A segment is being moved out: nobody else works on it.
-    pub(super) fn begin_move(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn begin_move(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         segment.busy = true;
         segment.valid_before_move = segment.valid;
@@ -136,7 +136,7 @@ impl State {
     }
 
     /// A segment is moved out, or was given up.
-    pub(super) fn end_move(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn end_move(&mut self, slot: SegmentSlot) {
         if let Some(segment) = self.segments.get_mut(slot) {
             segment.busy = false;
             segment.valid_before_move = 0;

@@ -9,21 +9,21 @@ use crate::log::engine::limits::RESERVE_SEGMENTS;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
 use crate::log::index::map::SegmentSlot;
-use crate::log::member::Member;
-use crate::log::pace::Level;
+use crate::log::members::member::Member;
+use crate::log::members::superblock::ZONE_RECORDS;
+use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment};
-use crate::log::superblock::ZONE_RECORDS;
 use crate::log::write::stream::ChunkClass;
 use crate::marks::{Mark, mark_if};
 use crate::mutants::{Mutant, mutant};
 
 /// Free segments beyond the reserve, above which a stream opens more than one: as many as make the
 /// collector begin, and one more.
-pub(super) const FREE_BESIDE_LANES: u32 = 2;
+pub(in crate::log) const FREE_BESIDE_LANES: u32 = 2;
 
 /// What room is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(in crate::log) enum Need {
     /// For nothing: only what has to be moved is.
     Nothing,
     /// For segments beside one that is open: what costs little is moved.
@@ -35,7 +35,7 @@ pub(super) enum Need {
 impl State {
     /// Segments that could be opened now.
     #[must_use]
-    pub(super) fn free_segments(&self) -> u32 {
+    pub(in crate::log) fn free_segments(&self) -> u32 {
         let zones = self.members.iter().filter(|member| member.writable().is_some());
         let fewest = zones.map(|member| member.pool.len()).min().unwrap_or(0);
         let free = fewest.min(self.segments.vacancies());
@@ -44,7 +44,7 @@ impl State {
 
     /// How many free segments a stream has to leave when it takes one.
     #[must_use]
-    pub(super) fn reserve_for(&self, kind: StreamKind) -> u32 {
+    pub(in crate::log) fn reserve_for(&self, kind: StreamKind) -> u32 {
         match kind {
             StreamKind::User => {
                 let open = u32::from(!self.relocation.is_open());
@@ -56,7 +56,7 @@ impl State {
 
     /// Whether a stream that needs a segment may take one.
     #[must_use]
-    pub(super) fn has_room(&self, kind: StreamKind) -> bool {
+    pub(in crate::log) fn has_room(&self, kind: StreamKind) -> bool {
         let free = self.free_segments();
         let orderly = || kind == StreamKind::Relocation || !self.has_many_seals();
         free > self.reserve_for(kind) && orderly() || free > 0 && mutant(Mutant::ReserveIgnored)
@@ -64,21 +64,21 @@ impl State {
 
     /// Whether users may take a segment whatever else is going on, so that nobody has to make room.
     #[must_use]
-    pub(super) fn has_plenty(&self) -> bool {
+    pub(in crate::log) fn has_plenty(&self) -> bool {
         self.free_segments() > self.reserve_for(StreamKind::User) && !self.has_many_seals()
     }
 
     /// Whether a stream may open a segment for requests of a size now. Beside one that it has already
     /// for those it takes what nobody else is about to need.
     #[must_use]
-    pub(super) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
+    pub(in crate::log) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
         let first = !self.stream(kind).has_chunks(chunk);
         self.has_room(kind) && (first || self.may_open_beside(kind))
     }
 
     /// Whether a stream may open a segment that it can do without.
     #[must_use]
-    pub(super) fn may_open_beside(&self, kind: StreamKind) -> bool {
+    pub(in crate::log) fn may_open_beside(&self, kind: StreamKind) -> bool {
         let plenty = self.free_segments() > self.reserve_for(StreamKind::User) + FREE_BESIDE_LANES;
         self.has_room(kind) && plenty && (kind == StreamKind::User || self.may_move_apart())
     }
@@ -93,7 +93,7 @@ impl State {
     /// Why a stream that needs a segment will not get one, unless somebody asks for something else:
     /// nothing is free, and nothing is about to be. Where zones are not lost, there is always room.
     #[must_use]
-    pub(super) fn no_room(&self, kind: StreamKind) -> Option<&'static str> {
+    pub(in crate::log) fn no_room(&self, kind: StreamKind) -> Option<&'static str> {
         let users = kind == StreamKind::User;
         let comes_free = |segment: &Segment| {
             let empty = segment.holds_nothing();
@@ -118,7 +118,7 @@ impl State {
     /// The segment that recovery has to move behind what it has written again, as nothing would be
     /// free when it has come to its end, not even to move blocks to.
     #[must_use]
-    pub(super) fn must_move_first(&self) -> Option<SegmentSlot> {
+    pub(in crate::log) fn must_move_first(&self) -> Option<SegmentSlot> {
         let open = &self.segments[self.relocation.open_segments().next()?];
         let rows = open.cursor.as_ref().map_or(0, |cursor| open.geometry.rows() - cursor.next_row);
         let room = u64::from(rows) * open.geometry.stripe_blocks() as u64;
@@ -133,7 +133,7 @@ impl State {
 
     /// What the collector is to make room for.
     #[must_use]
-    pub(super) fn need_of_room(&self) -> Need {
+    pub(in crate::log) fn need_of_room(&self) -> Need {
         if self.window_segments() > 0 {
             return if self.level().is_low() { Need::Segments } else { Need::Nothing };
         }
@@ -146,7 +146,7 @@ impl State {
 
     /// What is needed, whatever is about to be free.
     #[must_use]
-    pub(super) fn need_now(&self) -> Need {
+    pub(in crate::log) fn need_now(&self) -> Need {
         self.need_with(self.free_segments())
     }
 
@@ -202,7 +202,7 @@ impl State {
 
     /// Data blocks that there is room for in the open segments of a stream.
     #[must_use]
-    pub(super) fn room_in(&self, kind: StreamKind) -> u64 {
+    pub(in crate::log) fn room_in(&self, kind: StreamKind) -> u64 {
         let left = |slot| {
             let segment: &Segment = &self.segments[slot];
             let written = segment.cursor.as_ref().map_or(0, |cursor| cursor.next_row);
@@ -214,7 +214,7 @@ impl State {
 
     /// Data blocks that there would be room for where a segment is: what is narrow holds less than others in its place.
     #[must_use]
-    pub(super) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
+    pub(in crate::log) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
         let own = segment.geometry.data_blocks();
         if segment.geometry.scheme().is_narrow() {
             own.max(self.relocation_shape().data_blocks())
@@ -240,7 +240,7 @@ impl State {
     }
 
     /// Notes that a stripe is about to be written.
-    pub(super) fn note_pace(&mut self, kind: StreamKind, slot: SegmentSlot, blocks: u64) {
+    pub(in crate::log) fn note_pace(&mut self, kind: StreamKind, slot: SegmentSlot, blocks: u64) {
         let blocks = self.room_for(&self.segments[slot], blocks);
         let share = self.level().users_share();
         let segment = self.relocation_shape().data_blocks();
@@ -250,7 +250,7 @@ impl State {
     /// Whether a stream leaves it to the other one to write, which has had less than its share and is at
     /// work.
     #[must_use]
-    pub(super) fn must_yield(&self, kind: StreamKind) -> bool {
+    pub(in crate::log) fn must_yield(&self, kind: StreamKind) -> bool {
         if self.recovering.is_some() || !self.pace.is_ahead(kind) {
             return false;
         }
@@ -268,7 +268,7 @@ impl State {
     /// Whether a segment has a zone of a drive that has as few free as bound all; a slot, where drives have more. Without that
     /// moving it out takes more of what is scarce than it gives.
     #[must_use]
-    pub(super) fn frees_what_is_scarce(&self, segment: &Segment) -> bool {
+    pub(in crate::log) fn frees_what_is_scarce(&self, segment: &Segment) -> bool {
         let free = self.free_segments() as usize;
         if !segment.geometry.scheme().is_narrow() {
             return true;
@@ -281,7 +281,7 @@ impl State {
 
     /// Whether there is room to move blocks to.
     #[must_use]
-    pub(super) fn can_move(&self) -> bool {
+    pub(in crate::log) fn can_move(&self) -> bool {
         self.relocation.is_open() || self.free_segments() > 0
     }
 }

@@ -8,7 +8,7 @@
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::map::SegmentSlot;
-use crate::log::room::Need;
+use crate::log::reclaim::space::Need;
 use crate::log::segment::table::Segment;
 use crate::log::write::policy::lanes::Collection;
 use crate::marks::{Mark, mark_if};
@@ -17,7 +17,7 @@ use crate::mutants::{Mutant, mutant};
 impl State {
     /// The segment to be moved out next, if there is one.
     #[must_use]
-    pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
+    pub(in crate::log) fn victim(&self, need: Need) -> Option<SegmentSlot> {
         let urgent: Vec<_> = self.segments.standing().urgent.iter().copied().collect();
         let least = urgent.into_iter().min_by_key(|slot| (self.segments[*slot].valid, *slot));
         if least.is_some() || need == Need::Nothing {

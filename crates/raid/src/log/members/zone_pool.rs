@@ -6,23 +6,26 @@ use zoneweave_zoned::ZoneId;
 
 /// Zones ready to be written, least worn first.
 #[derive(Debug, Default)]
-pub(super) struct ZonePool {
+pub(in crate::log) struct ZonePool {
     free: BTreeSet<(u64, ZoneId)>,
 }
 
 impl ZonePool {
     /// Adds a zone that was reset `resets` times.
-    pub(super) fn add(&mut self, zone: ZoneId, resets: u64) {
+    pub(in crate::log) fn add(&mut self, zone: ZoneId, resets: u64) {
         self.free.insert((resets, zone));
     }
 
     /// Takes the least worn zone.
-    pub(super) fn take(&mut self) -> Option<(ZoneId, u64)> {
+    pub(in crate::log) fn take(&mut self) -> Option<(ZoneId, u64)> {
         self.take_other_than(None)
     }
 
     /// Takes the least worn zone but for one.
-    pub(super) fn take_other_than(&mut self, except: Option<ZoneId>) -> Option<(ZoneId, u64)> {
+    pub(in crate::log) fn take_other_than(
+        &mut self,
+        except: Option<ZoneId>,
+    ) -> Option<(ZoneId, u64)> {
         let other = |(_, zone): &&(u64, ZoneId)| Some(*zone) != except;
         let (resets, zone) = self.free.iter().find(other).copied()?;
         self.free.remove(&(resets, zone));
@@ -31,7 +34,7 @@ impl ZonePool {
 
     /// How many zones are free.
     #[must_use]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::log) fn len(&self) -> usize {
         self.free.len()
     }
 }

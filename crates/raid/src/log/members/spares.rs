@@ -16,8 +16,8 @@ use zoneweave_zoned::ZonedDevice;
 use crate::layout::Column;
 use crate::log::engine::core::Core;
 use crate::log::format::MemberUuid;
-use crate::log::rebuild::{enter_service, rebuild};
-use crate::log::replace::{ReplaceError, check_fit, put_in};
+use crate::log::members::replace::{ReplaceError, check_fit, put_in};
+use crate::log::repair::rebuild::{enter_service, rebuild};
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};
 
@@ -45,7 +45,7 @@ pub struct TakenSpare {
 
 /// The spares of a volume, in the order in which they are taken.
 #[derive(Default)]
-pub(super) struct Spares {
+pub(in crate::log) struct Spares {
     waiting: VecDeque<(Rc<dyn ZonedDevice>, MemberUuid)>,
     /// No more than there ever were.
     taken: Vec<Taken>,
@@ -64,7 +64,7 @@ struct Taken {
 impl Spares {
     /// What people are told about them.
     #[must_use]
-    pub(super) fn status(&self) -> SparesStatus {
+    pub(in crate::log) fn status(&self) -> SparesStatus {
         let taken = self.taken.iter().map(|taken| TakenSpare {
             slot: u8::try_from(taken.column.index()).unwrap_or(u8::MAX),
             uuid: taken.uuid.to_string(),
@@ -101,7 +101,7 @@ impl Spares {
 ///
 /// # Errors
 /// If the drive does not fit.
-pub(super) fn add(
+pub(in crate::log) fn add(
     core: &Rc<Core>,
     device: Rc<dyn ZonedDevice>,
     uuid: MemberUuid,

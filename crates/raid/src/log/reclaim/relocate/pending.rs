@@ -21,8 +21,8 @@ use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
 };
 use crate::log::index::map::Pba;
-use crate::log::moving::ListedBlock;
 use crate::log::read::blocks::FoundBlock;
+use crate::log::reclaim::relocate::ListedBlock;
 use crate::log::write::stream::Lifetime;
 use crate::marks::{Mark, mark};
 use crate::mutants::{Mutant, mutant};

@@ -40,7 +40,7 @@ impl Drop for Attached {
 
 /// A membership, whether or not it has ended.
 #[derive(Clone)]
-pub(super) struct Membership {
+pub(in crate::log) struct Membership {
     handle: Weak<Attached>,
     released: Gate,
 }
@@ -48,7 +48,7 @@ pub(super) struct Membership {
 impl Membership {
     /// Makes a drive a member; returns the handle that it is used by.
     #[must_use]
-    pub(super) fn begin(device: Rc<dyn ZonedDevice>) -> (Self, Rc<dyn ZonedDevice>) {
+    pub(in crate::log) fn begin(device: Rc<dyn ZonedDevice>) -> (Self, Rc<dyn ZonedDevice>) {
         let released = Gate::new();
         let handle = Rc::new(Attached { device, released: released.clone() });
         (Self { handle: Rc::downgrade(&handle), released }, handle)
@@ -56,18 +56,18 @@ impl Membership {
 
     /// Whether nothing of it is under way, and the drive is in service by it no more.
     #[must_use]
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::log) fn has_ended(&self) -> bool {
         self.handle.strong_count() == 0
     }
 
     /// Whether this is the drive, unless the membership has ended.
     #[must_use]
-    pub(super) fn is_of(&self, device: &Rc<dyn ZonedDevice>) -> bool {
+    pub(in crate::log) fn is_of(&self, device: &Rc<dyn ZonedDevice>) -> bool {
         self.handle.upgrade().is_some_and(|handle| Rc::ptr_eq(&handle.device, device))
     }
 
     /// Waits until it has ended.
-    pub(super) async fn ended(&self) {
+    pub(in crate::log) async fn ended(&self) {
         while !self.has_ended() {
             self.released.wait().await;
         }

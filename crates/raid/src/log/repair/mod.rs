@@ -1,0 +1,7 @@
+//! Repair: `rebuild` fills a replaced member segment by segment while users are served; `scrub` reads and
+//! verifies everything, and evacuates segments with damage.
+//!
+//! Invariant: nothing is recomputed from blocks that failed their checksum.
+
+pub(in crate::log) mod rebuild;
+pub(in crate::log) mod scrub;
