@@ -17,20 +17,15 @@
 
 pub mod assemble;
 mod dead;
-mod displaced;
 mod error;
-mod hidden;
+pub(in crate::log) mod find;
 pub(in crate::log) mod leftover;
-mod listed;
 mod membership;
-mod missed;
 mod publish;
 pub mod records;
 pub(in crate::log) mod replay;
 mod rescue;
-pub(in crate::log) mod segments;
 mod twins;
-pub(in crate::log) mod witnesses;
 
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -51,7 +46,7 @@ use crate::marks::{Mark, mark};
 
 pub use crate::log::recover::assemble::{DriveRole, DriveVerdict, Survey, survey};
 pub use crate::log::recover::error::OpenError;
-pub(in crate::log) use crate::log::recover::segments::read_header;
+pub(in crate::log) use crate::log::recover::find::segments::read_header;
 
 /// A drive offered to an array, with what people call it.
 #[derive(Clone)]
@@ -208,7 +203,7 @@ async fn recover(
     state.recovering = Some(Recovering::new(may_begin_anew));
     let core = Core::new(handle.clone(), state, superblock);
     let mut report = OpenReport { drives: verdicts, ..OpenReport::default() };
-    let mut found = segments::find(&core, options.force && !may_begin_anew).await?;
+    let mut found = find::segments::find(&core, options.force && !may_begin_anew).await?;
     let fits = check_policy(&core.state.borrow());
     if let Err(error) = fits {
         give_up(&core).await;

@@ -6,7 +6,7 @@ use crate::layout::{Column, ColumnSet};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;
-use crate::log::recover::segments::{Claim, Told};
+use crate::log::recover::find::segments::{Claim, Told};
 
 /// What members in service say that have nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]

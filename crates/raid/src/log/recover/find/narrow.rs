@@ -2,8 +2,8 @@
 
 use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;
-use crate::log::recover::missed::has_none;
-use crate::log::recover::segments::{Claim, Sorted};
+use crate::log::recover::find::missing_columns::has_none;
+use crate::log::recover::find::segments::{Claim, Sorted};
 use crate::marks::{Mark, mark, mark_if};
 
 /// Gives zones without a valid header to the listed segments whose generation their blocks carry, or whose zones

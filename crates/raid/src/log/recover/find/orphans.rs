@@ -13,7 +13,7 @@ use zoneweave_zoned::ZoneId;
 
 use crate::layout::{Column, ColumnSet};
 use crate::log::engine::state::State;
-use crate::log::recover::witnesses::Witnesses;
+use crate::log::recover::find::header_votes::Witnesses;
 
 /// Zones of such segments, by generation.
 pub(in crate::log) type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;

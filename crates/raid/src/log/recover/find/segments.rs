@@ -21,9 +21,9 @@ use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::index::map::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
-use crate::log::recover::missed::{Missed, missed, partly_reset};
-use crate::log::recover::witnesses::{Witnesses, ask_witnesses, read_stubbornly};
-use crate::log::recover::{hidden, listed};
+use crate::log::recover::find::header_votes::{Witnesses, ask_witnesses, read_stubbornly};
+use crate::log::recover::find::missing_columns::{Missed, missed, partly_reset};
+use crate::log::recover::find::{narrow, orphans};
 use crate::log::segment::active_zones::finish_ends;
 use crate::log::segment::dead::Unclear;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
@@ -81,7 +81,7 @@ pub(in crate::log) async fn find(
     for (column, looked) in columns.iter().zip(join_all(looks).await) {
         sort_zones(&mut sorted, *column, looked?);
     }
-    listed::adopt(&core.state.borrow(), &mut sorted);
+    narrow::adopt(&core.state.borrow(), &mut sorted);
     adopt_headerless(&core.state.borrow(), &mut sorted);
     note_hidden(&mut core.state.borrow_mut(), &sorted, accepts_loss);
     let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
@@ -161,9 +161,9 @@ fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
     let known = sorted.claims.values().filter_map(told_by).map(|(known, _)| known).collect();
     let zones = sorted.unclaimed.iter().filter(|(_, info, _)| info.write_pointer.0 > unit.0);
     let zones = zones.map(|(column, info, witnesses)| (*column, info.zone, witnesses));
-    let hidden = hidden::find(state, zones, &known);
+    let hidden = orphans::find(state, zones, &known);
     mark_if(Mark::HiddenSegment, || !hidden.is_empty());
-    state.hidden_segments = hidden.len() + listed::lost(state, sorted);
+    state.hidden_segments = hidden.len() + narrow::lost(state, sorted);
     let columns = state.scheme().columns();
     for (generation, zones) in hidden.into_iter().filter(|_| accepted) {
         for (column, zone) in zones {

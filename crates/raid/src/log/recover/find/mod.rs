@@ -1,0 +1,15 @@
+//! Finding segments on the drives after a crash: which zones form which segment.
+//!
+//! 1. `segments` groups zones by their headers.
+//! 2. `header_votes` identifies a zone with a damaged header from the blocks behind it.
+//! 3. `missing_columns` finds segments of which a drive holds nothing; `orphans` counts those without
+//!    any readable header.
+//! 4. `narrow` finds narrow segments by the narrow list.
+//! 5. `torn_appends` explains rows without a chunk that an interrupted append left.
+
+pub(in crate::log) mod header_votes;
+pub(in crate::log) mod missing_columns;
+pub(in crate::log) mod narrow;
+pub(in crate::log) mod orphans;
+pub(in crate::log) mod segments;
+pub(in crate::log) mod torn_appends;
