@@ -6,7 +6,6 @@ mod narrow;
 use crate::image::{self, ARRAY, Content, Image, SegmentPlan, pattern, structured};
 use zoneweave_check::{Checked, Newest, Problem, Severity};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
-use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
@@ -16,6 +15,7 @@ use zoneweave_raid::log::format::{
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
+use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, BlockDevice, Lba, OOB_BYTES, Payload, ZoneAddress, ZoneId,
 };

@@ -6,7 +6,6 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, Coverage, ShardId, StoredEntries, StoredPage, mapping_entries,
 };
@@ -14,6 +13,7 @@ use zoneweave_raid::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Seed,
 };
 use zoneweave_raid::log::measuring::{MeasuredInFlight, MeasuredIndex};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BLOCK_BYTES, Lba};
 

@@ -15,12 +15,12 @@ use std::rc::Rc;
 use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy,
     create, open_array,
 };
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{

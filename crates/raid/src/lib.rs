@@ -1,13 +1,15 @@
 //! RAID volumes over zoned drives.
 //!
-//! [`log`] is the log-structured block volume. What several kinds of volume share (which member
-//! holds which chunk of a stripe) is in [`layout`]; [`shards`] puts several volumes together as one; [`inline`] gives metadata to drives that have none. For simulations, builds with the feature
-//! `instrumented` count which rare branches were taken ([`marks`]) and can plant bugs
-//! ([`mutants`]); others do neither.
+//! | module | content |
+//! |---|---|
+//! | [`scheme`] | which column holds which chunk of a stripe; shared by all kinds of volume |
+//! | [`log`] | the log-structured block volume |
+//! | [`shards`] | several volumes combined into one |
+//! | [`inline`] | metadata beside the blocks, for drives without a metadata area |
+//! | [`instrument`] | marks on rare branches and planted bugs, for simulation |
 
 pub mod inline;
-pub mod layout;
+pub mod instrument;
 pub mod log;
-pub mod marks;
-pub mod mutants;
+pub mod scheme;
 pub mod shards;

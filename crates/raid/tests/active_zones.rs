@@ -3,8 +3,8 @@
 use crate::support::life::{assert_hit, assert_holds, live, put};
 use crate::support::{Array, Shape, contents};
 use zoneweave_emulator::{CommandKind, FaultAction, Jitter, RamDrive, Selector};
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::Health;
-use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Geometry, Lba, Status, ZoneAction};
 

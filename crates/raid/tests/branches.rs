@@ -8,13 +8,13 @@ use crate::support::life::{
 use crate::support::{self, Array, Shape, contents, executor, new_drive, uuid};
 use bytes::Bytes;
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Immediate, Selector};
-use zoneweave_raid::layout::Column;
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
     AdminError, DriveRole, Health, OpenError, OpenOptions, ReplaceError, Volume,
 };
-use zoneweave_raid::marks::Mark;
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
     BlockCount, BlockDevice, BlockError, Lba, Payload, Status, ZoneAction, ZoneAddress, ZoneId,

@@ -8,8 +8,8 @@ use crate::support::life::{assert_hit, assert_holds, live, one_life, put, put_al
 use crate::support::{Array, Shape, contents, read_all};
 use futures_util::future::join_all;
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Selector};
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::{CLASSES, Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
-use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockDevice, Lba, Status};
 

@@ -8,10 +8,10 @@ use crate::support::{self, Array, Shape, contents, executor, uuid};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use zoneweave_emulator::{CommandKind, FaultAction, Immediate, Selector};
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{MemberUuid, RecordBody};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{ReplaceError, Volume};
-use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
     BlockCount, BlockDevice, Lba, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDeviceExt,

@@ -10,7 +10,6 @@ use std::rc::Rc;
 
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::inline::{FrameShape, InlineDrive};
-use zoneweave_raid::layout::{Arrangement, Column, ColumnSet, Role, Scheme};
 use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed,
     Mapped, MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
@@ -22,6 +21,7 @@ use zoneweave_raid::log::format::{
     Seed, SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
+use zoneweave_raid::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{

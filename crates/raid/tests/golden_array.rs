@@ -12,12 +12,12 @@ use std::rc::Rc;
 use crate::golden_image::Image;
 use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, Volume, create, open_array,
     survey,
 };
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};

@@ -5,10 +5,10 @@ use crate::support::{Array, Shape, attach, executor};
 use zoneweave_emulator::{
     BlockPart, CommandKind, Damage, FaultAction, Immediate, RamDrive, Selector,
 };
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::limits::LimitError;
 use zoneweave_raid::log::{OpenOptions, ReplaceError};
-use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{
     BlockCount, Geometry, OobKind, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState,

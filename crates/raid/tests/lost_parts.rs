@@ -3,9 +3,9 @@
 use crate::support::life::{assert_hit, assert_holds, live, one_life, put_all, refused};
 use crate::support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
-use zoneweave_raid::layout::Arrangement;
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::{OpenError, OpenOptions};
-use zoneweave_raid::marks::Mark;
+use zoneweave_raid::scheme::Arrangement;
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Status, ZoneAddress, ZoneId};
 

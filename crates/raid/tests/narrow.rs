@@ -7,14 +7,14 @@ use std::rc::Rc;
 use crate::support::life::{assert_hit, assert_holds, one_life, put, put_all, refused};
 use crate::support::{Array, Shape, check_offline, contents, new_drive, read_all, uuid};
 use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
-use zoneweave_raid::layout::{Column, Scheme};
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{
     ArrayUuid, MemberUuid, Oob, Place, RecordBody, Seed, SegmentHeader,
 };
 use zoneweave_raid::log::{
     Lanes, OpenError, OpenOptions, SegmentStatus, Volume, WriteChoice, WritePolicy,
 };
-use zoneweave_raid::marks::Mark;
+use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_runtime::{Handle, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Payload, ZoneAddress, ZoneId};
 

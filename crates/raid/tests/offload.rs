@@ -8,9 +8,9 @@ use crate::support::model::Model;
 use crate::support::{Array, Shape, contents, is_of, large, read_all};
 use futures_util::future::join_all;
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Selector};
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::ContentKind;
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
-use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{
     BlockCount, BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId, ZoneState,

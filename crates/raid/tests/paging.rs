@@ -7,9 +7,9 @@ use crate::support::life::{assert_hit, one_life};
 use crate::support::model::Model;
 use crate::support::{Array, contents, is_of, large, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector};
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::ContentKind;
 use zoneweave_raid::log::{Lanes, OpenOptions, WriteChoice, WritePolicy};
-use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId, ZoneState,

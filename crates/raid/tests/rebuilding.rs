@@ -4,9 +4,9 @@
 use crate::support::life::{assert_hit, live, one_life, put};
 use crate::support::{self, Array, Shape, contents, read_all, uuid, version_of};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, RamDrive, Selector};
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{OpenOptions, ReplaceError, Volume};
-use zoneweave_raid::marks::Mark;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId};
 

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use crate::support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
 use crate::support::{Array, Shape, contents, executor, new_drive, offer, read_all, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
-use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
     AdminError, DriveRole, Health, Lanes, OpenError, OpenOptions, OpenReport, ReplaceError, Volume,
     WriteChoice, WritePolicy, open_array,
 };
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
 use zoneweave_zoned::{
     BlockCount, BlockDevice, BlockError, Extent, ExtentState, Lba, Status, ZoneAddress, ZoneId,

@@ -3,10 +3,10 @@
 
 use crate::support::life::{assert_holds, live, one_life, put, put_all, refused};
 use crate::support::{Array, Shape, new_drive, uuid, version_of};
-use zoneweave_raid::layout::{Arrangement, Column};
+use zoneweave_raid::instrument::marks::{self, INSTRUMENTED, Mark};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{AdminError, Health, OpenError, OpenOptions, ReplaceError, Volume};
-use zoneweave_raid::marks::{self, INSTRUMENTED, Mark};
+use zoneweave_raid::scheme::{Arrangement, Column};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockDevice, BlockError, Lba};
 

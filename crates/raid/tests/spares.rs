@@ -7,9 +7,9 @@ use std::rc::Rc;
 use crate::support::life::{assert_holds, live, one_life, put_all};
 use crate::support::{Array, Shape, contents, new_drive, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, Preset, RamDrive, Selector};
-use zoneweave_raid::layout::Column;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{Health, ReplaceError, Volume};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba, OOB_BYTES, Payload, Status, ZoneAction,

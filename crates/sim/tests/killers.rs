@@ -8,8 +8,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use zoneweave_raid::marks::INSTRUMENTED;
-use zoneweave_raid::mutants::{Mutant, select};
+use zoneweave_raid::instrument::marks::INSTRUMENTED;
+use zoneweave_raid::instrument::mutants::{Mutant, select};
 use zoneweave_sim::simulate::{Failure, Scenario, note_panics, run};
 
 fn killers() -> Vec<(Mutant, Scenario)> {

@@ -2,11 +2,11 @@
 
 use zoneweave_check::{Problem, Severity};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
-use zoneweave_raid::layout::{Column, ColumnSet};
 use zoneweave_raid::log::format::{
     IndexEntry, Oob, Place, RecordBody, Roster, Seed, SegmentHeader,
 };
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
+use zoneweave_raid::scheme::{Column, ColumnSet};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Payload, ZoneAddress, ZoneId};
 
 use super::{assert_finds, contents, stripes, stripes_of};

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use zoneweave_check::{Checked, Options, check};
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_erasure::Code;
-use zoneweave_raid::layout::{Column, ColumnSet, Role, Scheme};
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexBlock,
     IndexEntry, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Seed, SegmentHeader,
     StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
 };
 use zoneweave_raid::log::geometry::{Row, SegmentGeometry};
+use zoneweave_raid::scheme::{Column, ColumnSet, Role, Scheme};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{

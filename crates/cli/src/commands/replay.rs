@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::WriteChoice;
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_sim::replay::{
     Format, MIXTURE_BLOCKS_MAX, Mixture, Pace, Parser, Replay as Replaying, Replayed, TraceRequest,
 };

@@ -8,8 +8,8 @@ pub(crate) mod shard;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::layout::{Column, Scheme};
 use zoneweave_raid::log::{IndexPages, Memory};
+use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_raid::shards::volume_blocks;
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 

@@ -24,8 +24,8 @@ use zoneweave_zoned::{
 };
 
 use super::frame::{Frame, FrameShape, Header};
-use crate::marks::{Mark, mark};
-use crate::mutants::{Mutant, mutant};
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 
 /// A drive whose metadata is among its blocks.
 pub struct InlineDrive {

@@ -12,7 +12,6 @@ use zoneweave_zoned::{
     ZonedDevice,
 };
 
-use crate::layout::Column;
 use crate::log::admit::requests;
 use crate::log::admit::requests::Looks;
 use crate::log::engine::core::Core;
@@ -29,6 +28,7 @@ use crate::log::reclaim::reset;
 use crate::log::repair::rebuild;
 use crate::log::repair::scrub;
 use crate::log::write::writer;
+use crate::scheme::Column;
 
 pub use crate::log::members::replace::ReplaceError;
 pub use crate::log::repair::scrub::ScrubReport;

@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 
-use zoneweave_raid::layout::Column;
+use zoneweave_raid::instrument::marks::{self, INSTRUMENTED, Mark};
 use zoneweave_raid::log::{
     DriveRole, OpenError, OpenOptions, OpenReport, SegmentStatus, Volume, WriteChoice, WritePolicy,
     open_array,
 };
-use zoneweave_raid::marks::{self, INSTRUMENTED, Mark};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Random};
 use zoneweave_zoned::{BlockDevice, BlockError, Lba};
 

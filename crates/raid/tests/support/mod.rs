@@ -22,13 +22,13 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::inline::{FrameShape, InlineDrive};
-use zoneweave_raid::layout::{Arrangement, Scheme};
+use zoneweave_raid::instrument::marks;
+use zoneweave_raid::instrument::mutants::{self, Mutant};
 use zoneweave_raid::log::format::{ArrayUuid, BlockIdentity, ContentKind, MemberUuid, Oob, Place};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenError, OpenOptions, OpenReport, Volume, create, open_array,
 };
-use zoneweave_raid::marks;
-use zoneweave_raid::mutants::{self, Mutant};
+use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{

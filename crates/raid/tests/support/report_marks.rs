@@ -1,7 +1,7 @@
 //! What tests have counted of the marks, for whoever wants all of them hit: in builds that count,
 //! `ZONEWEAVE_MARKS=file` appends to a file how often each was hit.
 
-use zoneweave_raid::marks;
+use zoneweave_raid::instrument::marks;
 
 /// Appends what a thread has counted when it ends.
 struct Report;

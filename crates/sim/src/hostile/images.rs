@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OpenOptions, Volume, create, open_array};
+use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};

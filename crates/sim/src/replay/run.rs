@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use zoneweave_emulator::preset;
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::WriteChoice;
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, BlockDevice};
 

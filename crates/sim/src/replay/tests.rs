@@ -1,7 +1,7 @@
 //! Traces that are read, refused, made up and replayed.
 
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::{Lanes, WriteChoice, WritePolicy};
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::Random;
 
 use super::generate::zipf;

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use zoneweave_emulator::{FaultPlan, Immediate, RamDrive};
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, OpenReport, create, open_array,
 };
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{
     BlockCount, Command, Completion, Geometry, OobKind, ZoneId, ZoneInfo, ZonedDevice,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use zoneweave_raid::layout::{Arrangement, Scheme};
 use zoneweave_raid::log::create::{NAME_BYTES, plan};
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateError, CreateOptions, create};
+use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::{self, Shard};
 use zoneweave_zoned::BLOCK_BYTES;
 

@@ -4,9 +4,9 @@ use std::fs;
 
 use serde::Serialize;
 use zoneweave_emulator::Preset;
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
 use zoneweave_raid::log::{Lanes, Memory, WritePolicy};
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
 use zoneweave_zoned::BlockCount;
 

@@ -14,7 +14,6 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::layout::{Column, Scheme};
 use zoneweave_raid::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry, MemberUuid,
 };
@@ -22,6 +21,7 @@ use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, Volume, WriteChoice, WritePolicy, create,
     open_array,
 };
+use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
 use zoneweave_zoned::{

@@ -9,12 +9,12 @@ use futures_util::{StreamExt, stream};
 use hdrhistogram::Histogram;
 use zoneweave_emulator::MemoryDrive;
 use zoneweave_linux::FileDrive;
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     Auto, Counters, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, WriteCost,
     WriteProfile, create, open_array,
 };
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{

@@ -1,6 +1,6 @@
 //! What is measured of arrays in this process.
 
-use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::scheme::Scheme;
 
 use super::median::median;
 use super::volume::{Bench as Drives, Measure, Requests};

@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use zoneweave_check::{Newest, Options, check};
 use zoneweave_emulator::{Jitter, RamDrive};
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, Health, OfferedDrive, OpenOptions, OpenReport, Volume, create, open_array,
 };
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, Semaphore, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba, ZonedDevice};

@@ -1,11 +1,11 @@
 //! One block and its metadata, decoded.
 
 use serde::Serialize;
-use zoneweave_raid::layout::ColumnSet;
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError, IndexBlock, Oob, Place, Seed,
     SegmentHeader, SuperblockRecord, TombstoneBlock,
 };
+use zoneweave_raid::scheme::ColumnSet;
 use zoneweave_zoned::Status;
 
 use super::body_words;
@@ -247,9 +247,9 @@ fn dump_line(at: usize, bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zoneweave_raid::layout::{Column, Role, Scheme};
     use zoneweave_raid::log::format::StreamKind;
     use zoneweave_raid::log::geometry::SegmentGeometry;
+    use zoneweave_raid::scheme::{Column, Role, Scheme};
     use zoneweave_zoned::{BlockCount, ZoneId};
 
     use super::*;

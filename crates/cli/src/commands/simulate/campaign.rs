@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use zoneweave_raid::mutants::{Mutant, select};
+use zoneweave_raid::instrument::mutants::{Mutant, select};
 use zoneweave_sim::simulate::{Failure, Mix, Tally, generate, run};
 
 use super::marks::Counts;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use zoneweave_raid::mutants::{Mutant, select};
+use zoneweave_raid::instrument::mutants::{Mutant, select};
 use zoneweave_sim::simulate::Failure;
 use zoneweave_sim::simulate::exhaustive::{
     Found, SPACES, Searched, Space, StateName, replay, search,

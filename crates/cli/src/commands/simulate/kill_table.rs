@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zoneweave_raid::mutants::Mutant;
+use zoneweave_raid::instrument::mutants::Mutant;
 
 use super::kills::{Healthy, run_healthy, run_mutant, scenario_of};
 use super::table::{Fared, Table, tell};

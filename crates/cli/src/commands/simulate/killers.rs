@@ -12,7 +12,7 @@ use std::thread;
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_raid::mutants::{Mutant, select};
+use zoneweave_raid::instrument::mutants::{Mutant, select};
 use zoneweave_sim::simulate::{Failure, Scenario, shrink, vary};
 
 use super::kills::{kill, scenario_of};

@@ -3,7 +3,7 @@
 //! A history is a function of its scenario and of what is planted. So a mutant that the engine
 //! never asked for in a history without one cannot change it.
 
-use zoneweave_raid::mutants::{Mutant, select, take_asked};
+use zoneweave_raid::instrument::mutants::{Mutant, select, take_asked};
 use zoneweave_sim::simulate::{Failure, Mix, Scenario, generate, run};
 
 /// What the engine does with a history when nothing is planted.

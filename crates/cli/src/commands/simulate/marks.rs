@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::{Serialize, Serializer};
-use zoneweave_raid::marks::{self, Mark};
+use zoneweave_raid::instrument::marks::{self, Mark};
 
 use super::file_error;
 use crate::error::CliError;

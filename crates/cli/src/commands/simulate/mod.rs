@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use zoneweave_raid::marks::INSTRUMENTED;
-use zoneweave_raid::mutants::Mutant;
+use zoneweave_raid::instrument::marks::INSTRUMENTED;
+use zoneweave_raid::instrument::mutants::Mutant;
 use zoneweave_sim::simulate::exhaustive::{Space, StateName};
 use zoneweave_sim::simulate::{
     Failure, Layout, Mix, Scenario, generate, is_possible, note_panics, run as run_one, shrink,
@@ -180,7 +180,7 @@ fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliE
         let problem = format!("{}: {problem}", path.display());
         return Err(CliError::Usage { option: "scenario", problem });
     }
-    zoneweave_raid::mutants::select(request.mutant);
+    zoneweave_raid::instrument::mutants::select(request.mutant);
     let result = run_one(&scenario);
     Counts::of_this_thread().append_if_asked(request.marks.as_deref())?;
     let failure = match result {

@@ -1,7 +1,7 @@
 //! What a campaign was worth, and what it found.
 
 use serde::Serialize;
-use zoneweave_raid::marks::INSTRUMENTED;
+use zoneweave_raid::instrument::marks::INSTRUMENTED;
 use zoneweave_sim::simulate::{Failure, Tally};
 
 use super::campaign::{Campaign, Outcome};
@@ -57,7 +57,7 @@ impl Report {
             seeds: outcome.seeds,
             swarm: campaign.mix.swarm,
             jobs: campaign.jobs,
-            mutant: campaign.mutant.map(zoneweave_raid::mutants::Mutant::name),
+            mutant: campaign.mutant.map(zoneweave_raid::instrument::mutants::Mutant::name),
             tally: outcome.tally,
             cpu_seconds: outcome.cpu_seconds,
             wall_seconds: outcome.wall_seconds,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::mutants::Mutant;
+use zoneweave_raid::instrument::mutants::Mutant;
 use zoneweave_sim::simulate::Failure;
 
 use super::file_error;

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use zoneweave_emulator::MemoryDrive;
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::create::plan;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     Auto, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, create, open_array,
 };
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
 use zoneweave_zoned::{BlockCount, Geometry};
 

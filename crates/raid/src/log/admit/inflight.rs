@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use zoneweave_zoned::Lba;
 
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::inflight::table::Table;
-use crate::mutants::{Mutant, mutant};
 
 #[derive(Debug, Default)]
 struct Writes {

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
 
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver,
 };
@@ -15,8 +17,6 @@ use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::index::cache::{For, Offload, hold_range};
 use crate::log::segment::open;
 use crate::log::write::stream::Lifetime;
-use crate::marks::{Mark, mark};
-use crate::mutants::{Mutant, mutant};
 
 /// The most blocks a trim covers in one extent.
 const TRIM_STEP: u64 = 1 << 18;

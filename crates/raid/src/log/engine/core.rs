@@ -16,7 +16,8 @@ use zoneweave_zoned::{
     ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
 };
 
-use crate::layout::{Column, Scheme};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::state::State;
 use crate::log::engine::status::Progress;
 use crate::log::format::{RecordBody, SealRecord};
@@ -26,8 +27,7 @@ use crate::log::members::spares::Spares;
 use crate::log::members::superblock::SuperblockLog;
 use crate::log::read::hedge::{ReadUnderWay, ResetUnderWay};
 use crate::log::write::stripe::Padding;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, Scheme};
 
 /// Blocks of user writes that may be queued or under way: 64 MiB.
 pub(in crate::log) const QUEUED_BLOCKS: u64 = 16 * 1024;

@@ -20,8 +20,8 @@
 
 use zoneweave_zoned::{BlockCount, ZoneOffset};
 
-use crate::layout::{Column, ColumnSet, Scheme};
 use crate::log::format::ENTRIES_PER_INDEX_BLOCK;
+use crate::scheme::{Column, ColumnSet, Scheme};
 
 /// Blocks of a span that an open zone is scanned by after a crash: 64 MiB.
 const SPAN_BLOCKS: u32 = 16 * 1024;
@@ -344,7 +344,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layout::Arrangement;
+    use crate::scheme::Arrangement;
 
     fn check_all(geometry: &SegmentGeometry, capacity: u32) {
         let unit = geometry.unit().0;

@@ -38,10 +38,10 @@
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, Geometry};
 
-use crate::layout::Scheme;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::ArrayConfig;
 use crate::log::index::map::PbaSpace;
+use crate::scheme::Scheme;
 
 /// Zones of each member that hold superblock records.
 pub const SUPERBLOCK_ZONES: u32 = 2;

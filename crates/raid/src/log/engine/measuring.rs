@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use zoneweave_zoned::{BlockCount, Lba};
 
-use crate::layout::Scheme;
 use crate::log::admit::inflight::InFlight;
 use crate::log::format::ArrayUuid;
 use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
 use crate::log::index::map::{Index, PbaSpace};
+use crate::scheme::Scheme;
 
 /// The index of a volume, all of it in memory.
 pub struct MeasuredIndex(Index);

@@ -12,7 +12,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Lba, ZoneId, ZonedDevice};
 
-use crate::layout::{Column, ColumnSet, Scheme};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::inflight::InFlight;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::status::Counters;
@@ -34,8 +35,7 @@ use crate::log::write::pacing::Drain;
 use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
 use crate::log::write::stream::Stream;
 use crate::log::write::trial::Trial;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet, Scheme};
 
 /// Stands for the epoch of a member's change that is not on media yet.
 pub(in crate::log) const UNRECORDED: u64 = u64::MAX;

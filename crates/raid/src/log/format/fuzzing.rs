@@ -18,8 +18,8 @@ use super::{
     Place, RecordBody, Remains, Roster, SealRecord, Seed, SegmentHeader, StreamKind,
     SuperblockRecord, TombstoneBlock, TrimExtent,
 };
-use crate::layout::{Arrangement, Column, ColumnSet, Role, Scheme};
 use crate::log::engine::geometry::SegmentGeometry;
+use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
 use crate::shards::Shard;
 
 mod checkpoint;

@@ -10,8 +10,8 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 
 use super::superblock::{NUMBER_LIMIT, decode_unit, encode_unit};
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
-use crate::layout::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 use crate::log::engine::geometry::SegmentGeometry;
+use crate::scheme::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 pub(super) const NO_ZONE: u32 = u32::MAX;
 

@@ -10,25 +10,25 @@
 
 pub mod checkpoint;
 mod crc;
-mod death;
+mod dead;
 mod envelope;
 #[doc(hidden)]
 pub mod fuzzing;
 mod header;
-mod index;
+mod narrow_list;
 mod oob;
-mod roster;
 mod seal;
+mod summary;
 mod superblock;
 mod tombstone;
 
-pub use death::{Death, Remains};
+pub use dead::{Death, Remains};
 pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError, Seed};
 pub use header::{SegmentHeader, StreamKind};
-pub use index::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
+pub use narrow_list::Roster;
 pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
-pub use roster::Roster;
 pub use seal::{MAX_SEAL_ROWS, SealRecord};
+pub use summary::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
 pub use superblock::{
     ArrayConfig, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord, Uuid,
 };

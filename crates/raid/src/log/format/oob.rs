@@ -33,8 +33,8 @@ use zoneweave_zoned::{Lba, OOB_BYTES};
 
 use super::Seed;
 use super::superblock::NUMBER_LIMIT;
-use crate::layout::{Column, ColumnSet, Role};
-use crate::mutants::{Mutant, mutant};
+use crate::instrument::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet, Role};
 
 /// How many leading bytes of the record are erasure-coded with the data.
 pub const CODED_BYTES: usize = 24;
@@ -344,7 +344,7 @@ impl Oob {
             6 => Place::Filler,
             _ => return None,
         };
-        if raw.column as usize >= crate::layout::MAX_COLUMNS {
+        if raw.column as usize >= crate::scheme::MAX_COLUMNS {
             return None;
         }
         Some(Self {

@@ -13,12 +13,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 use super::checkpoint::CheckpointPointer;
-use super::death::{self, Death};
-use super::index::LBA_LIMIT;
-use super::roster::Roster;
+use super::dead::{self, Death};
+use super::narrow_list::Roster;
 use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
+use super::summary::LBA_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
-use crate::layout::{Arrangement, Column, MAX_COLUMNS, Scheme};
+use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
 
 /// Sequences, segment numbers, epochs and the like stay below: a number beyond was never given
@@ -261,7 +261,7 @@ impl RecordBody {
             Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
             Self::Dead(segments) => segments.iter().flat_map(|word| word.to_le_bytes()).collect(),
             Self::Seals(seals) => seal::encode(seals),
-            Self::Deaths(deaths) => death::encode(deaths),
+            Self::Deaths(deaths) => dead::encode(deaths),
             Self::Roster(roster) => roster.encode(),
         }
     }
@@ -280,7 +280,7 @@ impl RecordBody {
                 .map_err(|_| malformed),
             4 => CheckpointPointer::decode(bytes).map(Self::Checkpoint),
             5 => {
-                let deaths = death::decode(bytes, config.scheme.columns());
+                let deaths = dead::decode(bytes, config.scheme.columns());
                 deaths.ok_or(malformed).map(Self::Deaths)
             }
             6 => Roster::decode(bytes, config).ok_or(malformed).map(Self::Roster),

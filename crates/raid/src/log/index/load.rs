@@ -21,6 +21,8 @@ use std::rc::Rc;
 use futures_util::future::join;
 use zoneweave_zoned::{BlockError, Lba};
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
@@ -34,8 +36,6 @@ use crate::log::index::sequences::{Sequences, sequence_in};
 use crate::log::read::blocks::FoundBlock;
 use crate::log::recover::replay::rank;
 use crate::log::segment::table::Segment;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Pages of those that somebody asks for that are read at a time.
 const ASKED_AT_A_TIME: usize = 64;

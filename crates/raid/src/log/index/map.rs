@@ -14,12 +14,12 @@ use std::ops::Range;
 
 use zoneweave_zoned::{BlockCount, Lba};
 
-use crate::layout::{Column, Scheme};
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::{Address, AddressSpace, StoredEntries, mapping_entries};
 use crate::log::index::cache::pins::{For, Frames};
 pub(in crate::log) use crate::log::index::map::table::Entry;
 use crate::log::index::map::table::{ALLOCATED, Table, in_memory};
+use crate::scheme::{Column, Scheme};
 
 /// A place in the segment table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

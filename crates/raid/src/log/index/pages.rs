@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
@@ -21,8 +23,6 @@ use crate::log::read::retry::read_for_good;
 use crate::log::reclaim::relocate::span_entries;
 use crate::log::recover::replay::Partition;
 use crate::log::segment::table::Segment;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Blocks whose sequence is looked up at a time.
 pub(in crate::log) const LOOKED_UP: usize = 512;

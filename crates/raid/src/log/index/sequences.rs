@@ -247,9 +247,9 @@ mod tests {
     use zoneweave_zoned::BlockCount;
 
     use super::*;
-    use crate::layout::{Column, Scheme};
     use crate::log::engine::geometry::ChunkBlock;
     use crate::log::index::map::{BlockPlace, PbaSpace, SegmentSlot};
+    use crate::scheme::{Column, Scheme};
 
     #[test]
     fn both_know_the_same() {

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
+use crate::instrument::marks::{INSTRUMENTED, Mark, mark, mark_if};
 use crate::log::engine::state::State;
 use crate::log::index::bulk_load::Plain;
 use crate::log::index::map::{Page, Pba, SegmentSlot};
-use crate::marks::{INSTRUMENTED, Mark, mark, mark_if};
 
 /// What of a part of the index was counted when it was entered.
 pub(in crate::log) struct Counted {

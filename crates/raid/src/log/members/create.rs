@@ -9,7 +9,7 @@ use zoneweave_zoned::{
     ZonedDeviceExt,
 };
 
-use crate::layout::{Column, Scheme};
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::limits::{
     LimitError, check_drive, check_shape, check_size, largest_volume,
 };
@@ -18,7 +18,7 @@ use crate::log::format::{
 };
 use crate::log::members::superblock::sealed_payload;
 use crate::log::recover::OfferedDrive;
-use crate::marks::{Mark, mark};
+use crate::scheme::{Column, Scheme};
 use crate::shards::Shard;
 
 /// Bytes a name may have.

@@ -6,7 +6,7 @@
 
 use zoneweave_runtime::Nanos;
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::limits::zones_needed;
 use crate::log::engine::state::State;
 use crate::log::format::MemberState;
@@ -14,7 +14,7 @@ use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::segment::table::Phase;
 use crate::log::volume::AdminError;
-use crate::marks::{Mark, mark};
+use crate::scheme::Column;
 
 /// Why a member with too few zones is taken out.
 const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";

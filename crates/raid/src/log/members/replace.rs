@@ -11,7 +11,7 @@ use zoneweave_zoned::{
     BlockCount, Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
 };
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::limits::{LimitError, check_drive};
 use crate::log::engine::state::{State, UNRECORDED};
@@ -23,7 +23,7 @@ use crate::log::recover::find::header_votes::may_hold_segment;
 use crate::log::repair::rebuild::rebuild;
 use crate::log::volume::AdminError;
 use crate::log::write::policy::lanes::PolicyError;
-use crate::marks::{Mark, mark};
+use crate::scheme::Column;
 
 /// Why a replacement or rebuild did not come to its end.
 #[derive(Debug, Error, PartialEq, Eq)]

@@ -13,13 +13,13 @@ use std::rc::Rc;
 use serde::Serialize;
 use zoneweave_zoned::ZonedDevice;
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::format::MemberUuid;
 use crate::log::members::replace::{ReplaceError, check_fit, put_in};
 use crate::log::repair::rebuild::{enter_service, rebuild};
-use crate::marks::{Mark, mark};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::Column;
 
 /// What a volume tells about its spares.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -15,12 +15,12 @@ use zoneweave_zoned::{
     Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
 };
 
-use crate::layout::{Column, ColumnSet};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Epoch, State, UNRECORDED};
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet};
 
 /// Records of a superblock zone: what a start of the array has to read. Each takes a unit of writes.
 pub(in crate::log) const ZONE_RECORDS: u32 = 1024;

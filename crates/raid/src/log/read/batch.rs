@@ -12,9 +12,9 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::{Asked, Core};
-use crate::marks::{Mark, mark};
+use crate::scheme::Column;
 
 /// Blocks read from one zone in one command.
 const RUN_BLOCKS: usize = 32;

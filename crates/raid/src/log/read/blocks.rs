@@ -16,7 +16,8 @@ use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, BlockError, Lba, Payload, Status, ZoneAddress, zero_blocks,
 };
 
-use crate::layout::ColumnSet;
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
@@ -28,8 +29,7 @@ use crate::log::read::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
 use crate::log::segment::table::Phase;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::ColumnSet;
 
 /// Keeps a segment's zones from being reset.
 pub(in crate::log) struct Pin {

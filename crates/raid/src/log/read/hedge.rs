@@ -20,11 +20,11 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
-use crate::layout::{Column, ColumnSet, MAX_COLUMNS, Scheme};
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::index::map::BlockPlace;
-use crate::marks::{Mark, mark};
+use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 /// How many reads may go around drives that are held up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

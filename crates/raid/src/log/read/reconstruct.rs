@@ -9,7 +9,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneAddress, ZoneId};
 
-use crate::layout::{Column, ColumnSet, Role};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
@@ -17,8 +18,7 @@ use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
 use crate::log::index::map::BlockPlace;
 use crate::log::read::batch::{Gathered, Spot, gather};
 use crate::log::read::blocks::spot_of;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet, Role};
 
 /// A block rebuilt from its stripe.
 #[derive(Clone, Debug)]

@@ -10,12 +10,12 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::Status;
 
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::index::map::BlockPlace;
 use crate::log::read::batch::gather;
 use crate::log::read::blocks::{FoundBlock, read_places};
 use crate::log::read::reconstruct::spots_of_stripes;
-use crate::marks::{Mark, mark};
 
 /// How long it is asked again: as long as a drive may be without a path before it is lost.
 const PATIENCE: Nanos = Nanos::from_secs(20);

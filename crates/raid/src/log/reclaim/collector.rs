@@ -11,6 +11,8 @@
 
 use std::rc::Rc;
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
@@ -19,8 +21,6 @@ use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::reclaim::relocate::evacuate;
 use crate::log::segment::table::{Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Segments moved out at a time, at most.
 pub(in crate::log) const MOVED_AT_A_TIME: usize = 3;

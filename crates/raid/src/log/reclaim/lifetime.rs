@@ -20,11 +20,11 @@ use std::collections::BTreeMap;
 
 use zoneweave_zoned::Lba;
 
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::map::SegmentSlot;
 use crate::log::write::stream::Lifetime;
-use crate::marks::{Mark, mark};
 
 /// Segments of short lives after which the bound between short and long is drawn anew.
 const SEGMENTS_PER_BOUND: u64 = 16;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use futures_util::FutureExt;
 use zoneweave_zoned::Lba;
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::pending::TicketReceiver;
 use crate::log::admit::requests::step_of;
 use crate::log::engine::core::Core;
@@ -28,7 +28,7 @@ pub(in crate::log) use crate::log::reclaim::relocate::pending::{
 use crate::log::reclaim::relocate::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::segment::scan::load_span;
 use crate::log::write::stream::Lifetime;
-use crate::marks::{Mark, mark};
+use crate::scheme::Column;
 
 /// Blocks moved at a time.
 pub(in crate::log) const BATCH_BLOCKS: usize = 512;

@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use zoneweave_runtime::{Permit, Semaphore};
 
-use crate::layout::{Column, ColumnSet, MAX_COLUMNS};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberState, RecordBody, Remains};
@@ -13,8 +14,7 @@ use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::segment::active_zones::is_active_no_more;
 use crate::log::segment::table::{Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet, MAX_COLUMNS};
 
 /// Segments freed at a time, at most: one record says of all of them that they are dead.
 const FREED_AT_A_TIME: usize = 16;

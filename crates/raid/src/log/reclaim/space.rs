@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::instrument::marks::{Mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::limits::RESERVE_SEGMENTS;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
@@ -14,8 +16,6 @@ use crate::log::members::superblock::ZONE_RECORDS;
 use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::stream::ChunkClass;
-use crate::marks::{Mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Free segments beyond the reserve, above which a stream opens more than one: as many as make the
 /// collector begin, and one more.

@@ -5,14 +5,14 @@
 //! stayed (LFS, section 5.1 of its paper): a young segment is likely to lose more by itself. Where users
 //! wait for room, or are about to, the choice is greedy: `limits.rs` argues with that.
 
+use crate::instrument::marks::{Mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::map::SegmentSlot;
 use crate::log::reclaim::space::Need;
 use crate::log::segment::table::Segment;
 use crate::log::write::policy::lanes::Collection;
-use crate::marks::{Mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 impl State {
     /// The segment to be moved out next, if there is one.

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 
-use crate::layout::{Column, ColumnSet};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::inflight::InFlight;
 use crate::log::engine::limits::{LimitError, check_shape, segment_slots};
 use crate::log::engine::state::{Epoch, State, UNRECORDED};
@@ -27,7 +28,7 @@ use crate::log::members::superblock::SuperblockLog;
 use crate::log::read::hedge::{Hedge, Hedging};
 use crate::log::reclaim::lifetime::Lifespans;
 use crate::log::reclaim::share::Pace;
-use crate::log::recover::membership::{Newest, choose, follows, too_few};
+use crate::log::recover::quorum::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::recover::{OfferedDrive, OpenError, OpenOptions};
 use crate::log::segment::dead::Deaths;
@@ -37,8 +38,7 @@ use crate::log::write::pacing::Drain;
 use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::PolicyError;
 use crate::log::write::trial::Trial;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet};
 
 /// What an offered drive is to the array.
 #[derive(Clone, Debug, PartialEq, Eq)]

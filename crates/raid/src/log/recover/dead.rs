@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use zoneweave_zoned::ZoneId;
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::segment::dead::Unclear;
-use crate::marks::{Mark, mark, mark_if};
+use crate::scheme::Column;
 
 /// Keeps the deaths of segments that blocks are left of, in these zones or in zones that do not tell what they hold.
 pub(in crate::log) fn keep_deaths(

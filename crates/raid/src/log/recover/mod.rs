@@ -17,15 +17,15 @@
 
 pub mod assemble;
 mod dead;
+mod duplicates;
 mod error;
 pub(in crate::log) mod find;
-pub(in crate::log) mod leftover;
-mod membership;
+pub(in crate::log) mod judge;
 mod publish;
+mod quorum;
 pub mod records;
 pub(in crate::log) mod replay;
-mod rescue;
-mod twins;
+mod rewrite;
 
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -33,6 +33,7 @@ use std::rc::Rc;
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::ZonedDevice;
 
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
 use crate::log::index::checkpoint::read::{Unusable, load as load_checkpoint};
@@ -42,7 +43,6 @@ use crate::log::recover::publish::publish;
 use crate::log::volume::Volume;
 use crate::log::write::policy::auto::WriteChoice;
 use crate::log::write::policy::lanes::PolicyError;
-use crate::marks::{Mark, mark};
 
 pub use crate::log::recover::assemble::{DriveRole, DriveVerdict, Survey, survey};
 pub use crate::log::recover::error::OpenError;
@@ -216,7 +216,7 @@ async fn recover(
         if segment.leftover {
             mark(Mark::Leftover);
             report.leftover_segments += 1;
-            let judged = leftover::judge(&core, segment).await;
+            let judged = judge::judge(&core, segment).await;
             report.rescued_stripes += judged.weak_stripes;
             report.discarded_stripes += judged.discarded_stripes;
             seals.extend(judged.new_seal);

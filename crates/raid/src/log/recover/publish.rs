@@ -11,6 +11,8 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use zoneweave_runtime::JoinHandle;
 
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
@@ -19,12 +21,10 @@ use crate::log::index::map::SegmentSlot;
 use crate::log::reclaim::collector::move_out;
 use crate::log::recover::dead;
 use crate::log::recover::replay::Candidate;
-use crate::log::recover::rescue::rescue;
+use crate::log::recover::rewrite::rescue;
 use crate::log::segment::active_zones::seal_of_written;
 use crate::log::segment::table::Segment;
 use crate::log::volume::Volume;
-use crate::marks::{Mark, mark};
-use crate::mutants::{Mutant, mutant};
 
 /// Makes what recovery decided durable.
 ///

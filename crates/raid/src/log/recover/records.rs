@@ -8,13 +8,13 @@ use zoneweave_zoned::{
     ZonedDeviceExt,
 };
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::read_split;
 use crate::log::format::{
     BlockType, Envelope, FormatError, Oob, Place, RecordBody, Seed, SuperblockRecord,
 };
 use crate::log::members::superblock::{SuperblockCursor, ZONE_RECORDS};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Zones at the start of a drive that are searched for superblock records.
 const SEARCHED_ZONES: usize = 4;

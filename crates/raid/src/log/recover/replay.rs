@@ -11,7 +11,8 @@ use std::rc::Rc;
 use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::Lba;
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::state::State;
@@ -25,11 +26,10 @@ use crate::log::index::valid_counts::{Counted, count_valid};
 use crate::log::read::blocks::{pin_all, read_places};
 use crate::log::reclaim::relocate::span_entries;
 use crate::log::reclaim::space::Need;
-use crate::log::recover::leftover::WeakBlock;
-use crate::log::recover::twins::Twins;
+use crate::log::recover::duplicates::Twins;
+use crate::log::recover::judge::WeakBlock;
 use crate::log::segment::table::Phase;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::Column;
 
 /// Blocks of the volume whose sequences are held at a time: 160 MiB of them, of large volumes more.
 const PARTITION_BLOCKS: u64 = 32 << 20;

@@ -17,7 +17,8 @@ use zoneweave_zoned::{
     zero_blocks,
 };
 
-use crate::layout::{Column, Role};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::UNRECORDED;
 use crate::log::engine::status::Progress;
@@ -35,8 +36,7 @@ use crate::log::segment::resolve::rebuild_stubbornly;
 use crate::log::segment::spans::{fill_up, run_of, write_run};
 use crate::log::segment::table::{ColumnZone, Phase};
 use crate::log::write::stripe::{StripeIdentity, oob_record};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, Role};
 
 /// Blocks rebuilt together.
 const BATCH_BLOCKS: u32 = 64;

@@ -15,7 +15,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
 use zoneweave_erasure::Code;
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
@@ -29,7 +29,7 @@ use crate::log::recover::records::read_records;
 use crate::log::segment::scan::load_span;
 use crate::log::segment::spans;
 use crate::log::segment::table::{Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
+use crate::scheme::Column;
 
 /// What a scrub found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row};
 use crate::log::engine::state::State;
@@ -18,8 +19,7 @@ use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::read::blocks::Pin;
 use crate::log::segment::table::{Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::Column;
 
 /// Zones of a member that become active beside those counted and those of lanes when a segment is opened:
 /// one that a rebuild fills meanwhile, and both superblock zones, which the next start needs to go over

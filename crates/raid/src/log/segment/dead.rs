@@ -40,9 +40,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::ZoneId;
 
-use crate::layout::{Column, ColumnSet};
 use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberEntry, RecordBody, Remains, SuperblockRecord};
+use crate::scheme::{Column, ColumnSet};
 
 /// Zones that do not tell what they hold, as a start finds them.
 #[derive(Debug, Default)]
@@ -237,8 +237,8 @@ fn enter(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Scheme;
     use crate::log::format::{ArrayConfig, MemberState, MemberUuid};
+    use crate::scheme::Scheme;
 
     fn members(uuids: [u8; 2]) -> Vec<MemberEntry> {
         let entry = |byte| MemberEntry {

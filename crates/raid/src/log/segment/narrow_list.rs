@@ -11,11 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::layout::ColumnSet;
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, Roster as Listed, SegmentHeader, SuperblockRecord};
 use crate::log::segment::dead::Deaths;
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::ColumnSet;
 
 /// The narrow segments that are alive.
 #[derive(Default)]
@@ -146,9 +146,9 @@ mod tests {
     use zoneweave_zoned::BlockCount;
 
     use super::*;
-    use crate::layout::{Column, Scheme};
     use crate::log::engine::geometry::SegmentGeometry;
     use crate::log::format::StreamKind;
+    use crate::scheme::{Column, Scheme};
 
     fn scheme() -> Scheme {
         Scheme::new(3, 1).unwrap()

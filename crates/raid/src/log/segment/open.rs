@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{ZoneAddress, ZoneId, ZonedDeviceExt};
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
@@ -14,8 +15,7 @@ use crate::log::segment::active_zones;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
 use crate::log::write::policy::lanes::LaneMode;
 use crate::log::write::stream::{ChunkClass, Lane, LaneId};
-use crate::marks::{Mark, mark};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::Column;
 
 /// Segment numbers reserved on media at a time.
 pub(in crate::log) const SEGMENT_STEP: u64 = 64;

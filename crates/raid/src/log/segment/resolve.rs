@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::layout::{Column, ColumnSet};
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
@@ -11,7 +11,7 @@ use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::reconstruct::{Rebuilt, rebuild_block};
 use crate::log::segment::scan::{ScannedRows, identity_entry};
 use crate::log::write::stripe::parity_entry;
-use crate::marks::{Mark, mark, mark_if};
+use crate::scheme::{Column, ColumnSet};
 
 /// Which columns have a verified chunk of each stripe of a group.
 #[must_use]

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, OOB_BYTES, Payload, ZoneAddress};
 
-use crate::layout::Column;
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
@@ -21,8 +22,7 @@ use crate::log::segment::resolve::resolve_group;
 use crate::log::segment::spans;
 use crate::log::segment::table::ColumnZone;
 use crate::log::write::stripe::{entry_kind, parity_entry};
-use crate::marks::{Mark, mark};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::Column;
 
 /// How much of a chunk has to be right for it to be there.
 #[derive(Clone, Copy, PartialEq, Eq)]

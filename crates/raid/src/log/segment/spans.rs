@@ -6,7 +6,8 @@ use zoneweave_zoned::{
     BlockCount, Payload, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt, zero_blocks,
 };
 
-use crate::layout::{Column, ColumnSet};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::{Core, is_blank};
 use crate::log::engine::state::State;
 use crate::log::format::{
@@ -16,8 +17,7 @@ use crate::log::index::map::SegmentSlot;
 use crate::log::members::superblock::structured_payload;
 use crate::log::segment::active_zones::finish_durably;
 use crate::log::segment::table::{Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet};
 
 /// Filler that is cheaper to write than a zone is to finish: finishing pads at the drive's program
 /// bandwidth, after some fixed milliseconds (measured on a ZN540: 2.6 ms even for a full zone).

@@ -6,8 +6,8 @@
 
 use fixedbitset::FixedBitSet;
 
-use crate::layout::Column;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
+use crate::scheme::Column;
 
 /// The table of one segment.
 pub(in crate::log) struct StripeTable {
@@ -103,7 +103,7 @@ mod tests {
     use zoneweave_zoned::BlockCount;
 
     use super::*;
-    use crate::layout::Scheme;
+    use crate::scheme::Scheme;
 
     #[test]
     fn an_entry_has_the_bytes_that_the_group_needs() {

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::ZoneId;
 
-use crate::layout::{Column, ColumnSet};
+use crate::instrument::marks::INSTRUMENTED;
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::index::map::{BlockPlace, SegmentSlot};
@@ -14,8 +15,7 @@ use crate::log::segment::stripe_table::StripeTable;
 use crate::log::write::completion::ChunkUnderWay;
 use crate::log::write::stream::Lifetime;
 use crate::log::write::zone_queue::ZoneQueue;
-use crate::marks::INSTRUMENTED;
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet};
 
 /// Where a segment is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

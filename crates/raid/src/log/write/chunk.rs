@@ -12,7 +12,8 @@ use zoneweave_zoned::{
     Command, Completion, Payload, Reply, Status, ZoneAddress, ZoneId, ZonedDevice,
 };
 
-use crate::layout::Column;
+use crate::instrument::marks::INSTRUMENTED;
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
@@ -21,8 +22,7 @@ use crate::log::members::member::FailuresBefore;
 use crate::log::write::completion::{ChunkUnderWay, Placed};
 use crate::log::write::together::{any_lingers, begin_write, end_write, linger};
 use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};
-use crate::marks::INSTRUMENTED;
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::Column;
 
 /// The most blocks that one write gathers: beyond 256 KiB drives get no faster, and what comes after
 /// it waits the longer.

@@ -7,11 +7,11 @@
 //!
 //! [`WritePolicy::even_blocks`]: crate::log::WritePolicy::even_blocks
 
+use crate::instrument::marks::{Mark, mark_if};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::{Cursor, Segment};
 use crate::log::write::stream::Lane;
-use crate::marks::{Mark, mark_if};
 
 /// Each segment may have so many stripes under way: one that is being written, and one behind it.
 const STRIPES: u32 = 2;

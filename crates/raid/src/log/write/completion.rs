@@ -9,11 +9,11 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Status, ZoneAddress};
 
-use crate::layout::Column;
 use crate::log::engine::core::Core;
 use crate::log::format::IndexEntry;
 use crate::log::write::schedule::StripePlan;
 use crate::log::write::writer::{self, Hold};
+use crate::scheme::Column;
 
 /// Where a chunk went.
 pub(in crate::log) type Placed = Result<ZoneAddress, Status>;

@@ -15,13 +15,13 @@
 
 use std::cmp::Reverse;
 
-use crate::layout::{ColumnSet, Scheme};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
 use crate::log::format::{ArrayConfig, StreamKind};
 use crate::log::members::member::Member;
 use crate::log::write::policy::lanes::{LaneOptions, WritePolicy, shape_of};
 use crate::log::write::stream::{ChunkClass, Class, LaneId};
+use crate::scheme::{ColumnSet, Scheme};
 
 impl WritePolicy {
     /// The lane of narrow segments: chunks as small as can be, as each stripe is of one write.

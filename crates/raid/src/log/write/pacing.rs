@@ -19,7 +19,7 @@
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
-use crate::layout::Column;
+use crate::scheme::Column;
 
 /// Writes are looked at together that came back in such a time: many programs of each drive.
 const WINDOW: Nanos = Nanos(10_000_000);

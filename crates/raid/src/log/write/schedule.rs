@@ -7,6 +7,8 @@
 
 use zoneweave_runtime::Nanos;
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
@@ -14,8 +16,6 @@ use crate::log::format::StreamKind;
 use crate::log::index::map::SegmentSlot;
 use crate::log::segment::table::{Cursor, Phase, Segment};
 use crate::log::write::stream::{ChunkClass, Class, Lane, LaneId};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Stripes of one segment that may be under way together.
 pub(in crate::log) const STRIPES_IN_FLIGHT: u32 = 64;

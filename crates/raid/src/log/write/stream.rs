@@ -8,12 +8,12 @@
 
 use std::collections::VecDeque;
 
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
 use crate::log::index::map::SegmentSlot;
 use crate::log::write::policy::lanes::LaneMode;
-use crate::mutants::{Mutant, mutant};
 
 /// How often others run before a stripe is closed that does not fill: as often as it takes from an answer to
 /// the next request of whoever got it, in this process.

@@ -6,13 +6,13 @@ use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, Payload, zero_blocks,
 };
 
-use crate::layout::{Column, ColumnSet, Role, Scheme};
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::{
     ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexEntry, Oob, Place, Seed,
     TombstoneBlock,
 };
+use crate::scheme::{Column, ColumnSet, Role, Scheme};
 
 /// The chunks of a stripe, those of missing columns as well, but none of columns that it is not on.
 pub(in crate::log) struct Built {

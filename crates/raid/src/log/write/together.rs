@@ -20,13 +20,13 @@ use std::rc::Rc;
 
 use zoneweave_zoned::BlockCount;
 
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::chunk::{OpenZone, queue_of};
 use crate::log::write::zone_queue::ZoneQueue;
-use crate::marks::{Mark, mark};
 
 /// Turns in which those who were answered ask for more, and the writer, who lets all of them run before it does, makes a stripe
 /// of that.

@@ -11,7 +11,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockError, Lba, Status, ZoneAddress};
 
-use crate::layout::{Column, Role};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
@@ -28,8 +29,7 @@ use crate::log::write::schedule::{Chore, Step, StripePlan};
 use crate::log::write::stream::{Class, LaneId};
 use crate::log::write::stripe::{StripeIdentity, build};
 use crate::log::write::zone_queue::Chunk;
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, Role};
 
 /// Runs a stream's writer until the volume closes.
 pub(in crate::log) async fn run(core: Rc<Core>, kind: StreamKind) {

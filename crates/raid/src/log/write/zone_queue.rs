@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 
 use zoneweave_zoned::{BlockCount, Payload, ZoneOffset};
 
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 
 /// What waits for one zone, and whom to tell of each chunk.
 pub(in crate::log) struct ZoneQueue<T> {

@@ -3,7 +3,7 @@
 mod conventional;
 mod one_drive;
 
-use zoneweave_raid::layout::Scheme;
+use zoneweave_raid::scheme::Scheme;
 
 use super::beyond::beside_the_best;
 use super::writes::{HOST, Mode, P50, P95, P99, THROUGHPUT, Writes};

@@ -1,6 +1,6 @@
 //! Exp#8: RAID schemes on four drives (Fig. 13).
 
-use zoneweave_raid::layout::{Arrangement, Scheme};
+use zoneweave_raid::scheme::{Arrangement, Scheme};
 
 use super::writes::{Mode, THROUGHPUT, WRITE_METRICS, Writes};
 use super::{METHOD, STEADY, kib};

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use zoneweave_emulator::preset::Model;
 use zoneweave_emulator::timing::parameters::StationParameters;
 use zoneweave_emulator::{Preset, RamDrive};
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy, create,
     open_array,
 };
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind, ZonedDevice};

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use zoneweave_emulator::Preset;
-use zoneweave_raid::layout::Scheme;
 use zoneweave_raid::log::{Auto, Lanes, SegmentStatus, Volume, WriteChoice, WritePolicy};
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
 

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::layout::{Arrangement, Scheme};
+use zoneweave_raid::scheme::{Arrangement, Scheme};
 
 pub use fault::{Class, Command, Fault, On, Part};
 pub use spare::Spare;

@@ -38,10 +38,10 @@ pub use validity::{VALIDITY_BITS, ValidityBlock};
 
 use super::superblock::NUMBER_LIMIT;
 use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
-use crate::layout::{Column, MAX_COLUMNS};
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::limits::segment_slots;
 use crate::log::index::map::PbaSpace;
+use crate::scheme::{Column, MAX_COLUMNS};
 
 /// What a block may take after its envelope.
 const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES;

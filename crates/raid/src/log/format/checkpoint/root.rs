@@ -14,8 +14,8 @@ use super::{
     Address, AddressSpace, BODY_BYTES, BlockLocation, BlockType, Coverage, Envelope, FormatError,
     Listed, NUMBER_LIMIT, RawLocation, RawShard, ShardId, field, sealed, split,
 };
-use crate::layout::Column;
 use crate::log::engine::geometry::ChunkBlock;
+use crate::scheme::Column;
 
 /// Addresses of directories that one root block holds.
 pub const ROOT_ADDRESSES: usize = 494;

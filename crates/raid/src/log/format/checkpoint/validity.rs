@@ -9,8 +9,8 @@ use super::{
     AddressSpace, BODY_BYTES, BlockType, Coverage, Envelope, FormatError, NUMBER_LIMIT, RawShard,
     ShardId, field, packed, sealed, split, unpacked,
 };
-use crate::layout::Column;
 use crate::log::engine::geometry::ChunkBlock;
+use crate::scheme::Column;
 
 /// Chunk blocks that one validity block tells of.
 pub const VALIDITY_BITS: u32 = 32_000;

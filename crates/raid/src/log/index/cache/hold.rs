@@ -7,6 +7,7 @@ use zoneweave_runtime::Permit;
 use zoneweave_zoned::{BlockError, Lba};
 
 use super::For;
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
@@ -15,7 +16,6 @@ use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
 use crate::log::index::load;
 use crate::log::index::map::{Page, Pba};
 use crate::log::read::blocks::FoundBlock;
-use crate::marks::{Mark, mark, mark_if};
 
 /// Pages read at a time.
 const READ_AT_A_TIME: usize = 64;

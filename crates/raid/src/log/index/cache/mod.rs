@@ -33,6 +33,8 @@ use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 use zoneweave_zoned::Lba;
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::memory::in_tree;
 use crate::log::engine::state::{Move, Moved, State};
@@ -42,8 +44,6 @@ use crate::log::index::cache::pins::Frames;
 use crate::log::index::checkpoint::read::Unusable;
 use crate::log::index::map::{Page, Pba, SegmentSlot};
 use crate::log::segment::table::{Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 pub(in crate::log) use crate::log::index::cache::pins::For;
 pub(in crate::log) use evict::{run, run_beside};

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use zoneweave_zoned::Lba;
 
 use super::{For, Held, LOOKED_AT, Offload, hold, hold_range};
+use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::requests::step_of;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Move, Moved, State};
@@ -18,7 +19,6 @@ use crate::log::read::blocks::FoundBlock;
 use crate::log::reclaim::relocate::{
     BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run, newest_of,
 };
-use crate::marks::{Mark, mark};
 
 /// Moves taken back at a time.
 const TAKEN_BACK_AT_A_TIME: usize = 32;

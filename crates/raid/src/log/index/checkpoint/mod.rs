@@ -25,13 +25,13 @@ use std::num::NonZeroU32;
 
 use zoneweave_zoned::Lba;
 
-use crate::layout::Column;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::memory::in_tree;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
 use crate::log::index::map::{Page, Pba};
+use crate::scheme::Column;
 
 pub(in crate::log) use take::{UNREADABLE, end, give_up, run, write};
 pub(in crate::log) use upkeep::Piece;

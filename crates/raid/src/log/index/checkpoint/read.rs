@@ -14,6 +14,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
@@ -27,11 +29,9 @@ use crate::log::index::map::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
 use crate::log::read::retry::read_for_good;
 use crate::log::recover::find::segments::FoundSegment;
-use crate::log::recover::leftover::WeakBlock;
+use crate::log::recover::judge::WeakBlock;
 use crate::log::segment::scan::load_span;
 use crate::log::segment::table::{Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Blocks of a checkpoint read at a time.
 const BATCH_BLOCKS: usize = 512;

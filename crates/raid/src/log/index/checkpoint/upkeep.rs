@@ -6,6 +6,8 @@ use bytes::Bytes;
 use zoneweave_zoned::Lba;
 
 use super::{Attempt, Checkpoints, Extent, Parts, Wanted, void};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{
@@ -16,8 +18,6 @@ use crate::log::format::checkpoint::{
 use crate::log::index::map::{Page, Pba, SegmentSlot};
 use crate::log::reclaim::space::Need;
 use crate::log::segment::table::{Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// A block of a checkpoint, fixed.
 pub(in crate::log) struct Piece {

@@ -12,6 +12,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
 };
@@ -24,8 +26,6 @@ use crate::log::index::map::Pba;
 use crate::log::read::blocks::FoundBlock;
 use crate::log::reclaim::relocate::ListedBlock;
 use crate::log::write::stream::Lifetime;
-use crate::marks::{Mark, mark};
-use crate::mutants::{Mutant, mutant};
 
 /// Queues blocks to be written elsewhere.
 pub(super) fn queue_blocks(

@@ -8,11 +8,11 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneInfo, ZonedDevice};
 
-use crate::layout::{Column, ColumnSet};
 use crate::log::engine::core::{Core, is_blank};
 use crate::log::engine::state::State;
 use crate::log::format::{Oob, Place};
 use crate::log::recover::records;
+use crate::scheme::{Column, ColumnSet};
 
 /// Which generations the blocks behind a damaged header carry, and how many of them each. What
 /// damaged the header may have put blocks of another segment behind it.

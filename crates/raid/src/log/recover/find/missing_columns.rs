@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::layout::{Column, ColumnSet};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;
 use crate::log::recover::find::segments::{Claim, Told};
+use crate::scheme::{Column, ColumnSet};
 
 /// What members in service say that have nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]

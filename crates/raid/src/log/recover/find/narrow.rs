@@ -1,10 +1,10 @@
 //! Narrow segments by what the roster tells: none of their headers is needed to find them.
 
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;
 use crate::log::recover::find::missing_columns::has_none;
 use crate::log::recover::find::segments::{Claim, Sorted};
-use crate::marks::{Mark, mark, mark_if};
 
 /// Gives zones without a valid header to the listed segments whose generation their blocks carry, or whose zones
 /// they are in drives that were members then.

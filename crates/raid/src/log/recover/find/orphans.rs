@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::ZoneId;
 
-use crate::layout::{Column, ColumnSet};
 use crate::log::engine::state::State;
 use crate::log::recover::find::header_votes::Witnesses;
+use crate::scheme::{Column, ColumnSet};
 
 /// Zones of such segments, by generation.
 pub(in crate::log) type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;

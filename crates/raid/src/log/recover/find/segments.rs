@@ -14,7 +14,8 @@ use zoneweave_zoned::{
     BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
-use crate::layout::{Column, ColumnSet};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::{Core, is_blank};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
@@ -27,8 +28,7 @@ use crate::log::recover::find::{narrow, orphans};
 use crate::log::segment::active_zones::finish_ends;
 use crate::log::segment::dead::Unclear;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet};
 
 /// Zones of a member that are looked at together.
 const ZONES_AT_A_TIME: usize = 32;

@@ -14,11 +14,11 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockCount, ZoneAddress};
 
-use crate::layout::Column;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::Oob;
 use crate::log::index::map::SegmentSlot;
+use crate::scheme::Column;
 
 /// A block of a chunk, wherever that begins.
 #[derive(Clone, Copy, PartialEq, Eq)]

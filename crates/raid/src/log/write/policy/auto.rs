@@ -15,10 +15,10 @@
 
 use zoneweave_zoned::{BlockCount, Geometry};
 
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::limits::LimitError;
 use crate::log::format::ArrayConfig;
 use crate::log::write::policy::lanes::{LaneOptions, Lanes, PolicyError, WritePolicy};
-use crate::marks::{Mark, mark};
 
 /// The most segments for users that are chosen: more are hardly faster, and each is room less.
 const LANES_MOST: u32 = 4;

@@ -9,13 +9,13 @@
 use thiserror::Error;
 use zoneweave_zoned::Geometry;
 
-use crate::layout::Scheme;
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
 use crate::log::reclaim::space::FREE_BESIDE_LANES;
 use crate::log::write::stream::{ChunkClass, Lane, Stream};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::Scheme;
 
 /// Segments beyond those that a volume needs, from which on what is moved goes to more than one, unless a
 /// policy says otherwise: where there are fewer it costs more than it gains. One would be enough to be safe.

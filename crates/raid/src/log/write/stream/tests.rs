@@ -3,7 +3,7 @@
 use zoneweave_zoned::BlockCount;
 
 use super::*;
-use crate::layout::Scheme;
+use crate::scheme::Scheme;
 
 /// From so many blocks on requests are large ones.
 const LARGE_FROM: u64 = 4;

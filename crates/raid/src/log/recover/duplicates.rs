@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::Lba;
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::state::State;
 use crate::log::index::map::{Pba, SegmentSlot};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Copies that the index does not point at, although they are as new as those that it does.
 #[derive(Default)]

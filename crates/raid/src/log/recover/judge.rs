@@ -15,7 +15,8 @@ use std::rc::Rc;
 use futures_util::future::join;
 use zoneweave_zoned::ZoneOffset;
 
-use crate::layout::{Column, ColumnSet, Scheme};
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
@@ -24,8 +25,7 @@ use crate::log::recover::find::segments::FoundSegment;
 use crate::log::recover::find::torn_appends::{Displaced, find_displaced};
 use crate::log::segment::resolve::{columns_with_chunks, resolve_group};
 use crate::log::segment::scan::{Depth, ScannedRows, scan_groups, scan_rows};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet, Scheme};
 
 /// A block of a stripe that is readable but not fully redundant.
 pub(in crate::log) struct WeakBlock {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::BlockError;
 
+use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
 };
@@ -16,7 +17,6 @@ use crate::log::format::{ContentKind, TrimExtent};
 use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
 use crate::log::recover::replay::Candidate;
 use crate::log::write::stream::Lifetime;
-use crate::marks::{Mark, mark};
 
 /// Blocks written again at a time, or as many as make whole stripes of them.
 const RESCUED_BLOCKS: usize = 512;

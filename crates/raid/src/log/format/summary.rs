@@ -11,7 +11,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 
 use super::superblock::NUMBER_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
-use crate::layout::{Column, MAX_COLUMNS};
+use crate::scheme::{Column, MAX_COLUMNS};
 
 /// Entries of one index block: 16 bytes each after the fixed part.
 pub const ENTRIES_PER_INDEX_BLOCK: u32 = 250;

@@ -13,7 +13,7 @@
 #[cfg(feature = "instrumented")]
 use std::cell::Cell;
 
-use crate::marks::INSTRUMENTED;
+use crate::instrument::marks::INSTRUMENTED;
 
 macro_rules! mutants {
     ($($(#[doc = $doc:literal])+ $mutant:ident = $name:literal,)*) => {

@@ -14,10 +14,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::format::{MemberEntry, MemberState, MemberUuid, SuperblockRecord};
 use crate::log::recover::{OpenError, OpenOptions};
-use crate::marks::{Mark, mark, mark_if};
-use crate::mutants::{Mutant, mutant};
 
 /// Identifies a version of the membership.
 type Version = (u64, u64, u64);
@@ -236,8 +236,8 @@ fn most_common<T: Ord + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Column, Scheme};
     use crate::log::format::{ArrayConfig, RecordBody};
+    use crate::scheme::{Column, Scheme};
 
     const DRIVES: u8 = 6;
 

@@ -9,8 +9,8 @@ use zoneweave_zoned::ZoneId;
 use super::header::{NO_ZONE, StreamKind, chunks_are_legal};
 use super::superblock::NUMBER_LIMIT;
 use super::{ArrayConfig, SegmentHeader};
-use crate::layout::ColumnSet;
 use crate::log::engine::geometry::SegmentGeometry;
+use crate::scheme::ColumnSet;
 
 /// The narrow segments that are alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn decode_segment<'a>(bytes: &'a [u8], config: &ArrayConfig) -> Option<(SegmentH
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Column, Scheme};
+    use crate::scheme::{Column, Scheme};
 
     fn config() -> ArrayConfig {
         ArrayConfig { scheme: Scheme::new(3, 2).unwrap(), ..ArrayConfig::sample() }
