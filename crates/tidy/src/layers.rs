@@ -12,6 +12,7 @@ const LOG_ORDER: &[&str] = &[
     "engine/limits",
     "engine/counters",
     "format",
+    "members",
     "segment",
     "index",
     "read",

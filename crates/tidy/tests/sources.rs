@@ -8,7 +8,7 @@ use crate::assert_lawful;
 const LINES_MAX: usize = 600;
 
 /// Longer files that are one idea all the same, with the reason.
-const LONG_FILES: &[(&str, &str)] = &[("crates/raid/src/marks.rs", "one list of names")];
+const LONG_FILES: &[(&str, &str)] = &[("crates/raid/src/instrument/marks.rs", "one list of names")];
 
 /// Where `unsafe` may stand: `linux` talks to the kernel, the C ABI to C, and the parity kernels
 /// call code compiled for a processor feature that was just detected. The fuzz driver counts
