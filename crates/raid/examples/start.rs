@@ -1,7 +1,8 @@
-//! Prints what a start takes of one core, by what it reads: pages of the index and what lists them, lists, and
-//! blocks of a segment that a crash left open. Drives are in memory and answer at once, so that nothing but computing is
-//! measured; what counts is the time that the thread ran, not the time that passed, and the best of several runs,
-//! as other load on the machine only ever slows a run down. The allocator is that of the command.
+//! Prints what a start takes of one core, by what it reads: pages of the index and what lists them,
+//! lists, and blocks of a segment that a crash left open. Drives are in memory and answer at once,
+//! so that nothing but computing is measured; what counts is the time that the thread ran, not the
+//! time that passed, and the best of several runs, as other load on the machine only ever slows a
+//! run down. The allocator is that of the command.
 //!
 //! `cargo run --release -p zoneweave-raid --example start [index] [again] [directories] [leftover]`
 //!
@@ -191,8 +192,8 @@ async fn begin_segment(volume: &Volume, data: impl Fn() -> Vec<Bytes>) {
     }
 }
 
-/// What is written again since the newest checkpoint, and is only kept aside by a start on demand; and what it takes
-/// to have all of the index in memory after one.
+/// What is written again since the newest checkpoint, and is only kept aside by a start on demand;
+/// and what it takes to have all of the index in memory after one.
 fn kept_aside() {
     let drives = drives(120);
     make(&drives, BLOCKS);

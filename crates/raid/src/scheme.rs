@@ -1,16 +1,18 @@
 //! Chunk arithmetic: which column of a stripe holds which chunk.
 //!
 //! A stripe has `k` data chunks (roles `0..k`) and `m` parity chunks (roles `k..k+m`), one per
-//! column. Stripe `s` places role `r` on column `(r + s) mod n`, so that parity visits every
-//! column in turn and reads of consecutive blocks visit every drive. Where parity stays in its place
+//! column. Stripe `s` places role `r` on column `(r + s) mod n`, so that parity visits every column
+//! in turn and reads of consecutive blocks visit every drive. Where parity stays in its place
 //! (RAID-4) role `r` is on column `r`, in every stripe.
 //!
-//! Of mirrors (RAID-01) the second half of a stripe's chunks are copies of the first, role `k + r` of
-//! role `r`, in stripes that rotate: so columns `c` and `c + k` are *twins*, which hold the same chunks in
-//! every stripe. What mirrors survive is no matter of counting: any columns, but no twins.
+//! Of mirrors (RAID-01) the second half of a stripe's chunks are copies of the first, role `k + r`
+//! of role `r`, in stripes that rotate: so columns `c` and `c + k` are *twins*, which hold the same
+//! chunks in every stripe. What mirrors survive is no matter of counting: any columns, but no
+//! twins.
 //!
-//! A scheme may be *narrow*: on some columns of the array only, with as many parity chunks and fewer of data. Its chunks are on
-//! these columns as those of another scheme are on all; the others have nothing of it, and nothing of them is missed.
+//! A scheme may be *narrow*: on some columns of the array only, with as many parity chunks and
+//! fewer of data. Its chunks are on these columns as those of another scheme are on all; the others
+//! have nothing of it, and nothing of them is missed.
 
 mod column;
 
@@ -149,7 +151,8 @@ impl Scheme {
     /// The same on other columns: the first ones that are not among those left out.
     ///
     /// # Errors
-    /// If it is mirrored, or the array would have more than 32 columns, or end with some that are left out beyond its own.
+    /// If it is mirrored, or the array would have more than 32 columns, or end with some that are
+    /// left out beyond its own.
     pub fn without(self, absent: ColumnSet) -> Result<Self, SchemeError> {
         let columns = self.columns() + absent.len();
         if columns > MAX_COLUMNS {
@@ -162,8 +165,8 @@ impl Scheme {
         Ok(Self { absent, ..self })
     }
 
-    /// The narrow scheme that is on these columns only, if there can be one: it has as many parity chunks, and at least one of
-    /// data.
+    /// The narrow scheme that is on these columns only, if there can be one: it has as many parity
+    /// chunks, and at least one of data.
     #[must_use]
     pub fn on(self, columns: ColumnSet) -> Option<Self> {
         let data = columns.len().checked_sub(self.parity())?;
@@ -173,7 +176,8 @@ impl Scheme {
         narrow.without(all.without(columns)).ok().filter(|_| inside)
     }
 
-    /// Whether segments of an array with this scheme may have that one: it is the same, or a narrow one of it.
+    /// Whether segments of an array with this scheme may have that one: it is the same, or a narrow
+    /// one of it.
     #[must_use]
     pub fn admits(self, other: Self) -> bool {
         other == self || other.is_narrow() && self.on(other.iter().collect()) == Some(other)
@@ -269,7 +273,8 @@ impl Scheme {
         self.iter().all(|column| lost.contains(column) || self.survives(lost.with(column)))
     }
 
-    /// How many more may be lost, whichever they are, so that everything can be read and a majority is left.
+    /// How many more may be lost, whichever they are, so that everything can be read and a majority
+    /// is left.
     #[must_use]
     pub fn losses_left(self, lost: ColumnSet) -> usize {
         let majority = ((self.columns() - 1) / 2).saturating_sub(lost.len());
@@ -299,8 +304,8 @@ impl Scheme {
         if self.is_mirrored() { 2 } else { self.parity() + 1 }
     }
 
-    /// The column whose list is copy `copy` of those that `column` holds: its own, then those of its
-    /// predecessors, of mirrors that of its twin. So a list survives what its column does.
+    /// The column whose list is copy `copy` of those that `column` holds: its own, then those of
+    /// its predecessors, of mirrors that of its twin. So a list survives what its column does.
     #[must_use]
     pub fn listed_on(self, column: Column, copy: usize) -> Column {
         let away = copy * self.list_distance() % self.columns();

@@ -1,7 +1,8 @@
 //! A volume of several arrays, each with an engine, drives and zones of its own.
 //!
-//! One engine keeps one processor busy. So that a volume can be faster, arrays that share nothing hold its blocks by turns,
-//! [`UNIT_BLOCKS`] at a time: what is asked of consecutive blocks of it is consecutive in each of them.
+//! One engine keeps one processor busy. So that a volume can be faster, arrays that share nothing
+//! hold its blocks by turns, [`UNIT_BLOCKS`] at a time: what is asked of consecutive blocks of it
+//! is consecutive in each of them.
 //!
 //! ```text
 //!   volume    0..64  64..128  128..192  192..256 ...
@@ -9,9 +10,10 @@
 //!   there     0..64   0..64    64..128   64..128
 //! ```
 //!
-//! Invariants: what an array holds is fixed when it is made, and its superblock tells ([`Shard`]); whoever puts shards together
-//! compares. Nothing is remembered here: an array promises of its blocks what it promises alone, and a flush covers all of them. Of
-//! requests that are under way together and overlap, every shard has an order of its own.
+//! Invariants: what an array holds is fixed when it is made, and its superblock tells ([`Shard`]);
+//! whoever puts shards together compares. Nothing is remembered here: an array promises of its
+//! blocks what it promises alone, and a flush covers all of them. Of requests that are under way
+//! together and overlap, every shard has an order of its own.
 
 mod range;
 #[cfg(test)]
@@ -67,7 +69,8 @@ impl Shard {
         usize::from(self.others) + 1
     }
 
-    /// The identity of an array that is this shard of a volume with the identity `volume`: the last byte is its number.
+    /// The identity of an array that is this shard of a volume with the identity `volume`: the last
+    /// byte is its number.
     #[must_use]
     pub fn array(self, volume: ArrayUuid) -> ArrayUuid {
         let mut uuid = volume.0;
@@ -84,7 +87,8 @@ impl Shard {
     }
 }
 
-/// Blocks of a volume of so many shards, of which the smallest has `least`; all of those of an array that is a volume by itself.
+/// Blocks of a volume of so many shards, of which the smallest has `least`; all of those of an
+/// array that is a volume by itself.
 #[must_use]
 pub const fn volume_blocks(least: u64, shards: usize) -> u64 {
     match shards {
@@ -93,7 +97,8 @@ pub const fn volume_blocks(least: u64, shards: usize) -> u64 {
     }
 }
 
-/// Blocks that each of so many shards needs for a volume of `blocks`; an array that is a volume by itself needs no more.
+/// Blocks that each of so many shards needs for a volume of `blocks`; an array that is a volume by
+/// itself needs no more.
 #[must_use]
 pub const fn blocks_of_each(blocks: u64, shards: usize) -> u64 {
     match shards {
@@ -156,8 +161,8 @@ impl Shards {
         of_shards
     }
 
-    /// Asks every shard that holds something of the range, and waits for all of them. Answers are by shard; of
-    /// several errors that of the first shard is told.
+    /// Asks every shard that holds something of the range, and waits for all of them. Answers are
+    /// by shard; of several errors that of the first shard is told.
     fn ask<T: Default + 'static>(
         &self,
         range: Range,

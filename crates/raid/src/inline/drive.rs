@@ -1,11 +1,11 @@
 //! A drive with metadata, made of one without.
 //!
-//! Commands are translated in the call, so a drive gets the writes of a zone in the order in which they were
-//! submitted here. A task of each command waits for its answer.
+//! Commands are translated in the call, so a drive gets the writes of a zone in the order in which
+//! they were submitted here. A task of each command waits for its answer.
 //!
-//! What lies behind the write pointer of a zone that ends in the midst of a frame is not written, though that frame's
-//! header may have metadata that would verify with what a drive reads there: where such zones end is remembered from
-//! the report that tells it.
+//! What lies behind the write pointer of a zone that ends in the midst of a frame is not written,
+//! though that frame's header may have metadata that would verify with what a drive reads there:
+//! where such zones end is remembered from the report that tells it.
 //!
 //! A read begins at the header of its first frame. If the drive cannot read all of that, a block is
 //! asked for again with nothing but its header, so one bad block is one bad block.
@@ -39,8 +39,8 @@ struct Translated {
     geometry: Geometry,
     /// Where zones end that end in the midst of a frame.
     cut_off: RefCell<BTreeMap<ZoneId, ZoneOffset>>,
-    /// Zones that were written or reset since: where a report finds them in the midst of a frame a write is under way, or
-    /// it tells of the time before.
+    /// Zones that were written or reset since: where a report finds them in the midst of a frame a
+    /// write is under way, or it tells of the time before.
     ours: RefCell<BTreeSet<ZoneId>>,
 }
 
@@ -63,7 +63,8 @@ pub enum InlineError {
 }
 
 impl InlineDrive {
-    /// The drive as one with metadata beside each block. What the drive itself has beside its blocks is not used.
+    /// The drive as one with metadata beside each block. What the drive itself has beside its
+    /// blocks is not used.
     ///
     /// # Errors
     /// If zones or transfers are too small for frames.

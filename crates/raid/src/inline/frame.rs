@@ -22,7 +22,8 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, OOB_BYTES, ZoneId,
 const MAGIC: [u8; 8] = *b"ZNFRAME\0";
 const VERSION: u16 = 1;
 
-/// Metadata of blocks that were filled up: never that of a block that was written, nor that of one that was not.
+/// Metadata of blocks that were filled up: never that of a block that was written, nor that of one
+/// that was not.
 const FILLED: u8 = 0xFF;
 
 /// How large frames are.
@@ -65,7 +66,8 @@ pub(super) struct Frame {
 }
 
 impl Default for FrameShape {
-    /// Eight blocks: an eighth of a drive is not for data, and 28 KiB are the least that is written.
+    /// Eight blocks: an eighth of a drive is not for data, and 28 KiB are the least that is
+    /// written.
     fn default() -> Self {
         Self { exponent: 3 }
     }

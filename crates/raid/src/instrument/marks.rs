@@ -50,11 +50,13 @@ marks! {
     FrameHeaderDamaged = "inline.frame_header_damaged",
     /// A policy that suits the drives has more segments than the array's zones allow.
     PolicyOfFewerLanes = "policy.fewer_lanes",
-    /// A policy that suits the drives has chunks that are too large for the array's zones, or its volume.
+    /// A policy that suits the drives has chunks that are too large for the array's zones, or its
+    /// volume.
     PolicyOfSmallerChunks = "policy.smaller_chunks",
     /// No policy that suits the drives fits: segments are as the array was made for.
     PolicyOfArray = "policy.of_array",
-    /// Zones that are lost are missing to the policy that suits the drives: the start begins anew without it.
+    /// Zones that are lost are missing to the policy that suits the drives: the start begins anew
+    /// without it.
     PolicyGaveWay = "policy.gave_way",
     /// A checkpoint is begun that fixes every page that has changed.
     CheckpointBegun = "checkpoint.begun",
@@ -84,7 +86,8 @@ marks! {
     CheckpointUnusable = "recovery.checkpoint_unusable",
     /// How old a block is that cannot be read is found in a list.
     LookedUpInList = "recovery.looked_up_in_list",
-    /// Recovery replays everything, because a record that cannot be read may say that the checkpoint is void.
+    /// Recovery replays everything, because a record that cannot be read may say that the
+    /// checkpoint is void.
     CheckpointMayBeVoid = "recovery.checkpoint_may_be_void",
     /// Recovery leaves pages of the index to be read when they are asked for.
     IndexOnDemand = "recovery.index_on_demand",
@@ -120,15 +123,20 @@ marks! {
     OtherVersionRefused = "assemble.other_version_refused",
     /// Start: a drive's records are of a history that was left behind by a forced start.
     OtherLineageLeftOut = "assemble.other_lineage_left_out",
-    /// Start: a forced start was cut short before one of its members was told of the new history; it counts.
+    /// Start: a forced start was cut short before one of its members was told of the new history;
+    /// it counts.
     LineageNotReached = "assemble.lineage_not_reached",
-    /// Start: drives carry a version of the membership that a forced start left behind before it counted.
+    /// Start: drives carry a version of the membership that a forced start left behind before it
+    /// counted.
     VersionLeftBehind = "assemble.version_left_behind",
-    /// Start: two histories reached the same epoch, or it is in doubt which has come further; refused.
+    /// Start: two histories reached the same epoch, or it is in doubt which has come further;
+    /// refused.
     TwoHistoriesRefused = "assemble.two_histories_refused",
-    /// Start: no version of the membership is carried by a majority; the newest whose members are here in one is taken.
+    /// Start: no version of the membership is carried by a majority; the newest whose members are
+    /// here in one is taken.
     VersionOfPresentMajority = "assemble.version_of_present_majority",
-    /// Start: the newest version never counted, for some that it lists do not carry it; an older one is taken.
+    /// Start: the newest version never counted, for some that it lists do not carry it; an older
+    /// one is taken.
     OlderVersionTaken = "assemble.older_version_taken",
     /// Start: an older version could have been taken, but the newest may have counted; refused.
     NoWayBackBehindVersion = "assemble.no_way_back_behind_version",
@@ -146,9 +154,11 @@ marks! {
     DuplicateRefused = "assemble.duplicate_refused",
     /// Start: a member is smaller than when it joined; refused.
     ShrunkMemberRefused = "assemble.shrunk_member_refused",
-    /// Start: a listed member is not here and is to be put out of service before anything is acknowledged without it.
+    /// Start: a listed member is not here and is to be put out of service before anything is
+    /// acknowledged without it.
     MissingMemberFailed = "assemble.missing_member_failed",
-    /// Start: the chosen membership is older than the newest epoch seen; the next one is above both.
+    /// Start: the chosen membership is older than the newest epoch seen; the next one is above
+    /// both.
     EpochAboveAllSeen = "assemble.epoch_above_all_seen",
     /// Start: a drive's newest zone has no whole snapshot, so the other one is kept.
     OtherSuperblockZoneKept = "assemble.other_superblock_zone_kept",
@@ -166,7 +176,8 @@ marks! {
     RecordsReadOneByOne = "superblock.records_read_one_by_one",
     /// A record's write failed, and the drive is asked what came of it.
     RecordWrittenAgain = "superblock.record_written_again",
-    /// Of a record that takes several blocks some were written: the other zone is gone over to, or this one begun anew.
+    /// Of a record that takes several blocks some were written: the other zone is gone over to, or
+    /// this one begun anew.
     RecordInPart = "superblock.record_in_part",
     /// A superblock zone is full and the other one is gone over to.
     SuperblockZoneFull = "superblock.zone_full",
@@ -210,7 +221,8 @@ marks! {
     StoppedWithoutMajority = "membership.stopped_without_majority",
     /// An administrator's wish to fail or replace a member is refused, since data would be lost.
     TakingOutWouldLose = "membership.taking_out_would_lose",
-    /// An administrator's wish to fail or replace a member is refused, since half of the members would be left.
+    /// An administrator's wish to fail or replace a member is refused, since half of the members
+    /// would be left.
     TakingOutWouldStop = "membership.taking_out_would_stop",
     /// Recovery: the zones of a segment recorded dead are reset again.
     DeadSegmentResetAgain = "recovery.dead_segment_reset_again",
@@ -244,7 +256,8 @@ marks! {
     ClosedBesideOthers = "lanes.closed_beside_others",
     /// Recovery: a segment has another shape than those that the array was made with.
     SegmentOfOtherShape = "recovery.segment_of_other_shape",
-    /// Start: a member in service has nothing of a segment: whatever copies there are elsewhere count.
+    /// Start: a member in service has nothing of a segment: whatever copies there are elsewhere
+    /// count.
     DoubtfulSegment = "recovery.doubtful_segment",
     /// A drive says that a zone is reset, and it is not.
     ResetNotDone = "gc.reset_not_done",
@@ -258,7 +271,8 @@ marks! {
     OfflineZoneLeftOut = "recovery.offline_zone_left_out",
     /// Recovery: a zone with nothing but a header that does not verify is reset.
     HeaderlessZoneReset = "recovery.headerless_zone_reset",
-    /// Recovery: a zone without header is reset, for its blocks carry the generation of a dead segment.
+    /// Recovery: a zone without header is reset, for its blocks carry the generation of a dead
+    /// segment.
     DeadZoneWithoutHeader = "recovery.dead_zone_without_header_reset",
     /// Recovery: a zone holds something that nobody accounts for, and is left alone.
     OrphanZoneLeftAlone = "recovery.orphan_zone_left_alone",
@@ -308,7 +322,8 @@ marks! {
     NarrowLeftover = "recovery.narrow_leftover",
     /// Recovery: a zone without a header is of a narrow segment that is listed.
     ListedWithoutHeader = "recovery.listed_without_header",
-    /// Recovery: nothing is found of a segment that is listed, and no drive tells that it never had any of it.
+    /// Recovery: nothing is found of a segment that is listed, and no drive tells that it never had
+    /// any of it.
     ListedLost = "recovery.listed_lost",
     /// Recovery: what a drive has of a narrow segment that is not listed is reset.
     UnlistedReset = "recovery.unlisted_reset",
@@ -346,7 +361,8 @@ marks! {
     EqualCopyPreferred = "recovery.equal_copy_preferred",
     /// Recovery: twins elsewhere of all that counts in a segment take its place.
     FreedByTwins = "recovery.freed_by_twins",
-    /// Recovery: with nothing free, twins in damaged segments take the place of all that counts in one.
+    /// Recovery: with nothing free, twins in damaged segments take the place of all that counts in
+    /// one.
     FreedByDamagedTwins = "recovery.freed_by_damaged_twins",
     /// Recovery: a tombstone hides nothing any more and is forgotten.
     TombstoneForgotten = "recovery.tombstone_forgotten",
@@ -432,7 +448,8 @@ marks! {
     SpanGivenUp = "group.given_up_at_index_run",
     /// An index run cannot be written everywhere, and the segment is given up.
     IndexRunNotWritten = "group.index_run_not_written",
-    /// A drive that was taken out and replaced answers late: nothing is noted of the one in its place.
+    /// A drive that was taken out and replaced answers late: nothing is noted of the one in its
+    /// place.
     LateAnswer = "membership.late_answer",
     /// A segment is moved out though another has less in it: it is older.
     OlderVictim = "gc.older_victim",
@@ -564,13 +581,16 @@ marks! {
     TombstoneLost = "tombstone.lost",
     /// A drive that works is taken out to be replaced.
     WorkingDriveRetired = "rebuild.working_drive_retired",
-    /// Who asks for a replacement has waited for a turn, and another drive works in the slot by then.
+    /// Who asks for a replacement has waited for a turn, and another drive works in the slot by
+    /// then.
     SlotFilledMeanwhile = "rebuild.slot_filled_meanwhile",
-    /// A replacement was a member before, and is awaited: it has not answered all it was told as that.
+    /// A replacement was a member before, and is awaited: it has not answered all it was told as
+    /// that.
     FormerMembershipAwaited = "rebuild.former_membership_awaited",
     /// A new drive acknowledged resets and still holds something.
     DriveNotEmptied = "rebuild.drive_not_emptied",
-    /// A replacement that was a member before holds something of it that cannot be erased, and is refused.
+    /// A replacement that was a member before holds something of it that cannot be erased, and is
+    /// refused.
     FormerMemberRefused = "rebuild.former_member_refused",
     /// A replacement has a volatile cache where users were told that there is none.
     ReplacementWithCache = "rebuild.replacement_with_cache",

@@ -81,7 +81,8 @@ mutants! {
     LeavingPageLeftOut = "leaving-page-left-out",
     /// A segment of which no block is known to be live is freed, whatever else counts in it.
     LiveBitsDecide = "live-bits-decide",
-    /// A segment is worth moving only if it could hold more itself, whatever the one does that is filled.
+    /// A segment is worth moving only if it could hold more itself, whatever the one does that is
+    /// filled.
     GainByOwnSize = "gain-by-own-size",
     /// A record that a forced start left behind before it counted makes a history of its own.
     LeftBehindCounts = "left-behind-counts",
@@ -93,19 +94,23 @@ mutants! {
     HedgeNotVerified = "hedge-not-verified",
     /// A spare is in service as soon as it is in its place, with nothing of it rebuilt.
     SpareNotRebuilt = "spare-not-rebuilt",
-    /// Another segment is moved out at the same time whether or not there is room for what is left of all.
+    /// Another segment is moved out at the same time whether or not there is room for what is left
+    /// of all.
     MovesBesideAny = "moves-beside-any",
     /// Where nothing is free copies in damaged segments are no help.
     DamagedTwinsIgnored = "damaged-twins-ignored",
-    /// A segment of larger chunks is opened for many small requests whether or not there is room for it.
+    /// A segment of larger chunks is opened for many small requests whether or not there is room
+    /// for it.
     LargerWithoutRoom = "larger-without-room",
-    /// Users' writes go to as many segments as suits them, whatever number of active zones drives allow.
+    /// Users' writes go to as many segments as suits them, whatever number of active zones drives
+    /// allow.
     LanesBeyondActiveZones = "lanes-beyond-active-zones",
     /// Writes go to segments of shapes that leave too little room for the volume.
     PolicyRoomIgnored = "policy-room-ignored",
     /// A stripe that does not fill waits for others to run for as long as they may fill it.
     OthersRunForEver = "others-run-for-ever",
-    /// A segment is opened though leftovers that somebody works on hold the zones that it would need.
+    /// A segment is opened though leftovers that somebody works on hold the zones that it would
+    /// need.
     ActiveZonesNotAwaited = "active-zones-not-awaited",
     /// A flush of the volume is answered without flushing a drive.
     FlushNotSent = "flush-not-sent",
@@ -131,7 +136,8 @@ mutants! {
     DeadNotRecorded = "dead-not-recorded",
     /// A rebuilt member is online before it is recorded that segments without its column are dead.
     OnlineBeforeDeaths = "online-before-deaths",
-    /// A dead segment's zones are used again one by one, and it is forgotten that it is dead, before all are reset.
+    /// A dead segment's zones are used again one by one, and it is forgotten that it is dead,
+    /// before all are reset.
     ZonesReusedBeforeAllReset = "zones-reused-before-all-reset",
     /// A dead segment's zones are reset while they are read.
     ReadersNotAwaited = "readers-not-awaited",

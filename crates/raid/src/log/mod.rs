@@ -6,8 +6,8 @@
 //!
 //! The write path, in order: `volume` and `requests` admit a request and give it a sequence;
 //! `queue` holds its blocks; `step` decides when they become a stripe; `write` and `stripe` build
-//! it, in a segment that `open` made; `chunk_write` writes its chunks; when the last of them is written `underway` ends
-//! it, and `index` learns where the blocks are.
+//! it, in a segment that `open` made; `chunk_write` writes its chunks; when the last of them is
+//! written `underway` ends it, and `index` learns where the blocks are.
 
 pub mod format;
 pub mod recover;

@@ -162,8 +162,9 @@ impl Volume {
         replace::replace(&self.core, column, device, uuid).await
     }
 
-    /// Keeps a drive ready: as soon as a member is lost, and what is left is enough to go on, it takes that
-    /// place and is rebuilt. What it holds is destroyed then, not before. It is known to this start only.
+    /// Keeps a drive ready: as soon as a member is lost, and what is left is enough to go on, it
+    /// takes that place and is rebuilt. What it holds is destroyed then, not before. It is known to
+    /// this start only.
     ///
     /// # Errors
     /// If the drive does not fit.
@@ -175,7 +176,8 @@ impl Volume {
         spares::add(&self.core, device, uuid)
     }
 
-    /// Limits what a rebuild writes in a second, so that users have the rest; from the next batch on.
+    /// Limits what a rebuild writes in a second, so that users have the rest; from the next batch
+    /// on.
     pub fn limit_rebuild(&self, bytes_per_second: Option<NonZeroU64>) {
         self.core.rebuild_limit.set(bytes_per_second);
     }

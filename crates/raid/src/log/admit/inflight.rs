@@ -2,7 +2,8 @@
 //!
 //! Writes run together even where they overlap: the newest sequence wins when they complete, and
 //! only blocks with writes in flight need a sequence in memory. A trim covers too many blocks for
-//! that; it excludes overlapping requests admitted after it and waits for those before it, of which it has the number.
+//! that; it excludes overlapping requests admitted after it and waits for those before it, of which
+//! it has the number.
 
 mod table;
 

@@ -2,10 +2,11 @@
 //!
 //! 1. `requests` checks the range, bounds the bytes in flight, and gives each request a sequence.
 //! 2. `inflight` orders overlapping requests by that sequence.
-//! 3. `pending` holds the admitted blocks until a stripe takes them, and answers the request's ticket.
+//! 3. `pending` holds the admitted blocks until a stripe takes them, and answers the request's
+//!    ticket.
 //!
-//! Invariant: every admitted block has exactly one sequence, and a request is answered once, after the
-//! last of its blocks is durable for the promised mode.
+//! Invariant: every admitted block has exactly one sequence, and a request is answered once, after
+//! the last of its blocks is durable for the promised mode.
 
 pub(in crate::log) mod inflight;
 pub(in crate::log) mod pending;

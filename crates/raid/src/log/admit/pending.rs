@@ -53,7 +53,8 @@ impl Ticket {
         (Self(Rc::new(RefCell::new(state))), receiver)
     }
 
-    /// One part is done. Returns whether a request that waited for durable blocks has its answer by that.
+    /// One part is done. Returns whether a request that waited for durable blocks has its answer by
+    /// that.
     #[must_use]
     pub(in crate::log) fn done(&self, result: Result<(), BlockError>) -> bool {
         let (sender, outcome, request) = {

@@ -28,8 +28,8 @@ const LOOK_STEP: u64 = 1 << 14;
 /// time.
 const SEQUENCE_MARGIN: u64 = 1 << 18;
 
-/// Blocks whose pages are held together: a part of those that are to be in memory at the most, where they may
-/// be away.
+/// Blocks whose pages are held together: a part of those that are to be in memory at the most,
+/// where they may be away.
 #[must_use]
 pub(in crate::log) fn step_of(core: &Core, whom: For) -> u64 {
     let state = core.state.borrow();
@@ -41,8 +41,8 @@ pub(in crate::log) fn step_of(core: &Core, whom: For) -> u64 {
     TRIM_STEP.min(pages * state.index.page_entries())
 }
 
-/// Counts blocks that are looked at, and lets others run after so many: pages that are in memory are waited
-/// for by nobody, and what is asked at once may be all of a volume.
+/// Counts blocks that are looked at, and lets others run after so many: pages that are in memory
+/// are waited for by nobody, and what is asked at once may be all of a volume.
 #[derive(Default)]
 pub(in crate::log) struct Looks(u64);
 
@@ -278,8 +278,8 @@ fn forget_range(core: &Core, extent: &TrimExtent) {
     range.for_each(|lba| core.state.borrow_mut().remap(Lba(lba), None));
 }
 
-/// Whether a range that is being trimmed holds data. What was looked at stays as it is while others run: its
-/// pages are held, writes before the trim are done, and those after it wait for it.
+/// Whether a range that is being trimmed holds data. What was looked at stays as it is while others
+/// run: its pages are held, writes before the trim are done, and those after it wait for it.
 async fn holds_data(core: &Core, extent: &TrimExtent, looks: &mut Looks) -> bool {
     for part in Looks::parts(extent.lba.0..extent.lba.0 + extent.blocks) {
         let any = {

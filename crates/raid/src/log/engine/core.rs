@@ -57,7 +57,8 @@ pub(in crate::log) struct Core {
     pub changed: Gate,
     /// Opens when a dead segment has lost its last reader, and when the background tasks shall end.
     pub unread: Gate,
-    /// Opened when users have queued something, while there is room for it: that is for their writer alone.
+    /// Opened when users have queued something, while there is room for it: that is for their
+    /// writer alone.
     pub queued: Gate,
     /// Bounds what users have queued.
     pub admission: Semaphore,
@@ -87,12 +88,14 @@ pub(in crate::log) struct Core {
     pub closing: Cell<bool>,
 }
 
-/// Blocks of a member that were asked for and are not there, or are to be asked for by whoever waits for them.
+/// Blocks of a member that were asked for and are not there, or are to be asked for by whoever
+/// waits for them.
 pub(in crate::log) struct Asked {
     column: Column,
     at: ZoneAddress,
     blocks: BlockCount,
-    /// The drive, and what it was asked; `None` if it is not there, or one command does not read as much.
+    /// The drive, and what it was asked; `None` if it is not there, or one command does not read as
+    /// much.
     begun: Option<(Rc<dyn ZonedDevice>, Completion)>,
 }
 
@@ -171,7 +174,8 @@ impl Core {
         // What was not used is not saved up.
         let due = self.rebuild_due.get().max(self.handle.now()) + takes;
         self.rebuild_due.set(due);
-        // Who closes the volume, or takes the drive out, does not wait for a rebuild that may hardly go on.
+        // Who closes the volume, or takes the drive out, does not wait for a rebuild that may
+        // hardly go on.
         let goes_on = || !self.closing.get() && self.is_of_member(column, device);
         while goes_on() && self.handle.now() < due {
             let slice = self.handle.now() + THROTTLED_AT_A_TIME;
@@ -194,7 +198,8 @@ impl Core {
         self.answered(column, &device, blocks, read).await
     }
 
-    /// Asks the drive of a member for blocks, if one command reads them all. Nobody waits for what it has at once.
+    /// Asks the drive of a member for blocks, if one command reads them all. Nobody waits for what
+    /// it has at once.
     ///
     /// # Errors
     /// What there is to wait for otherwise.
@@ -275,8 +280,9 @@ impl Core {
         member.answers_at_once = at_once;
     }
 
-    /// Whether a drive is that of a member still, by the handle of this membership. What another one
-    /// answers late, that was taken out and replaced, or the same one from before, says nothing about it.
+    /// Whether a drive is that of a member still, by the handle of this membership. What another
+    /// one answers late, that was taken out and replaced, or the same one from before, says nothing
+    /// about it.
     pub(in crate::log) fn is_of_member(
         &self,
         column: Column,
@@ -461,12 +467,13 @@ impl Core {
         }
     }
 
-    /// Resets a zone, sees whether it is empty then, and notes how it went. A reset that fails is tried
-    /// again: doing it twice does no harm, and a zone that stays as it is would be missing until the
-    /// next start.
+    /// Resets a zone, sees whether it is empty then, and notes how it went. A reset that fails is
+    /// tried again: doing it twice does no harm, and a zone that stays as it is would be missing
+    /// until the next start.
     ///
     /// # Errors
-    /// The drive's status; [`Status::InternalError`] if it says that the reset is done, and it is not.
+    /// The drive's status; [`Status::InternalError`] if it says that the reset is done, and it is
+    /// not.
     pub(in crate::log) async fn reset_zone(
         self: &Rc<Self>,
         column: Column,
@@ -476,7 +483,8 @@ impl Core {
         self.reset(column, &device, zone).await
     }
 
-    /// Resets a zone like [`Core::reset_zone`], one drive after the other where that holds up reads.
+    /// Resets a zone like [`Core::reset_zone`], one drive after the other where that holds up
+    /// reads.
     ///
     /// # Errors
     /// Likewise.
@@ -522,7 +530,8 @@ impl Core {
     }
 }
 
-/// What a zone holds that was not reset would come back once it is on record no more that it is dead.
+/// What a zone holds that was not reset would come back once it is on record no more that it is
+/// dead.
 async fn reset_and_look(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), Status> {
     device.manage(zone, ZoneAction::Reset).await?;
     let report = device.report_by(zone, 1, ReportOptions::default()).await?;
@@ -534,7 +543,8 @@ async fn reset_and_look(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), St
     Err(Status::InternalError)
 }
 
-/// Whether a block was never written: it reads as zeros, with nothing beside it, or the drive says so.
+/// Whether a block was never written: it reads as zeros, with nothing beside it, or the drive says
+/// so.
 pub(in crate::log) fn is_blank(read: &Result<Payload, Status>) -> bool {
     match read {
         Ok(block) => block.block(0).iter().chain(&block.block_oob(0)).all(|byte| *byte == 0),

@@ -9,11 +9,11 @@
 //! A row is one chunk per column. Rows are numbered through the whole segment; groups are runs of
 //! at most `group_rows` rows and never cross a span. An index run lists the blocks of its span's
 //! rows for this column and its `m` predecessors, or its twin, so that every column's list survives
-//! what the column does. Spans are about 64 MiB, so that recovery never scans more than that of an open zone;
-//! the last span's index run is the segment's footer.
+//! what the column does. Spans are about 64 MiB, so that recovery never scans more than that of an
+//! open zone; the last span's index run is the segment's footer.
 //!
-//! Where drives write by units of several blocks, header and index runs are filled up to whole units, and
-//! chunks consist of them.
+//! Where drives write by units of several blocks, header and index runs are filled up to whole
+//! units, and chunks consist of them.
 //!
 //! Everything here derives from six numbers, so the smallest legal zone is the smallest that
 //! holds a header, one row and its index run.
@@ -58,8 +58,8 @@ pub struct SegmentGeometry {
 }
 
 impl SegmentGeometry {
-    /// The shape of segments in zones of `zone_capacity` blocks, which are written block by block; `None` if
-    /// not even one row fits.
+    /// The shape of segments in zones of `zone_capacity` blocks, which are written block by block;
+    /// `None` if not even one row fits.
     #[must_use]
     pub fn new(
         scheme: Scheme,
@@ -70,8 +70,8 @@ impl SegmentGeometry {
         Self::in_units(scheme, BlockCount(1), zone_capacity, chunk_blocks, group_rows)
     }
 
-    /// The shape of segments in zones that are written by units of so many blocks; `None` if not even one row
-    /// fits, or chunks are not made of units.
+    /// The shape of segments in zones that are written by units of so many blocks; `None` if not
+    /// even one row fits, or chunks are not made of units.
     #[must_use]
     pub fn in_units(
         scheme: Scheme,
@@ -267,8 +267,8 @@ impl SegmentGeometry {
         index_blocks(rows, self.chunk_blocks)
     }
 
-    /// How many columns' entries an index run holds: its own and those of `m` predecessors, of mirrors
-    /// that of its twin.
+    /// How many columns' entries an index run holds: its own and those of `m` predecessors, of
+    /// mirrors that of its twin.
     #[must_use]
     pub fn index_copies(&self) -> u32 {
         copies(self.scheme)

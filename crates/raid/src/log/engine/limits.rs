@@ -3,35 +3,38 @@
 //! The volume stays writable at any fill, and through any number of crashes one after the other:
 //!
 //! * The volume is smaller than the segments that remain beside one open for users and
-//!   [`RESERVE_SEGMENTS`], by some stripes each: some segment then always frees more than
-//!   moving it costs. That is measured by the segments that are filled now, whatever shape it has itself:
-//!   one that an earlier policy made may hold less, and be full.
+//!   [`RESERVE_SEGMENTS`], by some stripes each: some segment then always frees more than moving it
+//!   costs. That is measured by the segments that are filled now, whatever shape it has itself: one
+//!   that an earlier policy made may hold less, and be full.
 //! * User writes take a new segment only if, with an open relocation segment counted in,
 //!   [`RESERVE_SEGMENTS`] stay free. A crash may cost one of them, to hold what recovery writes
-//!   again of stripes that were under way: one, however often recovery is cut short, because what it
-//!   writes counts only when it has come to its end. The other one serves to move blocks; if that is
-//!   interrupted by a crash, what was moved still is where it came from, and the segment is free
-//!   again. Where failed writes have cost one besides, recovery moves a segment behind what it
+//!   again of stripes that were under way: one, however often recovery is cut short, because what
+//!   it writes counts only when it has come to its end. The other one serves to move blocks; if
+//!   that is interrupted by a crash, what was moved still is where it came from, and the segment is
+//!   free again. Where failed writes have cost one besides, recovery moves a segment behind what it
 //!   writes again, before it comes to its end.
-//! * Several segments may be open for users, of several shapes. A further one is opened only while as
-//!   much stays free; where no more can be, one serves all requests. The last groups of all of them
-//!   together are no larger than one segment for what recovery writes again (`policy.rs`), which so
-//!   takes one as before.
-//! * What is moved may go to two segments (`policy.rs`). The second one is opened only while as much stays
-//!   free as for a further one of users, so the reserve is never spent on it. But it stays open until it is
-//!   full, with little in it perhaps while users wait for room. Then no segment is open for users (what
-//!   is has room), the reserve is free, and two hold what was moved: what is closed is one segment
-//!   less than where one holds it. Hence a second one asks for one segment beyond those
-//!   that the volume needs: with it the segments that are closed are as many as those without it, and
-//!   some one of them frees more than moving it costs as before. What a policy asks for beyond this one is for
-//!   speed. Zones that are lost may take that segment away, and then one of the two is given up, which
-//!   costs what any leftover does: at most one segment, which is free again when it is moved out.
-//!   In a crash it is one leftover more, and those are moved out one after the other: each takes at most
-//!   the room that it frees, and what was being moved when the crash came still is where it came from.
-//! * Copies of what is in a segment that may be dead count instead of it, so moves out of it that crashes cut short may take a segment
-//!   each. Where that has taken all, one whose blocks are there still is given back to them (`recover/twins.rs`).
-//! * Several segments may be moved out at a time, where what is left of all of them finds room in what is open for
-//!   it and in what users leave free, one segment aside (`collect.rs`): so all of them come to their end.
+//! * Several segments may be open for users, of several shapes. A further one is opened only while
+//!   as much stays free; where no more can be, one serves all requests. The last groups of all of
+//!   them together are no larger than one segment for what recovery writes again (`policy.rs`),
+//!   which so takes one as before.
+//! * What is moved may go to two segments (`policy.rs`). The second one is opened only while as
+//!   much stays free as for a further one of users, so the reserve is never spent on it. But it
+//!   stays open until it is full, with little in it perhaps while users wait for room. Then no
+//!   segment is open for users (what is has room), the reserve is free, and two hold what was
+//!   moved: what is closed is one segment less than where one holds it. Hence a second one asks for
+//!   one segment beyond those that the volume needs: with it the segments that are closed are as
+//!   many as those without it, and some one of them frees more than moving it costs as before. What
+//!   a policy asks for beyond this one is for speed. Zones that are lost may take that segment
+//!   away, and then one of the two is given up, which costs what any leftover does: at most one
+//!   segment, which is free again when it is moved out. In a crash it is one leftover more, and
+//!   those are moved out one after the other: each takes at most the room that it frees, and what
+//!   was being moved when the crash came still is where it came from.
+//! * Copies of what is in a segment that may be dead count instead of it, so moves out of it that
+//!   crashes cut short may take a segment each. Where that has taken all, one whose blocks are
+//!   there still is given back to them (`recover/twins.rs`).
+//! * Several segments may be moved out at a time, where what is left of all of them finds room in
+//!   what is open for it and in what users leave free, one segment aside (`collect.rs`): so all of
+//!   them come to their end.
 //! * Where members have zones beyond those that all this needs, user writes leave one more segment
 //!   free: the next zone that fails may be the last one free.
 

@@ -1,5 +1,5 @@
-//! Structures that every request goes through, for who measures each of them alone (`benches/structures.rs`). Nothing else
-//! uses this.
+//! Structures that every request goes through, for who measures each of them alone
+//! (`benches/structures.rs`). Nothing else uses this.
 
 use std::ops::Range;
 

@@ -1,9 +1,10 @@
 //! How much memory a running volume takes: what it holds now, and what it holds at the most.
 //!
-//! Everything here is counted by shapes: what the allocator takes besides is little, and a test measures both
-//! (`tests/memory.rs`). Not in it: what drives and front ends take, and a start, which holds the sequences of what
-//! it replays until the index is built: as much as the index takes where it reads every list, and where it serves
-//! users before that three quarters of it at the most.
+//! Everything here is counted by shapes: what the allocator takes besides is little, and a test
+//! measures both (`tests/memory.rs`). Not in it: what drives and front ends take, and a start,
+//! which holds the sequences of what it replays until the index is built: as much as the index
+//! takes where it reads every list, and where it serves users before that three quarters of it at
+//! the most.
 
 use std::mem::size_of;
 
@@ -31,8 +32,9 @@ use crate::log::write::zone_queue::ZoneQueue;
 /// Bytes of memory, by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Where each block of the volume is: 4 bytes for each, 8 where there are 16 TiB or more. With less memory the
-    /// pages that are there, where the others are, and which blocks of some segments are needed.
+    /// Where each block of the volume is: 4 bytes for each, 8 where there are 16 TiB or more. With
+    /// less memory the pages that are there, where the others are, and which blocks of some
+    /// segments are needed.
     pub index_bytes: u64,
     /// Where the pages of the newest checkpoint of the index are, and of one that is being written.
     pub checkpoint_bytes: u64,
@@ -66,10 +68,10 @@ const QUEUED_BLOCK: u64 = (BLOCK_BYTES + OOB_BYTES) as u64;
 const QUEUE_PLACE: u64 = 2 * size_of::<PendingBlock>() as u64;
 
 impl Memory {
-    /// What a volume takes at the most, while at most so many blocks on media tell of trimmed ranges, and crashes
-    /// and failures have left so many segments unfinished. An index that is to take less memory takes more than this
-    /// only where pages cannot go: nothing can be written, or moving blocks changes more pages than eight
-    /// for each block that users write.
+    /// What a volume takes at the most, while at most so many blocks on media tell of trimmed
+    /// ranges, and crashes and failures have left so many segments unfinished. An index that is to
+    /// take less memory takes more than this only where pages cannot go: nothing can be written, or
+    /// moving blocks changes more pages than eight for each block that users write.
     ///
     /// # Panics
     /// If the policy does not fit the array.
@@ -108,8 +110,8 @@ impl Memory {
                 + free_zone_bytes(u64::from(config.zones) * scheme.columns() as u64),
             list_bytes: lists,
             stripe_table_bytes: u64::from(slots) * table,
-            // Each block of two segments or more, and each range of those of trimmed ranges; a growing list has room for as
-            // much again.
+            // Each block of two segments or more, and each range of those of trimmed ranges; a
+            // growing list has room for as much again.
             moved_bytes: 2
                 * (remembered + trim_blocks.min(remembered) * EXTENTS_PER_TOMBSTONE as u64)
                 * size_of::<Move>() as u64,

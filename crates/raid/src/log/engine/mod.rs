@@ -10,8 +10,8 @@
 //! | `status` | counters, and the report for users |
 //! | `measuring` | structures of the hot path, exposed to benches |
 //!
-//! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core` submits
-//! I/O and records the outcome in the state.
+//! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core`
+//! submits I/O and records the outcome in the state.
 
 pub(in crate::log) mod core;
 pub mod geometry;

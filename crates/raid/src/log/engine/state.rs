@@ -91,8 +91,8 @@ pub(in crate::log) struct State {
     pub(in crate::log) dead: Deaths,
     /// The narrow ones that are alive.
     pub(in crate::log) roster: Roster,
-    /// Members with zones that do not tell what they hold, or with copies of columns that could not be reset:
-    /// blocks of segments older than their membership may be in there.
+    /// Members with zones that do not tell what they hold, or with copies of columns that could not
+    /// be reset: blocks of segments older than their membership may be in there.
     pub unclear: ColumnSet,
     /// Zones that recovery found to be of no use any more, with their reset counts.
     pub zones_to_reset: Vec<(Column, ZoneId, u64)>,
@@ -104,7 +104,8 @@ pub(in crate::log) struct State {
     pub(in crate::log) moving: Vec<SegmentSlot>,
     /// Tasks about to queue what they move.
     pub(in crate::log) about_to_queue: u32,
-    /// Chunks that are not written, as their drive was taken out of service: their stripes do not know yet.
+    /// Chunks that are not written, as their drive was taken out of service: their stripes do not
+    /// know yet.
     pub(in crate::log) aborted: VecDeque<ChunkUnderWay>,
     /// How users' writes and what is moved share.
     pub(in crate::log) pace: Pace,
@@ -128,8 +129,8 @@ pub(in crate::log) struct State {
     pub volatile: bool,
     /// While recovery goes on: what it may not be believed, should it be cut short.
     pub recovering: Option<Recovering>,
-    /// Segments of which something is lost that counts, and nothing tells which blocks of the volume
-    /// it was: older contents would be read in their place. Found by recovery.
+    /// Segments of which something is lost that counts, and nothing tells which blocks of the
+    /// volume it was: older contents would be read in their place. Found by recovery.
     pub unaccounted: BTreeSet<u64>,
     /// Segments that there may be without a header that can be read. Found by recovery.
     pub hidden_segments: usize,
@@ -411,7 +412,8 @@ impl State {
     pub(in crate::log) fn forget_moves_to(&mut self, to: SegmentSlot) {
         let space = self.space;
         self.moves.retain(|moved| space.place(moved.to).slot != to);
-        // What is remembered is of segments that are being filled: room for more would be kept for ever.
+        // What is remembered is of segments that are being filled: room for more would be kept for
+        // ever.
         if self.moves.is_empty() {
             self.moves = Vec::new();
         }

@@ -1,8 +1,9 @@
 //! CRC-32C, of a few bytes and of whole blocks.
 //!
-//! Whole blocks go by carry-less multiplication, in which a processor does several times what its own
-//! instruction for CRC-32C does. That takes some time to begin and to end, so what is short goes by the instruction.
-//! The offline checker knows the instruction only: each simulated history compares the two.
+//! Whole blocks go by carry-less multiplication, in which a processor does several times what its
+//! own instruction for CRC-32C does. That takes some time to begin and to end, so what is short
+//! goes by the instruction. The offline checker knows the instruction only: each simulated history
+//! compares the two.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

@@ -1,4 +1,5 @@
-//! Deaths of segments, and where blocks of these may still be, in superblock records: docs/format.md, section 4.
+//! Deaths of segments, and where blocks of these may still be, in superblock records:
+//! docs/format.md, section 4.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};

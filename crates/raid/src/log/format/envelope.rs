@@ -182,7 +182,8 @@ impl Envelope {
         if found == array { Ok(body) } else { Err(FormatError::ForeignArray { found }) }
     }
 
-    /// As [`Envelope::open_of`], for a block of which every byte was verified by what stands beside it.
+    /// As [`Envelope::open_of`], for a block of which every byte was verified by what stands beside
+    /// it.
     ///
     /// # Errors
     /// The same, but for the checksum.

@@ -53,7 +53,8 @@ pub struct SegmentHeader {
     pub geometry: SegmentGeometry,
     /// The usable blocks of its zones, from which the shape follows.
     pub zone_capacity: BlockCount,
-    /// Each column's zone; `None` where the member was missing when the segment was made, or it is not on the column.
+    /// Each column's zone; `None` where the member was missing when the segment was made, or it is
+    /// not on the column.
     pub zones: Vec<Option<ZoneId>>,
 }
 

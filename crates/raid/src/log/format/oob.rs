@@ -278,8 +278,8 @@ impl Oob {
         oob.checked(seed, bytes, digest, oob.role.index() < data_chunks)
     }
 
-    /// As [`Oob::verify_chunk`], of a block whose segment is not known: stripes of an array have as many parity chunks, however wide
-    /// they are.
+    /// As [`Oob::verify_chunk`], of a block whose segment is not known: stripes of an array have as
+    /// many parity chunks, however wide they are.
     #[must_use]
     pub fn verify_any_chunk(
         seed: Seed,
@@ -291,8 +291,8 @@ impl Oob {
         Self::verify_chunk(seed, bytes, payload, width.saturating_sub(parity_chunks))
     }
 
-    /// Decodes and verifies what stands beside a chunk's block: of a data block by itself, as it has the
-    /// checksum of the data, which need not verify; of any other with its payload.
+    /// Decodes and verifies what stands beside a chunk's block: of a data block by itself, as it
+    /// has the checksum of the data, which need not verify; of any other with its payload.
     #[must_use]
     pub fn verify_metadata(
         seed: Seed,

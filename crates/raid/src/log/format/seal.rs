@@ -1,4 +1,5 @@
-//! Seals of leftover segments, one behind the other in superblock records: docs/format.md, section 4.
+//! Seals of leftover segments, one behind the other in superblock records: docs/format.md, section
+//! 4.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};

@@ -160,7 +160,8 @@ impl IndexBlock {
         Ok(Self { entries, ..decoded })
     }
 
-    /// Adds the entries of a block of which every byte was verified by what stands beside it to others; returns the rest.
+    /// Adds the entries of a block of which every byte was verified by what stands beside it to
+    /// others; returns the rest.
     ///
     /// # Errors
     /// What is wrong with it; some of its entries may be among the others then.

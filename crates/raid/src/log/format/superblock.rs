@@ -1,9 +1,9 @@
 //! Superblock records: who belongs to the array, and decisions that recovery must not take twice.
 //!
-//! Each record is one block and repeats the whole state of the array's membership and ceilings,
-//! so that the newest valid record is enough whichever others are lost. Beside that it carries
-//! one of: nothing (a change of the repeated state), deaths of segments, seals of
-//! leftover segments, the end of a snapshot, where a checkpoint of the index is, or which narrow segments are alive.
+//! Each record is one block and repeats the whole state of the array's membership and ceilings, so
+//! that the newest valid record is enough whichever others are lost. Beside that it carries one of:
+//! nothing (a change of the repeated state), deaths of segments, seals of leftover segments, the
+//! end of a snapshot, where a checkpoint of the index is, or which narrow segments are alive.
 
 use std::fmt;
 
@@ -120,7 +120,8 @@ pub enum RecordBody {
     },
     /// A checkpoint of the index is complete and durable. Nothing depends on it.
     Checkpoint(CheckpointPointer),
-    /// Segments whose every live block has a durable copy elsewhere, and where blocks of them may be.
+    /// Segments whose every live block has a durable copy elsewhere, and where blocks of them may
+    /// be.
     Deaths(Vec<Death>),
     /// The narrow segments that are alive.
     Roster(Roster),
@@ -212,7 +213,8 @@ impl RecordBody {
         BODY_BYTES / Death::bytes(columns)
     }
 
-    /// How many narrow segments a roster can list, in an array of this scheme with one data chunk a stripe.
+    /// How many narrow segments a roster can list, in an array of this scheme with one data chunk a
+    /// stripe.
     #[must_use]
     pub const fn listed_most(scheme: Scheme) -> usize {
         Self::LISTED_BYTES / Roster::bytes_of(1 + scheme.parity())
@@ -397,7 +399,8 @@ impl SuperblockRecord {
 const UNIT_SHIFT: u32 = 4;
 const ROTATION_MASK: u8 = 7;
 
-/// The exponent of a frame's size, of which one block is not for data; zero where drives write by blocks.
+/// The exponent of a frame's size, of which one block is not for data; zero where drives write by
+/// blocks.
 pub(super) fn encode_unit(unit: BlockCount) -> Option<u8> {
     let frame = unit.0 + 1;
     let exponent = u8::try_from(frame.trailing_zeros()).ok()?;

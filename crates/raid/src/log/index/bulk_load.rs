@@ -1,13 +1,14 @@
 //! Entering what pages say of settled segments, and counting what is valid, many entries at a time.
 //!
-//! An entry that leads to a block of a settled segment counts as it is, unless something was replayed for its block
-//! of the volume. All that has to be known of the segment is how long its columns are, so it is not looked at for each
-//! entry, and what is valid in it is counted for all of them together. (6 ns an entry where looking
-//! at each takes 15; a TiB has 2^28.)
+//! An entry that leads to a block of a settled segment counts as it is, unless something was
+//! replayed for its block of the volume. All that has to be known of the segment is how long its
+//! columns are, so it is not looked at for each entry, and what is valid in it is counted for all
+//! of them together. (6 ns an entry where looking at each takes 15; a TiB has 2^28.)
 //!
-//! Whatever may be something else is left to [`tell`](super::pages::tell): trims, entries that lead to other
-//! segments, and blocks of segments in which pages told of tombstones, as one that is damaged may name one. Where all pages are
-//! read first the last are known in the end only, and counted again then ([`counting`](super::counting)).
+//! Whatever may be something else is left to [`tell`](super::pages::tell): trims, entries that lead
+//! to other segments, and blocks of segments in which pages told of tombstones, as one that is
+//! damaged may name one. Where all pages are read first the last are known in the end only, and
+//! counted again then ([`counting`](super::counting)).
 
 use zoneweave_zoned::Lba;
 
@@ -15,8 +16,8 @@ use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::index::map::{Entry, Index, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::segment::table::{Phase, Segment, SegmentTable};
 
-/// Entries that lead to settled segments. Columns go by their numbers among those of all slots: to find the segment
-/// would be one more division for every entry.
+/// Entries that lead to settled segments. Columns go by their numbers among those of all slots: to
+/// find the segment would be one more division for every entry.
 pub(in crate::log) struct Plain {
     space: PbaSpace,
     /// Blocks of each column; none of segments whose entries have to be looked at.
@@ -45,8 +46,8 @@ impl Plain {
         Self { space, blocks, entered, of_page: Vec::new() }
     }
 
-    /// Enters what leads to one of them, except for blocks of which something is `known`; returns the
-    /// places of the other entries in the page.
+    /// Enters what leads to one of them, except for blocks of which something is `known`; returns
+    /// the places of the other entries in the page.
     pub(in crate::log) fn enter(
         &mut self,
         index: &mut Index,
@@ -80,8 +81,8 @@ impl Plain {
         others
     }
 
-    /// Enters what leads to one of them, except for blocks that are mapped already; returns the entries, and the places of the
-    /// other ones in the page.
+    /// Enters what leads to one of them, except for blocks that are mapped already; returns the
+    /// entries, and the places of the other ones in the page.
     pub(in crate::log) fn enter_unmapped(
         &mut self,
         index: &mut Index,

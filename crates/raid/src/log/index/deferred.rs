@@ -1,12 +1,13 @@
-//! What lists tell of blocks whose pages are not in memory, kept aside until somebody asks for one of these.
+//! What lists tell of blocks whose pages are not in memory, kept aside until somebody asks for one
+//! of these.
 //!
-//! To enter an entry into the index costs several cache misses, and to keep it aside hardly one (67 and 22 ns for a
-//! block, its share of reading the list included): a start that serves users before it has read the index need
-//! not wait for more. Entries lie in *groups*, of the blocks of
-//! so many pages each, in the order in which they were replayed; a group is entered as a whole.
+//! To enter an entry into the index costs several cache misses, and to keep it aside hardly one (67
+//! and 22 ns for a block, its share of reading the list included): a start that serves users before
+//! it has read the index need not wait for more. Entries lie in *groups*, of the blocks of so many
+//! pages each, in the order in which they were replayed; a group is entered as a whole.
 //!
-//! Several entries may tell of one block. Whatever is older than another is left out when a group would grow,
-//! so what is kept is at most some three times what counts.
+//! Several entries may tell of one block. Whatever is older than another is left out when a group
+//! would grow, so what is kept is at most some three times what counts.
 
 use std::ops::Range;
 
@@ -20,7 +21,8 @@ const GROUPS: u64 = 1024;
 /// Pages of a group at the most: whoever asks for one waits until all of it is entered.
 const GROUP_PAGES: u64 = 64;
 
-/// Entries of a group from which on it is looked through before it grows: so many in all groups take 100 MiB.
+/// Entries of a group from which on it is looked through before it grows: so many in all groups
+/// take 100 MiB.
 const LOOKED_THROUGH: usize = 4096;
 
 /// Where a block is, as a list tells.
@@ -72,8 +74,9 @@ impl Deferred {
         self.entries += 1;
     }
 
-    /// Whether they tell of more blocks than half as many as there may be entries. Looks through all of them if
-    /// there are more entries than that, which is when there are twice as many as there were then at the least.
+    /// Whether they tell of more blocks than half as many as there may be entries. Looks through
+    /// all of them if there are more entries than that, which is when there are twice as many as
+    /// there were then at the least.
     pub(in crate::log) fn exceeds(&mut self, most: u64) -> bool {
         if self.entries <= most {
             return false;
@@ -118,8 +121,8 @@ impl Deferred {
 
 /// Sorts entries by block, and keeps the newest of each: several if they are equally new.
 fn leave_out_older(entries: &mut Vec<Entry>) {
-    // In order otherwise: of two copies that are alike in everything the first is as good. Sorted by one number, for
-    // most blocks are told of once.
+    // In order otherwise: of two copies that are alike in everything the first is as good. Sorted
+    // by one number, for most blocks are told of once.
     entries.sort_by_key(|entry| entry.lba);
     let (mut first, mut kept) = (0, 0);
     while let Some(Entry { lba, .. }) = entries.get(first).copied() {

@@ -1,17 +1,20 @@
 //! The index while part of it is on media still: its pages are read when somebody asks for them.
 //!
-//! A start serves users as soon as it has replayed what the newest checkpoint does not know. The pages of
-//! that checkpoint which it did not need are *absent*: whoever reads, writes or trims a block of one waits
-//! until it is there, and a task reads the others meanwhile. A page never becomes absent again.
+//! A start serves users as soon as it has replayed what the newest checkpoint does not know. The
+//! pages of that checkpoint which it did not need are *absent*: whoever reads, writes or trims a
+//! block of one waits until it is there, and a task reads the others meanwhile. A page never
+//! becomes absent again.
 //!
-//! * While pages are absent what is valid in a segment is not known: every segment that the start found is
-//!   kept, so that none is freed or moved out. Segments opened since hold what users wrote, whose pages are
-//!   there.
+//! * While pages are absent what is valid in a segment is not known: every segment that the start
+//!   found is kept, so that none is freed or moved out. Segments opened since hold what users
+//!   wrote, whose pages are there.
 //! * No checkpoint is written while pages are absent: it would have to tell what they tell.
-//! * What was replayed is entered when a page is asked for that it is near to, before the page, with its sequence.
-//!   A page says less than these: the same rule decides as where a start reads all of them (`recover/pages.rs`).
-//! * A page that turns out not to be what it seemed, when users were served already, stops everything that
-//!   needs it; that no checkpoint counts is made durable, so that the next start reads every list.
+//! * What was replayed is entered when a page is asked for that it is near to, before the page,
+//!   with its sequence. A page says less than these: the same rule decides as where a start reads
+//!   all of them (`recover/pages.rs`).
+//! * A page that turns out not to be what it seemed, when users were served already, stops
+//!   everything that needs it; that no checkpoint counts is made durable, so that the next start
+//!   reads every list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -114,7 +117,8 @@ impl State {
         });
     }
 
-    /// Enters some of what was replayed near some pages and is not in the index yet; whether there was any.
+    /// Enters some of what was replayed near some pages and is not in the index yet; whether there
+    /// was any.
     fn enter_deferred_near(&mut self, pages: Range<Page>) -> bool {
         let group = self.absent.as_ref().and_then(|absent| absent.deferred.near(pages));
         let group = group.filter(|_| !mutant(Mutant::DeferredLeftAside));
@@ -124,7 +128,8 @@ impl State {
         group.is_some()
     }
 
-    /// Enters some of what was replayed near no page that is absent; from which group on there may be more.
+    /// Enters some of what was replayed near no page that is absent; from which group on there may
+    /// be more.
     fn enter_deferred_without_page(&mut self, from: Group) -> Option<Group> {
         let group = self.absent.as_ref()?.deferred.next(from)?;
         mark(Mark::DeferredWithoutPage);
@@ -224,7 +229,8 @@ impl State {
             return Err(Unusable);
         }
         let newest = absent.newest;
-        // To know the segments takes a look at each of them: for few entries that is more than it spares.
+        // To know the segments takes a look at each of them: for few entries that is more than it
+        // spares.
         let columns = self.segments.slots() * self.scheme().columns() as u64;
         let worth_it = pages.len() as u64 * self.index.page_entries() >= columns;
         let plain = |(slot, segment): &(SegmentSlot, &Segment)| {
@@ -340,7 +346,8 @@ pub(in crate::log) async fn present(
     loop {
         let pages = core.state.borrow().pages_of(lba, blocks);
         while core.state.borrow_mut().enter_deferred_near(pages.clone()) {
-            // There may be more in memory now than there is to be, and a range may be near to a lot.
+            // There may be more in memory now than there is to be, and a range may be near to a
+            // lot.
             core.changed.open();
             core.handle.yield_now().await;
         }

@@ -3,10 +3,11 @@
 //! A physical block address (PBA) is a dense ordinal over the chunk blocks of all segment slots,
 //! `(slot * columns + column) * column_blocks + block`, so that four bytes reach 16 TiB. Zero in
 //! the table means unmapped, which lets the operating system hand out the table untouched; entries
-//! are the ordinal plus one. It is fixed on media by pages; which of them have changed is known here.
+//! are the ordinal plus one. It is fixed on media by pages; which of them have changed is known
+//! here.
 //!
-//! Where less memory is to be taken than all of it needs, each page has memory of its own, or none: it is on media
-//! only then, or nothing of it is mapped (`offload/`).
+//! Where less memory is to be taken than all of it needs, each page has memory of its own, or none:
+//! it is on media only then, or nothing of it is mapped (`offload/`).
 
 mod table;
 
@@ -59,8 +60,8 @@ pub(in crate::log) struct PbaSpace {
 #[derive(Clone, Copy, Debug)]
 struct Divisor {
     by: u64,
-    /// 2^64 over it, rounded up: one multiplication divides what has 32 bits (Lemire, Kaser and Kurz,
-    /// "Faster remainder by direct computation", 2019).
+    /// 2^64 over it, rounded up: one multiplication divides what has 32 bits (Lemire, Kaser and
+    /// Kurz, "Faster remainder by direct computation", 2019).
     reciprocal: u64,
 }
 
@@ -256,8 +257,9 @@ impl Index {
         self.table.get(lba, self.page_entries).checked_sub(1).map(Pba)
     }
 
-    /// Loads where blocks are that are about to be looked up, of an index that is all in memory: many misses of the processor's
-    /// caches take little longer than one, if nothing is decided by each before the next. Blocks beyond the volume are passed over.
+    /// Loads where blocks are that are about to be looked up, of an index that is all in memory:
+    /// many misses of the processor's caches take little longer than one, if nothing is decided by
+    /// each before the next. Blocks beyond the volume are passed over.
     pub(in crate::log) fn touch(&self, lbas: impl Iterator<Item = Lba>) {
         self.table.touch(lbas);
     }
@@ -279,7 +281,8 @@ impl Index {
         self.table.replace(lba, self.page_entries, entry).checked_sub(1).map(Pba)
     }
 
-    /// Maps blocks of a page as it says on media, from the first one on, and leaves the others as they are.
+    /// Maps blocks of a page as it says on media, from the first one on, and leaves the others as
+    /// they are.
     ///
     /// # Panics
     /// If one of them is mapped.
@@ -295,7 +298,8 @@ impl Index {
         self.tell_all(page, |pba| pba.into_iter().for_each(&mut to));
     }
 
-    /// The entries of a page as they are stored, in so many bytes each; `None` if it is not in memory.
+    /// The entries of a page as they are stored, in so many bytes each; `None` if it is not in
+    /// memory.
     #[must_use]
     pub(in crate::log) fn stored(&self, page: Page, entry_bytes: u8) -> Option<StoredEntries> {
         let count = self.count_of(page);

@@ -10,8 +10,8 @@
 //! | `sequences` | how new each entry of an index under construction is |
 //! | `deferred` | summary entries of absent pages, applied when the page is loaded |
 //!
-//! Invariants: an entry points into a segment that is not dead. A segment's valid count is the number of
-//! entries that point into it. Nothing depends on a checkpoint being written.
+//! Invariants: an entry points into a segment that is not dead. A segment's valid count is the
+//! number of entries that point into it. Nothing depends on a checkpoint being written.
 
 pub(in crate::log) mod bulk_load;
 pub(in crate::log) mod cache;

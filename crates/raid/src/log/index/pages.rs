@@ -1,9 +1,9 @@
 //! Entering the pages of a checkpoint into the index, beneath what was replayed.
 //!
-//! Pages tell no sequences. All that a page tells is older than the page, so a replayed version with a
-//! sequence above the page's is newer. Otherwise (a copy made by relocation since, or one of a version
-//! that was superseded while it was moved) the block that the page leads to is read. If it is lost, its list
-//! tells how old it was.
+//! Pages tell no sequences. All that a page tells is older than the page, so a replayed version
+//! with a sequence above the page's is newer. Otherwise (a copy made by relocation since, or one of
+//! a version that was superseded while it was moved) the block that the page leads to is read. If
+//! it is lost, its list tells how old it was.
 
 use std::rc::Rc;
 
@@ -30,11 +30,12 @@ pub(in crate::log) const LOOKED_UP: usize = 512;
 /// Blocks of a part of the index that are looked up at the most, likewise.
 const LOOKED_UP_MOST: usize = 1 << 19;
 
-/// Blocks looked up for what a crash left undecided: where it is more, reading every list costs less.
+/// Blocks looked up for what a crash left undecided: where it is more, reading every list costs
+/// less.
 const LOOKED_UP_FOR_WEAK: usize = 1 << 16;
 
-/// Enters pages of a partition; remembers which entries it had to look up, if that is asked for. Returns the counts of those that
-/// it did not have to look at.
+/// Enters pages of a partition; remembers which entries it had to look up, if that is asked for.
+/// Returns the counts of those that it did not have to look at.
 ///
 /// # Errors
 /// If the checkpoint is not what it seemed.
@@ -81,7 +82,8 @@ pub(in crate::log) async fn enter_pages(
     Ok(plain)
 }
 
-/// What counts without a look at each entry, where there are so many pages that it pays to look at each segment first.
+/// What counts without a look at each entry, where there are so many pages that it pays to look at
+/// each segment first.
 fn plain_of(state: &State, pages: usize) -> Plain {
     let columns = state.segments.slots() * state.scheme().columns() as u64;
     let worth_it = pages as u64 * state.index.page_entries() >= columns;
@@ -136,7 +138,8 @@ pub(in crate::log) struct Told {
     pub(in crate::log) lba: Lba,
     pub(in crate::log) pba: Pba,
     pub(in crate::log) trimmed: bool,
-    /// Whether that is in a segment that is not replayed: the others tell by themselves what counts.
+    /// Whether that is in a segment that is not replayed: the others tell by themselves what
+    /// counts.
     counts: bool,
     /// Whether that is in a segment that has to tell it as well, unless it tells something newer.
     promised: bool,
@@ -158,8 +161,8 @@ pub(in crate::log) enum Meets {
 }
 
 impl Told {
-    /// What this meets where something of that sequence was replayed, and the page tells nothing newer than
-    /// `bound`.
+    /// What this meets where something of that sequence was replayed, and the page tells nothing
+    /// newer than `bound`.
     pub(in crate::log) fn meets(&self, replayed: Option<u64>, bound: u64) -> Meets {
         match replayed {
             None if !self.counts && self.promised => Meets::Missing,
@@ -284,9 +287,9 @@ pub(in crate::log) async fn look_up(
     Ok(known)
 }
 
-/// What a list says of a block that can neither be read nor rebuilt: its sequence, and whether it says that a
-/// block was lost. Whoever asks for the block itself gets an error; the rest of the page does not depend
-/// on it.
+/// What a list says of a block that can neither be read nor rebuilt: its sequence, and whether it
+/// says that a block was lost. Whoever asks for the block itself gets an error; the rest of the
+/// page does not depend on it.
 async fn listed(
     core: &Rc<Core>,
     lba: Lba,

@@ -23,12 +23,13 @@ pub(in crate::log) enum Sequences {
 /// Sequences are below, unless a volume was written to for very long: 4 PiB.
 pub(in crate::log) const NARROW: u64 = 1 << 40;
 
-/// What part of the blocks have sequences for themselves at the most that are kept by page. One behind the other they are
-/// found sooner, but some here and there touch memory for all, and the kernel clears it first: a sixth of what a start takes.
+/// What part of the blocks have sequences for themselves at the most that are kept by page. One
+/// behind the other they are found sooner, but some here and there touch memory for all, and the
+/// kernel clears it first: a sixth of what a start takes.
 const FEW_PART: usize = 256;
 
-/// Sequences that blocks have for themselves, in as little memory as they fit in: one more than each, and zero of those that
-/// have none.
+/// Sequences that blocks have for themselves, in as little memory as they fit in: one more than
+/// each, and zero of those that have none.
 pub(in crate::log) enum Own {
     /// Of few.
     Few {
@@ -133,8 +134,9 @@ impl ByPage {
     }
 }
 
-/// Blocks of which the same is known as of others of their pages. Most are such, and a bit of each takes the place of a
-/// sequence, whose memory then is never touched: to get it takes longer than to enter the block.
+/// Blocks of which the same is known as of others of their pages. Most are such, and a bit of each
+/// takes the place of a sequence, whose memory then is never touched: to get it takes longer than
+/// to enter the block.
 pub(in crate::log) struct ToldByPages {
     /// Blocks of a page.
     page_entries: u64,
@@ -166,7 +168,8 @@ impl ToldByPages {
 }
 
 impl Sequences {
-    /// Nothing is known of `start..end`, of whole pages, and it will be of most of it; all sequences are below one.
+    /// Nothing is known of `start..end`, of whole pages, and it will be of most of it; all
+    /// sequences are below one.
     pub(in crate::log) fn dense(start: u64, end: u64, below: u64, page_entries: u64) -> Self {
         let blocks = Lba(end - start).index();
         let known = ByPage::of_none(page_entries, (end - start).div_ceil(page_entries));
@@ -202,8 +205,8 @@ impl Sequences {
         }
     }
 
-    /// The same is known of those blocks of the page that begins with `first` whose entries lead somewhere. Nothing was
-    /// known of them before.
+    /// The same is known of those blocks of the page that begins with `first` whose entries lead
+    /// somewhere. Nothing was known of them before.
     pub(in crate::log) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: u64) {
         match self {
             Self::Dense { start, told, .. } => {
@@ -217,7 +220,8 @@ impl Sequences {
         }
     }
 
-    /// The blocks that [`Self::set_all`] told of, whatever became known of them since, by their numbers from the first one on.
+    /// The blocks that [`Self::set_all`] told of, whatever became known of them since, by their
+    /// numbers from the first one on.
     ///
     /// # Panics
     /// If little was to be known.

@@ -1,7 +1,8 @@
 //! Counting what is valid in each segment, when the index is whole.
 //!
-//! What pages tell of settled segments is counted when it is entered, so that only the rest has to be looked at. Tombstones
-//! count as one block, however many blocks of the volume lead to them, and where they are is known in the end only.
+//! What pages tell of settled segments is counted when it is entered, so that only the rest has to
+//! be looked at. Tombstones count as one block, however many blocks of the volume lead to them, and
+//! where they are is known in the end only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,8 @@ pub(in crate::log) struct Counted {
     pub(in crate::log) start: u64,
     /// The counts.
     pub(in crate::log) plain: Plain,
-    /// Those that were, by their numbers from that one on. Their entries have not changed since: nothing was replayed for them.
+    /// Those that were, by their numbers from that one on. Their entries have not changed since:
+    /// nothing was replayed for them.
     pub(in crate::log) blocks: FixedBitSet,
 }
 

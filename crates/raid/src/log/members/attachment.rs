@@ -1,11 +1,12 @@
 //! A drive for as long as it is a member.
 //!
-//! A drive may be a member, be taken out, and be put in again, the very same device. What it was told and
-//! what it answers late as the member that it was has nothing to do with the one that it is: an answer must
-//! not be held against it, and a write or a reset that is still under way must not find its new contents.
-//! So each membership has a handle of its own, which whatever is under way holds until the drive has
-//! answered. Handles tell memberships apart, as one is not freed, nor its place in memory used again,
-//! while anybody holds it; and a membership has ended when nobody does.
+//! A drive may be a member, be taken out, and be put in again, the very same device. What it was
+//! told and what it answers late as the member that it was has nothing to do with the one that it
+//! is: an answer must not be held against it, and a write or a reset that is still under way must
+//! not find its new contents. So each membership has a handle of its own, which whatever is under
+//! way holds until the drive has answered. Handles tell memberships apart, as one is not freed, nor
+//! its place in memory used again, while anybody holds it; and a membership has ended when nobody
+//! does.
 
 use std::rc::{Rc, Weak};
 

@@ -257,11 +257,12 @@ pub fn holds_something(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Empty | ZoneState::Offline)
 }
 
-/// Resets every zone that holds something, but for those that are read-only, and looks whether the drive has done so:
-/// what is left on a drive of a mirror could count again.
+/// Resets every zone that holds something, but for those that are read-only, and looks whether the
+/// drive has done so: what is left on a drive of a mirror could count again.
 ///
 /// # Errors
-/// The first failing reset's status; that of a failed write if a zone holds something after two of them.
+/// The first failing reset's status; that of a failed write if a zone holds something after two of
+/// them.
 pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Result<(), Status> {
     let to_reset = |info: &&ZoneInfo| holds_something(info) && info.state != ZoneState::ReadOnly;
     let asked: BTreeSet<_> = zones.iter().filter(to_reset).map(|info| info.zone).collect();

@@ -23,8 +23,8 @@ const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
 /// them, than a drive that errs now and then accounts for.
 const SPOILED_TO_FAIL: u32 = 8;
 
-/// Segments in a row that a member may spoil which cannot be spared: writes would go on for ever, and
-/// wear out the zones of all.
+/// Segments in a row that a member may spoil which cannot be spared: writes would go on for ever,
+/// and wear out the zones of all.
 const SPOILED_TO_STOP: u32 = 64;
 
 /// Why writes stop then.
@@ -56,8 +56,8 @@ impl State {
         Some(zones.saturating_sub(member.lost_zones + member.orphan_zones))
     }
 
-    /// Whether what is moved may go to one more segment: every member lets as many zones be active, and
-    /// has as many to spare as the policy asks for.
+    /// Whether what is moved may go to one more segment: every member lets as many zones be active,
+    /// and has as many to spare as the policy asks for.
     #[must_use]
     pub(in crate::log) fn may_move_apart(&self) -> bool {
         let drives = self.members.iter().filter_map(Member::writable);
@@ -65,8 +65,9 @@ impl State {
         self.has_zones_beyond(self.policy.spare_for_lifetimes.max(1)) && all_let().all(|lets| lets)
     }
 
-    /// The segment that what is moved goes to, but has to no more: beside another one it may stay half
-    /// full while users need room, so there has to be a zone of every member to spare for it (`limits.rs`).
+    /// The segment that what is moved goes to, but has to no more: beside another one it may stay
+    /// half full while users need room, so there has to be a zone of every member to spare for it
+    /// (`limits.rs`).
     #[must_use]
     pub(in crate::log) fn unaffordable_lane(&self) -> Option<SegmentSlot> {
         let open = || self.relocation.open_segments();
@@ -76,7 +77,8 @@ impl State {
         open().min_by_key(|slot| (self.segments[*slot].valid, *slot))
     }
 
-    /// Whether every member has so many zones more than the volume needs to be written as it is now.
+    /// Whether every member has so many zones more than the volume needs to be written as it is
+    /// now.
     fn has_zones_beyond(&self, spare: u32) -> bool {
         let fewest = self.members.iter().filter_map(|member| self.usable_zones(member)).min();
         let fewest = fewest.unwrap_or(0).min(self.config.zones);
@@ -100,7 +102,8 @@ impl State {
         self.offload.is_none() || needed.into_iter().all(|needed| needed <= fewest)
     }
 
-    /// Blocks that are kept on media: the volume's, and those of pages where these may be on media only.
+    /// Blocks that are kept on media: the volume's, and those of pages where these may be on media
+    /// only.
     fn blocks_kept(&self) -> u64 {
         let pages = self.offload.as_ref().map_or(0, |_| self.checkpoints.space.mapping_blocks());
         self.config.volume_blocks + pages
@@ -130,15 +133,16 @@ impl State {
         self.fail_member(column, TOO_FEW_ZONES)
     }
 
-    /// Gives up a segment because of a member. If no segment was filled for long because of it, takes
-    /// the member out of service if the others can do without it, or else stops writes. Returns whether
-    /// it was taken out.
+    /// Gives up a segment because of a member. If no segment was filled for long because of it,
+    /// takes the member out of service if the others can do without it, or else stops writes.
+    /// Returns whether it was taken out.
     pub(in crate::log) fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
         if self.segments[slot].phase == Phase::Open {
             self.abandon(slot);
             let (segment, next) = (self.segments[slot].id, self.next_segment);
             let member = &mut self.members[column.index()];
-            // Segments that were open beside one another may all be given up for one thing, as when a controller is reset.
+            // Segments that were open beside one another may all be given up for one thing, as when
+            // a controller is reset.
             if segment >= member.spoiled_before {
                 let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
                 member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
@@ -171,8 +175,8 @@ impl State {
         left * 2 > self.scheme().columns() || self.forced
     }
 
-    /// Whether an administrator may take a member out: by itself that must neither lose anything nor stop
-    /// writes. One that is out already, or holds nothing yet, is no loss.
+    /// Whether an administrator may take a member out: by itself that must neither lose anything
+    /// nor stop writes. One that is out already, or holds nothing yet, is no loss.
     ///
     /// # Errors
     /// What would happen.

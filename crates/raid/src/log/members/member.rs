@@ -28,7 +28,8 @@ pub struct MemberErrors {
 
 /// Failures of a member's writes, a few of which in a row make it fail.
 ///
-/// What was under way when one was noted may have failed of the same, as when a controller is reset: that is no failure more.
+/// What was under way when one was noted may have failed of the same, as when a controller is
+/// reset: that is no failure more.
 #[derive(Debug, Default)]
 pub(in crate::log) struct WriteFailures {
     in_row: u32,

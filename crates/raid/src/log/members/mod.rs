@@ -7,7 +7,8 @@
 //! 5. `replace` puts a new drive into a slot; `spares` does so without an operator.
 //! 6. `zone_pool` holds a member's free zones.
 //!
-//! Invariant: an eviction is durable on the survivors before a write that it misses is acknowledged.
+//! Invariant: an eviction is durable on the survivors before a write that it misses is
+//! acknowledged.
 
 pub(in crate::log) mod attachment;
 pub mod create;

@@ -1,8 +1,9 @@
-//! Putting a drive into a slot: whether it fits, what goes before it may come in, and its first records.
+//! Putting a drive into a slot: whether it fits, what goes before it may come in, and its first
+//! records.
 //!
-//! What the drive holds is destroyed, once it is certain that it fits. Until the record that names it is on every
-//! member it is none: a crash before leaves the slot as it was. What has to be rebuilt is, from then on, a
-//! member's that may be lost again at any time (`rebuild.rs`).
+//! What the drive holds is destroyed, once it is certain that it fits. Until the record that names
+//! it is on every member it is none: a crash before leaves the slot as it was. What has to be
+//! rebuilt is, from then on, a member's that may be lost again at any time (`rebuild.rs`).
 
 use std::rc::Rc;
 
@@ -82,7 +83,8 @@ pub enum ReplaceError {
         /// The slot.
         slot: Column,
     },
-    /// Another drive than the one to be replaced works in the slot: a spare came first, or somebody else.
+    /// Another drive than the one to be replaced works in the slot: a spare came first, or somebody
+    /// else.
     #[error(
         "another drive was put into {slot} meanwhile, and works; ask again if that one is to be replaced, too"
     )]
@@ -112,7 +114,8 @@ pub(in crate::log) async fn replace(
     let asked_for = core.state.borrow().members[column.index()].entry.uuid;
     let _admin = core.admin.acquire().await;
     {
-        // Behind a rebuild or a scrub that takes hours, and who asked had this drive in mind, working or not.
+        // Behind a rebuild or a scrub that takes hours, and who asked had this drive in mind,
+        // working or not.
         let state = core.state.borrow();
         let member = &state.members[column.index()];
         if member.entry.uuid != asked_for && member.writable().is_some() {
@@ -261,8 +264,9 @@ fn check_zones(
     Err(ReplaceError::TooSmall { zones: usable, capacity, needed_zones, needed_capacity })
 }
 
-/// What died while the drive was out of service could count again: any one copy of a mirror, and with parity what is on
-/// as many such drives as are enough, or where others cannot tell that they have nothing of it.
+/// What died while the drive was out of service could count again: any one copy of a mirror, and
+/// with parity what is on as many such drives as are enough, or where others cannot tell that they
+/// have nothing of it.
 async fn check_kept(
     core: &Core,
     device: &dyn ZonedDevice,

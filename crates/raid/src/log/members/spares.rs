@@ -1,8 +1,8 @@
 //! Spares: drives that take the place of lost members without anybody being asked.
 //!
 //! A spare is known to the running volume only. Nothing is on media of it, and nothing on it is
-//! touched, before it becomes a member, by the same steps as any replacement. So it needs no room in
-//! the format, and whoever starts the array says what its spares are.
+//! touched, before it becomes a member, by the same steps as any replacement. So it needs no room
+//! in the format, and whoever starts the array says what its spares are.
 //!
 //! Invariant: a spare takes a place only while nobody is in it and what is left can be written. One
 //! that fails, or is refused, is let go, and the next is tried.

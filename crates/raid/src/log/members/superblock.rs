@@ -22,7 +22,8 @@ use crate::log::engine::state::{Epoch, State, UNRECORDED};
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
 use crate::scheme::{Column, ColumnSet};
 
-/// Records of a superblock zone: what a start of the array has to read. Each takes a unit of writes.
+/// Records of a superblock zone: what a start of the array has to read. Each takes a unit of
+/// writes.
 pub(in crate::log) const ZONE_RECORDS: u32 = 1024;
 
 /// How often a record is written that the drive does not take, and does not refuse for good.
@@ -156,7 +157,8 @@ impl SuperblockLog {
                     Err(Refused::ByDrive(status)) => {
                         all_done = false;
                         core.state.borrow_mut().fail_member(column, &status.to_string());
-                        // What waited for its zones is to be told before the others have this record.
+                        // What waited for its zones is to be told before the others have this
+                        // record.
                         core.changed.open();
                     }
                 }
@@ -315,8 +317,8 @@ enum Written {
     InPart,
 }
 
-/// Writes a record; again if that fails, as when a controller is reset, and the drive then says that nothing came of it. Who
-/// loses a member for one record loses all of its redundancy.
+/// Writes a record; again if that fails, as when a controller is reset, and the drive then says
+/// that nothing came of it. Who loses a member for one record loses all of its redundancy.
 async fn write_record(
     device: &Rc<dyn ZonedDevice>,
     at: ZoneAddress,
@@ -366,7 +368,8 @@ fn same(one: &Payload, other: &Payload) -> bool {
 enum Refused {
     /// A zone has no room for them, on any drive.
     TooManyRecords,
-    /// The drive did not take them, whatever it says: one in a file may be on a file system that is full.
+    /// The drive did not take them, whatever it says: one in a file may be on a file system that is
+    /// full.
     ByDrive(Status),
 }
 
@@ -382,14 +385,15 @@ struct Commit<'a> {
     body: &'a RecordBody,
     /// Whether a snapshot is written whatever room there is.
     switch: bool,
-    /// The same for all that write one, as of one moment: a zone that is reset and used while a drive is slow is
-    /// not named after its old segment in records behind those that name the new one.
+    /// The same for all that write one, as of one moment: a zone that is reset and used while a
+    /// drive is slow is not named after its old segment in records behind those that name the new
+    /// one.
     snapshot: OnceCell<Vec<RecordBody>>,
 }
 
 /// The membership that all records of one commit tell. A member that fails while they are written
-/// is out in the next epoch: told in some records of this one, it would be out in a version of which
-/// nobody knows who has it.
+/// is out in the next epoch: told in some records of this one, it would be out in a version of
+/// which nobody knows who has it.
 struct MemberTable {
     epoch: Epoch,
     members: Vec<MemberEntry>,
@@ -465,7 +469,8 @@ pub(in crate::log) fn sealed_payload(record: &SuperblockRecord) -> Payload {
     )
 }
 
-/// A structured block with the metadata of its place; of a segment it tells the columns that this is not on.
+/// A structured block with the metadata of its place; of a segment it tells the columns that this
+/// is not on.
 #[must_use]
 pub(in crate::log) fn structured_payload(
     array: ArrayUuid,

@@ -120,8 +120,9 @@ pub(in crate::log) async fn gather(core: &Rc<Core>, spots: Vec<Spot>) -> Gathere
     gather_seen(core, spots, |_, _| ()).await
 }
 
-/// Reads blocks as [`gather`] does. What is there at once `see` gets, each block with its number among all in order, before more is
-/// read, unless something is waited for already: it is in the processor's caches then, and what is read next on its way there.
+/// Reads blocks as [`gather`] does. What is there at once `see` gets, each block with its number
+/// among all in order, before more is read, unless something is waited for already: it is in the
+/// processor's caches then, and what is read next on its way there.
 pub(in crate::log) async fn gather_seen(
     core: &Rc<Core>,
     mut spots: Vec<Spot>,

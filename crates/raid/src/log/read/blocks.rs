@@ -179,7 +179,8 @@ async fn read_by(
     read_places(core, &places).await
 }
 
-/// Reads blocks by place, all of them without the drives that are held up; `None` if that cannot be.
+/// Reads blocks by place, all of them without the drives that are held up; `None` if that cannot
+/// be.
 async fn read_around(
     core: &Rc<Core>,
     places: &[BlockPlace],
@@ -201,8 +202,8 @@ async fn read_around(
     found.map(|block| block.map(Some)).collect()
 }
 
-/// Reads blocks; what is late is rebuilt, too, and the first answer counts. The slower one is waited
-/// for by a task of its own, which keeps the segments pinned.
+/// Reads blocks; what is late is rebuilt, too, and the first answer counts. The slower one is
+/// waited for by a task of its own, which keeps the segments pinned.
 async fn read_until(
     core: &Rc<Core>,
     places: Vec<BlockPlace>,

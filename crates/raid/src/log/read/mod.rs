@@ -6,7 +6,8 @@
 //! 4. `reconstruct` computes blocks from the other chunks of their stripes.
 //! 5. `retry` repeats reads whose failure would lose data.
 //!
-//! Invariant: a returned block passed its checksum, which covers the array, the address and the version.
+//! Invariant: a returned block passed its checksum, which covers the array, the address and the
+//! version.
 
 pub(in crate::log) mod batch;
 pub(in crate::log) mod blocks;

@@ -84,8 +84,8 @@ pub(in crate::log) async fn rebuild_blocks(
     plans.iter().map(|plan| rebuild_from(core, plan.as_ref()?, &gathered, true)).collect()
 }
 
-/// A plan for each place that leaves some columns out, `None` where too few others are there. What is found in a stripe table
-/// for one block of a chunk holds for the others.
+/// A plan for each place that leaves some columns out, `None` where too few others are there. What
+/// is found in a stripe table for one block of a chunk holds for the others.
 pub(in crate::log) fn plan_all(
     core: &Core,
     places: &[BlockPlace],
@@ -109,7 +109,8 @@ pub(in crate::log) fn plan_all(
     plans
 }
 
-/// The blocks at some places, and those beside them in their stripes, of all members that have them.
+/// The blocks at some places, and those beside them in their stripes, of all members that have
+/// them.
 pub(in crate::log) fn spots_of_stripes(state: &State, places: &[BlockPlace]) -> Vec<Spot> {
     let mut spots = Vec::new();
     for place in places {
@@ -230,8 +231,8 @@ pub(in crate::log) fn verify(
     is_placed(state, place, column, &oob).then_some(oob)
 }
 
-/// Whether metadata that verifies belongs to a chunk's block: its generation, column, and its place in
-/// the chunk.
+/// Whether metadata that verifies belongs to a chunk's block: its generation, column, and its place
+/// in the chunk.
 #[must_use]
 pub(in crate::log) fn is_placed(
     state: &State,

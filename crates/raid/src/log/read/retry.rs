@@ -1,9 +1,10 @@
-//! Reading what is lost for good if it is not found: what is moved, since the segment that holds it is freed, and pages of the
-//! index, without which nobody knows where their blocks are.
+//! Reading what is lost for good if it is not found: what is moved, since the segment that holds it
+//! is freed, and pages of the index, without which nobody knows where their blocks are.
 //!
-//! So a drive that gives no answer about a block, as while its controller is reset or its path is gone, is asked again for a while.
-//! Either it answers, or it is taken out of service, and then nothing is moved any more that only it has. A user who reads
-//! is told of the error at once, and may ask again.
+//! So a drive that gives no answer about a block, as while its controller is reset or its path is
+//! gone, is asked again for a while. Either it answers, or it is taken out of service, and then
+//! nothing is moved any more that only it has. A user who reads is told of the error at once, and
+//! may ask again.
 
 use std::rc::Rc;
 
@@ -24,7 +25,8 @@ const PATIENCE: Nanos = Nanos::from_secs(20);
 const WAIT_FIRST: Nanos = Nanos::from_millis(50);
 const WAIT_MOST: Nanos = Nanos::from_secs(2);
 
-/// Reads data blocks as [`read_places`] does; `None` only where drives have answered, or do not in all that time.
+/// Reads data blocks as [`read_places`] does; `None` only where drives have answered, or do not in
+/// all that time.
 pub(in crate::log) async fn read_for_good(
     core: &Rc<Core>,
     places: &[BlockPlace],
@@ -47,8 +49,9 @@ pub(in crate::log) async fn read_for_good(
     }
 }
 
-/// Whether a drive in service does not say what it holds of one of the blocks' stripes. Once the volume ends nothing is
-/// waited for, as nothing is moved any more, nor while a start has other ways, or may begin anew.
+/// Whether a drive in service does not say what it holds of one of the blocks' stripes. Once the
+/// volume ends nothing is waited for, as nothing is moved any more, nor while a start has other
+/// ways, or may begin anew.
 async fn may_be_found(core: &Rc<Core>, places: &[BlockPlace]) -> bool {
     {
         let state = core.state.borrow();

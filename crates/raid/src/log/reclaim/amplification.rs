@@ -1,10 +1,11 @@
 //! What collecting costs, beside what theory says it has to.
 //!
-//! Where all blocks are written alike, and the segment with the least in it is moved, the part *u* of a segment
-//! that is still needed when it is moved solves `u = exp(-a (1 - u))`, with *a* the room there is for each block
-//! of data (P. Desnoyers, SYSTOR'12; L. Xiang and B. Kurkoski, 2010); written are `1 / (1 - u)` blocks for each
-//! of users, or `a / (a + W(-a exp(-a)))` with Lambert's function. Where some blocks are written more often
-//! than others and kept apart from them, less is.
+//! Where all blocks are written alike, and the segment with the least in it is moved, the part *u*
+//! of a segment that is still needed when it is moved solves `u = exp(-a (1 - u))`, with *a* the
+//! room there is for each block of data (P. Desnoyers, SYSTOR'12; L. Xiang and B. Kurkoski, 2010);
+//! written are `1 / (1 - u)` blocks for each of users, or `a / (a + W(-a exp(-a)))` with Lambert's
+//! function. Where some blocks are written more often than others and kept apart from them, less
+//! is.
 
 use serde::Serialize;
 
@@ -40,8 +41,8 @@ impl ClassCounters {
         moved as usize * 2 + long as usize
     }
 
-    /// Blocks written for each that is freed: what users' writes would cost if all segments were like these.
-    /// None while none were freed.
+    /// Blocks written for each that is freed: what users' writes would cost if all segments were
+    /// like these. None while none were freed.
     #[must_use]
     pub fn amplification(&self) -> Option<f64> {
         let gained = self.freed_blocks.saturating_sub(self.moved_blocks);
@@ -56,21 +57,22 @@ pub struct Amplification {
     pub data: f64,
     /// With parity, which is what drives take.
     pub with_parity: f64,
-    /// Room for each block that holds data, without segments that are open or kept free for crashes.
+    /// Room for each block that holds data, without segments that are open or kept free for
+    /// crashes.
     pub room: f64,
-    /// What `data` comes to where all blocks are written alike and the volume stays as full as it is; none
-    /// where there is no room beside the data.
+    /// What `data` comes to where all blocks are written alike and the volume stays as full as it
+    /// is; none where there is no room beside the data.
     pub uniform: Option<f64>,
     /// By class of segments, as in [`CLASSES`]; none where none of them were freed.
     pub classes: [Option<f64>; 4],
-    /// Whether users have written enough for all this to tell of them. A start moves out what the stop before
-    /// it left unfull, up to a segment for each that is filled at a time: until users have written as much, that is
-    /// most of what is counted.
+    /// Whether users have written enough for all this to tell of them. A start moves out what the
+    /// stop before it left unfull, up to a segment for each that is filled at a time: until users
+    /// have written as much, that is most of what is counted.
     pub settled: bool,
 }
 
-/// Blocks written for each of users' where all blocks are written alike and *a* blocks of room are there
-/// for each; none where there is no room to spare.
+/// Blocks written for each of users' where all blocks are written alike and *a* blocks of room are
+/// there for each; none where there is no room to spare.
 #[must_use]
 pub fn uniform_amplification(a: f64) -> Option<f64> {
     if a.is_nan() || a <= 1.0 {

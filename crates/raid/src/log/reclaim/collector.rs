@@ -1,13 +1,15 @@
 //! Reclaiming segments: which are moved out, and when.
 //!
 //! The order makes every crash harmless: live blocks are copied with the sequences they have
-//! (`moving.rs`); the copies are made durable; the segment is recorded dead on every member; readers leave;
-//! the zones are reset; the resets are made durable; only then are the zones used again (`freeing.rs`). A crash
-//! before the record leaves two equal copies, one after it leaves zones that nobody believes.
+//! (`moving.rs`); the copies are made durable; the segment is recorded dead on every member;
+//! readers leave; the zones are reset; the resets are made durable; only then are the zones used
+//! again (`freeing.rs`). A crash before the record leaves two equal copies, one after it leaves
+//! zones that nobody believes.
 //!
-//! Several segments are moved out at a time where reads are waited for, so that reading one overlaps writing another and
-//! stripes of what is moved are full. A further one is begun only where what is left of all of them finds room
-//! without any of them being freed: else all could be half done, and none ever.
+//! Several segments are moved out at a time where reads are waited for, so that reading one
+//! overlaps writing another and stripes of what is moved are full. A further one is begun only
+//! where what is left of all of them finds room without any of them being freed: else all could be
+//! half done, and none ever.
 
 use std::rc::Rc;
 
@@ -92,8 +94,9 @@ impl State {
         self.victim(need).filter(|slot| self.may_move_beside(*slot))
     }
 
-    /// Segments moved out at a time now. Where no read is waited for one overlaps nothing with another, and what was read is in the
-    /// processor's caches still when it is written. But who needs room does not wait for one that has to go whatever that costs.
+    /// Segments moved out at a time now. Where no read is waited for one overlaps nothing with
+    /// another, and what was read is in the processor's caches still when it is written. But who
+    /// needs room does not wait for one that has to go whatever that costs.
     fn moved_at_a_time(&self) -> usize {
         let to_go = |slot: &SegmentSlot| self.segments[*slot].is_to_go();
         match self.reads_at_once() && !self.moving.iter().any(to_go) {
@@ -109,8 +112,9 @@ impl State {
         self.policy.fast_drives && !self.members.iter().any(waits)
     }
 
-    /// Whether a segment may be moved out while others are: whatever happens to them, what is left of all
-    /// of them finds room in the segments open for it and in what users leave, of which one is for a crash.
+    /// Whether a segment may be moved out while others are: whatever happens to them, what is left
+    /// of all of them finds room in the segments open for it and in what users leave, of which one
+    /// is for a crash.
     fn may_move_beside(&self, slot: SegmentSlot) -> bool {
         if self.moving.is_empty() {
             return true;

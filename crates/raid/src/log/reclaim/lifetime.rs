@@ -2,17 +2,19 @@
 //!
 //! Blocks that are written again soon go to other segments than those that stay, so that a segment
 //! dies as a whole or hardly at all (SepBIT, FAST'22, in two classes for users and two for what is
-//! moved). Time is counted in sequences, one for each request. When a block was written is not known in
-//! memory, but when its segment was opened is, which is close enough while users fill it; what was
-//! moved once has lived long.
+//! moved). Time is counted in sequences, one for each request. When a block was written is not
+//! known in memory, but when its segment was opened is, which is close enough while users fill it;
+//! what was moved once has lived long.
 //!
-//! Where all blocks are written alike lives tell nothing, and a segment more that is open is room that is
-//! missing elsewhere. So some blocks are watched: how long they lived, and how long they live next. While
-//! those that lived for short do not live for short the more often, nothing is kept apart.
+//! Where all blocks are written alike lives tell nothing, and a segment more that is open is room
+//! that is missing elsewhere. So some blocks are watched: how long they lived, and how long they
+//! live next. While those that lived for short do not live for short the more often, nothing is
+//! kept apart.
 //!
-//! Until the first bound is drawn what is known of a block is whether it was written before. Users' lanes take what
-//! waits for the others then: two lanes that kept to what is theirs would be as slow as the one that gets more. Where
-//! drives are faster than the engine two queues would be as many stripes more, and nothing is told apart until then.
+//! Until the first bound is drawn what is known of a block is whether it was written before. Users'
+//! lanes take what waits for the others then: two lanes that kept to what is theirs would be as
+//! slow as the one that gets more. Where drives are faster than the engine two queues would be as
+//! many stripes more, and nothing is told apart until then.
 //!
 //! All of it is a guess: nothing that is promised depends on it.
 
@@ -32,13 +34,13 @@ const SEGMENTS_PER_BOUND: u64 = 16;
 /// Blocks that are watched, about.
 const WATCHED: u64 = 4096;
 
-/// Lives of watched blocks that tell whether lives tell: the most, and for how many blocks of a volume that
-/// has not as many there is one.
+/// Lives of watched blocks that tell whether lives tell: the most, and for how many blocks of a
+/// volume that has not as many there is one.
 const LIVES_MOST: u64 = 1024;
 const BLOCKS_PER_LIFE: u64 = 16;
 
-/// How much more often those that lived for short have to do so again, in percent: to be kept apart, and to
-/// stay so.
+/// How much more often those that lived for short have to do so again, in percent: to be kept
+/// apart, and to stay so.
 const MORE_OFTEN: [u64; 2] = [150, 125];
 
 /// What is known about how long blocks live.
@@ -53,8 +55,8 @@ pub(in crate::log) struct Lifespans {
     one_in: u64,
     /// Lives after which it is judged.
     enough: u64,
-    /// Lives of watched blocks: of those that lived for short and for long before, how many were short
-    /// and long.
+    /// Lives of watched blocks: of those that lived for short and for long before, how many were
+    /// short and long.
     lives: [[u64; 2]; 2],
     /// Whether lives tell how long the next ones are.
     tell: bool,
@@ -70,8 +72,8 @@ struct Watched {
 }
 
 impl Lifespans {
-    /// Nothing is known of a volume of so many blocks. Few are written alike all over, so lives tell until
-    /// they do not.
+    /// Nothing is known of a volume of so many blocks. Few are written alike all over, so lives
+    /// tell until they do not.
     #[must_use]
     pub(in crate::log) fn new(volume_blocks: u64) -> Self {
         Self {
@@ -143,7 +145,8 @@ impl Lifespans {
 }
 
 impl State {
-    /// How long so many blocks are likely to live that a user writes, from this one on; the default where it does not matter.
+    /// How long so many blocks are likely to live that a user writes, from this one on; the default
+    /// where it does not matter.
     pub(in crate::log) fn lifetime_of_write(&mut self, lba: Lba, blocks: u64) -> Lifetime {
         if self.policy.lifetimes && self.lifespans.watch(lba, self.next_sequence) {
             self.keep_apart(self.lifespans.tell);
@@ -165,8 +168,8 @@ impl State {
         self.relocation.tell_lifetimes(apart);
     }
 
-    /// How long what is moved out of a segment is likely to live: what outlived others of a short life
-    /// is not yet what stays.
+    /// How long what is moved out of a segment is likely to live: what outlived others of a short
+    /// life is not yet what stays.
     #[must_use]
     pub(in crate::log) fn lifetime_of_moved(&self, slot: SegmentSlot) -> Lifetime {
         match self.segments[slot].stream {

@@ -33,16 +33,18 @@ use crate::scheme::Column;
 /// Blocks moved at a time.
 pub(in crate::log) const BATCH_BLOCKS: usize = 512;
 
-/// Stripes moved at a time where no read is waited for, and how many blocks at least: what was read is in the processor's
-/// caches still when it is written, and a batch fills what the one before it left of a stripe. Elsewhere more reads are to be under way.
+/// Stripes moved at a time where no read is waited for, and how many blocks at least: what was read
+/// is in the processor's caches still when it is written, and a batch fills what the one before it
+/// left of a stripe. Elsewhere more reads are to be under way.
 const CACHED_BATCH_STRIPES: usize = 2;
 const CACHED_BATCH_BLOCKS: usize = 48;
 
-/// Tombstones that are looked at without letting others run: each may tell of 2^18 blocks of the volume.
+/// Tombstones that are looked at without letting others run: each may tell of 2^18 blocks of the
+/// volume.
 const TOMBSTONES_AT_ONCE: usize = 16;
 
-/// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches of each
-/// segment, and one that is being read.
+/// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches
+/// of each segment, and one that is being read.
 pub(in crate::log) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64;
 
 /// Moves every live block out of a segment that the caller holds; `false` if writes stopped.
@@ -119,7 +121,8 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
 /// A block, and what a list says of it.
 pub(in crate::log) type ListedBlock = (BlockPlace, IndexEntry);
 
-/// The blocks of a span, with their addresses. What the index says of those of a column is about to be looked up.
+/// The blocks of a span, with their addresses. What the index says of those of a column is about to
+/// be looked up.
 fn listed_blocks(
     state: &State,
     slot: SegmentSlot,
@@ -137,7 +140,8 @@ fn listed_blocks(
     })
 }
 
-/// Those of some listed blocks that are live, where pages of the index may be away; `None` if that cannot be found out.
+/// Those of some listed blocks that are live, where pages of the index may be away; `None` if that
+/// cannot be found out.
 async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<ListedBlock>> {
     let ranges = {
         let state = core.state.borrow();
@@ -155,8 +159,9 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
     Some(live.copied().collect())
 }
 
-/// Moves blocks in batches, two at a time, so that reading one overlaps writing the other. While a mover is
-/// about to queue more, stripes wait to be filled: padding them would cost what moving them is to gain.
+/// Moves blocks in batches, two at a time, so that reading one overlaps writing the other. While a
+/// mover is about to queue more, stripes wait to be filled: padding them would cost what moving
+/// them is to gain.
 pub(in crate::log) struct Mover {
     core: Rc<Core>,
     waiting: VecDeque<ListedBlock>,
@@ -274,8 +279,8 @@ impl Mover {
         self.submit(batch.into()).await
     }
 
-    /// Reads a batch, and queues what of it is live still to be written elsewhere: data, lost blocks, tombstones and
-    /// pages that are away.
+    /// Reads a batch, and queues what of it is live still to be written elsewhere: data, lost
+    /// blocks, tombstones and pages that are away.
     async fn submit(&mut self, mut batch: Vec<ListedBlock>) -> bool {
         // Read as they are on media.
         batch.sort_unstable_by_key(|(place, _)| *place);
@@ -343,8 +348,9 @@ impl Mover {
         going_on
     }
 
-    /// Waits for the first batch as long as those behind it fill its stripes. Where they end for pages they may be
-    /// small: to close a stripe for each would take more than moving frees, and that for ever.
+    /// Waits for the first batch as long as those behind it fill its stripes. Where they end for
+    /// pages they may be small: to close a stripe for each would take more than moving frees, and
+    /// that for ever.
     async fn wait_filled(&mut self) -> Option<bool> {
         self.pages?;
         loop {
@@ -360,8 +366,9 @@ impl Mover {
         }
     }
 
-    /// Whether it is time to wait for the first batch. One may be smaller than a stripe where it ends for the pages
-    /// that it changes: then stripes would be padded for it, and moving take more than it frees.
+    /// Whether it is time to wait for the first batch. One may be smaller than a stripe where it
+    /// ends for the pages that it changes: then stripes would be padded for it, and moving take
+    /// more than it frees.
     fn has_many_under_way(&self) -> bool {
         let Some(pages) = self.pages else { return self.under_way.len() > 1 };
         let after: usize = self.under_way.iter().skip(1).map(|batch| batch.blocks).sum();
@@ -387,7 +394,8 @@ impl Mover {
 }
 
 impl State {
-    /// Whether a stripe of moved blocks is being written, or so many of a class are queued that one is about to be.
+    /// Whether a stripe of moved blocks is being written, or so many of a class are queued that one
+    /// is about to be.
     fn fills_moved_stripes(&self, lifetime: Lifetime, stripe: usize) -> bool {
         let class = self.relocation.class_of(1, lifetime);
         let busy = |slot: SegmentSlot| self.segments[slot].in_flight > 0;
@@ -425,8 +433,8 @@ pub(in crate::log) async fn span_entries(
     }
 }
 
-/// Whether a block may be live, as far as that can be told without the pages of the index: to read a page for each block
-/// that died would cost as much as to move it.
+/// Whether a block may be live, as far as that can be told without the pages of the index: to read
+/// a page for each block that died would cost as much as to move it.
 fn may_be_live(state: &State, place: BlockPlace, pba: Pba, entry: &IndexEntry) -> bool {
     let segment = &state.segments[place.slot];
     let of_data = matches!(entry.kind, EntryKind::Data | EntryKind::Lost);
@@ -452,7 +460,8 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     move_all(core, slot, unlisted.collect()).await
 }
 
-/// Looks for places in a segment where blocks of the volume are; `None` if that cannot be found out.
+/// Looks for places in a segment where blocks of the volume are; `None` if that cannot be found
+/// out.
 async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<BlockPlace>> {
     let blocks = core.state.borrow().config.volume_blocks;
     let mut found = BTreeSet::new();

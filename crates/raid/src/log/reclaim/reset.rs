@@ -85,7 +85,8 @@ impl State {
         empty
     }
 
-    /// A segment that could be freed but for blocks of the newest checkpoint in it, one that is not whole first.
+    /// A segment that could be freed but for blocks of the newest checkpoint in it, one that is not
+    /// whole first.
     fn waiting_segment(&self) -> Option<SegmentSlot> {
         if self.stopped.is_some() || self.membership_dirty {
             return None;
@@ -100,7 +101,8 @@ impl State {
         waiting
     }
 
-    /// Frees segments no more, but for those in which something came back: others may work on these.
+    /// Frees segments no more, but for those in which something came back: others may work on
+    /// these.
     fn leave_alone(&mut self, slots: &[SegmentSlot]) {
         for slot in slots {
             if let Some(segment) = self.segments.get_mut(*slot)
@@ -163,7 +165,8 @@ impl State {
         self.segments[slot].readers > 0
     }
 
-    /// No crash brings segments back: whoever rebuilds a member need not wait for them. `true` if somebody may.
+    /// No crash brings segments back: whoever rebuilds a member need not wait for them. `true` if
+    /// somebody may.
     fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
         for (slot, _) in buried {
             self.segments[*slot].death_recorded = true;
@@ -172,9 +175,9 @@ impl State {
     }
 }
 
-/// Frees segments out of which everything live was moved, but for those in which something came back.
-/// `false` if the volume stopped. One that is read still is freed as soon as it is not, and where it is only that a drive hangs
-/// in reads no other waits for it.
+/// Frees segments out of which everything live was moved, but for those in which something came
+/// back. `false` if the volume stopped. One that is read still is freed as soon as it is not, and
+/// where it is only that a drive hangs in reads no other waits for it.
 async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) -> bool {
     let ends = slots.iter().any(|slot| core.state.borrow().ends_checkpoint(*slot));
     if ends && checkpoint::end(core).await.is_err() {
@@ -227,8 +230,8 @@ async fn free_unread(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 }
 
 impl Core {
-    /// Waits until nobody reads a dead segment; `false` if the volume closes before. Its death is on record: the next start
-    /// frees it.
+    /// Waits until nobody reads a dead segment; `false` if the volume closes before. Its death is
+    /// on record: the next start frees it.
     async fn comes_unread(&self, slot: SegmentSlot) -> bool {
         while self.state.borrow().is_read(slot) && !mutant(Mutant::ReadersNotAwaited) {
             if self.closing.get() {

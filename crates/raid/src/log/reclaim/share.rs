@@ -1,11 +1,12 @@
 //! How writes are shared between users and what is moved: by how much room is left.
 //!
-//! Collecting begins when less room is left than a *window* above what users have to leave free. Of all that
-//! is written then, users get the part of the window that is left: little is moved where there is
-//! much room, and users nearly wait where there is hardly any. In between is where as much is freed as is
-//! written: if moving a segment takes three blocks for each that it frees, users get a quarter, and room
-//! stays at a quarter of the window. Nothing has to be known of segments for that, and nothing
-//! jumps: room counts what is left of open segments, and of segments that are moved out what is done of them.
+//! Collecting begins when less room is left than a *window* above what users have to leave free. Of
+//! all that is written then, users get the part of the window that is left: little is moved where
+//! there is much room, and users nearly wait where there is hardly any. In between is where as much
+//! is freed as is written: if moving a segment takes three blocks for each that it frees, users get
+//! a quarter, and room stays at a quarter of the window. Nothing has to be known of segments for
+//! that, and nothing jumps: room counts what is left of open segments, and of segments that are
+//! moved out what is done of them.
 //!
 //! Neither waits for the other unless that one is at work, so that both cannot wait.
 
@@ -66,7 +67,8 @@ impl Pace {
 
     /// Notes that so many blocks are written, in segments of a size.
     pub(in crate::log) fn note(&mut self, kind: StreamKind, blocks: u64, share: u64, segment: u64) {
-        // What is moved beside writes that are not shared, as it is damaged, gets a part all the same.
+        // What is moved beside writes that are not shared, as it is damaged, gets a part all the
+        // same.
         let share = share.min(WHOLE * 7 / 8);
         let slack = (segment / 8).clamp(1, SLACK_MOST);
         self.most = signed(slack * WHOLE);
@@ -74,8 +76,8 @@ impl Pace {
             StreamKind::User => -signed(blocks * (WHOLE - share)),
             StreamKind::Relocation => signed(blocks * share),
         };
-        // A stripe may begin just before the end, and counts in full. What was written while the other was
-        // not at work counts no longer.
+        // A stripe may begin just before the end, and counts in full. What was written while the
+        // other was not at work counts no longer.
         let end = self.most + signed(blocks * WHOLE);
         self.credit = (self.credit + change).clamp(-end, end);
     }

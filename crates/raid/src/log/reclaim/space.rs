@@ -1,7 +1,7 @@
 //! Whether there is room to write, and whether some is about to come.
 //!
-//! `limits.rs` has the argument why there always is while no zones are lost beyond the reserve. Where
-//! they are, what waits for room must end with an error instead of waiting for ever.
+//! `limits.rs` has the argument why there always is while no zones are lost beyond the reserve.
+//! Where they are, what waits for room must end with an error instead of waiting for ever.
 
 use std::collections::BTreeMap;
 
@@ -68,8 +68,8 @@ impl State {
         self.free_segments() > self.reserve_for(StreamKind::User) && !self.has_many_seals()
     }
 
-    /// Whether a stream may open a segment for requests of a size now. Beside one that it has already
-    /// for those it takes what nobody else is about to need.
+    /// Whether a stream may open a segment for requests of a size now. Beside one that it has
+    /// already for those it takes what nobody else is about to need.
     #[must_use]
     pub(in crate::log) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
         let first = !self.stream(kind).has_chunks(chunk);
@@ -83,8 +83,9 @@ impl State {
         self.has_room(kind) && plenty && (kind == StreamKind::User || self.may_move_apart())
     }
 
-    /// Whether crashes have left so many segments to be moved out that users wait: a superblock zone
-    /// has to hold the seals of all, those that another crash adds, and what else a snapshot says.
+    /// Whether crashes have left so many segments to be moved out that users wait: a superblock
+    /// zone has to hold the seals of all, those that another crash adds, and what else a snapshot
+    /// says.
     fn has_many_seals(&self) -> bool {
         let zone_records = self.config.zone_capacity.0 / self.config.write_unit.0;
         are_many(&self.seals, zone_records.min(ZONE_RECORDS))
@@ -165,7 +166,8 @@ impl State {
     /// Segments that are being freed, or are next: nothing in them is needed.
     fn coming_free(&self) -> u32 {
         let standing = self.segments.standing();
-        // What holds blocks of a checkpoint waits for the next one, and what is read for a drive that may hang.
+        // What holds blocks of a checkpoint waits for the next one, and what is read for a drive
+        // that may hang.
         let coming = |slot: &&SegmentSlot| {
             let segment = &self.segments[**slot];
             let comes = match segment.phase {
@@ -177,14 +179,14 @@ impl State {
         u32::try_from(standing.coming.iter().filter(coming).count()).unwrap_or(u32::MAX)
     }
 
-    /// Segments of the window in which writes are shared; none where there is little to spare, or nobody
-    /// writes yet.
+    /// Segments of the window in which writes are shared; none where there is little to spare, or
+    /// nobody writes yet.
     fn window_segments(&self) -> u32 {
         if self.recovering.is_some() { 0 } else { self.pace.window }
     }
 
-    /// Where room is. Several lanes are open to half on average: what is left of them is of no use to the
-    /// others, and does not count.
+    /// Where room is. Several lanes are open to half on average: what is left of them is of no use
+    /// to the others, and does not count.
     fn level(&self) -> Level {
         let segment = self.relocation_shape().data_blocks();
         let free = u64::from(self.free_segments() + self.coming_free()) * segment;
@@ -212,7 +214,8 @@ impl State {
         self.stream(kind).open_segments().map(left).sum()
     }
 
-    /// Data blocks that there would be room for where a segment is: what is narrow holds less than others in its place.
+    /// Data blocks that there would be room for where a segment is: what is narrow holds less than
+    /// others in its place.
     #[must_use]
     pub(in crate::log) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
         let own = segment.geometry.data_blocks();
@@ -247,8 +250,8 @@ impl State {
         self.pace.note(kind, blocks, share, segment);
     }
 
-    /// Whether a stream leaves it to the other one to write, which has had less than its share and is at
-    /// work.
+    /// Whether a stream leaves it to the other one to write, which has had less than its share and
+    /// is at work.
     #[must_use]
     pub(in crate::log) fn must_yield(&self, kind: StreamKind) -> bool {
         if self.recovering.is_some() || !self.pace.is_ahead(kind) {
@@ -265,8 +268,8 @@ impl State {
         yields
     }
 
-    /// Whether a segment has a zone of a drive that has as few free as bound all; a slot, where drives have more. Without that
-    /// moving it out takes more of what is scarce than it gives.
+    /// Whether a segment has a zone of a drive that has as few free as bound all; a slot, where
+    /// drives have more. Without that moving it out takes more of what is scarce than it gives.
     #[must_use]
     pub(in crate::log) fn frees_what_is_scarce(&self, segment: &Segment) -> bool {
         let free = self.free_segments() as usize;

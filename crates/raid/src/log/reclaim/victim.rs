@@ -1,9 +1,10 @@
 //! Which segment is moved out next.
 //!
 //! Leftovers and damaged segments come first, whatever that costs. Then what is asked for is room:
-//! *greedy* takes the segment with the least in it, *cost-benefit* also looks at how long what is in it has
-//! stayed (LFS, section 5.1 of its paper): a young segment is likely to lose more by itself. Where users
-//! wait for room, or are about to, the choice is greedy: `limits.rs` argues with that.
+//! *greedy* takes the segment with the least in it, *cost-benefit* also looks at how long what is
+//! in it has stayed (LFS, section 5.1 of its paper): a young segment is likely to lose more by
+//! itself. Where users wait for room, or are about to, the choice is greedy: `limits.rs` argues
+//! with that.
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -42,9 +43,9 @@ impl State {
         best.map(first)
     }
 
-    /// Whether moving a segment frees more than it takes: one that is to be filled holds what is in it, and more.
-    /// How much it holds itself is no matter: another policy may have made it, of chunks so large that it never
-    /// held more.
+    /// Whether moving a segment frees more than it takes: one that is to be filled holds what is in
+    /// it, and more. How much it holds itself is no matter: another policy may have made it, of
+    /// chunks so large that it never held more.
     fn gains(&self, segment: &Segment) -> bool {
         let target = self.relocation_shape();
         let needed = segment.valid + target.stripe_blocks() as u64;

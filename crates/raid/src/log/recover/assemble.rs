@@ -95,7 +95,8 @@ pub(in crate::log) struct Assembly {
     pub(in crate::log) checkpoint: Option<CheckpointPointer>,
 }
 
-/// Pages of an index read at a time, that nobody asks for, where not all of them are to be in memory.
+/// Pages of an index read at a time, that nobody asks for, where not all of them are to be in
+/// memory.
 const PAGES_AT_A_TIME: u32 = 16;
 
 struct Drive {

@@ -1,4 +1,5 @@
-//! What a start does about segments that are dead: it resets what is left of them, and keeps in mind what may be.
+//! What a start does about segments that are dead: it resets what is left of them, and keeps in
+//! mind what may be.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -11,7 +12,8 @@ use crate::log::engine::state::State;
 use crate::log::segment::dead::Unclear;
 use crate::scheme::Column;
 
-/// Keeps the deaths of segments that blocks are left of, in these zones or in zones that do not tell what they hold.
+/// Keeps the deaths of segments that blocks are left of, in these zones or in zones that do not
+/// tell what they hold.
 pub(in crate::log) fn keep_deaths(
     state: &mut State,
     mut unclear: Unclear,

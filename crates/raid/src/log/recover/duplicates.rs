@@ -2,14 +2,15 @@
 //!
 //! While the index is built one of them is chosen by what is known of its segment. What else is in
 //! the segment is known only afterwards: where everything that counts in one has a twin in others
-//! that are needed anyway, the twins take its place and the segment is free. A recovery that was cut
-//! short may depend on it: it moved a segment behind what it wrote again because nothing else was
-//! free. Otherwise it only saves moves: of a great many twins some are left out.
+//! that are needed anyway, the twins take its place and the segment is free. A recovery that was
+//! cut short may depend on it: it moved a segment behind what it wrote again because nothing else
+//! was free. Otherwise it only saves moves: of a great many twins some are left out.
 //!
-//! A segment that may be dead, or is damaged, is moved out, and copies of what is in it are preferred to it. So moves
-//! out of it that crashes cut short leave a part of it in a segment each, and none of these is free. Where nothing would be free at all,
-//! not even to go on, one of them is: the blocks of it count where they came from again, until they are moved once more. What
-//! they lose meanwhile is what the rest of that segment lacks.
+//! A segment that may be dead, or is damaged, is moved out, and copies of what is in it are
+//! preferred to it. So moves out of it that crashes cut short leave a part of it in a segment each,
+//! and none of these is free. Where nothing would be free at all, not even to go on, one of them
+//! is: the blocks of it count where they came from again, until they are moved once more. What they
+//! lose meanwhile is what the rest of that segment lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,8 +87,8 @@ impl Twins {
     }
 }
 
-/// Lets twins take the place of what counts in segments of which all has one, in so many of them at most; how many those
-/// were.
+/// Lets twins take the place of what counts in segments of which all has one, in so many of them at
+/// most; how many those were.
 fn free(
     state: &mut State,
     mapped: &mut Mapped,

@@ -2,12 +2,13 @@
 //!
 //! Groups are made durable one after the other, so every group before the last one touched is
 //! whole: of those only what they hold is read, as their span has no list yet, and no data is
-//! verified. In the last group each stripe is judged by the chunks that verify. One of which too few do is discarded; it
-//! may have been acknowledged all the same where every drive has written its chunk, or what may be it: then more is damaged than
-//! redundancy makes up for, which is no reason to serve what was there before. What an append that was cut short has
-//! displaced is no such chunk ([`displaced`](super::displaced)). The judgement is
-//! recorded before anything is served, and a recorded judgement is never taken again: a drive
-//! lost later must not change what was read before.
+//! verified. In the last group each stripe is judged by the chunks that verify. One of which too
+//! few do is discarded; it may have been acknowledged all the same where every drive has written
+//! its chunk, or what may be it: then more is damaged than redundancy makes up for, which is no
+//! reason to serve what was there before. What an append that was cut short has displaced is no
+//! such chunk ([`displaced`](super::displaced)). The judgement is recorded before anything is
+//! served, and a recorded judgement is never taken again: a drive lost later must not change what
+//! was read before.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -173,8 +174,9 @@ struct LastGroup<'a> {
 }
 
 impl LastGroup<'_> {
-    /// Whether a stripe that is discarded may be one whose chunks were all written. Only where it seems so is looked again at what
-    /// holds no chunk, and only with a table: a write in place that was cut short has none behind it.
+    /// Whether a stripe that is discarded may be one whose chunks were all written. Only where it
+    /// seems so is looked again at what holds no chunk, and only with a table: a write in place
+    /// that was cut short has none behind it.
     async fn may_have_counted(&self, core: &Rc<Core>) -> bool {
         let mut displaced: Vec<_> = self.scans.iter().map(|_| Displaced::default()).collect();
         if !self.any_may_have_counted(core, &displaced) {
@@ -195,9 +197,9 @@ impl LastGroup<'_> {
         self.any_may_have_counted(core, &displaced)
     }
 
-    /// The same, where so much is displaced in each column. Drives tell how far a zone is written, and a zone that is lost does
-    /// not. Of a group with a table a chunk that does not verify may be of any stripe: of one that can be read, to begin
-    /// with, and only then of one that cannot.
+    /// The same, where so much is displaced in each column. Drives tell how far a zone is written,
+    /// and a zone that is lost does not. Of a group with a table a chunk that does not verify may
+    /// be of any stripe: of one that can be read, to begin with, and only then of one that cannot.
     fn any_may_have_counted(&self, core: &Core, displaced: &[Displaced]) -> bool {
         let state = core.state.borrow();
         let segment = &state.segments[self.found.slot];
@@ -232,8 +234,8 @@ impl LastGroup<'_> {
     }
 }
 
-/// Whether a stripe can be read from the chunks in these columns. Of mirrors so many may be twins, and a
-/// chunk be missing with its copy.
+/// Whether a stripe can be read from the chunks in these columns. Of mirrors so many may be twins,
+/// and a chunk be missing with its copy.
 fn is_readable(scheme: Scheme, columns: ColumnSet) -> bool {
     scheme.is_readable_from(columns)
         || columns.len() >= scheme.data() && mutant(Mutant::MirrorsCounted)

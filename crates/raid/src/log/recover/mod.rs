@@ -6,7 +6,8 @@
 //! 2. `segments`: read headers, find out which zones form which segments.
 //! 3. `leftover`: for segments that a crash left unfinished, decide which stripes count.
 //! 4. `replay`: build the index from index runs and blocks; the newest sequence wins. With a
-//!    `checkpoint`, from its `pages`, and what was written since; most of them can wait until users are served.
+//!    `checkpoint`, from its `pages`, and what was written since; most of them can wait until users
+//!    are served.
 //! 5. Publish: record the membership, move blocks of stripes that are readable but not fully
 //!    redundant, make that durable, record which stripes count. Only then are users served.
 //!
@@ -60,30 +61,33 @@ pub struct OfferedDrive {
 /// How to start an array.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Start with half of the members or fewer, as long as data can be read. Mints a new
-    /// lineage: members left out are strangers from then on. Start, too, where something is lost and
-    /// it is not known what.
+    /// Start with half of the members or fewer, as long as data can be read. Mints a new lineage:
+    /// members left out are strangers from then on. Start, too, where something is lost and it is
+    /// not known what.
     pub force: bool,
     /// A random number, used where a new lineage is minted.
     pub lineage: u64,
-    /// Blocks that users write for each block of a checkpoint of the index; `None` for no checkpoints:
-    /// then every start replays the lists of all segments.
+    /// Blocks that users write for each block of a checkpoint of the index; `None` for no
+    /// checkpoints: then every start replays the lists of all segments.
     pub checkpoint_share: Option<u32>,
     /// Replay the lists of all segments, whatever the newest checkpoint says.
     pub ignore_checkpoint: bool,
-    /// Serve users before all of the index is read: pages of the newest checkpoint are read when they are
-    /// asked for, and so many of the others at a time meanwhile. `None` to read all of them before, as is
-    /// usual: a block that cannot be read stops what was served already, where it costs time otherwise.
+    /// Serve users before all of the index is read: pages of the newest checkpoint are read when
+    /// they are asked for, and so many of the others at a time meanwhile. `None` to read all of
+    /// them before, as is usual: a block that cannot be read stops what was served already, where
+    /// it costs time otherwise.
     pub index_on_demand: Option<NonZeroU32>,
-    /// Memory for pages of the index, in bytes; `None` for as much as all of them need. Pages that nobody asks for are on
-    /// media only then; what is worked with comes beside ([`Memory::most`](crate::log::Memory::most) has the
-    /// formula). A start takes all the index needs until it is built where it reads all of it: it has no
-    /// checkpoint to go by, much to replay, or too little room, or a drive is missing.
+    /// Memory for pages of the index, in bytes; `None` for as much as all of them need. Pages that
+    /// nobody asks for are on media only then; what is worked with comes beside
+    /// ([`Memory::most`](crate::log::Memory::most) has the formula). A start takes all the index
+    /// needs until it is built where it reads all of it: it has no checkpoint to go by, much to
+    /// replay, or too little room, or a drive is missing.
     ///
     /// Blocks of pages take room: a volume that leaves too little is refused.
     pub index_memory: Option<u64>,
-    /// Entries of a page of the index, so that small volumes have many; `None` for as many as a block holds,
-    /// which an array in earnest has. Checkpoints with pages of another size count for nothing.
+    /// Entries of a page of the index, so that small volumes have many; `None` for as many as a
+    /// block holds, which an array in earnest has. Checkpoints with pages of another size count for
+    /// nothing.
     pub index_page_entries: Option<NonZeroU32>,
     /// How to write.
     pub writes: WriteChoice,
@@ -115,7 +119,8 @@ impl Default for OpenOptions {
 pub struct OpenReport {
     /// What each offered drive turned out to be, in the order offered.
     pub drives: Vec<DriveVerdict>,
-    /// The number of the checkpoint that the index was read from; `None` if every list was replayed.
+    /// The number of the checkpoint that the index was read from; `None` if every list was
+    /// replayed.
     pub checkpoint: Option<u64>,
     /// Segments found.
     pub segments: u64,
@@ -127,9 +132,11 @@ pub struct OpenReport {
     pub leftover_segments: u64,
     /// Stripes that count although a chunk was missing or damaged, and were written again.
     pub rescued_stripes: u64,
-    /// Stripes that do not count: none of their writes was ever acknowledged, unless the start was forced.
+    /// Stripes that do not count: none of their writes was ever acknowledged, unless the start was
+    /// forced.
     pub discarded_stripes: u64,
-    /// Segments of which parts are lost that may have counted, and nothing tells which: what a forced start accepted.
+    /// Segments of which parts are lost that may have counted, and nothing tells which: what a
+    /// forced start accepted.
     pub unaccounted_segments: u64,
 }
 
@@ -155,7 +162,8 @@ pub async fn open(
             Err(OpenError::Stopped(Recovering::AGAIN)) if may_begin_anew => {
                 mark(Mark::RecoveryBegunAnew);
             }
-            // Zones are missing to what suits the drives. What the array was made for never is refused.
+            // Zones are missing to what suits the drives. What the array was made for never is
+            // refused.
             Err(OpenError::Policy(error)) if options.writes.may_give_way() && failed.is_none() => {
                 mark(Mark::PolicyGaveWay);
                 failed = Some(error);
@@ -252,8 +260,8 @@ async fn recover(
     Ok(Ok((Volume::start(core), report)))
 }
 
-/// Ends a recovery that has written nothing by itself. A drive that failed meanwhile may be about to be
-/// recorded as that: the next recovery writes to the same superblock zones.
+/// Ends a recovery that has written nothing by itself. A drive that failed meanwhile may be about
+/// to be recorded as that: the next recovery writes to the same superblock zones.
 async fn give_up(core: &Rc<Core>) -> Unusable {
     core.handle.yield_now().await;
     core.superblock.commits_ended().await;
@@ -274,8 +282,9 @@ fn check_policy(state: &State) -> Result<(), PolicyError> {
     Err(PolicyError::TooFull { blocks, chunk_blocks })
 }
 
-/// Where something that counts is lost, and what it was, nothing older may be read for it without the
-/// user's word. A drive may have erred once: recovery begins anew first. Nothing was written so far.
+/// Where something that counts is lost, and what it was, nothing older may be read for it without
+/// the user's word. A drive may have erred once: recovery begins anew first. Nothing was written so
+/// far.
 fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Result<(), OpenError> {
     // Where writes are stopped already the reason for that tells more.
     if lost_segments(state) == 0 || state.stopped.is_some() {

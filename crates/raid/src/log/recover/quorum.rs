@@ -7,7 +7,8 @@
 //! for a lineage that a crash kept from some of those that it lists.
 //!
 //! Of several lineages the one counts that has come furthest. A version that a forced start left
-//! behind before it counted takes none any further; where it cannot be known whether one was, none counts.
+//! behind before it counted takes none any further; where it cannot be known whether one was, none
+//! counts.
 //!
 //! A drive whose newest record may be in a block that cannot be read may carry any newer version:
 //! an older one that a majority seems to carry does not count where a newer one may have.
@@ -36,10 +37,10 @@ pub(in crate::log) struct Newest<'a> {
 }
 
 /// Whether a drive, of which `own` is the newest record, is one of those among whom `table` tells
-/// who is in service. A forced start makes strangers of the drives it is made without, and its table
-/// calls them failed. One that it lists and that is behind it is one that a crash kept it from, if it
-/// still has one of those present in service that carry it: a start by force without these would
-/// have called them failed.
+/// who is in service. A forced start makes strangers of the drives it is made without, and its
+/// table calls them failed. One that it lists and that is behind it is one that a crash kept it
+/// from, if it still has one of those present in service that carry it: a start by force without
+/// these would have called them failed.
 pub(in crate::log) fn follows(
     own: &SuperblockRecord,
     table: &SuperblockRecord,
@@ -49,18 +50,20 @@ pub(in crate::log) fn follows(
     own.config.array == table.config.array && (own.lineage == table.lineage || kept_from())
 }
 
-/// Whether one of the drives present that carry this version is in service for a drive, of which `own`
-/// is the newest record.
+/// Whether one of the drives present that carry this version is in service for a drive, of which
+/// `own` is the newest record.
 ///
-/// A drive that was started by force apart has none: had one of them been with it, its epoch would be above the
-/// version's, so all were missing, and since then they are failed to it, or replaced and listed no more. None of
-/// them can have come by the version later: drives are told of one by the starts that it makes a member of, and to
-/// tell further ones without the drive that was apart, a start would first have put that out of service, in a
-/// version of its own. Hence only those count that carry this very version, not others of its lineage.
+/// A drive that was started by force apart has none: had one of them been with it, its epoch would
+/// be above the version's, so all were missing, and since then they are failed to it, or replaced
+/// and listed no more. None of them can have come by the version later: drives are told of one by
+/// the starts that it makes a member of, and to tell further ones without the drive that was apart,
+/// a start would first have put that out of service, in a version of its own. Hence only those
+/// count that carry this very version, not others of its lineage.
 ///
-/// One that a crash kept from the version has those in service who were members as far as it was told; some of them
-/// may have failed, or others come in, in records that only it or only others have. One that knows none is left
-/// out: that is a drive less, while two histories taken for one would mix what they wrote.
+/// One that a crash kept from the version has those in service who were members as far as it was
+/// told; some of them may have failed, or others come in, in records that only it or only others
+/// have. One that knows none is left out: that is a drive less, while two histories taken for one
+/// would mix what they wrote.
 fn knows_a_carrier(
     own: &SuperblockRecord,
     table: &SuperblockRecord,
@@ -86,8 +89,9 @@ fn has_in_service(table: &SuperblockRecord, member: MemberUuid) -> bool {
 /// in service was started by force without those that carry it, and never had it, since a forced
 /// start makes an epoch above all that its drives have seen.
 ///
-/// A drive that may hide a newer record may have had the version after all, which counted then; and one that
-/// carries the version may hide one after it that counted. Such drives are believed only if `in_doubt`.
+/// A drive that may hide a newer record may have had the version after all, which counted then; and
+/// one that carries the version may hide one after it that counted. Such drives are believed only
+/// if `in_doubt`.
 fn was_left_behind(version: &SuperblockRecord, present: &[Newest<'_>], in_doubt: bool) -> bool {
     let believed = |at: &&Newest<'_>| in_doubt || !at.may_hide_newer;
     let never_had_it = |own: &SuperblockRecord| {
@@ -177,9 +181,9 @@ pub(in crate::log) fn choose<'a>(
 }
 
 /// The history that went on: the one with an epoch above all epochs of the others, which a forced
-/// start makes. Two that both went on cannot be told apart here. Nor can they where it takes a drive that
-/// may hide a newer record to say so: refusing is the safe side, as the drive in doubt can be left out,
-/// and what a stale history overwrites is gone.
+/// start makes. Two that both went on cannot be told apart here. Nor can they where it takes a
+/// drive that may hide a newer record to say so: refusing is the safe side, as the drive in doubt
+/// can be left out, and what a stale history overwrites is gone.
 fn choose_lineage(present: &[Newest<'_>]) -> Result<u64, OpenError> {
     let (sure, in_doubt) = (furthest(present, false), furthest(present, true));
     let name = present[0].record.config.name.clone();
@@ -241,7 +245,8 @@ mod tests {
 
     const DRIVES: u8 = 6;
 
-    /// The newest record of a drive of an array of three and three, the members outside `failed` in service.
+    /// The newest record of a drive of an array of three and three, the members outside `failed` in
+    /// service.
     fn record(slot: u8, lineage: u64, epoch: u64, failed: &[u8]) -> SuperblockRecord {
         let state = |slot| match failed.contains(&slot) {
             true => MemberState::Failed,
@@ -304,8 +309,8 @@ mod tests {
         assert!(named, "{result:?}");
     }
 
-    /// A drive failed, and a crash kept the record of that from half of the others. These were started by force, and
-    /// came to the same epoch: theirs counts, for the other one never did.
+    /// A drive failed, and a crash kept the record of that from half of the others. These were
+    /// started by force, and came to the same epoch: theirs counts, for the other one never did.
     #[test]
     fn a_record_that_never_counted_makes_no_second_history() {
         let before = |slot| record(slot, 1, 5, &[]);
@@ -315,8 +320,8 @@ mod tests {
             [before(0), unfinished(1), unfinished(2), forced(3), forced(4), forced(5)].to_vec();
         assert_eq!(chosen(&records, true).unwrap(), (2, 6));
         assert!(matches!(chosen(&records, false), Err(OpenError::NoQuorum { present: 3, .. })));
-        // Another drive failed while that was recorded, and one of those started by force later was to stay: they
-        // never were told, so their history is no part of the other one.
+        // Another drive failed while that was recorded, and one of those started by force later was
+        // to stay: they never were told, so their history is no part of the other one.
         let further = |slot| record(slot, 1, 7, &[0, 4]);
         let records = [before(0), further(1), further(2), forced(3), forced(4), forced(5)].to_vec();
         assert_eq!(chosen(&records, true).unwrap(), (2, 6));
@@ -334,7 +339,8 @@ mod tests {
         }
     }
 
-    /// Those that went on by force have replaced since whom they left behind: their table lists these drives no more.
+    /// Those that went on by force have replaced since whom they left behind: their table lists
+    /// these drives no more.
     #[test]
     fn a_version_left_behind_does_not_count_once_its_carriers_were_replaced() {
         for epoch in [7, 8] {
@@ -345,8 +351,9 @@ mod tests {
         }
     }
 
-    /// A crash kept a drive from a forced start, and another crash had kept the record that one of the others failed
-    /// from all but that drive. Whichever of those that carry the new version is asked, it is one of them.
+    /// A crash kept a drive from a forced start, and another crash had kept the record that one of
+    /// the others failed from all but that drive. Whichever of those that carry the new version is
+    /// asked, it is one of them.
     #[test]
     fn a_drive_that_knows_one_of_those_that_carry_a_version_follows_it() {
         let (kept_from, forced) = (record(2, 1, 5, &[0]), |slot| record(slot, 2, 7, &[3, 4, 5]));
@@ -366,7 +373,8 @@ mod tests {
         assert!(!follows(&left_out, &forced(0), &newest_of(&[forced(0), forced(1)])));
     }
 
-    /// A drive whose newest record cannot be read may have had the version, and it may carry one that comes after it.
+    /// A drive whose newest record cannot be read may have had the version, and it may carry one
+    /// that comes after it.
     #[test]
     fn a_version_in_doubt_is_not_left_behind() {
         for epoch in [6, 7] {
@@ -384,7 +392,8 @@ mod tests {
                 assert_in_doubt(chosen_in_doubt(&records, &[3, 4, 5], force), "3, 4, 5");
                 assert_in_doubt(chosen_in_doubt(&records, &[2], force), "2");
             }
-            // One that is sure of it is enough, and drives that neither carry it nor prove anything do not matter.
+            // One that is sure of it is enough, and drives that neither carry it nor prove anything
+            // do not matter.
             assert_eq!(chosen_in_doubt(&records, &[0, 3, 4], true).unwrap(), (2, 6));
         }
         // Nothing was left behind: a higher epoch tells which history went on.
@@ -392,7 +401,8 @@ mod tests {
         assert_eq!(chosen_in_doubt(&records, &[1, 3, 4], true).unwrap(), (2, 6));
     }
 
-    /// A forced start was cut short: whom it lists goes with it, unless that one was started by force itself.
+    /// A forced start was cut short: whom it lists goes with it, unless that one was started by
+    /// force itself.
     #[test]
     fn whom_a_crash_kept_a_lineage_from_follows_it() {
         let forced = record(3, 2, 6, &[0, 1, 2]);

@@ -59,9 +59,10 @@ impl DriveRecords {
         other_unreadable || last_damaged
     }
 
-    /// Leaves out records of former memberships, of whatever array. Who puts a drive in erases what can be
-    /// erased, so these are in zones that were read-only then, and are for good. (A newer one of the same
-    /// history stays: drives of builds from before may have acknowledged a reset without doing it.)
+    /// Leaves out records of former memberships, of whatever array. Who puts a drive in erases what
+    /// can be erased, so these are in zones that were read-only then, and are for good. (A newer
+    /// one of the same history stays: drives of builds from before may have acknowledged a reset
+    /// without doing it.)
     fn leave_out_former(&mut self) {
         let is_writable = |zone: ZoneId| self.zones[zone.index()].state != ZoneState::ReadOnly;
         let writable = self.records.iter().filter(|(zone, _)| is_writable(*zone));
@@ -78,8 +79,8 @@ impl DriveRecords {
         self.damaged.retain(|(at, _)| zones.contains(&at.zone));
     }
 
-    /// The superblock zones: those with records, completed by the first that holds nothing. (Where writes are of
-    /// units a crash may leave part of one in front of its record.)
+    /// The superblock zones: those with records, completed by the first that holds nothing. (Where
+    /// writes are of units a crash may leave part of one in front of its record.)
     pub(in crate::log) fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
         let with_records: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
         let mut zones: Vec<_> = with_records.into_iter().collect();
@@ -113,7 +114,8 @@ impl DriveRecords {
         let current = usize::from(zones[1] == keep);
         let next = match self.unit.0 {
             1 => self.zones[keep.index()].write_pointer.0,
-            // A crash may have cut off its last unit, and behind that nothing can be written: it counts as full.
+            // A crash may have cut off its last unit, and behind that nothing can be written: it
+            // counts as full.
             _ => u32::MAX,
         };
         let other_dirty = self.zones[zones[1 - current].index()].state != ZoneState::Empty;
@@ -196,8 +198,8 @@ fn decode_record(data: &[u8], oob: &[u8]) -> Result<SuperblockRecord, FormatErro
 /// How often a block is read that may hold a record. A drive may err now and then.
 const READS: u32 = 4;
 
-/// Reads the first block of so many units of writes and what is beside them, one by one where they cannot be
-/// read together; unreadable ones come back empty.
+/// Reads the first block of so many units of writes and what is beside them, one by one where they
+/// cannot be read together; unreadable ones come back empty.
 async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<(Bytes, Bytes)> {
     let unit = device.geometry().write_unit;
     let written = count * unit.0;

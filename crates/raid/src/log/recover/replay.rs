@@ -34,8 +34,9 @@ use crate::scheme::Column;
 /// Blocks of the volume whose sequences are held at a time: 160 MiB of them, of large volumes more.
 const PARTITION_BLOCKS: u64 = 32 << 20;
 
-/// Partitions that a volume is worked through in, as every list is read for each of them: one, where sequences
-/// take five bytes, a quarter more than most indexes where much is replayed; of those that take eight as much as the index.
+/// Partitions that a volume is worked through in, as every list is read for each of them: one,
+/// where sequences take five bytes, a quarter more than most indexes where much is replayed; of
+/// those that take eight as much as the index.
 const fn partitions(sequences_below: u64) -> u64 {
     if sequences_below < NARROW { 1 } else { 2 }
 }
@@ -43,8 +44,8 @@ const fn partitions(sequences_below: u64) -> u64 {
 /// What part of a volume may be told by lists where pages are read on demand.
 const REPLAYED_PART: u64 = 8;
 
-/// Entries that are kept aside at the most: some 100 MiB of them, and of large volumes an eighth of the blocks,
-/// which takes less memory than the index.
+/// Entries that are kept aside at the most: some 100 MiB of them, and of large volumes an eighth of
+/// the blocks, which takes less memory than the index.
 const DEFERRED_MOST: u64 = 1 << 22;
 const DEFERRED_PART: u64 = 8;
 
@@ -60,8 +61,8 @@ pub(in crate::log) struct Candidate {
 /// Orders copies with the same sequence: one in a segment that may be dead comes last.
 pub(in crate::log) type Rank = (bool, bool, i128);
 
-/// Builds the index and the valid counts; returns what weak stripes have to add: of each block of the
-/// volume one version at most, so that they can be written in any order.
+/// Builds the index and the valid counts; returns what weak stripes have to add: of each block of
+/// the volume one version at most, so that they can be written in any order.
 ///
 /// # Errors
 /// If the checkpoint that was read turns out not to count.
@@ -134,9 +135,9 @@ const PROMISED_MOST: usize = 1 << 21;
 /// Pages that recovery needs before users are served, at the most: else all are read.
 const PAGES_BEFORE: usize = 256;
 
-/// The pages that recovery needs itself, where the others can wait until somebody asks for them; `None`
-/// where everything is to be read first: there are no pages, room is so scarce that it has to be known
-/// what is needed, or a page that cannot be read could not be rebuilt.
+/// The pages that recovery needs itself, where the others can wait until somebody asks for them;
+/// `None` where everything is to be read first: there are no pages, room is so scarce that it has
+/// to be known what is needed, or a page that cannot be read could not be rebuilt.
 fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Vec<Page>> {
     let state = core.state.borrow();
     let little = state.config.volume_blocks / REPLAYED_PART;
@@ -345,8 +346,8 @@ pub(in crate::log) struct Partition {
     lost: BTreeSet<Pba>,
     /// Whether no more twins are remembered.
     twins_full: bool,
-    /// Blocks of which a page tells that the newest version is in a segment that was replayed, and did not
-    /// tell it: only a stripe that is weak by now may still.
+    /// Blocks of which a page tells that the newest version is in a segment that was replayed, and
+    /// did not tell it: only a stripe that is weak by now may still.
     promised: Vec<Lba>,
 }
 
@@ -391,8 +392,9 @@ impl Partition {
         self.sequences.set_all(first, entries, sequence);
     }
 
-    /// Notes that a block was written before the page that tells so, wherever the newest version of it is:
-    /// a settled segment may hold an older one that the page does not tell of, and a weak trim hides.
+    /// Notes that a block was written before the page that tells so, wherever the newest version of
+    /// it is: a settled segment may hold an older one that the page does not tell of, and a weak
+    /// trim hides.
     pub(in crate::log) fn note_written(&mut self, lba: Lba) {
         if self.sequences.get(lba) == 0 {
             self.sequences.set(lba, 1);
@@ -409,8 +411,8 @@ impl Partition {
         self.promised.len() > PROMISED_MOST
     }
 
-    /// Whether nothing tells of some block that something has to tell of: then older versions of it may
-    /// be what counts, which only lists tell.
+    /// Whether nothing tells of some block that something has to tell of: then older versions of it
+    /// may be what counts, which only lists tell.
     fn lacks_what_was_promised(&self) -> bool {
         self.promised.iter().any(|lba| self.sequences.get(*lba) <= 1)
     }

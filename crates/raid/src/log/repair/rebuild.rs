@@ -41,7 +41,8 @@ use crate::scheme::{Column, Role};
 /// Blocks rebuilt together.
 const BATCH_BLOCKS: u32 = 64;
 
-/// Batches that are read while one is written: enough to cover what a read takes longer than a write.
+/// Batches that are read while one is written: enough to cover what a read takes longer than a
+/// write.
 const BATCHES_AHEAD: usize = 6;
 
 /// Segments rebuilt at a time: one zone takes less than its drive.
@@ -106,8 +107,8 @@ pub(in crate::log) async fn enter_service(
     core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
 }
 
-/// Segments that lack the column and are not about to vanish. Those that are dead may come back until that is recorded,
-/// and other records tell that the member is online before that.
+/// Segments that lack the column and are not about to vanish. Those that are dead may come back
+/// until that is recorded, and other records tell that the member is online before that.
 fn lacking(core: &Core, column: Column) -> Vec<SegmentSlot> {
     let state = core.state.borrow();
     let segments = state.segments.iter();
@@ -173,8 +174,8 @@ async fn rebuild_all(
     }
 }
 
-/// The next segment to rebuild, now busy, and the zone for its column; beside another one only where the drive
-/// lets more zones be active than segments that are opened may need.
+/// The next segment to rebuild, now busy, and the zone for its column; beside another one only
+/// where the drive lets more zones be active than segments that are opened may need.
 fn next_segment(
     core: &Core,
     column: Column,
@@ -192,7 +193,8 @@ fn next_segment(
         let freed = segment.holds_nothing() && segment.reached == 0;
         segment.phase == Phase::Sealed && !segment.busy && !freed && !segment.unlisted
     });
-    // Without what users leave free nothing could be moved any more where the drive has fewer zones than others.
+    // Without what users leave free nothing could be moved any more where the drive has fewer zones
+    // than others.
     let reserve = state.reserve_for(StreamKind::User) as usize;
     if state.members[column.index()].pool.len() <= reserve {
         mark(Mark::RebuildLeavesReserve);
@@ -314,7 +316,8 @@ async fn write_column(
             let payload = batch.await;
             check_sources(core)?;
             if !core.is_of_member(column, device) {
-                // Whoever takes its place, or wants the segment, does not wait for the end of the zone.
+                // Whoever takes its place, or wants the segment, does not wait for the end of the
+                // zone.
                 return Err(Status::DeviceGone);
             }
             let offset = geometry.offset_of(crate::log::engine::geometry::ChunkBlock(start));
@@ -335,8 +338,9 @@ async fn write_column(
     device.flush().await
 }
 
-/// A list that says less than there was would be believed by the next start, which then would take an older version of
-/// a block for the newest. Such a segment is moved out instead: that records what of it is lost.
+/// A list that says less than there was would be believed by the next start, which then would take
+/// an older version of a block for the newest. Such a segment is moved out instead: that records
+/// what of it is lost.
 fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> Result<(), Status> {
     let is_unknown = |entry: &IndexEntry| entry.kind == EntryKind::Empty;
     if !entries.iter().flatten().any(is_unknown) {
@@ -386,8 +390,8 @@ fn header_with(
     (header, state.config.array)
 }
 
-/// Begins to rebuild a batch: a task of its own, so that it goes on while another one is written. Should
-/// that fail, those begun, a few, end by themselves.
+/// Begins to rebuild a batch: a task of its own, so that it goes on while another one is written.
+/// Should that fail, those begun, a few, end by themselves.
 fn begin_batch(
     core: &Rc<Core>,
     slot: SegmentSlot,

@@ -44,7 +44,8 @@ pub struct ScrubReport {
     pub parity_mismatches: u64,
     /// Blocks lost for good.
     pub unrepairable: u64,
-    /// Blocks of the volume that were before: reading them is an error until they are written again.
+    /// Blocks of the volume that were before: reading them is an error until they are written
+    /// again.
     pub lost_before: u64,
 }
 
@@ -76,7 +77,8 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'stat
     core.scrub_progress.set(None);
     core.changed.open();
     looked_through?;
-    // What is being freed was passed over, and may be damaged: until its zones are reset it can be found so.
+    // What is being freed was passed over, and may be damaged: until its zones are reset it can be
+    // found so.
     let dying: BTreeSet<u64> = {
         let state = core.state.borrow();
         let dead = state.segments.iter().filter(|(_, segment)| segment.phase == Phase::Dead);

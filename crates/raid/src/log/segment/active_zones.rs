@@ -21,15 +21,16 @@ use crate::log::read::blocks::Pin;
 use crate::log::segment::table::{Phase, Segment};
 use crate::scheme::Column;
 
-/// Zones of a member that become active beside those counted and those of lanes when a segment is opened:
-/// one that a rebuild fills meanwhile, and both superblock zones, which the next start needs to go over
-/// from one to the other, with whatever is active by then.
+/// Zones of a member that become active beside those counted and those of lanes when a segment is
+/// opened: one that a rebuild fills meanwhile, and both superblock zones, which the next start
+/// needs to go over from one to the other, with whatever is active by then.
 const ACTIVE_MARGIN: u32 = 3;
 
 /// Where crashes and failed members have left so many zones open that the drives would refuse
-/// another, finishes the leftovers, those that are being moved or scrubbed too. Never happens without several
-/// of them in a row. What cannot be finished yet is waited for where the drives would refuse a zone otherwise,
-/// this time or at the next start, when all of those here are leftovers.
+/// another, finishes the leftovers, those that are being moved or scrubbed too. Never happens
+/// without several of them in a row. What cannot be finished yet is waited for where the drives
+/// would refuse a zone otherwise, this time or at the next start, when all of those here are
+/// leftovers.
 pub(in crate::log) async fn make_room(core: &Rc<Core>) {
     // What cannot be finished is not tried again and again.
     let mut tried = BTreeSet::new();
@@ -67,7 +68,8 @@ async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
         let unsealed = !state.seals.contains_key(&segment.id);
         unsealed.then(|| seal_of_written(segment))
     };
-    // Whoever moves it may come to its end: a zone finished after its reset would hold nothing for ever.
+    // Whoever moves it may come to its end: a zone finished after its reset would hold nothing for
+    // ever.
     let pin = Pin::new(core, slot);
     if seal_durably(core, seal).await {
         mark(Mark::LeftoverFinished);
@@ -85,7 +87,8 @@ fn is_tight(state: &State) -> bool {
 }
 
 impl State {
-    /// Whether a member takes new segments, and one more of them beside as many as may be open at a time.
+    /// Whether a member takes new segments, and one more of them beside as many as may be open at a
+    /// time.
     #[must_use]
     pub(in crate::log) fn has_room_beside(&self, column: Column) -> bool {
         let member = &self.members[column.index()];
@@ -109,7 +112,8 @@ fn lacks_room(member: &Member, segments: u32) -> bool {
     limit.is_some_and(|limit| member.active_zones + ACTIVE_MARGIN + segments > limit)
 }
 
-/// Whether there is no room for one segment more, and zones come to be finished or reset without it.
+/// Whether there is no room for one segment more, and zones come to be finished or reset without
+/// it.
 fn is_worth_waiting(state: &State) -> bool {
     let comes_free = |segment: &Segment| match segment.phase {
         Phase::Leftover => segment.in_flight > 0 || segment.finishing || segment.freeing,
@@ -123,8 +127,8 @@ fn is_worth_waiting(state: &State) -> bool {
         && !mutant(Mutant::ActiveZonesNotAwaited)
 }
 
-/// Whether a segment's zones may be finished: nothing is under way to them, and it is recorded what counts
-/// in them, or can be. While recovery goes on it decides what is recorded. Once writes have
+/// Whether a segment's zones may be finished: nothing is under way to them, and it is recorded what
+/// counts in them, or can be. While recovery goes on it decides what is recorded. Once writes have
 /// stopped, a seal that is known may be one that could not be recorded.
 fn may_finish(state: &State, segment: &Segment) -> bool {
     let sealed = state.seals.contains_key(&segment.id);
@@ -167,15 +171,15 @@ pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
     SealRecord { segment: segment.id, generation: segment.generation, rows: last.start, valid }
 }
 
-/// Whether a zone is not active after a command that makes it so: one that can be written no more takes none,
-/// and is none.
+/// Whether a zone is not active after a command that makes it so: one that can be written no more
+/// takes none, and is none.
 pub(in crate::log) fn is_active_no_more(result: Result<(), Status>) -> bool {
     result.map_or_else(Status::is_of_zone_state, |()| true)
 }
 
-/// Finishes zones that hold all of a segment but are not full: a crash came before what is behind the segment was
-/// written, or cut that off. Where a drive refuses, more of its zones are active than are counted, and it will refuse to
-/// open another one sooner.
+/// Finishes zones that hold all of a segment but are not full: a crash came before what is behind
+/// the segment was written, or cut that off. Where a drive refuses, more of its zones are active
+/// than are counted, and it will refuse to open another one sooner.
 pub(in crate::log) async fn finish_ends(
     core: &Core,
     slot: SegmentSlot,
@@ -190,7 +194,8 @@ pub(in crate::log) async fn finish_ends(
     futures_util::future::join_all(finishes).await;
 }
 
-/// Finishes a zone once what it holds is durable: it stays full where a loss of power takes what was in it.
+/// Finishes a zone once what it holds is durable: it stays full where a loss of power takes what
+/// was in it.
 ///
 /// # Errors
 /// The drive's status.

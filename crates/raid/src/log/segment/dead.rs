@@ -1,40 +1,45 @@
 //! Segments that are dead, and where blocks of them may still be.
 //!
-//! That a segment is dead has to be known as long as any of its blocks may be read, or it would come back with
-//! what was trimmed since. It is recorded before the first of its zones is reset, and usually needed no more
-//! when the last one is, durably. But no record tells that, so a start finds the deaths of everything that was
-//! freed since the last snapshot. It looks at every zone; those of the dead are reset, and after that only a zone
-//! that does not tell what it holds, as it cannot be read, could bring any of them back. So a death names the zones
-//! that the segment had, and a start keeps it only while one of these is such a zone: `settle`.
+//! That a segment is dead has to be known as long as any of its blocks may be read, or it would
+//! come back with what was trimmed since. It is recorded before the first of its zones is reset,
+//! and usually needed no more when the last one is, durably. But no record tells that, so a start
+//! finds the deaths of everything that was freed since the last snapshot. It looks at every zone;
+//! those of the dead are reset, and after that only a zone that does not tell what it holds, as it
+//! cannot be read, could bring any of them back. So a death names the zones that the segment had,
+//! and a start keeps it only while one of these is such a zone: `settle`.
 //!
 //! # Why that is safe
 //!
-//! Blocks of a segment are in the zones it has when it dies, and in those to which a column was copied in vain or
-//! whose copy was not recognised.
+//! Blocks of a segment are in the zones it has when it dies, and in those to which a column was
+//! copied in vain or whose copy was not recognised.
 //!
-//! * A zone that it has is named. The name goes when the zone was reset, durably; when it tells that it is empty or
-//!   another segment's, for it was reset then; when it is offline, which is for ever; or when the drive was
-//!   replaced: what a drive holds that was put out of service never counts again. Names are of the drives
-//!   that the record's own table lists. (The new drive may be the old one: what of it could not be erased is not taken,
-//!   `replace.rs`. Builds from before took it, and recorded that such a segment may be *anywhere* on it.)
-//! * A zone is given to a segment only when it was reset, and all zones of the segment that it had been
-//!   of. So of several deaths that name a zone, only that recorded last can have blocks in it: `of_records` drops
-//!   the other names. A snapshot repeats those that stand only, as of one moment for all drives, so it does not change
-//!   that order. (A zone that does not tell it is taken for the segment whose headers list it, although they may mean
-//!   a drive that was replaced since. That one will name it, too: so a death that does says *anywhere* from then on.)
-//! * Copies are made of segments older than the drive's membership, and they begin and end when the segment is not dead.
-//!   Where such a segment dies while the drive has a zone that does not tell what it holds, or a copy that
-//!   could not be reset, the death says that it may be *anywhere* on the drive, and stays while there is such a zone.
+//! * A zone that it has is named. The name goes when the zone was reset, durably; when it tells
+//!   that it is empty or another segment's, for it was reset then; when it is offline, which is for
+//!   ever; or when the drive was replaced: what a drive holds that was put out of service never
+//!   counts again. Names are of the drives that the record's own table lists. (The new drive may be
+//!   the old one: what of it could not be erased is not taken, `replace.rs`. Builds from before
+//!   took it, and recorded that such a segment may be *anywhere* on it.)
+//! * A zone is given to a segment only when it was reset, and all zones of the segment that it had
+//!   been of. So of several deaths that name a zone, only that recorded last can have blocks in it:
+//!   `of_records` drops the other names. A snapshot repeats those that stand only, as of one moment
+//!   for all drives, so it does not change that order. (A zone that does not tell it is taken for
+//!   the segment whose headers list it, although they may mean a drive that was replaced since.
+//!   That one will name it, too: so a death that does says *anywhere* from then on.)
+//! * Copies are made of segments older than the drive's membership, and they begin and end when the
+//!   segment is not dead. Where such a segment dies while the drive has a zone that does not tell
+//!   what it holds, or a copy that could not be reset, the death says that it may be *anywhere* on
+//!   the drive, and stays while there is such a zone.
 //!
 //! # Why they do not add up
 //!
-//! Each zone is named by one death, and only deaths are kept that name a zone which does not tell what it holds
-//! or could not be reset. Each of these costs the array that zone, and a drive that has lost too many goes
-//! (`worn_out.rs`). Those that may be anywhere are segments older than a membership that goes on: their number is
-//! fixed when it begins, and what a drive takes its place of counts no more. Neither grows with starts.
+//! Each zone is named by one death, and only deaths are kept that name a zone which does not tell
+//! what it holds or could not be reset. Each of these costs the array that zone, and a drive that
+//! has lost too many goes (`worn_out.rs`). Those that may be anywhere are segments older than a
+//! membership that goes on: their number is fixed when it begins, and what a drive takes its place
+//! of counts no more. Neither grows with starts.
 //!
-//! Earlier builds recorded deaths without zones. These are kept as they are while any zone does not tell what
-//! it holds: none is added to them.
+//! Earlier builds recorded deaths without zones. These are kept as they are while any zone does not
+//! tell what it holds: none is added to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +54,8 @@ use crate::scheme::{Column, ColumnSet};
 pub(in crate::log) struct Unclear {
     /// Those left alone.
     pub zones: BTreeSet<(Column, ZoneId)>,
-    /// Those taken for what other columns' headers list there, perhaps of a drive that was replaced since.
+    /// Those taken for what other columns' headers list there, perhaps of a drive that was replaced
+    /// since.
     pub taken: BTreeSet<(Column, ZoneId)>,
     /// Columns of drives that are not in service: nobody has looked at their zones.
     pub unseen: ColumnSet,
@@ -66,14 +72,16 @@ impl Unclear {
 /// Segments recorded dead of which blocks may be left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::log) struct Deaths {
-    /// By generation, which is what blocks behind a damaged header still tell: what may be left, by column.
+    /// By generation, which is what blocks behind a damaged header still tell: what may be left, by
+    /// column.
     named: BTreeMap<u64, Vec<Remains>>,
     /// Generations of those that an earlier build has recorded.
     unnamed: BTreeSet<u64>,
 }
 
 impl Deaths {
-    /// What records, in their order, tell of an array of these members. Every death is known until [`Deaths::settle`].
+    /// What records, in their order, tell of an array of these members. Every death is known until
+    /// [`Deaths::settle`].
     #[must_use]
     pub(in crate::log) fn of_records<'a>(
         records: impl IntoIterator<Item = &'a SuperblockRecord>,
@@ -133,8 +141,8 @@ impl Deaths {
         remains[column.index()] = remains[column.index()].or(Remains::In(zone));
     }
 
-    /// Forgets those of which nothing can be left but in zones that are found to hold some of them ([`Deaths::find`]).
-    /// `true` if any is kept because of an unclear zone.
+    /// Forgets those of which nothing can be left but in zones that are found to hold some of them
+    /// ([`Deaths::find`]). `true` if any is kept because of an unclear zone.
     pub(in crate::log) fn settle(&mut self, unclear: &Unclear) -> bool {
         let columns = unclear.columns();
         for remains in self.named.values_mut() {
@@ -218,7 +226,8 @@ impl State {
     }
 }
 
-/// Enters what a record tells of a death into what is known of it; `same` tells which drives are those of the record.
+/// Enters what a record tells of a death into what is known of it; `same` tells which drives are
+/// those of the record.
 fn enter(
     known: &mut [Remains],
     death: &Death,
@@ -321,7 +330,8 @@ mod tests {
         assert_eq!(deaths, Deaths::default());
     }
 
-    /// A segment whose headers list a zone of a former drive may be given that of a dead one, and die.
+    /// A segment whose headers list a zone of a former drive may be given that of a dead one, and
+    /// die.
     #[test]
     fn a_zone_that_is_taken_for_anothers_keeps_the_death_that_names_it() {
         let records = [record([1, 2], RecordBody::Deaths(vec![death(4, [7, 8])]))];

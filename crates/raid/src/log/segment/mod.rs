@@ -2,15 +2,18 @@
 //!
 //! A segment's life, in files:
 //!
-//! 1. `open` takes zones and a number and writes the header; `active_zones` keeps within drive limits.
+//! 1. `open` takes zones and a number and writes the header; `active_zones` keeps within drive
+//!    limits.
 //! 2. `table` holds all segments: their zones, how far they are written, what is valid in them.
-//! 3. `spans` writes the summary that closes each span; `stripe_table` maps chunks of tabled groups.
-//! 4. `scan` reads a segment back, from summaries or block metadata; `resolve` matches chunks to stripes.
+//! 3. `spans` writes the summary that closes each span; `stripe_table` maps chunks of tabled
+//!    groups.
+//! 4. `scan` reads a segment back, from summaries or block metadata; `resolve` matches chunks to
+//!    stripes.
 //! 5. `dead` remembers dead segments until no drive can bring their blocks back.
 //!    `narrow_list` records on every drive which narrow segments are alive.
 //!
-//! Invariants: the header is durable before any data. Numbers are never reused. Zones are reset only
-//! after a durable dead record.
+//! Invariants: the header is durable before any data. Numbers are never reused. Zones are reset
+//! only after a durable dead record.
 
 pub(in crate::log) mod active_zones;
 pub(in crate::log) mod dead;

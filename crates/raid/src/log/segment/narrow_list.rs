@@ -1,13 +1,15 @@
 //! Which narrow segments are alive: every drive has a list of all of them.
 //!
-//! Fewer drives tell of a narrow segment than of others, so what they tell is not enough. The list does: a segment is on it, durably,
-//! before its header is written, and off it with the record of its death. A start believes
+//! Fewer drives tell of a narrow segment than of others, so what they tell is not enough. The list
+//! does: a segment is on it, durably, before its header is written, and off it with the record of
+//! its death. A start believes
 //!
 //! * a segment that is listed, even where no header of it can be read any more;
 //! * none that is not listed, whatever a drive says that comes back as it was before its death.
 //!
-//! The list is one record, and no more segments are opened than it holds. Should there be others, as builds from before may have made
-//! them, the newest are those not listed, and these are believed by their headers.
+//! The list is one record, and no more segments are opened than it holds. Should there be others,
+//! as builds from before may have made them, the newest are those not listed, and these are
+//! believed by their headers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +24,8 @@ use crate::scheme::ColumnSet;
 pub(in crate::log) struct Roster {
     /// What their headers say, by generation.
     alive: BTreeMap<u64, SegmentHeader>,
-    /// Of those with smaller generations records list all that were alive when the array was started.
+    /// Of those with smaller generations records list all that were alive when the array was
+    /// started.
     below: u64,
     /// Whether there was any since.
     used: bool,
@@ -83,7 +86,8 @@ impl Roster {
         self.alive.remove(&generation);
     }
 
-    /// Takes out those of which records tell that they are dead: a death is recorded without another roster.
+    /// Takes out those of which records tell that they are dead: a death is recorded without
+    /// another roster.
     pub(in crate::log) fn leave_out(&mut self, dead: &Deaths) {
         self.alive.retain(|generation, _| !dead.contains(*generation));
     }
@@ -94,8 +98,8 @@ impl Roster {
         self.alive.retain(|generation, _| generations.contains(generation));
     }
 
-    /// The record that lists them, of an array in which no generation was given out from `next` on; `None` as long as
-    /// there never was any.
+    /// The record that lists them, of an array in which no generation was given out from `next` on;
+    /// `None` as long as there never was any.
     #[must_use]
     fn record(&self, next: u64) -> Option<RecordBody> {
         if !self.used {

@@ -20,7 +20,8 @@ use crate::scheme::Column;
 /// Segment numbers reserved on media at a time.
 pub(in crate::log) const SEGMENT_STEP: u64 = 64;
 
-/// Opens a segment for a lane of a stream; if that fails the state says why and the writer decides again.
+/// Opens a segment for a lane of a stream; if that fails the state says why and the writer decides
+/// again.
 pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId) {
     if !raise_ceilings(core).await {
         return;

@@ -1,8 +1,8 @@
 //! Finding out what a segment holds: from its index runs, or from the blocks themselves.
 //!
 //! What a block holds stands beside it, with a checksum that covers the data's, so that it can be
-//! believed whatever has become of the data. The data is verified only where the question is whether
-//! a stripe counts; whoever reads a block later verifies it then.
+//! believed whatever has become of the data. The data is verified only where the question is
+//! whether a stripe counts; whoever reads a block later verifies it then.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -79,8 +79,9 @@ pub(in crate::log) struct ScannedRows<'a> {
     pub(in crate::log) entries: &'a [IndexEntry],
 }
 
-/// The entries of every column of a span, by column, with none of columns that it is not on: from index runs where they are intact, from
-/// the blocks otherwise. Stripe tables are filled on the way.
+/// The entries of every column of a span, by column, with none of columns that it is not on: from
+/// index runs where they are intact, from the blocks otherwise. Stripe tables are filled on the
+/// way.
 pub(in crate::log) async fn load_span(
     core: &Rc<Core>,
     slot: SegmentSlot,

@@ -107,9 +107,9 @@ pub(in crate::log) async fn write_run(
     Ok(())
 }
 
-/// Makes the zone of a sealed segment full from its end on, so that it does not count as active any more: with
-/// filler where few blocks are left, by finishing it where this drive's zones are larger than the
-/// array uses.
+/// Makes the zone of a sealed segment full from its end on, so that it does not count as active any
+/// more: with filler where few blocks are left, by finishing it where this drive's zones are larger
+/// than the array uses.
 ///
 /// # Errors
 /// The drive's status.

@@ -80,8 +80,8 @@ pub(in crate::log) struct Segment {
     pub phase: Phase,
     /// Blocks of it that the index maps, and tombstone blocks still needed.
     pub valid: u64,
-    /// Which ones the index maps, column by column, where pages of it may leave memory: so nobody has to read these to
-    /// know. `None` where it is not known.
+    /// Which ones the index maps, column by column, where pages of it may leave memory: so nobody
+    /// has to read these to know. `None` where it is not known.
     pub live: Option<FixedBitSet>,
     /// Those of them that tell of pages of the index which are not in memory.
     pub pages_away: u64,
@@ -112,8 +112,8 @@ pub(in crate::log) struct Segment {
     /// The next start would need it, if this one were cut short: it is not freed, nor moved by the
     /// collector.
     pub kept: bool,
-    /// A member in service tells that it has nothing of it, so that its death may have been on record
-    /// once: whatever copy there is elsewhere is believed before its own.
+    /// A member in service tells that it has nothing of it, so that its death may have been on
+    /// record once: whatever copy there is elsewhere is believed before its own.
     pub doubtful: bool,
     /// Damage was found: it is moved out as soon as possible.
     pub damaged: bool,
@@ -243,15 +243,16 @@ impl Segment {
         closed && self.counts_nothing() && !self.kept
     }
 
-    /// Whether nothing in it is needed. Which blocks are live tells less: pages and tombstones are not among them.
+    /// Whether nothing in it is needed. Which blocks are live tells less: pages and tombstones are
+    /// not among them.
     #[must_use]
     pub(in crate::log) fn counts_nothing(&self) -> bool {
         let none_live = || self.live.as_ref().is_some_and(FixedBitSet::is_clear);
         self.valid == 0 || INSTRUMENTED && none_live() && mutant(Mutant::LiveBitsDecide)
     }
 
-    /// Whether nothing can come to be in it any more. (What a drive has put where is known only from
-    /// the lists, which are read in any case then.)
+    /// Whether nothing can come to be in it any more. (What a drive has put where is known only
+    /// from the lists, which are read in any case then.)
     #[must_use]
     pub(in crate::log) fn is_settled(&self) -> bool {
         self.phase == Phase::Sealed && self.in_flight == 0 && self.table.is_none()
@@ -353,7 +354,8 @@ impl Segment {
         let end = Row(self.geometry.rows_of_span(span).end);
         self.first_unindexed = self.geometry.block_of(end, 0);
         let last = span + 1 == self.geometry.spans();
-        // Nothing will be entered any more: the room for it would be kept for as long as the segment.
+        // Nothing will be entered any more: the room for it would be kept for as long as the
+        // segment.
         let empty = |entries: &mut Vec<IndexEntry>| {
             if last { *entries = Vec::new() } else { entries.clear() }
         };
@@ -361,8 +363,8 @@ impl Segment {
     }
 }
 
-/// Segments that somebody looks for whenever something changes. Looking at each segment each time would
-/// cost more than what is done with them.
+/// Segments that somebody looks for whenever something changes. Looking at each segment each time
+/// would cost more than what is done with them.
 #[derive(Default)]
 pub(in crate::log) struct Standing {
     /// Those that can be freed.

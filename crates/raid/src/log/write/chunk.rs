@@ -1,7 +1,8 @@
 //! Writing the chunks of a stripe.
 //!
-//! Chunks of tabled segments are appended at once: the drive picks the row. Those of aligned segments are
-//! queued for their zone (`zone_queue`), which a task of its own empties while there is something in it.
+//! Chunks of tabled segments are appended at once: the drive picks the row. Those of aligned
+//! segments are queued for their zone (`zone_queue`), which a task of its own empties while there
+//! is something in it.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -24,12 +25,12 @@ use crate::log::write::together::{any_lingers, begin_write, end_write, linger};
 use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};
 use crate::scheme::Column;
 
-/// The most blocks that one write gathers: beyond 256 KiB drives get no faster, and what comes after
-/// it waits the longer.
+/// The most blocks that one write gathers: beyond 256 KiB drives get no faster, and what comes
+/// after it waits the longer.
 const GATHERED_BLOCKS: u32 = 64;
 
-/// A zone of an open segment, and the drive that it is on: a member that comes in its place meanwhile
-/// must not get what was meant for it.
+/// A zone of an open segment, and the drive that it is on: a member that comes in its place
+/// meanwhile must not get what was meant for it.
 pub(in crate::log) struct OpenZone {
     /// The segment.
     pub slot: SegmentSlot,
@@ -97,8 +98,8 @@ fn place_of(reply: Result<Reply, Status>) -> Placed {
     }
 }
 
-/// Queues a chunk for its zone behind those that were queued before, and has somebody empty the queue. It comes
-/// back if nothing is written to that zone any more.
+/// Queues a chunk for its zone behind those that were queued before, and has somebody empty the
+/// queue. It comes back if nothing is written to that zone any more.
 pub(in crate::log) fn queue(
     core: &Rc<Core>,
     open: OpenZone,
@@ -127,9 +128,10 @@ pub(in crate::log) fn queue_of<'a>(
     &mut state.segments[open.slot].queues[open.column.index()]
 }
 
-/// How large writes to a zone of a segment become: as large as may be if drives are the faster for it, or nobody waits,
-/// as for what is moved; else of like size, but none smaller for that than what requests of users bring, nor larger than
-/// twice of what suits drives while these have other zones to write that are as full.
+/// How large writes to a zone of a segment become: as large as may be if drives are the faster for
+/// it, or nobody waits, as for what is moved; else of like size, but none smaller for that than
+/// what requests of users bring, nor larger than twice of what suits drives while these have other
+/// zones to write that are as full.
 fn gathering(state: &State, open: &OpenZone) -> Gathering {
     let segment = &state.segments[open.slot];
     if !segment.gathers {
@@ -147,7 +149,8 @@ fn gathering(state: &State, open: &OpenZone) -> Gathering {
     Gathering { least_blocks, most_blocks, most_beside_blocks, beside_blocks }
 }
 
-/// Writes to a zone and notes how long that took, unless it is more than buffers that it waited for.
+/// Writes to a zone and notes how long that took, unless it is more than buffers that it waited
+/// for.
 async fn write(
     core: &Core,
     open: &OpenZone,
@@ -174,8 +177,9 @@ async fn write(
     result
 }
 
-/// Writes what waits for a zone, one write after the other, until nothing does: if the member is taken
-/// out of service nothing does any more. The stripes that wait for it keep the segment where it is.
+/// Writes what waits for a zone, one write after the other, until nothing does: if the member is
+/// taken out of service nothing does any more. The stripes that wait for it keep the segment where
+/// it is.
 async fn empty_queue(core: Rc<Core>, open: OpenZone) {
     let OpenZone { column, zone, ref device, .. } = open;
     loop {

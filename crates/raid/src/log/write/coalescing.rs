@@ -1,9 +1,11 @@
 //! How much segments have under way that users fill beside others.
 //!
-//! Of drives that are hardly faster with larger writes ([`WritePolicy::even_blocks`]) no more is asked at a time than keeps them busy.
-//! What else waits does so where all wait alike, and goes to the zone that is the first to be done, not to one that was chosen before.
+//! Of drives that are hardly faster with larger writes ([`WritePolicy::even_blocks`]) no more is
+//! asked at a time than keeps them busy. What else waits does so where all wait alike, and goes to
+//! the zone that is the first to be done, not to one that was chosen before.
 //!
-//! A segment that has nothing under way is held up only while another one takes what it would: the same sizes and lifetimes.
+//! A segment that has nothing under way is held up only while another one takes what it would: the
+//! same sizes and lifetimes.
 //!
 //! [`WritePolicy::even_blocks`]: crate::log::WritePolicy::even_blocks
 
@@ -16,15 +18,16 @@ use crate::log::write::stream::Lane;
 /// Each segment may have so many stripes under way: one that is being written, and one behind it.
 const STRIPES: u32 = 2;
 
-/// Writes that suit drives which segments with chunks of a size may have under way together beyond that. (Of Exp#11, ten are too
-/// many for 8 KiB with Nl=4, a 99th percentile of 114 to 123 us for one of 105,
-/// and six too few for the hybrid workload with Ns=3 Nl=1, 215 us for 141. Counted over segments of all sizes eight take
-/// 4 to 10 % of the throughput of 8 KiB with Ns=1 Nl=3.)
+/// Writes that suit drives which segments with chunks of a size may have under way together beyond
+/// that. (Of Exp#11, ten are too many for 8 KiB with Nl=4, a 99th percentile of 114 to 123 us for
+/// one of 105, and six too few for the hybrid workload with Ns=3 Nl=1, 215 us for 141. Counted over
+/// segments of all sizes eight take 4 to 10 % of the throughput of 8 KiB with Ns=1 Nl=3.)
 const WRITES: u32 = 8;
 
-/// Segments with chunks of a size that have something under way at a time. (The hybrid workload of Exp#11 with Nl=2 has as much
-/// throughput with six for small requests as with four, but large ones come to two zones of eight then, not of six: 172 us
-/// for 151. Three are as good there, but too few for four without others, 114 us for 105.)
+/// Segments with chunks of a size that have something under way at a time. (The hybrid workload of
+/// Exp#11 with Nl=2 has as much throughput with six for small requests as with four, but large ones
+/// come to two zones of eight then, not of six: 172 us for 151. Three are as good there, but too
+/// few for four without others, 114 us for 105.)
 const SEGMENTS: u32 = 4;
 
 /// What segments have under way that users fill with chunks of a size.

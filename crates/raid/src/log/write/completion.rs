@@ -1,8 +1,8 @@
 //! Stripes under way: whoever learns last how the write of a chunk went ends the stripe.
 //!
-//! Nobody waits for a stripe. Each of its chunks carries a share of it to wherever it is written, and the last
-//! share that comes back tells the writer how all of them went. A share that is dropped, as all are when the
-//! engine is, leaves the stripe without an end, as a crash would.
+//! Nobody waits for a stripe. Each of its chunks carries a share of it to wherever it is written,
+//! and the last share that comes back tells the writer how all of them went. A share that is
+//! dropped, as all are when the engine is, leaves the stripe without an end, as a crash would.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -86,7 +86,8 @@ impl ChunkUnderWay {
         stripe.end(core)
     }
 
-    /// Tells how the write went, of a chunk that is written in place; whether the stripe ended by that.
+    /// Tells how the write went, of a chunk that is written in place; whether the stripe ended by
+    /// that.
     pub(in crate::log) fn written_in_place(
         self,
         core: &Rc<Core>,

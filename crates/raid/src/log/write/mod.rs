@@ -1,14 +1,16 @@
 //! The write path: from pending blocks to durable stripes.
 //!
-//! 1. `policy` defines the lanes of a start: chunk size, append or in-place, number of open segments.
+//! 1. `policy` defines the lanes of a start: chunk size, append or in-place, number of open
+//!    segments.
 //! 2. `stream` holds the lanes of one kind of data (users, relocation) and their pending blocks.
 //! 3. `schedule` decides which lane issues a stripe next, and when a partial stripe is closed.
-//! 4. `writer` carries out the decision: one task per stream. `narrow` serves writes that come alone.
+//! 4. `writer` carries out the decision: one task per stream. `narrow` serves writes that come
+//!    alone.
 //! 5. `stripe` builds data chunks, parity and block metadata.
-//! 6. `chunk` appends a chunk, or queues it in `zone_queue`, where `coalescing` bounds the writes in
-//!    flight and `pacing` keeps them below the rate of the drive's flash.
-//! 7. `completion` ends the stripe when its last chunk completes: the index learns the addresses and
-//!    the tickets are answered.
+//! 6. `chunk` appends a chunk, or queues it in `zone_queue`, where `coalescing` bounds the writes
+//!    in flight and `pacing` keeps them below the rate of the drive's flash.
+//! 7. `completion` ends the stripe when its last chunk completes: the index learns the addresses
+//!    and the tickets are answered.
 //!
 //! Invariants: a stripe takes effect only when every column of its segment has its chunk. No write
 //! enters a group before the group in front of it is durable. No timer closes a stripe.

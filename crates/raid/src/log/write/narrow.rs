@@ -1,17 +1,20 @@
 //! Narrow segments: what comes one write at a time is not padded to a stripe of all columns.
 //!
-//! A narrow segment is on as few columns as are redundant, of one data chunk a stripe. It takes a slot like any other and holds as
-//! many writes that come alone as others would, padded: so nothing that is argued about room changes. It is one more than the segments
-//! that zones are kept for, and nobody waits for it: it is opened only where room and active zones are to spare.
+//! A narrow segment is on as few columns as are redundant, of one data chunk a stripe. It takes a
+//! slot like any other and holds as many writes that come alone as others would, padded: so nothing
+//! that is argued about room changes. It is one more than the segments that zones are kept for, and
+//! nobody waits for it: it is opened only where room and active zones are to spare.
 //!
-//! Two writes at a time would wait for each other in its zones, so nothing goes there while other writes are under way; but where
-//! there is no room for a segment, and no other one is open, whatever comes does.
+//! Two writes at a time would wait for each other in its zones, so nothing goes there while other
+//! writes are under way; but where there is no room for a segment, and no other one is open,
+//! whatever comes does.
 //!
-//! Fault model: of the drives that it is on, m may lose what they have, as of others. That fewer drives tell of it, and would say that it
-//! is dead, is made up for by the roster (`roster.rs`).
+//! Fault model: of the drives that it is on, m may lose what they have, as of others. That fewer
+//! drives tell of it, and would say that it is dead, is made up for by the roster (`roster.rs`).
 //!
-//! Moving it out frees no zone of drives that it is not on. Where a drive has fewer zones left than there are free slots none is
-//! opened; where one loses zones later only those on it are moved out for room.
+//! Moving it out frees no zone of drives that it is not on. Where a drive has fewer zones left than
+//! there are free slots none is opened; where one loses zones later only those on it are moved out
+//! for room.
 
 use std::cmp::Reverse;
 
@@ -29,19 +32,21 @@ impl WritePolicy {
         self.user_lane(config, &LaneOptions::gathered(config.write_unit.0))
     }
 
-    /// The shape of narrow segments, whichever columns they are on; `None` where there are none, or none would be narrower.
+    /// The shape of narrow segments, whichever columns they are on; `None` where there are none, or
+    /// none would be narrower.
     #[must_use]
     pub(in crate::log) fn narrow_shape(&self, config: &ArrayConfig) -> Option<SegmentGeometry> {
         shape_of(config, self.narrow_scheme(config)?, &self.narrow_lane(config))
     }
 
-    /// Segments for users that a crash may find with stripes of which it is not known whether they count.
+    /// Segments for users that a crash may find with stripes of which it is not known whether they
+    /// count.
     pub(in crate::log) fn lanes_undecided(&self, config: &ArrayConfig) -> u32 {
         self.user_lanes() + u32::from(self.narrow_scheme(config).is_some())
     }
 
-    /// The scheme of one data chunk on the first columns, where the array's has more of them. A policy that fits without narrow
-    /// segments alone has none.
+    /// The scheme of one data chunk on the first columns, where the array's has more of them. A
+    /// policy that fits without narrow segments alone has none.
     fn narrow_scheme(&self, config: &ArrayConfig) -> Option<Scheme> {
         let columns = ColumnSet::all(1 + config.scheme.parity());
         let scheme =
@@ -51,8 +56,8 @@ impl WritePolicy {
 }
 
 impl State {
-    /// Whether users may have a segment of narrow stripes: nobody needs the room, and where drives bound how many zones are
-    /// active it is one more than they are kept for.
+    /// Whether users may have a segment of narrow stripes: nobody needs the room, and where drives
+    /// bound how many zones are active it is one more than they are kept for.
     #[must_use]
     pub(in crate::log) fn may_open_narrow(&self) -> bool {
         let slots = self.segments.vacancies();
@@ -76,8 +81,8 @@ impl State {
         able.get(..wanted).map_or(none, |columns| columns.iter().copied().collect())
     }
 
-    /// Whether what waits takes less in narrow stripes than in one that is padded, and nothing is under way beside it, or it is
-    /// what is left of such a write.
+    /// Whether what waits takes less in narrow stripes than in one that is padded, and nothing is
+    /// under way beside it, or it is what is left of such a write.
     pub(in crate::log) fn is_alone(
         &self,
         kind: StreamKind,
@@ -104,7 +109,8 @@ impl State {
         lane.open.filter(|slot| self.takes_stripes(*slot)).map(|_| id)
     }
 
-    /// The lane of narrow stripes if it is worth a segment, and there is room for one. Nobody waits for it.
+    /// The lane of narrow stripes if it is worth a segment, and there is room for one. Nobody waits
+    /// for it.
     pub(in crate::log) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
         let stream = self.stream(kind);
         let (id, _) = stream.narrow_lane().filter(|(_, lane)| !lane.is_taken())?;

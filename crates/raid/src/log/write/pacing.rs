@@ -1,20 +1,23 @@
 //! Writing no faster than drives empty their buffers.
 //!
-//! A drive answers a write when its buffer holds it. Where more is written than its flash takes the buffer fills, and
-//! then some writes wait for long and others do not. Drives take no less if nobody hurries them: so writes are
-//! *held back* to about what buffers drain, and wait in the volume's queue, where all wait alike.
+//! A drive answers a write when its buffer holds it. Where more is written than its flash takes the
+//! buffer fills, and then some writes wait for long and others do not. Drives take no less if
+//! nobody hurries them: so writes are *held back* to about what buffers drain, and wait in the
+//! volume's queue, where all wait alike.
 //!
-//! How much that is shows while writes are *late*, when buffers are full: all that is written then is drained. From
-//! there on the rate rises slowly while no writes are late, and falls faster while some are. Buffers never run
-//! empty by that, so flash never idles, and they even out what drives drain now and then, as when the next zones
-//! are on other dies. If the rate falls far below what was measured it was not for buffers that writes were
-//! late: then nothing is held back for a while, each time for longer.
+//! How much that is shows while writes are *late*, when buffers are full: all that is written then
+//! is drained. From there on the rate rises slowly while no writes are late, and falls faster while
+//! some are. Buffers never run empty by that, so flash never idles, and they even out what drives
+//! drain now and then, as when the next zones are on other dies. If the rate falls far below what
+//! was measured it was not for buffers that writes were late: then nothing is held back for a
+//! while, each time for longer.
 //!
-//! A write is late that takes more than twice what those of its size take when nothing is in their way, or as many more
-//! times that as there are others under way on its drive.
+//! A write is late that takes more than twice what those of its size take when nothing is in their
+//! way, or as many more times that as there are others under way on its drive.
 //!
-//! Invariants: a stream that has nothing under way is never held back, and what is under way wakes it: there is no
-//! timer. A rate that does not bind, as less is asked for, is dropped. All of it is integers, and decided at once.
+//! Invariants: a stream that has nothing under way is never held back, and what is under way wakes
+//! it: there is no timer. A rate that does not bind, as less is asked for, is dropped. All of it is
+//! integers, and decided at once.
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
@@ -43,12 +46,14 @@ const LATE: u64 = 10_000;
 /// Windows in which it is measured what full buffers drain.
 const MEASURED_WINDOWS: u32 = 4;
 
-/// By how much the rate falls in a window in which writes are late, and down to which part of what was measured.
+/// By how much the rate falls in a window in which writes are late, and down to which part of what
+/// was measured.
 const FALL: u64 = 25_000;
 const LEAST: u64 = 850_000;
 
-/// By how much it rises in the others: so slowly that writes are late in fewer than one of fifty. After so many of
-/// them in a row it rises twice as fast, and again after each few more: drives drain more than they did.
+/// By how much it rises in the others: so slowly that writes are late in fewer than one of fifty.
+/// After so many of them in a row it rises twice as fast, and again after each few more: drives
+/// drain more than they did.
 const RISE: u64 = 450;
 const RISE_WINDOWS: u32 = 150;
 const RISE_DOUBLES: u32 = 50;
@@ -57,8 +62,8 @@ const RISE_MOST: u64 = 100_000;
 /// What was not used is saved up for so long: it is written at once, and buffers are nearly full.
 const SAVED: Nanos = Nanos(100_000);
 
-/// For how long nothing is held back where it did not help, at first and in the end; it did if so many windows in a
-/// row had no late writes.
+/// For how long nothing is held back where it did not help, at first and in the end; it did if so
+/// many windows in a row had no late writes.
 const PATIENCE: Nanos = Nanos(1_000_000_000);
 const PATIENCE_MOST: Nanos = Nanos(64_000_000_000);
 const HELPED_WINDOWS: u32 = 50;

@@ -1,9 +1,9 @@
 //! What the writer of a stream does next: plain synchronous decisions.
 //!
-//! Queued blocks become a stripe when they fill one, or when nothing else is under way where it would go,
-//! or as much went ahead of them as is; never by a timer. Where writes gather, those that have just been answered
-//! run before a stripe is closed that does not fill: they may have more. A group is left only when every stripe of
-//! it is done.
+//! Queued blocks become a stripe when they fill one, or when nothing else is under way where it
+//! would go, or as much went ahead of them as is; never by a timer. Where writes gather, those that
+//! have just been answered run before a stripe is closed that does not fill: they may have more. A
+//! group is left only when every stripe of it is done.
 
 use zoneweave_runtime::Nanos;
 
@@ -50,8 +50,8 @@ struct Ready {
     lane: LaneId,
     /// The queue it is taken from.
     class: Class,
-    /// It does not fill, and the next write of its zones would wait for it, or a larger one may come to be filled. One
-    /// that is written by itself loses nothing by being early.
+    /// It does not fill, and the next write of its zones would wait for it, or a larger one may
+    /// come to be filled. One that is written by itself loses nothing by being early.
     early: bool,
     /// It is of one write, with nothing beside it.
     lone: bool,
@@ -112,8 +112,8 @@ impl State {
         }
     }
 
-    /// Whether a stream waits since drives drain no more. A stripe is under way then, and its end wakes it: not the
-    /// end of a group, which may be long in coming.
+    /// Whether a stream waits since drives drain no more. A stripe is under way then, and its end
+    /// wakes it: not the end of a group, which may be long in coming.
     fn is_held_back(&mut self, kind: StreamKind, now: Nanos) -> bool {
         self.drain.holds(now)
             && self.idle_lanes(kind).any(|(_, slot)| self.segments[slot].in_flight > 0)
@@ -150,8 +150,8 @@ impl State {
         })
     }
 
-    /// The next stripe: of those that are ready the one of which the oldest block has waited longest, but none
-    /// that comes early while users may be about to fill it, if there is another.
+    /// The next stripe: of those that are ready the one of which the oldest block has waited
+    /// longest, but none that comes early while users may be about to fill it, if there is another.
     fn next_stripe(&self, kind: StreamKind) -> Option<Ready> {
         let stream = self.stream(kind);
         let mut ready = stream.waiting().filter_map(|class| self.ready(kind, class));
@@ -160,17 +160,17 @@ impl State {
 
     /// The lane that takes the next stripe of a class, if one does now.
     ///
-    /// A stripe that does not fill is closed at once, but not while others are under way where it would
-    /// go: what arrives meanwhile may fill it, and closing it would not be any faster. Where other classes
-    /// go the same way, something always may be under way; so it is also closed when as many stripes went
-    /// ahead of it as are under way. Then those that were when it came are done, unless they are slower
-    /// than the ones after them.
+    /// A stripe that does not fill is closed at once, but not while others are under way where it
+    /// would go: what arrives meanwhile may fill it, and closing it would not be any faster. Where
+    /// other classes go the same way, something always may be under way; so it is also closed when
+    /// as many stripes went ahead of it as are under way. Then those that were when it came are
+    /// done, unless they are slower than the ones after them.
     ///
-    /// So nothing waits for a pause in the others. Whatever begins on the lanes of a class is of the class
-    /// itself, and takes what has waited longest in it, or goes ahead of it, which [`STRIPES_IN_FLIGHT`]
-    /// of each lane at most do; and if nothing begins, what is under way comes to its end. Of the
-    /// classes that may close a stripe the one that has waited longest is first, and a lane that takes
-    /// none now ends its group, which it enters no more.
+    /// So nothing waits for a pause in the others. Whatever begins on the lanes of a class is of
+    /// the class itself, and takes what has waited longest in it, or goes ahead of it, which
+    /// [`STRIPES_IN_FLIGHT`] of each lane at most do; and if nothing begins, what is under way
+    /// comes to its end. Of the classes that may close a stripe the one that has waited longest is
+    /// first, and a lane that takes none now ends its group, which it enters no more.
     fn ready(&self, kind: StreamKind, class: Class) -> Option<Ready> {
         let stream = self.stream(kind);
         let lanes = || self.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
@@ -200,10 +200,12 @@ impl State {
         ready.then_some(Ready { lane, class, early, lone })
     }
 
-    /// Whether a lane takes stripes of a class. While nobody knows which lives are short all lanes of a size take all
-    /// that is written for the first time or again, as an idle one is then worth more than a guess. So does a lane of larger
-    /// chunks that gathers, as long as what waits fills a stripe of it: that is fewer stripes, and none is padded. With no segment of its
-    /// own, and no room for one, the class goes to the others', those with chunks of its size if there are some.
+    /// Whether a lane takes stripes of a class. While nobody knows which lives are short all lanes
+    /// of a size take all that is written for the first time or again, as an idle one is then worth
+    /// more than a guess. So does a lane of larger chunks that gathers, as long as what waits fills
+    /// a stripe of it: that is fewer stripes, and none is padded. With no segment of its own, and
+    /// no room for one, the class goes to the others', those with chunks of its size if there are
+    /// some.
     fn serves(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
         let stream = self.stream(kind);
         let of_lane = stream.lane(lane).class;
@@ -240,8 +242,8 @@ impl State {
         self.stream(kind).lanes().any(|(_, lane)| free(lane)) && self.may_open(kind, class.chunk)
     }
 
-    /// Orders segments by where a stripe is written soonest: one that writes in place and has nothing
-    /// under way (ZapRAID section 3.3), one that appends, the others by what is before it.
+    /// Orders segments by where a stripe is written soonest: one that writes in place and has
+    /// nothing under way (ZapRAID section 3.3), one that appends, the others by what is before it.
     fn reluctance(&self, slot: SegmentSlot) -> (bool, u32) {
         let Segment { table, in_flight, .. } = &self.segments[slot];
         if table.is_some() { (true, 0) } else { (*in_flight > 0, *in_flight) }
@@ -255,8 +257,8 @@ impl State {
         fits && !self.is_enough_beside(segment)
     }
 
-    /// A lane of larger chunks without a segment, if a class waits that fills a stripe of it, and for what it would take one.
-    /// Where there is no room for one nobody waits for it.
+    /// A lane of larger chunks without a segment, if a class waits that fills a stripe of it, and
+    /// for what it would take one. Where there is no room for one nobody waits for it.
     fn larger_wanted(&self, kind: StreamKind) -> Option<(LaneId, Class)> {
         let stream = self.stream(kind);
         let wanted = stream.larger_without_segment()?;

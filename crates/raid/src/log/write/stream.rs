@@ -2,9 +2,9 @@
 //!
 //! What users write and what is moved go to segments of their own. A stream has a *lane* for each
 //! segment that it keeps open. Lanes differ in the size of their chunks and in how they are written
-//! (the hybrid data management of ZapRAID, section 3.3), and what is in their segments differs in how
-//! long it is likely to live: small requests wait in one queue, large ones in another, and each queue
-//! is emptied by the lanes of its class.
+//! (the hybrid data management of ZapRAID, section 3.3), and what is in their segments differs in
+//! how long it is likely to live: small requests wait in one queue, large ones in another, and each
+//! queue is emptied by the lanes of its class.
 
 use std::collections::VecDeque;
 
@@ -15,8 +15,8 @@ use crate::log::format::EXTENTS_PER_TOMBSTONE;
 use crate::log::index::map::SegmentSlot;
 use crate::log::write::policy::lanes::LaneMode;
 
-/// How often others run before a stripe is closed that does not fill: as often as it takes from an answer to
-/// the next request of whoever got it, in this process.
+/// How often others run before a stripe is closed that does not fill: as often as it takes from an
+/// answer to the next request of whoever got it, in this process.
 const TURNS: u32 = 8;
 
 /// So many stripes of one write each, one after the other, are worth a segment of narrow ones.
@@ -25,8 +25,8 @@ const LONE_STRIPES: u32 = 8;
 /// After so many requests that are smaller a large one is nearly forgotten.
 const REQUESTS_REMEMBERED: u64 = 16;
 
-/// Trims go into one block of the log if they are of so many blocks together at most: all of it takes effect at once, and nobody else
-/// runs meanwhile.
+/// Trims go into one block of the log if they are of so many blocks together at most: all of it
+/// takes effect at once, and nobody else runs meanwhile.
 const TRIMMED_BLOCKS: u64 = 1 << 18;
 
 /// How large the requests are that a lane is for.
@@ -40,8 +40,8 @@ pub(in crate::log) enum ChunkClass {
     Large,
 }
 
-/// How long blocks are likely to live: those that die together should be in one segment, which is then
-/// free for little.
+/// How long blocks are likely to live: those that die together should be in one segment, which is
+/// then free for little.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::log) enum Lifetime {
     /// They are written again soon, or nothing is known of them.
@@ -124,8 +124,8 @@ pub(in crate::log) struct Stream {
     pub fua: u64,
     /// Whether more blocks are about to be queued: stripes are not closed before they are full.
     pub filling: bool,
-    /// Blocks of users that were answered, and that no other followed yet: who got the answers may be about to
-    /// send more.
+    /// Blocks of users that were answered, and that no other followed yet: who got the answers may
+    /// be about to send more.
     expected: u64,
     /// How large requests of users are: the largest, and that forgets.
     request_blocks: u64,
@@ -221,8 +221,8 @@ impl Stream {
     }
 
     /// The class that a lane should take its next segment for, if there is one: of those that its
-    /// chunks are for, one that has no lane, or else the one in which most waits. As many lanes as there
-    /// may be classes without one are kept for these, unless lanes are shared.
+    /// chunks are for, one that has no lane, or else the one in which most waits. As many lanes as
+    /// there may be classes without one are kept for these, unless lanes are shared.
     #[must_use]
     pub(in crate::log) fn class_for(&self, lane: LaneId, shared: bool) -> Option<Class> {
         let chunk = self.lane(lane).class.chunk;
@@ -271,8 +271,8 @@ impl Stream {
         self.fast_drives && self.is_larger(lane, class)
     }
 
-    /// A lane of larger chunks without a segment, and what it would be for, if as much waits of a lifetime that has none of these as fills a
-    /// stripe of it.
+    /// A lane of larger chunks without a segment, and what it would be for, if as much waits of a
+    /// lifetime that has none of these as fills a stripe of it.
     #[must_use]
     pub(in crate::log) fn larger_without_segment(&self) -> Option<(LaneId, Class)> {
         let free =
@@ -317,8 +317,8 @@ impl Stream {
         self.lifetimes && lanes.count() > 1
     }
 
-    /// Lanes without a segment that are worth one, beside the one that there is always room for: where drives are fast, of
-    /// each size of chunks the first.
+    /// Lanes without a segment that are worth one, beside the one that there is always room for:
+    /// where drives are fast, of each size of chunks the first.
     #[must_use]
     pub(in crate::log) fn lanes_without_segment(&self) -> u32 {
         let without = match self.fast_drives {
@@ -359,7 +359,8 @@ impl Stream {
         turn.map(|lane| (lane, self.lane(lane)))
     }
 
-    /// Notes which lane took a stripe of which class, ahead of what waits in others for the same lane.
+    /// Notes which lane took a stripe of which class, ahead of what waits in others for the same
+    /// lane.
     pub(in crate::log) fn took_turn(&mut self, lane: LaneId, class: Class, behind: &[Class]) {
         self.next = (lane.0 + 1) % self.lanes.len();
         self.ahead[class.index()] = 0;
@@ -404,8 +405,8 @@ impl Stream {
         self.turns += 1;
     }
 
-    /// Notes that a stripe is taken: ahead of none that was ready before, or one that does not fill, in which
-    /// case whoever is expected still was not about to come.
+    /// Notes that a stripe is taken: ahead of none that was ready before, or one that does not
+    /// fill, in which case whoever is expected still was not about to come.
     pub(in crate::log) fn note_taken(&mut self, ahead: bool, fills: bool) {
         if !fills {
             self.expected = 0;
@@ -415,7 +416,8 @@ impl Stream {
         }
     }
 
-    /// Notes that a stripe is of one write with nothing beside it, of which so many blocks are left, or not.
+    /// Notes that a stripe is of one write with nothing beside it, of which so many blocks are
+    /// left, or not.
     pub(in crate::log) fn note_lone(&mut self, lone: bool, left: usize) {
         self.lone = if lone { self.lone.saturating_add(1) } else { 0 };
         self.lone_left = if lone { left } else { 0 };
@@ -433,13 +435,15 @@ impl Stream {
         self.lone >= LONE_STRIPES
     }
 
-    /// The class of a request of so many blocks that live so long, among those that there are lanes for.
+    /// The class of a request of so many blocks that live so long, among those that there are lanes
+    /// for.
     #[must_use]
     pub(in crate::log) fn class_of(&self, blocks: u64, lifetime: Lifetime) -> Class {
         self.class_in_use(self.chunk_of(blocks), lifetime)
     }
 
-    /// The size of chunks that requests of so many blocks go to, among those that there are lanes for.
+    /// The size of chunks that requests of so many blocks go to, among those that there are lanes
+    /// for.
     fn chunk_of(&self, blocks: u64) -> ChunkClass {
         let has = |chunk| self.lanes.iter().any(|lane| lane.class.chunk == chunk);
         let large =
@@ -447,14 +451,16 @@ impl Stream {
         if large { ChunkClass::Large } else { ChunkClass::Small }
     }
 
-    /// The class of blocks that live so long, if that is told apart among those of a size, or else that of all of them.
+    /// The class of blocks that live so long, if that is told apart among those of a size, or else
+    /// that of all of them.
     fn class_in_use(&self, chunk: ChunkClass, lifetime: Lifetime) -> Class {
         let told = self.tells_lifetimes(chunk);
         Class { chunk, lifetime: if told { lifetime } else { Lifetime::default() } }
     }
 
-    /// The class of blocks that can be written beside whatever users write: as of requests of so many, unless no segment is
-    /// open for these and one is for others. One of their own would be padded for the most part, and take room.
+    /// The class of blocks that can be written beside whatever users write: as of requests of so
+    /// many, unless no segment is open for these and one is for others. One of their own would be
+    /// padded for the most part, and take room.
     #[must_use]
     pub(in crate::log) fn class_beside(&self, blocks: u64, lifetime: Lifetime) -> Class {
         let class = self.class_of(blocks, lifetime);

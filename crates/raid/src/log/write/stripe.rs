@@ -136,8 +136,8 @@ fn encode(code: &Code, scheme: Scheme, data: &[DataBlock], per_chunk: usize) -> 
     parity.into_iter().map(AlignedBuffer::freeze).collect()
 }
 
-/// What is coded of the metadata of each block, chunk by chunk in the order of their roles: identities of
-/// data, and the parity of these.
+/// What is coded of the metadata of each block, chunk by chunk in the order of their roles:
+/// identities of data, and the parity of these.
 fn encode_identities(
     code: &Code,
     scheme: Scheme,

@@ -1,18 +1,21 @@
 //! Zones of a segment that go on together.
 //!
-//! Where each request fills a chunk of the size that suits drives, and those in flight fill two stripes, a zone has one more
-//! chunk to write whenever one is written. Whoever is answered then may ask for more in the same instant: that makes
-//! another stripe, and drives write two chunks sooner than one and one. So a zone *lingers* before it writes the chunk that
-//! waits: until no other zone of the segment is behind, as then the stripe before is answered, and for some turns of the tasks.
-//! What came is written along. After that one chunk is written by itself, since with two and two all would wait for both.
+//! Where each request fills a chunk of the size that suits drives, and those in flight fill two
+//! stripes, a zone has one more chunk to write whenever one is written. Whoever is answered then
+//! may ask for more in the same instant: that makes another stripe, and drives write two chunks
+//! sooner than one and one. So a zone *lingers* before it writes the chunk that waits: until no
+//! other zone of the segment is behind, as then the stripe before is answered, and for some turns
+//! of the tasks. What came is written along. After that one chunk is written by itself, since with
+//! two and two all would wait for both.
 //!
-//! Whether that pays depends: clients that take longer than an instant, as all do beyond a socket, bring nothing in time, and
-//! where drives are not as fast as each other all wait for the slowest. So it is tried against going on at once, and what
-//! is faster is done ([`Trial`]).
+//! Whether that pays depends: clients that take longer than an instant, as all do beyond a socket,
+//! bring nothing in time, and where drives are not as fast as each other all wait for the slowest.
+//! So it is tried against going on at once, and what is faster is done ([`Trial`]).
 //!
-//! Invariants: a zone begins to linger only while users fill no other segment. It waits for writes under way, of rows before its
-//! own, which drives end, and for no zone that lingers; the end of every write wakes those that do. So all go on, whatever
-//! fails. Its segment may be gone by then, as one of which a member is taken out of service.
+//! Invariants: a zone begins to linger only while users fill no other segment. It waits for writes
+//! under way, of rows before its own, which drives end, and for no zone that lingers; the end of
+//! every write wakes those that do. So all go on, whatever fails. Its segment may be gone by then,
+//! as one of which a member is taken out of service.
 //!
 //! [`Trial`]: crate::log::write::trial::Trial
 
@@ -28,8 +31,8 @@ use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::chunk::{OpenZone, queue_of};
 use crate::log::write::zone_queue::ZoneQueue;
 
-/// Turns in which those who were answered ask for more, and the writer, who lets all of them run before it does, makes a stripe
-/// of that.
+/// Turns in which those who were answered ask for more, and the writer, who lets all of them run
+/// before it does, makes a stripe of that.
 const TURNS: u32 = 3;
 
 /// Blocks that a zone is written in a turn of the trial.
@@ -73,7 +76,8 @@ pub(in crate::log) fn any_lingers(state: &State, open: &OpenZone) -> bool {
     state.policy.even_blocks.is_some() && queues.iter().any(ZoneQueue::lingers)
 }
 
-/// Blocks of a write that suits drives, if the zones of a segment may linger for it: users fill that one alone.
+/// Blocks of a write that suits drives, if the zones of a segment may linger for it: users fill
+/// that one alone.
 fn even_blocks(state: &State, open: &OpenZone) -> Option<u32> {
     let even_blocks = state.policy.even_blocks?;
     let segment = &state.segments[open.slot];

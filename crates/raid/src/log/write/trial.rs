@@ -1,13 +1,15 @@
 //! Which of two ways of doing something is faster, found out by going both.
 //!
-//! The ways take turns, each for as much work, in an order in which what changes evenly meanwhile counts for both alike. The
-//! new way is the faster one if three of its four turns are shorter than three of the usual one's: one turn may be longer for
-//! something that comes between, and turns that differ anyhow tell nothing. The faster way is gone for a while then, and both
-//! are tried again: later and later as long as that is the usual one, so that hardly anything is lost where the new one is
-//! no good.
+//! The ways take turns, each for as much work, in an order in which what changes evenly meanwhile
+//! counts for both alike. The new way is the faster one if three of its four turns are shorter than
+//! three of the usual one's: one turn may be longer for something that comes between, and turns
+//! that differ anyhow tell nothing. The faster way is gone for a while then, and both are tried
+//! again: later and later as long as that is the usual one, so that hardly anything is lost where
+//! the new one is no good.
 //!
-//! Time counts while work is under way. Turns in which the ways hardly differ, as there were few *chances* for the new one,
-//! say nothing, and the trial is begun anew. All of it is integers, and decided at once: there is no timer.
+//! Time counts while work is under way. Turns in which the ways hardly differ, as there were few
+//! *chances* for the new one, say nothing, and the trial is begun anew. All of it is integers, and
+//! decided at once: there is no timer.
 
 use zoneweave_runtime::Nanos;
 

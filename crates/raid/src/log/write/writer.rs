@@ -1,10 +1,11 @@
 //! The write path: one task per stream that turns queued blocks into stripes.
 //!
-//! `State::next_step` decides; the task carries out. Stripes are under way by themselves (`underway`), bounded
-//! by the state's limit per segment. A stripe takes effect (the index points at it, requests are
-//! answered) only when every column of its segment has its chunk; if any write fails, the segment
-//! is given up and the stripe's blocks go back to the head of the queue with the sequences they
-//! have: there is no blind retry of an append, so nothing can be there twice under one address.
+//! `State::next_step` decides; the task carries out. Stripes are under way by themselves
+//! (`underway`), bounded by the state's limit per segment. A stripe takes effect (the index points
+//! at it, requests are answered) only when every column of its segment has its chunk; if any write
+//! fails, the segment is given up and the stripe's blocks go back to the head of the queue with the
+//! sequences they have: there is no blind retry of an append, so nothing can be there twice under
+//! one address.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -121,7 +122,8 @@ async fn end_group(core: &Rc<Core>, slot: crate::log::index::map::SegmentSlot) {
 fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
     let queue: Vec<_> = core.state.borrow_mut().stream_mut(kind).take_all().collect();
     if queue.is_empty() {
-        // Nobody is told: two writers that wait for each other's stripes would wake each other for ever.
+        // Nobody is told: two writers that wait for each other's stripes would wake each other for
+        // ever.
         return;
     }
     mark(Mark::QueueRefused);
@@ -242,8 +244,8 @@ fn count(state: &mut State, plan: &StripePlan, geometry: &SegmentGeometry) {
     state.counters.parity_blocks += full / scheme.data() as u64 * scheme.parity() as u64;
 }
 
-/// The row that each column's chunk went to. Missing columns have the row that they would have if all were
-/// written in order, so that a rebuild knows what belongs there.
+/// The row that each column's chunk went to. Missing columns have the row that they would have if
+/// all were written in order, so that a rebuild knows what belongs there.
 ///
 /// # Errors
 /// The column whose chunk was not written where it belongs.
@@ -395,8 +397,9 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
         let lba = Lba(lba);
         let before = state.index.get(lba);
         let takes_effect = match trim.origin {
-            // The trim excludes every other request of its range: it is the newest. What recovery writes
-            // again hides what it knows of, though pages may have kept that out of the index.
+            // The trim excludes every other request of its range: it is the newest. What recovery
+            // writes again hides what it knows of, though pages may have kept that out of the
+            // index.
             Origin::User => before.is_some() || state.recovering.is_some(),
             Origin::Relocation { from } => before == Some(from),
             Origin::Checkpoint { .. } => false,
@@ -411,8 +414,8 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     moves.end(state);
 }
 
-/// What a relocated trim takes effect on, run by run: of two in one block the older one has nothing to take back
-/// where the newer one counts.
+/// What a relocated trim takes effect on, run by run: of two in one block the older one has nothing
+/// to take back where the newer one counts.
 #[derive(Default)]
 struct MovedRuns(Option<Move>);
 

@@ -1,15 +1,17 @@
 //! Chunks that wait to be written in place: a drive takes the writes of a zone one after the other.
 //!
-//! Every zone of a segment goes on by itself: a stripe waits for the slowest of its zones, the zones do
-//! not wait for each other. One write of a zone is under way at a time. It holds one chunk, or, where
-//! chunks are gathered, what waits; but no more than half of all that is to be written, what is under way included,
-//! where drives are as fast with that. So writes that follow each other are of like size, and nobody waits for one that
-//! is much larger than the others. While other zones of the drive are written, of which one has about as much to write,
-//! they are small: the drive has enough to do, and what is written to one zone waits for what is written to the others.
+//! Every zone of a segment goes on by itself: a stripe waits for the slowest of its zones, the
+//! zones do not wait for each other. One write of a zone is under way at a time. It holds one
+//! chunk, or, where chunks are gathered, what waits; but no more than half of all that is to be
+//! written, what is under way included, where drives are as fast with that. So writes that follow
+//! each other are of like size, and nobody waits for one that is much larger than the others. While
+//! other zones of the drive are written, of which one has about as much to write, they are small:
+//! the drive has enough to do, and what is written to one zone waits for what is written to the
+//! others.
 //!
-//! Invariants: chunks are queued in the order of their rows and leave no gap; nothing waits unless a
-//! write is under way; after a write that failed nothing more is written, since what is queued behind
-//! it belongs behind what was not written, nor after the drive was taken out of service.
+//! Invariants: chunks are queued in the order of their rows and leave no gap; nothing waits unless
+//! a write is under way; after a write that failed nothing more is written, since what is queued
+//! behind it belongs behind what was not written, nor after the drive was taken out of service.
 
 use std::collections::VecDeque;
 
@@ -25,7 +27,8 @@ pub(in crate::log) struct ZoneQueue<T> {
     waiting_blocks: u32,
     /// Where the write ends that is under way.
     end: Option<ZoneOffset>,
-    /// Blocks of the write that was taken last. When it is done those who get their answers write as much again.
+    /// Blocks of the write that was taken last. When it is done those who get their answers write
+    /// as much again.
     last_blocks: u32,
     writing: bool,
     turn: Turn,
@@ -39,7 +42,8 @@ enum Turn {
     Any,
     /// Nothing, although so many blocks wait: more is about to come, and to be written along.
     Lingering { blocks: u32 },
-    /// What there was before, as more came and was written along: if that is all again it is not one write again.
+    /// What there was before, as more came and was written along: if that is all again it is not
+    /// one write again.
     Small,
 }
 
@@ -52,12 +56,14 @@ pub(in crate::log) struct Gathering {
     pub most_blocks: u32,
     /// The same beside zones of the drive that have about as much to write.
     pub most_beside_blocks: u32,
-    /// What the other zones of the drive have to write, the most of one; 0 if none is being written.
+    /// What the other zones of the drive have to write, the most of one; 0 if none is being
+    /// written.
     pub beside_blocks: u32,
 }
 
-/// A zone that has so many times as much to write as any other of its drive is what requests wait for. (Of Exp#11,
-/// one and a half is too little for 8 KiB with Ns=1 Nl=3, two and a half for 16 KiB with Ns=2 Nl=2; four is as good.)
+/// A zone that has so many times as much to write as any other of its drive is what requests wait
+/// for. (Of Exp#11, one and a half is too little for 8 KiB with Ns=1 Nl=3, two and a half for 16
+/// KiB with Ns=2 Nl=2; four is as good.)
 const MUCH_MORE: u32 = 3;
 
 impl Gathering {

@@ -1,11 +1,13 @@
 //! A table by block, without order.
 //!
-//! Open addressing with linear probing: a block is at the place that its number hashes to, or behind it with nothing empty
-//! between. Who leaves is followed by those that were pushed behind, so there are no tombstones, and looking for
-//! a block ends at the first empty place. At most half of the places are taken.
+//! Open addressing with linear probing: a block is at the place that its number hashes to, or
+//! behind it with nothing empty between. Who leaves is followed by those that were pushed behind,
+//! so there are no tombstones, and looking for a block ends at the first empty place. At most half
+//! of the places are taken.
 //!
-//! Numbers of blocks are users' to choose, and the hash is known: somebody may have many writes under way that all hash to
-//! one place. That costs no more than going through all that are admitted, 64 MiB of blocks.
+//! Numbers of blocks are users' to choose, and the hash is known: somebody may have many writes
+//! under way that all hash to one place. That costs no more than going through all that are
+//! admitted, 64 MiB of blocks.
 
 use zoneweave_zoned::Lba;
 

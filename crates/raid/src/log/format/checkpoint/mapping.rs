@@ -80,7 +80,8 @@ const fn fits(entry_bytes: u8) -> bool {
 pub struct StoredEntries {
     bytes: Vec<u8>,
     count: usize,
-    /// Asserted when all are there, so that nothing but this is asked of each: there are a thousand of them.
+    /// Asserted when all are there, so that nothing but this is asked of each: there are a thousand
+    /// of them.
     highest: u64,
 }
 

@@ -55,8 +55,8 @@ pub struct ShardId {
     pub shard: u16,
 }
 
-/// A physical block address: the dense ordinal of a block that may be a chunk block, `(slot * columns +
-/// column) * column_blocks + block`.
+/// A physical block address: the dense ordinal of a block that may be a chunk block, `(slot *
+/// columns + column) * column_blocks + block`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address(pub u64);
 
@@ -69,8 +69,8 @@ pub struct AddressSpace {
     pub volume_blocks: u64,
     /// Bytes of an index entry: 4, 5 or 8.
     pub entry_bytes: u8,
-    /// Entries of a mapping block, unless the volume ends: [`mapping_entries`], or fewer to try pages on
-    /// small volumes.
+    /// Entries of a mapping block, unless the volume ends: [`mapping_entries`], or fewer to try
+    /// pages on small volumes.
     pub page_entries: u32,
     /// Segments that the array can have at a time.
     pub slots: u32,

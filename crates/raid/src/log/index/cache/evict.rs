@@ -1,7 +1,8 @@
 //! Letting go of pages.
 //!
-//! One task leaves out what has not changed and writes what has. Writing may have to wait for room that others make, and users
-//! for pages to go: until it is done another task leaves out what has not changed. Both move the same hand.
+//! One task leaves out what has not changed and writes what has. Writing may have to wait for room
+//! that others make, and users for pages to go: until it is done another task leaves out what has
+//! not changed. Both move the same hand.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -18,7 +19,8 @@ use super::LOOKED_AT;
 /// Pages looked at for one that has not changed, where others cannot go.
 const LOOKED_AT_FOR_FIXED: u64 = 1024;
 
-/// Lets go of pages whenever there are more in memory than there are to be, until the volume closes.
+/// Lets go of pages whenever there are more in memory than there are to be, until the volume
+/// closes.
 pub(in crate::log) async fn run(core: Rc<Core>) {
     let mut looked_at = 0;
     while !core.closing.get() {
@@ -99,8 +101,8 @@ async fn write(core: &Rc<Core>, pages: Vec<Page>) -> bool {
 }
 
 impl State {
-    /// Lets go of pages: those that can at once are left out, others are returned, to be written if they can be. So many were
-    /// looked at before.
+    /// Lets go of pages: those that can at once are left out, others are returned, to be written if
+    /// they can be. So many were looked at before.
     fn evict(&mut self, writable: bool, looked_at: u64) -> Evicted {
         let Some(offload) = &self.offload else { return Evicted::default() };
         let (beyond, may_go) = self.pages_beyond(offload);
@@ -117,8 +119,8 @@ impl State {
         evicted
     }
 
-    /// Leaves out pages that have not changed, if others are being written and there are soon so many that users
-    /// wait; or there are more: nobody waits while there is no room. How many.
+    /// Leaves out pages that have not changed, if others are being written and there are soon so
+    /// many that users wait; or there are more: nobody waits while there is no room. How many.
     fn leave_out_beside(&mut self) -> u64 {
         let Some(offload) = self.offload.as_ref().filter(|offload| offload.writing) else {
             return 0;
@@ -131,8 +133,8 @@ impl State {
         self.go_round(0..end, beyond.min(may_go).min(soon), 0).left_out
     }
 
-    /// Lets go of so many pages, of those that the hand passes: as many as these numbers. At the most `most` are to be
-    /// written.
+    /// Lets go of so many pages, of those that the hand passes: as many as these numbers. At the
+    /// most `most` are to be written.
     fn go_round(&mut self, places: Range<u64>, excess: u64, most: u64) -> Evicted {
         let mut evicted = Evicted::default();
         let no_others = self.index.frames().here() <= self.index.changed_pages();
@@ -167,7 +169,8 @@ impl State {
         evicted
     }
 
-    /// The page that the hand is at, if it may go and nobody has asked for it since the hand passed.
+    /// The page that the hand is at, if it may go and nobody has asked for it since the hand
+    /// passed.
     fn next_to_go(&mut self) -> Option<Page> {
         let offload = self.offload.as_mut()?;
         let page = Page(offload.hand);
@@ -189,8 +192,8 @@ impl State {
             && !self.is_absent(page)
     }
 
-    /// Fixes a page that is to leave memory: what it says from now on is what is known now. `None` if it is not to
-    /// any more, or nothing of it is mapped: then it is gone.
+    /// Fixes a page that is to leave memory: what it says from now on is what is known now. `None`
+    /// if it is not to any more, or nothing of it is mapped: then it is gone.
     fn fix_to_leave(&mut self, page: Page) -> Option<checkpoint::Piece> {
         if !self.may_go(page) || !self.index.has_changed(page) {
             return None;

@@ -29,8 +29,8 @@ pub(in crate::log) struct Held {
 }
 
 impl Held {
-    /// Pages that stay as soon as they are there. Those that blocks are moved for may go before those that users
-    /// asked for.
+    /// Pages that stay as soon as they are there. Those that blocks are moved for may go before
+    /// those that users asked for.
     fn new(core: &Rc<Core>, whom: For, pages: Vec<Page>, turn: Option<Permit>) -> Self {
         let mut state = core.state.borrow_mut();
         let State { index, offload, .. } = &mut *state;
@@ -227,8 +227,8 @@ impl State {
         self.offload.as_mut().is_some_and(|offload| !std::mem::replace(&mut offload.failed, true))
     }
 
-    /// Takes in what pages tell that are away; whether one is lost: of what it tells nothing is known, of the others
-    /// everything is.
+    /// Takes in what pages tell that are away; whether one is lost: of what it tells nothing is
+    /// known, of the others everything is.
     fn take_in_pages(&mut self, read: Vec<(Page, Option<MappingBlock>)>) -> bool {
         let mut lost = false;
         for (page, block) in read {

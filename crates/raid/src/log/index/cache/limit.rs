@@ -1,8 +1,9 @@
 //! How many pages of an index are in memory where not all of them are.
 //!
-//! Beside those that were asked for there is a batch, for which users do not wait while it is written, and those that
-//! somebody works with: users, who wait for each other; what moves blocks, and takes that back, in batches of some pages;
-//! checkpoints. All of these are bounded, so that memory is.
+//! Beside those that were asked for there is a batch, for which users do not wait while it is
+//! written, and those that somebody works with: users, who wait for each other; what moves blocks,
+//! and takes that back, in batches of some pages; checkpoints. All of these are bounded, so that
+//! memory is.
 
 use std::num::NonZeroU32;
 
@@ -16,18 +17,21 @@ const BATCH_MOST: u64 = 64;
 /// Pages that users work with at a time, at the least and at the most.
 const OF_USERS: (u64, u64) = (64, 1024);
 
-/// Pages that a batch of moved blocks is of, at the most: a part of those that there are to be, but a stripe.
+/// Pages that a batch of moved blocks is of, at the most: a part of those that there are to be, but
+/// a stripe.
 const OF_A_MOVE: u64 = 512;
 const PART_OF_A_MOVE: u64 = 64;
 
 /// Pages of trimmed blocks that are moved together, at the least.
 const OF_A_TRIM: u64 = 16;
 
-/// Batches of each segment that is being moved: two under way, one that is being read, and one that is looked at.
+/// Batches of each segment that is being moved: two under way, one that is being read, and one that
+/// is looked at.
 const BATCHES_OF_A_MOVE: u64 = 4;
 
-/// What part of the memory for pages is taken besides, to remember which blocks of segments are live: enough for all
-/// segments of an array with a volume of two thirds of it, at half the memory that its index needs.
+/// What part of the memory for pages is taken besides, to remember which blocks of segments are
+/// live: enough for all segments of an array with a volume of two thirds of it, at half the memory
+/// that its index needs.
 const PART_OF_LIVE: u64 = 8;
 
 /// Pages that a checkpoint works with.
@@ -100,8 +104,8 @@ impl Limit {
         self.batch.div_ceil(4)
     }
 
-    /// Pages of a part of a request, as of what is trimmed: each part takes a block and waits for the one before. Four users
-    /// do not wait for each other.
+    /// Pages of a part of a request, as of what is trimmed: each part takes a block and waits for
+    /// the one before. Four users do not wait for each other.
     #[must_use]
     pub(in crate::log) fn of_a_request(&self) -> u64 {
         self.of_users / 4

@@ -1,24 +1,29 @@
 //! An index that takes less memory than it needs: pages that nobody asks for are on media only.
 //!
-//! A page is *away* when it is not in memory (`index.rs`) and a mapping block tells what is in it. Whoever reads, writes,
-//! trims or moves a block *holds* its page until that is done: a page that is held is in memory and stays
-//! there (`hold.rs`). Tasks (`evict.rs`) let go of pages that nobody holds, by CLOCK: one that has not changed since it was
-//! fixed at once, another when it is written, like a page of a checkpoint.
+//! A page is *away* when it is not in memory (`index.rs`) and a mapping block tells what is in it.
+//! Whoever reads, writes, trims or moves a block *holds* its page until that is done: a page that
+//! is held is in memory and stays there (`hold.rs`). Tasks (`evict.rs`) let go of pages that nobody
+//! holds, by CLOCK: one that has not changed since it was fixed at once, another when it is
+//! written, like a page of a checkpoint.
 //!
-//! * What a page that is away tells is what counts, with every entry counted in its segment. Its mapping
-//!   block counts in its segment, too: it is moved as data is, and its segment not freed before. So an array
-//!   needs room for the blocks of all pages beside the volume, and is refused without (`worn_out.rs`).
-//! * Where a page is that has not changed since it was fixed says `State::page_at`: by what was written since the
-//!   newest checkpoint, or by that. A start knows nothing of it but what checkpoints tell: whatever was
-//!   written since then it replays, as always.
-//! * In memory are as many pages as were asked for, a batch, and those that are worked with, which are bounded
-//!   (`limit.rs`). What moves blocks to make room never waits for pages to go: these may wait for that room.
-//! * Moving blocks changes pages, and writing these takes room that moving has to make. So no more pages are written than
-//!   some for each block that users write: where that is too few (an array so full that moving frees
-//!   little, of which everything is overwritten at random), more stay in memory, and nothing goes on for ever.
-//! * A mapping block that cannot be read is an error for whoever needs it (its entries are in lists only) and ends writes;
-//!   that no checkpoint counts is made durable, so that the next start reads every list. Other pages are read on. Pages
-//!   go whatever redundancy is left: they are as safe as data is, and never the only copy.
+//! * What a page that is away tells is what counts, with every entry counted in its segment. Its
+//!   mapping block counts in its segment, too: it is moved as data is, and its segment not freed
+//!   before. So an array needs room for the blocks of all pages beside the volume, and is refused
+//!   without (`worn_out.rs`).
+//! * Where a page is that has not changed since it was fixed says `State::page_at`: by what was
+//!   written since the newest checkpoint, or by that. A start knows nothing of it but what
+//!   checkpoints tell: whatever was written since then it replays, as always.
+//! * In memory are as many pages as were asked for, a batch, and those that are worked with, which
+//!   are bounded (`limit.rs`). What moves blocks to make room never waits for pages to go: these
+//!   may wait for that room.
+//! * Moving blocks changes pages, and writing these takes room that moving has to make. So no more
+//!   pages are written than some for each block that users write: where that is too few (an array
+//!   so full that moving frees little, of which everything is overwritten at random), more stay in
+//!   memory, and nothing goes on for ever.
+//! * A mapping block that cannot be read is an error for whoever needs it (its entries are in lists
+//!   only) and ends writes; that no checkpoint counts is made durable, so that the next start reads
+//!   every list. Other pages are read on. Pages go whatever redundancy is left: they are as safe as
+//!   data is, and never the only copy.
 
 mod evict;
 mod hold;
@@ -96,13 +101,14 @@ pub(in crate::log) struct Offload {
     failed: bool,
     /// Those that were not: of what they tell nothing is known.
     lost: BTreeSet<Page>,
-    /// What was moved into segments that were given up, and is to be taken back as soon as its pages are here.
+    /// What was moved into segments that were given up, and is to be taken back as soon as its
+    /// pages are here.
     moves_left: Vec<Move>,
 }
 
 impl Offload {
-    /// What keeps the index of a space within some memory, if that needs more; what is moved goes to stripes of so
-    /// many blocks.
+    /// What keeps the index of a space within some memory, if that needs more; what is moved goes
+    /// to stripes of so many blocks.
     #[must_use]
     pub(in crate::log) fn within(
         limit: IndexLimit,
@@ -194,8 +200,8 @@ impl State {
         !self.index.holds(page) && self.page_at(page).is_some()
     }
 
-    /// Pages in memory beyond those that are to be, and how many of them may go. Those that only what moves blocks
-    /// works with come beside: none of users' has to go for them.
+    /// Pages in memory beyond those that are to be, and how many of them may go. Those that only
+    /// what moves blocks works with come beside: none of users' has to go for them.
     fn pages_beyond(&self, offload: &Offload) -> (u64, u64) {
         // What was replayed for a page that is still to be read, too, cannot go.
         self.index.frames().beyond(offload.limit.pages, self.pages_replayed())

@@ -1,7 +1,7 @@
 //! Moving blocks out of segments while pages are away that tell what is live, and taking that back.
 //!
-//! What moves blocks holds pages of one batch at a time, however much one block tells of: blocks of data are looked at in the order
-//! of the volume, what is trimmed part by part.
+//! What moves blocks holds pages of one batch at a time, however much one block tells of: blocks of
+//! data are looked at in the order of the volume, what is trimmed part by part.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -64,8 +64,9 @@ fn page_of(entry: &IndexEntry, page_entries: u64) -> Page {
     }
 }
 
-/// Takes back what was moved into segments that were given up, where pages were away then: so nothing of that has to be
-/// moved once more, which takes room, and those segments are free again. `None` if that cannot be done.
+/// Takes back what was moved into segments that were given up, where pages were away then: so
+/// nothing of that has to be moved once more, which takes room, and those segments are free again.
+/// `None` if that cannot be done.
 pub(in crate::log) async fn take_back_left(core: &Rc<Core>) -> Option<()> {
     loop {
         let moves = core.state.borrow().some_moves_left();
@@ -149,8 +150,8 @@ impl State {
         left.take_while(fits).copied().collect()
     }
 
-    /// Takes back moves whose pages are here, unless where they came from is gone meanwhile: then they are known no
-    /// more.
+    /// Takes back moves whose pages are here, unless where they came from is gone meanwhile: then
+    /// they are known no more.
     fn take_back_some(&mut self, moves: &[Move]) {
         for moved in moves {
             let Some(offload) = &mut self.offload else { return };
@@ -172,7 +173,8 @@ impl State {
         }
     }
 
-    /// The blocks of the volume of the page that is away and that a block tells of, of which a list says this.
+    /// The blocks of the volume of the page that is away and that a block tells of, of which a list
+    /// says this.
     fn blocks_of_page_at(&self, pba: Pba, entry: &IndexEntry) -> Option<Range<u64>> {
         if self.tombstones.contains_key(&pba) {
             return None;
@@ -219,7 +221,8 @@ impl Parts {
 }
 
 impl Mover {
-    /// Moves a block that may tell of more than one block of the volume. `false` if nothing can be moved any more.
+    /// Moves a block that may tell of more than one block of the volume. `false` if nothing can be
+    /// moved any more.
     pub(in crate::log) async fn move_wide(
         &mut self,
         (place, entry): ListedBlock,

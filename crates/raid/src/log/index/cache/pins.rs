@@ -1,7 +1,8 @@
-//! Pages of the index in memory, where not all of them have to be: how many there are, and who works with which.
+//! Pages of the index in memory, where not all of them have to be: how many there are, and who
+//! works with which.
 //!
-//! Whoever works with a page pins it; it stays in memory then. Pages are pinned before they come to be there, and
-//! counted when they do: nobody who asks whether some have to go looks at each.
+//! Whoever works with a page pins it; it stays in memory then. Pages are pinned before they come to
+//! be there, and counted when they do: nobody who asks whether some have to go looks at each.
 
 use std::collections::BTreeMap;
 
@@ -127,8 +128,8 @@ impl Frames {
         self.most
     }
 
-    /// Pages in memory beyond so many, but for those that only what moves blocks works with; and how many may go. Some count
-    /// for neither: so many.
+    /// Pages in memory beyond so many, but for those that only what moves blocks works with; and
+    /// how many may go. Some count for neither: so many.
     #[must_use]
     pub(in crate::log) fn beyond(&self, pages: u64, kept: u64) -> (u64, u64) {
         let here = self.here.saturating_sub(kept);

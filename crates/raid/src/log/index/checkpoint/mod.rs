@@ -1,18 +1,20 @@
 //! Checkpoints of the index: what the newest one consists of, and when the next is due.
 //!
-//! A checkpoint lets a start read the pages of the index and the lists of a few segments instead of the
-//! lists of all. It is written as a user would write: its blocks go to segments of users, are moved by
-//! nobody (but those of pages that have left memory, `offload/`), and die with the next checkpoint. Every rule here follows from one:
+//! A checkpoint lets a start read the pages of the index and the lists of a few segments instead of
+//! the lists of all. It is written as a user would write: its blocks go to segments of users, are
+//! moved by nobody (but those of pages that have left memory, `offload/`), and die with the next
+//! checkpoint. Every rule here follows from one:
 //!
-//! * **What a start would miss must be in segments that it replays.** A checkpoint begins by deciding
-//!   which segments are *settled*: complete, with nothing under way. Its pages are fixed afterwards. So
-//!   whatever they do not tell is in segments that were not settled, or are opened later.
+//! * **What a start would miss must be in segments that it replays.** A checkpoint begins by
+//!   deciding which segments are *settled*: complete, with nothing under way. Its pages are fixed
+//!   afterwards. So whatever they do not tell is in segments that were not settled, or are opened
+//!   later.
 //! * An entry that comes to point into a settled segment (a move that is taken back) *breaks* the
-//!   checkpoint: its page may tell of a segment that is freed next. A broken checkpoint is made *void*,
-//!   durably, before any segment is freed.
-//! * A segment that holds blocks of the newest checkpoint is freed when the next one does not reach them.
-//!   Where users would have to wait for that, the checkpoint is made void instead. So nothing ever
-//!   depends on a checkpoint being written.
+//!   checkpoint: its page may tell of a segment that is freed next. A broken checkpoint is made
+//!   *void*, durably, before any segment is freed.
+//! * A segment that holds blocks of the newest checkpoint is freed when the next one does not reach
+//!   them. Where users would have to wait for that, the checkpoint is made void instead. So nothing
+//!   ever depends on a checkpoint being written.
 //!
 //! A start that finds a void checkpoint, or one of which anything is gone, replays every list.
 
@@ -60,7 +62,8 @@ impl Parts {
 enum Extent {
     /// Every page that has changed.
     Changes,
-    /// Only what is in segments that are to be freed: the checkpoint knows no more than the one before.
+    /// Only what is in segments that are to be freed: the checkpoint knows no more than the one
+    /// before.
     Removal,
 }
 
@@ -112,8 +115,8 @@ pub(in crate::log) struct Checkpoints {
     share: Option<u32>,
     /// How many pages are read at a time that nobody asks for, if users need not wait for all.
     on_demand: Option<NonZeroU32>,
-    /// What snapshots say of the newest one: what is on media, or about to be. Its number is a sequence, as
-    /// these never come back.
+    /// What snapshots say of the newest one: what is on media, or about to be. Its number is a
+    /// sequence, as these never come back.
     recorded: CheckpointPointer,
     /// What the newest one consists of, if there is one that counts.
     newest: Option<Parts>,
@@ -130,18 +133,19 @@ pub(in crate::log) struct Checkpoints {
     /// It is being recorded that none counts.
     voiding: bool,
     attempt: Option<Attempt>,
-    /// Where pages are that were written since the newest one, and have not changed since they were; `None`
-    /// where nothing is mapped.
+    /// Where pages are that were written since the newest one, and have not changed since they
+    /// were; `None` where nothing is mapped.
     apart: BTreeMap<Page, Option<Pba>>,
-    /// Pages that were fixed, of which it is not known yet where: those for a checkpoint, and others.
+    /// Pages that were fixed, of which it is not known yet where: those for a checkpoint, and
+    /// others.
     unplaced: BTreeMap<Page, Fixing>,
     /// Where blocks came to be that are waited for, by their place in the attempt.
     placed: Vec<Option<Pba>>,
 }
 
 impl Checkpoints {
-    /// None so far. Snapshots say so, by a number above any on media: superblock zones that could not be
-    /// read, or not be reset, may have the record of one.
+    /// None so far. Snapshots say so, by a number above any on media: superblock zones that could
+    /// not be read, or not be reset, may have the record of one.
     #[must_use]
     pub(in crate::log) fn new(
         space: AddressSpace,
@@ -192,8 +196,8 @@ impl Checkpoints {
         self.newest.as_ref()?.pages[Lba(page.0).index()]
     }
 
-    /// Whether there are pages, and users need not wait for all of them: how many are read at a time that
-    /// nobody asks for.
+    /// Whether there are pages, and users need not wait for all of them: how many are read at a
+    /// time that nobody asks for.
     #[must_use]
     pub(in crate::log) fn pages_on_demand(&self) -> Option<NonZeroU32> {
         self.on_demand.filter(|_| self.newest.is_some())
@@ -269,7 +273,8 @@ impl Checkpoints {
         ours
     }
 
-    /// Notes where a page is that has not changed since it was fixed; `None` if nothing of it is mapped.
+    /// Notes where a page is that has not changed since it was fixed; `None` if nothing of it is
+    /// mapped.
     pub(in crate::log) fn put_apart(&mut self, page: Page, at: Option<Pba>) {
         self.apart.insert(page, at);
     }

@@ -1,13 +1,13 @@
 //! Reading a checkpoint.
 //!
-//! A checkpoint spares a start the lists of settled segments. It never decides: of two versions of a
-//! block the one with the higher sequence counts, as always, and where a page does not tell which that
-//! is, the block is read that it leads to. Whatever is not as the format says (a block that is gone, or
-//! of another segment, or does not verify) makes the whole checkpoint count for nothing: recovery begins
-//! anew, and replays every list.
+//! A checkpoint spares a start the lists of settled segments. It never decides: of two versions of
+//! a block the one with the higher sequence counts, as always, and where a page does not tell which
+//! that is, the block is read that it leads to. Whatever is not as the format says (a block that is
+//! gone, or of another segment, or does not verify) makes the whole checkpoint count for nothing:
+//! recovery begins anew, and replays every list.
 //!
-//! Pages tell addresses by slots; segments get the slots that they had when the checkpoint was written, so
-//! that pages which have not changed can be part of the next one.
+//! Pages tell addresses by slots; segments get the slots that they had when the checkpoint was
+//! written, so that pages which have not changed can be part of the next one.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -40,8 +40,8 @@ const BATCH_BLOCKS: usize = 512;
 #[derive(Debug)]
 pub(in crate::log) struct Unusable;
 
-/// Reads what a checkpoint consists of, up to the addresses of its pages, puts segments into their slots,
-/// and settles those that need not be replayed.
+/// Reads what a checkpoint consists of, up to the addresses of its pages, puts segments into their
+/// slots, and settles those that need not be replayed.
 ///
 /// # Errors
 /// If anything of it is not as it should be.
@@ -214,8 +214,8 @@ async fn read_directories(
     Ok(Parts { pages, directories, roots })
 }
 
-/// Pages of another size tell of other blocks than where they are listed says. Any one of them shows that; not before users
-/// are served, if all are left for later.
+/// Pages of another size tell of other blocks than where they are listed says. Any one of them
+/// shows that; not before users are served, if all are left for later.
 async fn check_page_size(core: &Rc<Core>, parts: &Parts, newest: u64) -> Result<(), Unusable> {
     let mut pages = (0..).map(Page).zip(&parts.pages);
     let first = pages.find_map(|(page, at)| Some((page, (*at)?)));
@@ -276,8 +276,9 @@ pub(in crate::log) async fn read_pages(
     listed.iter().zip(found).map(decode).collect()
 }
 
-/// Reads the blocks of pages for those who have no other way to what they tell; `None` for what is lost. Moved out meanwhile,
-/// they are still where they were. What they tell takes four times as much memory.
+/// Reads the blocks of pages for those who have no other way to what they tell; `None` for what is
+/// lost. Moved out meanwhile, they are still where they were. What they tell takes four times as
+/// much memory.
 pub(in crate::log) async fn read_page_blocks(
     core: &Rc<Core>,
     listed: &[(Page, Pba)],

@@ -38,7 +38,8 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
     }
 }
 
-/// `None` as well if none is due any more: what was recorded meanwhile may have broken the one before it.
+/// `None` as well if none is due any more: what was recorded meanwhile may have broken the one
+/// before it.
 async fn take(core: &Rc<Core>) -> Option<()> {
     check_writable(core).await.ok()?;
     let pages = {
@@ -92,7 +93,8 @@ async fn write_pages(core: &Rc<Core>, pages: &[Page]) -> Option<()> {
     Some(())
 }
 
-/// Writes the chain from its end on, as every block names the one after it; returns the first block.
+/// Writes the chain from its end on, as every block names the one after it; returns the first
+/// block.
 async fn write_chain(core: &Rc<Core>) -> Option<(RootBlock, BlockLocation)> {
     let writable = check_writable(core).await;
     writable.ok()?;
@@ -165,7 +167,8 @@ pub(in crate::log) async fn end(core: &Rc<Core>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Lets the next start do without checkpoints, and stops, if it is news that a page is not what it seemed.
+/// Lets the next start do without checkpoints, and stops, if it is news that a page is not what it
+/// seemed.
 pub(in crate::log) async fn give_up(core: &Rc<Core>, is_news: impl FnOnce(&mut State) -> bool) {
     if !is_news(&mut core.state.borrow_mut()) || core.closing.get() {
         return;

@@ -42,7 +42,8 @@ impl State {
         let told = changed + checkpoints.apart.len() as u64;
         let directories = told.min(checkpoints.space.mapping_directories());
         let cost = changed + directories + self.root_blocks();
-        // What is in segments being filled is replayed in any case: a checkpoint for less gains nothing.
+        // What is in segments being filled is replayed in any case: a checkpoint for less gains
+        // nothing.
         let least = self.geometry.data_blocks() / 2;
         match () {
             () if told > 0
@@ -147,8 +148,8 @@ impl State {
         }
     }
 
-    /// Fixes a page for the checkpoint being written: what it says from now on is what is known now. `None` if it
-    /// says nothing.
+    /// Fixes a page for the checkpoint being written: what it says from now on is what is known
+    /// now. `None` if it says nothing.
     pub(super) fn fix_page(&mut self, page: Page) -> Option<Piece> {
         let piece = self.encode_page(page);
         self.attempt().fixed.insert(page);
@@ -205,8 +206,8 @@ impl State {
         self.checkpoints.end_placing(page);
     }
 
-    /// Takes a page over that was written since the checkpoint began, or before, if it tells what is known now and
-    /// can stay where it is.
+    /// Takes a page over that was written since the checkpoint began, or before, if it tells what
+    /// is known now and can stay where it is.
     pub(super) fn adopt_page(&mut self, page: Page) -> bool {
         let at = self.page_at(page).filter(|_| self.checkpoints.apart.contains_key(&page));
         let at = at.filter(|at| !self.is_leaving(self.space.place(*at).slot));
@@ -222,7 +223,8 @@ impl State {
         true
     }
 
-    /// Where a mapping block tells what is in a page now; `None` if none does, or nothing is mapped.
+    /// Where a mapping block tells what is in a page now; `None` if none does, or nothing is
+    /// mapped.
     pub(in crate::log) fn page_at(&self, page: Page) -> Option<Pba> {
         if self.index.has_changed(page) || !self.page_is_placed(page) {
             return None;
@@ -362,8 +364,8 @@ impl State {
         let Some(attempt) = self.checkpoints.attempt.take() else { return };
         // Whoever still waits says so again.
         self.checkpoints.wanted = Wanted::No;
-        // Unless what is recorded now says that there is none. It may have broken meanwhile: it counts all
-        // the same, until that is recorded.
+        // Unless what is recorded now says that there is none. It may have broken meanwhile: it
+        // counts all the same, until that is recorded.
         let taken = durable && self.checkpoints.recorded.number == attempt.number;
         mark_if(Mark::CheckpointBrokenInRecord, || taken && attempt.broken);
         self.checkpoints.failed = !(taken || closing);
@@ -391,8 +393,8 @@ impl State {
         self.count_reached();
     }
 
-    /// What was fixed for a checkpoint that did not come about tells what it told, if pages may be on media
-    /// only; else it is fixed again for the next one.
+    /// What was fixed for a checkpoint that did not come about tells what it told, if pages may be
+    /// on media only; else it is fixed again for the next one.
     fn keep_fixed(&mut self, attempt: &Attempt) {
         for page in &attempt.fixed {
             let at = attempt.parts.pages[Lba(page.0).index()];
@@ -430,8 +432,8 @@ impl State {
         }
     }
 
-    /// Whether a segment can be freed as far as checkpoints go: nothing of them is in it, or users wait,
-    /// or there will be none without.
+    /// Whether a segment can be freed as far as checkpoints go: nothing of them is in it, or users
+    /// wait, or there will be none without.
     pub(in crate::log) fn may_leave_checkpoint(&self, segment: &Segment) -> bool {
         let Checkpoints { newest, broken, failed, .. } = &self.checkpoints;
         let none = newest.is_none() && !self.checkpoints.is_under_way();
@@ -446,7 +448,8 @@ impl State {
         urgent && !self.has_room(StreamKind::User)
     }
 
-    /// Notes that a segment waits for the next checkpoint, if it has to be freed; whether that is news.
+    /// Notes that a segment waits for the next checkpoint, if it has to be freed; whether that is
+    /// news.
     pub(in crate::log) fn want_checkpoint(&mut self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
         let wanted = match () {

@@ -1,7 +1,8 @@
 //! The entries of the index in memory: all of them one after the other, or page by page.
 //!
-//! An entry is a number, zero for a block that is nowhere, else one more than its address. What numbers mean is
-//! decided by the index; that a page is in memory whose entries are changed is the caller's to know.
+//! An entry is a number, zero for a block that is nowhere, else one more than its address. What
+//! numbers mean is decided by the index; that a page is in memory whose entries are changed is the
+//! caller's to know.
 
 use std::hint::black_box;
 use std::ops::Range;

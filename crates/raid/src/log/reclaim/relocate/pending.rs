@@ -1,8 +1,8 @@
-//! What is queued for a block that is moved: its data as it is, the knowledge that it was lost, or what points at it of
-//! what a tombstone hides.
+//! What is queued for a block that is moved: its data as it is, the knowledge that it was lost, or
+//! what points at it of what a tombstone hides.
 //!
-//! Nothing here waits. Blocks keep the sequences that they have, so that a copy supersedes nothing that is newer than
-//! what was moved.
+//! Nothing here waits. Blocks keep the sequences that they have, so that a copy supersedes nothing
+//! that is newer than what was moved.
 
 use std::cmp::Reverse;
 use std::iter::once;
@@ -199,8 +199,9 @@ fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Ve
         .collect()
 }
 
-/// The same, each block by the newest extent of it. A tombstone that was moved may have come into one block with a newer one of
-/// the same blocks of the volume, and what points at that block is the newer one.
+/// The same, each block by the newest extent of it. A tombstone that was moved may have come into
+/// one block with a newer one of the same blocks of the volume, and what points at that block is
+/// the newer one.
 pub(in crate::log) fn newest_of(mut extents: Vec<TrimExtent>) -> Vec<TrimExtent> {
     let mut places: Vec<_> = extents.iter().map(range_of).collect();
     places.sort_unstable_by_key(|place| place.start);
@@ -229,10 +230,10 @@ fn range_of(extent: &TrimExtent) -> Range<u64> {
     extent.lba.0..extent.lba.0 + extent.blocks
 }
 
-/// What is still needed of an extent, from the first to the last block that points at it, with the oldest sequence of all other
-/// segments. Blocks between them that point elsewhere have something newer, which hides the extent wherever both
-/// are found: without them one trim that was written into here and there would become a hundred thousand, and moving a
-/// block take hundreds.
+/// What is still needed of an extent, from the first to the last block that points at it, with the
+/// oldest sequence of all other segments. Blocks between them that point elsewhere have something
+/// newer, which hides the extent wherever both are found: without them one trim that was written
+/// into here and there would become a hundred thousand, and moving a block take hundreds.
 pub(in crate::log) fn moved_run(
     state: &mut State,
     extent: TrimExtent,

@@ -1,7 +1,7 @@
 //! What the blocks behind a damaged header tell of its segment.
 //!
-//! Fault model: any of them may be damaged or unreadable, so most of those that verify decide, and only a block of the
-//! right column counts.
+//! Fault model: any of them may be damaged or unreadable, so most of those that verify decide, and
+//! only a block of the right column counts.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -45,7 +45,8 @@ impl Witnesses {
     }
 }
 
-/// How often a block is read that tells which segment a zone belongs to. A drive may err now and then.
+/// How often a block is read that tells which segment a zone belongs to. A drive may err now and
+/// then.
 const READS: u32 = 4;
 
 pub(in crate::log) async fn read_stubbornly(

@@ -38,9 +38,10 @@ pub(in crate::log) fn has_none(
     header.zone(column).is_some_and(|zone| told.contains(&(column, zone)))
 }
 
-/// Whether a segment is dead although its death is on record no more, as every drive acknowledged the
-/// resets: of the members in service more than may be wrong have nothing of it, and no more than may
-/// be wrong have something. (One that the roster lists is not. With one data drive that never is so: any copy may be the last one.)
+/// Whether a segment is dead although its death is on record no more, as every drive acknowledged
+/// the resets: of the members in service more than may be wrong have nothing of it, and no more
+/// than may be wrong have something. (One that the roster lists is not. With one data drive that
+/// never is so: any copy may be the last one.)
 pub(in crate::log) fn missed(
     core: &Core,
     columns: &BTreeMap<Column, Vec<Claim>>,

@@ -2,8 +2,8 @@
 //!
 //! 1. `segments` groups zones by their headers.
 //! 2. `header_votes` identifies a zone with a damaged header from the blocks behind it.
-//! 3. `missing_columns` finds segments of which a drive holds nothing; `orphans` counts those without
-//!    any readable header.
+//! 3. `missing_columns` finds segments of which a drive holds nothing; `orphans` counts those
+//!    without any readable header.
 //! 4. `narrow` finds narrow segments by the narrow list.
 //! 5. `torn_appends` explains rows without a chunk that an interrupted append left.
 

@@ -6,8 +6,8 @@ use crate::log::format::SegmentHeader;
 use crate::log::recover::find::missing_columns::has_none;
 use crate::log::recover::find::segments::{Claim, Sorted};
 
-/// Gives zones without a valid header to the listed segments whose generation their blocks carry, or whose zones
-/// they are in drives that were members then.
+/// Gives zones without a valid header to the listed segments whose generation their blocks carry,
+/// or whose zones they are in drives that were members then.
 pub(in crate::log) fn adopt(state: &State, sorted: &mut Sorted) {
     let Sorted { claims, unclaimed, told, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
@@ -34,8 +34,8 @@ pub(in crate::log) fn adopt(state: &State, sorted: &mut Sorted) {
     });
 }
 
-/// How many listed segments nothing is found of, though no drive tells that it never had any of it: they are lost with what
-/// they held. (Of one that was about to be opened all drives tell so.)
+/// How many listed segments nothing is found of, though no drive tells that it never had any of it:
+/// they are lost with what they held. (Of one that was about to be opened all drives tell so.)
 pub(in crate::log) fn lost(state: &State, sorted: &Sorted) -> usize {
     let unaccounted = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let listed = state.roster.newest_first();

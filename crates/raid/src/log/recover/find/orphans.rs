@@ -1,11 +1,12 @@
 //! Segments that no header tells of any more.
 //!
-//! A zone without a header goes to the segment whose other headers list it, so one header is enough. Where none can be read, or is
-//! intact, on any of the drives, the segment would be missing without a word, and older contents be read for what it holds. It
-//! has a zone on every member in full service, but for those that have lost zones.
+//! A zone without a header goes to the segment whose other headers list it, so one header is
+//! enough. Where none can be read, or is intact, on any of the drives, the segment would be missing
+//! without a word, and older contents be read for what it holds. It has a zone on every member in
+//! full service, but for those that have lost zones.
 //!
-//! Fault model: drives may have kept zones that they acknowledged to have reset, and zones may be unreadable from the start on: as many as
-//! redundancy makes up for are no segment.
+//! Fault model: drives may have kept zones that they acknowledged to have reset, and zones may be
+//! unreadable from the start on: as many as redundancy makes up for are no segment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +46,8 @@ pub(in crate::log) fn find<'a>(
     named.into_iter().map(|(generation, (_, zones))| (generation, zones)).collect()
 }
 
-/// Whether a segment that is not on some columns may have its zones in these: it has some in all but those that lost zones, and not
-/// all of them can be wrong.
+/// Whether a segment that is not on some columns may have its zones in these: it has some in all
+/// but those that lost zones, and not all of them can be wrong.
 fn is_segment(state: &State, absent: ColumnSet, columns: ColumnSet) -> bool {
     let of_array = state.scheme();
     let scheme = of_array.on(of_array.iter().collect::<ColumnSet>().without(absent));

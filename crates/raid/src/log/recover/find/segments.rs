@@ -1,8 +1,8 @@
 //! Which zones form which segments, from their headers.
 //!
-//! A zone is destroyed only if a record says that its segment is dead, if nothing but a header
-//! can be in it, if it is the incomplete copy of a column under rebuild, or if more drives than may
-//! be wrong have nothing of its segment: one that acknowledged a reset without doing it. A zone that
+//! A zone is destroyed only if a record says that its segment is dead, if nothing but a header can
+//! be in it, if it is the incomplete copy of a column under rebuild, or if more drives than may be
+//! wrong have nothing of its segment: one that acknowledged a reset without doing it. A zone that
 //! nobody accounts for is left alone and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,16 +60,16 @@ pub(in crate::log) struct Sorted {
     pub(in crate::log) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
     /// The others.
     pub(in crate::log) told: Told,
-    /// Zones that are taken for what other columns' headers list there, as they do not tell it themselves: but these
-    /// headers may mean a drive that was replaced since.
+    /// Zones that are taken for what other columns' headers list there, as they do not tell it
+    /// themselves: but these headers may mean a drive that was replaced since.
     by_header: Vec<(Column, ZoneId)>,
 }
 
 /// Zones that tell what they hold: nothing, or some segment.
 pub(in crate::log) type Told = BTreeSet<(Column, ZoneId)>;
 
-/// Finds every segment and enters it into the state; fills the pools with the empty zones. Segments of which no header can be
-/// read are given up if their loss is accepted.
+/// Finds every segment and enters it into the state; fills the pools with the empty zones. Segments
+/// of which no header can be read are given up if their loss is accepted.
 pub(in crate::log) async fn find(
     core: &Rc<Core>,
     accepts_loss: bool,
@@ -154,8 +154,8 @@ pub(in crate::log) async fn find(
     Ok(found)
 }
 
-/// Notes segments of which only zones without a header may be left. If that is accepted they are dead from then on: what is read
-/// for them must not change when a header can be read again.
+/// Notes segments of which only zones without a header may be left. If that is accepted they are
+/// dead from then on: what is read for them must not change when a header can be read again.
 fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
     let unit = state.config.write_unit;
     let known = sorted.claims.values().filter_map(told_by).map(|(known, _)| known).collect();
@@ -329,9 +329,9 @@ pub(in crate::log) async fn read_header(
     ours.then_some(header)
 }
 
-/// Gives zones without a valid header to the segment whose generation most blocks carry, or to
-/// the newest segment whose other headers list them. Older headers may list a zone of a drive that
-/// was replaced since, so those of a dead segment give it nothing: there may be a column of a live one.
+/// Gives zones without a valid header to the segment whose generation most blocks carry, or to the
+/// newest segment whose other headers list them. Older headers may list a zone of a drive that was
+/// replaced since, so those of a dead segment give it nothing: there may be a column of a live one.
 fn adopt_headerless(state: &State, sorted: &mut Sorted) {
     let Sorted { claims, unclaimed, by_header, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
@@ -400,7 +400,8 @@ async fn enter(
     let mut written: Vec<Option<ZoneOffset>> = vec![None; base.zones.len()];
     let (mut extra, mut unfinished) = (Vec::new(), BTreeMap::new());
     let mut ends_missing = BTreeSet::new();
-    // What tells that it is of the segment on a column that it is not on is of no use, nor believed.
+    // What tells that it is of the segment on a column that it is not on is of no use, nor
+    // believed.
     let is_on = |(column, _): &(Column, _)| base.geometry.scheme().contains(*column);
     let (columns, elsewhere): (BTreeMap<_, _>, _) = columns.into_iter().partition(is_on);
     for (column, info) in zones_of(elsewhere) {
@@ -418,7 +419,8 @@ async fn enter(
             let trusted = !native && !complete && mutant(Mutant::UnfinishedColumnTrusted);
             if complete || trusted || (native && zones[column.index()].is_none()) {
                 mark_if(Mark::RebuiltColumnCounts, || !native && !is_online(core, column));
-                // One that was cut short comes first where it happens to be where the former drive's was.
+                // One that was cut short comes first where it happens to be where the former
+                // drive's was.
                 extra.extend(unfinished.remove(&column).map(|info| (column, info)));
                 // Of two that are whole one counts, and the other must not outlive the segment.
                 extra.extend(whole.take().map(|info| (column, info)));
@@ -455,7 +457,8 @@ fn insert(
     mut zones: Vec<Option<ColumnZone>>,
     mut written: Vec<Option<ZoneOffset>>,
 ) -> Result<FoundSegment, OpenError> {
-    // A member that failed since it was looked at has no zones: whoever takes its place gets them again.
+    // A member that failed since it was looked at has no zones: whoever takes its place gets them
+    // again.
     for (column, member) in state.members.iter().enumerate() {
         if member.device.is_none() {
             (zones[column], written[column]) = (None, None);
@@ -474,7 +477,8 @@ fn insert(
     let narrow = base.geometry.scheme().is_narrow();
     mark_if(Mark::NarrowFound, || narrow);
     mark_if(Mark::NarrowLeftover, || narrow && leftover);
-    // A member in full service has a column of every segment that is on it: one without it has lost it.
+    // A member in full service has a column of every segment that is on it: one without it has lost
+    // it.
     let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
     segment.damaged = state.scheme().iter().filter(in_service).any(|column| segment.lacks(column));
     mark_if(Mark::ColumnLost, || segment.damaged);
@@ -491,9 +495,9 @@ fn insert(
     Ok(FoundSegment { slot, written, expected, leftover })
 }
 
-/// Whether what a member has of a segment can be a copy only, which its rebuild has made or was making:
-/// the segment is older than the drive's membership. Where rebuilt columns are all that is left of a
-/// segment, their headers may list a zone of a drive that was replaced since.
+/// Whether what a member has of a segment can be a copy only, which its rebuild has made or was
+/// making: the segment is older than the drive's membership. Where rebuilt columns are all that is
+/// left of a segment, their headers may list a zone of a drive that was replaced since.
 fn is_copy(core: &Core, base: &SegmentHeader, column: Column) -> bool {
     let entry = core.state.borrow().members[column.index()].entry;
     entry.state == MemberState::Rebuilding && base.epoch < entry.since_epoch
@@ -539,7 +543,8 @@ async fn is_complete_copy(
     oob.is_some_and(|oob| oob.generation == base.generation) && index.as_ref().is_ok_and(ours)
 }
 
-/// Marks a segment of another shape; for [`Mutant::SegmentShapeIgnored`], gives it that of the array.
+/// Marks a segment of another shape; for [`Mutant::SegmentShapeIgnored`], gives it that of the
+/// array.
 fn note_shape(state: &State, header: &mut SegmentHeader) {
     if header.geometry != state.geometry {
         mark(Mark::SegmentOfOtherShape);

@@ -1,12 +1,15 @@
-//! What an append that was cut short has displaced: rows that hold no chunk, and nothing damaged either.
+//! What an append that was cut short has displaced: rows that hold no chunk, and nothing damaged
+//! either.
 //!
-//! Of an append that fails a drive may have stored a part. What it appends behind that begins in the middle of a row and ends in the
-//! middle of the next one. Whoever wrote it was told so, and wrote it elsewhere: only what is in a row counts. Such rows hold no chunk
-//! that verifies, and would pass for chunks that were acknowledged and are damaged.
+//! Of an append that fails a drive may have stored a part. What it appends behind that begins in
+//! the middle of a row and ends in the middle of the next one. Whoever wrote it was told so, and
+//! wrote it elsewhere: only what is in a row counts. Such rows hold no chunk that verifies, and
+//! would pass for chunks that were acknowledged and are damaged.
 //!
-//! Blocks of a zone are written once, one behind the other. So where every block verifies they tell which appends were
-//! stored there, and that none of them was in a row. Where one does not, or does not follow the one before it, as where
-//! a misdirected write has gone over chunks, nothing is known of the rows around it.
+//! Blocks of a zone are written once, one behind the other. So where every block verifies they tell
+//! which appends were stored there, and that none of them was in a row. Where one does not, or does
+//! not follow the one before it, as where a misdirected write has gone over chunks, nothing is
+//! known of the rows around it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -32,7 +35,8 @@ struct Part {
 pub(in crate::log) struct Displaced {
     /// Rows that for certain hold no chunk.
     pub(in crate::log) rows: usize,
-    /// The stripes that have something in these rows, counted through the segment: what was written of them is known.
+    /// The stripes that have something in these rows, counted through the segment: what was written
+    /// of them is known.
     pub(in crate::log) stripes: BTreeSet<u32>,
 }
 
@@ -58,8 +62,8 @@ pub(in crate::log) async fn find_displaced(
     found
 }
 
-/// The stripes of which some rows hold something, from where a chunk ends to where one begins or nothing is written;
-/// `None` if any of it may be a chunk.
+/// The stripes of which some rows hold something, from where a chunk ends to where one begins or
+/// nothing is written; `None` if any of it may be a chunk.
 async fn displaced_in(
     core: &Rc<Core>,
     slot: SegmentSlot,

@@ -1,15 +1,17 @@
-//! How a start writes where nobody says: the policy that suits the drives, as far as it fits the array.
+//! How a start writes where nobody says: the policy that suits the drives, as far as it fits the
+//! array.
 //!
-//! [`WritePolicy::for_drives`] begins with what drives are best at: as many segments for users as half of the
-//! zones that may be active allow, and Zone Write of everything that waits, or Zone Append where a
-//! [`WriteProfile`] says that this is faster. Where it says that drives take a chunk sooner than the engine makes a stripe,
-//! nothing ever waits for a zone, so that there is nothing to be gained by more of them, but by fewer stripes: one segment at a time for each
-//! lifetime, and one with larger chunks for large requests, and for small ones while enough of these wait to fill it. Where that does not fit it gives up something, and then something
-//! else; the policy of the array's own shape is the last, and fits always. What did not fit is remembered, to be
-//! told.
+//! [`WritePolicy::for_drives`] begins with what drives are best at: as many segments for users as
+//! half of the zones that may be active allow, and Zone Write of everything that waits, or Zone
+//! Append where a [`WriteProfile`] says that this is faster. Where it says that drives take a chunk
+//! sooner than the engine makes a stripe, nothing ever waits for a zone, so that there is nothing
+//! to be gained by more of them, but by fewer stripes: one segment at a time for each lifetime, and
+//! one with larger chunks for large requests, and for small ones while enough of these wait to fill
+//! it. Where that does not fit it gives up something, and then something else; the policy of the
+//! array's own shape is the last, and fits always. What did not fit is remembered, to be told.
 //!
-//! Where it says that writes are as fast from some size on, writes that follow each other are made of like size, so that nobody
-//! waits for one that is much larger than the others.
+//! Where it says that writes are as fast from some size on, writes that follow each other are made
+//! of like size, so that nobody waits for one that is much larger than the others.
 //!
 //! What nobody has measured is not guessed: without a profile chunks are gathered.
 
@@ -24,29 +26,33 @@ use crate::log::write::policy::lanes::{LaneOptions, Lanes, PolicyError, WritePol
 const LANES_MOST: u32 = 4;
 
 /// Blocks of their chunks. A write that gathers holds what waits, whatever the chunks: smaller ones
-/// leave less of a stripe empty, larger ones are read by fewer commands. Four of one size are as fast as any
-/// mixture of sizes for whatever mixture of requests (Exp#11), since none waits for those of its size.
+/// leave less of a stripe empty, larger ones are read by fewer commands. Four of one size are as
+/// fast as any mixture of sizes for whatever mixture of requests (Exp#11), since none waits for
+/// those of its size.
 const CHUNK_BLOCKS: u32 = 2;
 
-/// The largest chunks that are chosen for drives faster than the engine, in blocks: 64 small requests fill a stripe of
-/// 3+1 of these, but none of larger ones.
+/// The largest chunks that are chosen for drives faster than the engine, in blocks: 64 small
+/// requests fill a stripe of 3+1 of these, but none of larger ones.
 const LARGE_CHUNK_BLOCKS_MOST: u32 = 16;
 
 /// Segments of each chunk size for such drives: one for each lifetime.
 const FAST_LANES: u32 = 2;
 
-/// What the engine takes for a stripe of small chunks, in nanoseconds, on a processor of these years: 6 blocks of 0.7 us
-/// (docs/performance.md).
+/// What the engine takes for a stripe of small chunks, in nanoseconds, on a processor of these
+/// years: 6 blocks of 0.7 us (docs/performance.md).
 const STRIPE_NANOS: u64 = 4_000;
 
-/// Requests in flight from which on ways to write are compared: with fewer there is nothing to gather.
+/// Requests in flight from which on ways to write are compared: with fewer there is nothing to
+/// gather.
 const DEPTH_LEAST: u32 = 4;
 
-/// What two measurements of the same may differ by, and what a difference is worth something from, in percent.
+/// What two measurements of the same may differ by, and what a difference is worth something from,
+/// in percent.
 const NOISE_PERCENT: u64 = 5;
 const GAIN_PERCENT: u64 = 10;
 
-/// By how much faster drives have to be with writes of twice the size for others to wait for one that is so large.
+/// By how much faster drives have to be with writes of twice the size for others to wait for one
+/// that is so large.
 const LARGER_GAIN_PERCENT: u64 = 25;
 
 /// How a start writes.
@@ -102,10 +108,11 @@ pub struct AppendCost {
 }
 
 impl WriteProfile {
-    /// Whether Zone Append is worth it, with four blocks in flight and more. Where Zone Write takes along
-    /// what waits, either half of them are being written while the others wait for that, or all are written at
-    /// once. Zone Append has to be slower than neither, as far as can be measured, and faster than the first with
-    /// some number of blocks. What took no time was not measured.
+    /// Whether Zone Append is worth it, with four blocks in flight and more. Where Zone Write takes
+    /// along what waits, either half of them are being written while the others wait for that, or
+    /// all are written at once. Zone Append has to be slower than neither, as far as can be
+    /// measured, and faster than the first with some number of blocks. What took no time was not
+    /// measured.
     #[must_use]
     pub fn appends_pay(&self) -> bool {
         let unmeasured = self.appends.iter().any(|append| append.nanos == 0)
@@ -127,8 +134,8 @@ impl WriteProfile {
             && compared().any(gains)
     }
 
-    /// Blocks of a write of which twice as many are hardly written faster than by two of it; `None` if drives get faster
-    /// up to the largest write that was measured.
+    /// Blocks of a write of which twice as many are hardly written faster than by two of it; `None`
+    /// if drives get faster up to the largest write that was measured.
     #[must_use]
     pub fn even_blocks(&self) -> Option<u32> {
         let hardly_faster = |cost: &WriteCost, than: &WriteCost| {
@@ -142,8 +149,8 @@ impl WriteProfile {
         even.map(|pair| pair[0].blocks)
     }
 
-    /// Blocks of the chunks that pay where drives take one sooner than the engine makes a stripe of small ones: so many
-    /// that they do not, within bounds.
+    /// Blocks of the chunks that pay where drives take one sooner than the engine makes a stripe of
+    /// small ones: so many that they do not, within bounds.
     #[must_use]
     pub fn larger_chunk(&self) -> Option<u32> {
         let nanos = |blocks: u32| {
@@ -158,8 +165,8 @@ impl WriteProfile {
         })
     }
 
-    /// Nanoseconds of a block, so many being written at once; between what was measured on a straight line,
-    /// and beyond that at the rate of the largest write.
+    /// Nanoseconds of a block, so many being written at once; between what was measured on a
+    /// straight line, and beyond that at the rate of the largest write.
     fn gathered_nanos(&self, blocks: u32) -> Option<u64> {
         let below = self.writes.iter().rev().find(|cost| cost.blocks <= blocks)?;
         let above = self.writes.iter().find(|cost| cost.blocks > blocks);
@@ -182,7 +189,8 @@ pub struct Chosen {
 }
 
 impl WriteChoice {
-    /// The policy to start with. What failed before for a reason that is known only later is not tried again.
+    /// The policy to start with. What failed before for a reason that is known only later is not
+    /// tried again.
     ///
     /// # Errors
     /// If a policy that was asked for does not fit, or what is pinned of one.
@@ -222,8 +230,8 @@ impl Auto {
 }
 
 impl WritePolicy {
-    /// The policy that suits drives best, of those that fit the array. Where nothing is pinned there always is
-    /// one.
+    /// The policy that suits drives best, of those that fit the array. Where nothing is pinned
+    /// there always is one.
     ///
     /// # Errors
     /// If what is pinned does not fit.
@@ -304,7 +312,8 @@ impl Candidate {
         if !fast {
             return policy;
         }
-        // What is large is what fills a stripe, of one request or of many. What is moved comes in smaller lots.
+        // What is large is what fills a stripe, of one request or of many. What is moved comes in
+        // smaller lots.
         let relocation = LaneOptions::gathered((large.chunk_blocks / 2).next_multiple_of(unit.0));
         WritePolicy { fast_drives: true, large_from_blocks: u64::MAX, relocation, ..policy }
     }

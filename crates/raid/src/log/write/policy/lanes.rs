@@ -3,8 +3,8 @@
 //! A policy is a choice of each start, not a property of the array: headers tell the shape of their
 //! segment, so segments of every shape live side by side. [`WritePolicy::zone_write`],
 //! [`WritePolicy::zone_append`] and [`WritePolicy::zapraid`] are the three of ZapRAID (sections 3.2
-//! and 3.3, and the baselines of section 5); [`WritePolicy::adaptive`] and [`WritePolicy::appending`] are our own.
-//! `choice.rs` chooses one.
+//! and 3.3, and the baselines of section 5); [`WritePolicy::adaptive`] and
+//! [`WritePolicy::appending`] are our own. `choice.rs` chooses one.
 
 use thiserror::Error;
 use zoneweave_zoned::Geometry;
@@ -17,27 +17,29 @@ use crate::log::reclaim::space::FREE_BESIDE_LANES;
 use crate::log::write::stream::{ChunkClass, Lane, Stream};
 use crate::scheme::Scheme;
 
-/// Segments beyond those that a volume needs, from which on what is moved goes to more than one, unless a
-/// policy says otherwise: where there are fewer it costs more than it gains. One would be enough to be safe.
+/// Segments beyond those that a volume needs, from which on what is moved goes to more than one,
+/// unless a policy says otherwise: where there are fewer it costs more than it gains. One would be
+/// enough to be safe.
 const SPARE_FOR_LIFETIMES: u32 = 32;
 
-/// Segments that make up the window in which writes are shared with what is moved (`pace.rs`), at most, and
-/// how many have to be there to spare for each: a window is room that is kept from users.
+/// Segments that make up the window in which writes are shared with what is moved (`pace.rs`), at
+/// most, and how many have to be there to spare for each: a window is room that is kept from users.
 const WINDOW_SEGMENTS: u32 = 4;
 const SPARE_FOR_WINDOW: u32 = 4;
 
 /// Rows of a group where chunks are written in place.
 const WRITTEN_ROWS: u32 = 256;
 
-/// Rows of a group where writes gather several: some hundred times what one write holds, so that waiting for
-/// the end of a group costs little. Where chunks are appended it costs a wait for the slowest, so as many.
+/// Rows of a group where writes gather several: some hundred times what one write holds, so that
+/// waiting for the end of a group costs little. Where chunks are appended it costs a wait for the
+/// slowest, so as many.
 const GATHERED_ROWS: u32 = 4096;
 
 /// The most segments that users' writes go to at a time.
 const LANES_MOST: usize = 64;
 
-/// Active zones that a drive needs beside those of users' lanes: for moving, a rebuild and superblock
-/// records. As many again are for what a crash leaves behind.
+/// Active zones that a drive needs beside those of users' lanes: for moving, a rebuild and
+/// superblock records. As many again are for what a crash leaves behind.
 const ACTIVE_BESIDE_LANES: u32 = 3;
 
 /// By which commands the chunks of a lane are written.
@@ -80,8 +82,9 @@ pub struct LaneOptions {
 }
 
 impl LaneOptions {
-    /// Zone Write of one chunk after the other. A group ends when every stripe of it is done, and with a
-    /// flush where drives have volatile caches, so it has more than the one row that would do.
+    /// Zone Write of one chunk after the other. A group ends when every stripe of it is done, and
+    /// with a flush where drives have volatile caches, so it has more than the one row that would
+    /// do.
     #[must_use]
     pub const fn zone_write(chunk_blocks: u32) -> Self {
         Self { chunk_blocks, group_rows: WRITTEN_ROWS, mode: LaneMode::Write }
@@ -120,24 +123,26 @@ pub struct WritePolicy {
     pub relocation: LaneOptions,
     /// Which segments are moved out.
     pub collection: Collection,
-    /// Whether blocks that live long are kept apart from those that do not: among users' segments of a
-    /// class where it has more than one, and among those for what is moved, of which there is one more
-    /// if drives let as many zones be active.
+    /// Whether blocks that live long are kept apart from those that do not: among users' segments
+    /// of a class where it has more than one, and among those for what is moved, of which there is
+    /// one more if drives let as many zones be active.
     pub lifetimes: bool,
-    /// Segments beyond those that the volume needs, from which on what is moved goes to more than one; at
-    /// least one.
+    /// Segments beyond those that the volume needs, from which on what is moved goes to more than
+    /// one; at least one.
     pub spare_for_lifetimes: u32,
     /// Blocks from which on a request is a large one.
     pub large_from_blocks: u64,
-    /// Whether drives take a chunk sooner than the engine makes a stripe: nothing waits for a zone then. Users' blocks of one
-    /// size and lifetime go to one segment at a time, and small ones wait as long as stripes of larger chunks are under
-    /// way, to fill the next of these.
+    /// Whether drives take a chunk sooner than the engine makes a stripe: nothing waits for a zone
+    /// then. Users' blocks of one size and lifetime go to one segment at a time, and small ones
+    /// wait as long as stripes of larger chunks are under way, to fill the next of these.
     pub fast_drives: bool,
-    /// Blocks of a write from which on drives are hardly faster with more, if that is known: writes of a zone that follow each
-    /// other are made of like size then, and none smaller than that, or than a request, for the sake of it.
+    /// Blocks of a write from which on drives are hardly faster with more, if that is known: writes
+    /// of a zone that follow each other are made of like size then, and none smaller than that, or
+    /// than a request, for the sake of it.
     pub even_blocks: Option<u32>,
-    /// Whether small writes that come one at a time go to a *narrow* segment, of as few columns as are redundant, instead of being
-    /// padded. It is one more than those for users, and open only where there is room for it anyhow.
+    /// Whether small writes that come one at a time go to a *narrow* segment, of as few columns as
+    /// are redundant, instead of being padded. It is one more than those for users, and open only
+    /// where there is room for it anyhow.
     pub narrow: bool,
 }
 
@@ -214,8 +219,8 @@ impl WritePolicy {
         }
     }
 
-    /// Whether its segments are of the array's own shape, one at a time for users: whatever array there is
-    /// was made for that.
+    /// Whether its segments are of the array's own shape, one at a time for users: whatever array
+    /// there is was made for that.
     #[must_use]
     pub(in crate::log) fn is_like_array(&self, config: &ArrayConfig) -> bool {
         let own = Self::of_array(config).relocation;
@@ -239,8 +244,8 @@ impl WritePolicy {
         Self::uniform(small, large, |chunk| LaneOptions::zone_append(chunk, MAX_SEAL_ROWS))
     }
 
-    /// Hybrid data management: Zone Append in groups for one of the segments with small chunks, Zone
-    /// Write for the others, and for what is moved.
+    /// Hybrid data management: Zone Append in groups for one of the segments with small chunks,
+    /// Zone Write for the others, and for what is moved.
     #[must_use]
     pub fn zapraid(small: Lanes, large: Lanes, group_rows: u32) -> Self {
         let mut policy = Self::zone_write(small, large);
@@ -261,7 +266,8 @@ impl WritePolicy {
         }
     }
 
-    /// Our own, for drives that take many appends faster than a write of as much: Zone Append alone.
+    /// Our own, for drives that take many appends faster than a write of as much: Zone Append
+    /// alone.
     #[must_use]
     pub fn appending(small: Lanes, large: Lanes) -> Self {
         Self {
@@ -308,7 +314,8 @@ impl WritePolicy {
         u32::try_from(self.small.len() + self.large.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether what a crash leaves undecided of so many segments fits into one, with groups of one stripe.
+    /// Whether what a crash leaves undecided of so many segments fits into one, with groups of one
+    /// stripe.
     pub(in crate::log) fn holds_undecided(&self, config: &ArrayConfig, lanes: u32) -> bool {
         let stripe = u64::from(self.largest_chunk()) * config.scheme.data() as u64;
         room(config, &self.relocation) >= u64::from(lanes) * stripe
@@ -400,8 +407,8 @@ impl WritePolicy {
         }
     }
 
-    /// How many segments what is moved goes to: where drives let as many zones be active, and there are
-    /// many to spare, those that live long have one of their own.
+    /// How many segments what is moved goes to: where drives let as many zones be active, and there
+    /// are many to spare, those that live long have one of their own.
     #[must_use]
     pub(in crate::log) fn relocation_lanes<'a>(
         &self,
@@ -426,8 +433,8 @@ impl WritePolicy {
         config.zones.saturating_sub(needed)
     }
 
-    /// Segments of the window in which writes are shared with what is moved; none where there are few to
-    /// spare.
+    /// Segments of the window in which writes are shared with what is moved; none where there are
+    /// few to spare.
     #[must_use]
     pub(in crate::log) fn window_segments(&self, config: &ArrayConfig) -> u32 {
         let lanes = self.user_lanes() + 1 + u32::from(self.lifetimes);
@@ -463,7 +470,8 @@ impl WritePolicy {
         )
     }
 
-    /// The shapes of all segments that may be open at a time, and whether their chunks are appended.
+    /// The shapes of all segments that may be open at a time, and whether their chunks are
+    /// appended.
     ///
     /// # Panics
     /// If the policy does not fit the array.
@@ -505,8 +513,8 @@ impl WritePolicy {
         self.bounded(config, &self.relocation, room(config, &self.relocation))
     }
 
-    /// A lane for users, with groups so small that what a crash leaves undecided of the last groups of all
-    /// their segments fits into one segment, which is what recovery has for it.
+    /// A lane for users, with groups so small that what a crash leaves undecided of the last groups
+    /// of all their segments fits into one segment, which is what recovery has for it.
     pub(in crate::log) fn user_lane(
         &self,
         config: &ArrayConfig,
@@ -536,7 +544,8 @@ impl WritePolicy {
     }
 }
 
-/// Active zones that a drive needs for so many segments of users, with those that a crash leaves behind.
+/// Active zones that a drive needs for so many segments of users, with those that a crash leaves
+/// behind.
 const fn active_zones_for(lanes: u32) -> u32 {
     (lanes + ACTIVE_BESIDE_LANES) * 2
 }
