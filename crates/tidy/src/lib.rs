@@ -6,6 +6,7 @@
 
 mod circles;
 pub mod commits;
+pub mod house;
 mod imports;
 pub mod layers;
 mod licence;

@@ -52,10 +52,18 @@ impl Repository {
     /// If git does not answer.
     #[must_use]
     pub fn read() -> Self {
-        let root = Self::root_path();
+        Self::read_at(&Self::root_path())
+    }
+
+    /// As [`Self::read`], of another checkout.
+    ///
+    /// # Panics
+    /// If git does not answer.
+    #[must_use]
+    pub fn read_at(root: &Path) -> Self {
         let output = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-            .current_dir(&root)
+            .current_dir(root)
             .output()
             .expect("git runs");
         assert!(output.status.success(), "git ls-files failed: the laws need a git checkout");
@@ -63,8 +71,8 @@ impl Repository {
         let mut paths: Vec<&str> = listing.split('\0').filter(|path| !path.is_empty()).collect();
         paths.sort_unstable();
         paths.dedup();
-        let files = paths.iter().filter_map(|path| read_text(&root, path)).collect();
-        Self { root, files }
+        let files = paths.iter().filter_map(|path| read_text(root, path)).collect();
+        Self { root: root.to_owned(), files }
     }
 
     /// A repository of these files, for tests of its readers.

@@ -1,8 +1,8 @@
 //! Habits of source files that the compiler does not check.
 
-use zoneweave_tidy::{Repository, TextFile};
+use zoneweave_tidy::{Count, Repository, TextFile};
 
-use crate::assert_lawful;
+use crate::{assert_lawful, assert_ratchets};
 
 /// A file longer than this is rarely one idea.
 const LINES_MAX: usize = 600;
@@ -58,6 +58,12 @@ fn files_stay_short() {
         }
     }
     assert_lawful("split these files, or list them with a reason in LONG_FILES:", &breaches);
+}
+
+#[test]
+fn folders_stay_small() {
+    let counts = Count::folders(&Repository::read());
+    assert_ratchets("folders with more than 16 files of source:", &counts);
 }
 
 #[test]

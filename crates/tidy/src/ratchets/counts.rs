@@ -19,13 +19,16 @@ const VAGUE_PER_1000: usize = 5;
 /// Widest line of a comment, the width of code.
 const COLUMNS: usize = 100;
 
+/// A folder with more files should be several.
+const FOLDER_FILES: usize = 16;
+
 /// A longer file that acts holds [`ASSERTS`].
 const SHORT_FILE_LINES: usize = 200;
 
 const ASSERTS: usize = 2;
 
 /// The part of the repository that a file counts for: its crate, `documents`, or `scripts`.
-fn part(file: &TextFile) -> Option<String> {
+pub(crate) fn part(file: &TextFile) -> Option<String> {
     let mut folders = file.path.split('/');
     let first = folders.next()?;
     match first {
@@ -42,7 +45,7 @@ fn is_script(file: &TextFile) -> bool {
 }
 
 /// The prose of a file.
-fn prose(file: &TextFile) -> Vec<Paragraph> {
+pub(crate) fn prose(file: &TextFile) -> Vec<Paragraph> {
     if file.has_extension("md") {
         paragraphs(&file.text)
     } else if file.has_extension("rs") {
@@ -170,6 +173,29 @@ impl Count {
         }
         [unasserted, errors, states].into_iter().flat_map(Tally::counts).collect()
     }
+}
+
+impl Count {
+    /// Folders of source with more files than a reader can survey.
+    #[must_use]
+    pub fn folders(repository: &Repository) -> Vec<Self> {
+        let mut tally = Tally::of("folders");
+        for (folder, files) in crowded_folders(repository) {
+            let part = folder.split('/').nth(1).unwrap_or(folder);
+            tally.add(part, format!("{folder} has {files} files"));
+        }
+        tally.counts().collect()
+    }
+}
+
+/// Folders with more than 16 files of source, with their number.
+pub(crate) fn crowded_folders(repository: &Repository) -> Vec<(&str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in repository.with_extension("rs") {
+        let (folder, _) = file.path.rsplit_once('/').expect("source is in a folder");
+        *counts.entry(folder).or_default() += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count > FOLDER_FILES).collect()
 }
 
 /// Lines of comments that are too wide, but for those without a blank to break them at.

@@ -6,6 +6,8 @@
 
 mod counts;
 
+pub(crate) use counts::{crowded_folders, part, prose};
+
 use std::collections::BTreeMap;
 
 use crate::Repository;
@@ -78,6 +80,7 @@ impl Count {
     pub fn all(repository: &Repository) -> Vec<Self> {
         let mut all = Self::circles(repository);
         all.extend(Self::layers(repository));
+        all.extend(Self::folders(repository));
         all.extend(Self::prose(repository));
         all.extend(Self::states(repository));
         all
