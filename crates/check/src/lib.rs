@@ -1,57 +1,55 @@
 //! An offline checker of log-structured volumes that shares no code with the engine.
 //!
-//! It reads raw drives with its own parser, written from docs/format.md: what the engine and the
-//! checker agree on, the document says. It verifies every block's checksums, every stripe's
-//! parity (of data and of identities), every index entry against its block, the replicas of
-//! headers, the seals, and that no two versions of a block with one sequence differ; then it knows
-//! what the volume holds, and a simulation can compare that with what the volume returns.
+//! It reads raw drives with its own parser, written from docs/format.md, so that the document alone
+//! is the contract between engine and checker. It verifies:
 //!
-//! It only reads. The array must not be in use meanwhile. Reads of all columns of a group are in
-//! flight together; memory holds one group of every column (at most 64 MiB each) and twenty bytes
-//! for each block of the volume.
+//! - the checksums of every block and the parity of every stripe, of data and of identities,
+//! - every index entry against its block, the replicas of headers, and the seals,
+//! - that two versions of a block with the same sequence are equal.
 //!
-//! Fault model: drives may return anything. Nothing on media makes the checker panic, loop or
-//! allocate beyond what the drives' own zones could hold.
+//! After a check the contents of the volume are known, and a simulation compares them with the
+//! reads of the engine.
+//!
+//! The checker never writes. The array must not be in use meanwhile. Reads of all columns of a
+//! group are in flight together. Memory holds one group of every column (at most 64 MiB each) and
+//! twenty bytes for each block of the volume.
+//!
+//! Fault model: drives may return anything. No media content makes the checker panic, loop, or
+//! allocate more than the zones of the drives could hold.
+//!
+//! In the order in which data meets them: [`drive`] reads blocks, [`format`](self::format) parses
+//! them, [`array`](self::array) finds members and segments, [`verify`] checks the stripes of a
+//! segment, [`volume`] collects the newest version of each block, [`report`] lists the findings.
 
-mod blocks;
-mod catalogue;
-mod contents;
+mod array;
 mod drive;
-mod fields;
-mod frames;
-mod galois;
-mod group;
-mod index_run;
-mod membership;
-mod record;
+mod format;
 mod report;
-mod roster;
-mod shape;
-mod stripes;
-mod versions;
-mod walk;
+mod verify;
+mod volume;
 
 use std::rc::Rc;
 
 use zoneweave_zoned::ZonedDevice;
 
-pub use contents::{Contents, Newest, Unavailable};
 pub use report::{ArrayReport, Counts, Finding, Location, Problem, Report, Severity, Tally};
+pub use volume::contents::{Contents, Newest, Unavailable};
 
+use array::catalogue::read_segments;
+use array::membership::{Membership, read_membership};
 use drive::Drive;
-use fields::uuid_text;
-use galois::Codes;
-use membership::Membership;
+use format::fields::uuid_text;
+use format::parity::Codes;
 use report::Findings;
-use versions::Versions;
-use walk::Walk;
+use verify::walk::Walk;
+use volume::versions::Versions;
 
-/// How to check.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The array to check; the one on most drives otherwise.
+    /// UUID of the array to check. Default: the array on most drives.
     pub array: Option<[u8; 16]>,
-    /// Findings listed in full; others are only counted.
+    /// Findings to list in full; more are only counted.
     pub findings_max: usize,
     /// Compare every two versions of a block with one sequence, not only the newest ones. Takes
     /// memory for every version on media.
@@ -64,11 +62,11 @@ impl Default for Options {
     }
 }
 
-/// What a check brings.
+/// The result of a check.
 pub struct Checked {
-    /// What was found.
+    /// The findings.
     pub report: Report,
-    /// What the volume holds; `None` if there is no array.
+    /// The contents of the volume; `None` if there is no array.
     pub contents: Option<Contents>,
 }
 
@@ -86,7 +84,7 @@ pub async fn check(devices: Vec<Option<Rc<dyn ZonedDevice>>>, options: Options) 
             }
         }
     }
-    match membership::read_membership(drives, options.array, &mut findings).await {
+    match read_membership(drives, options.array, &mut findings).await {
         None => Checked { report: findings.finish(), contents: None },
         Some(membership) => check_array(membership, options, findings).await,
     }
@@ -94,7 +92,7 @@ pub async fn check(devices: Vec<Option<Rc<dyn ZonedDevice>>>, options: Options) 
 
 async fn check_array(membership: Membership, options: Options, mut findings: Findings) -> Checked {
     findings.report.array = Some(describe(&membership));
-    let segments = catalogue::read_segments(&membership, &mut findings).await;
+    let segments = read_segments(&membership, &mut findings).await;
     let codes = Codes::new(segments.values().map(|segment| segment.header.shape.scheme));
     let mut versions = Versions::new(options.every_version);
     for (ordinal, segment) in (0..).zip(segments.values()) {
@@ -131,7 +129,7 @@ fn describe(membership: &Membership) -> ArrayReport {
     }
 }
 
-/// Counts what the volume holds and reports lost blocks.
+/// Counts the blocks of the volume and reports lost ones.
 fn count(versions: &Versions, findings: &mut Findings) {
     let mut hidden = 0;
     for (lba, _, spot) in versions.iter() {

@@ -1,30 +1,30 @@
-//! What a check found.
+//! The report of a check: findings, counts, and the array.
 
 use serde::Serialize;
 use zoneweave_zoned::Status;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing wrong: what a crash, a missing drive or unfinished work leaves behind.
+    /// No fault: a crash, a missing drive or unfinished work leaves such traces.
     Note,
-    /// Something is damaged or missing, and the redundancy of the array covers it.
+    /// Damage or loss that the redundancy of the array covers.
     Damage,
     /// Contents of the volume are lost.
     Loss,
-    /// Bytes that verify contradict each other: no failure of a drive does that, software did.
+    /// Verified bytes contradict each other. No drive failure does that: software is at fault.
     Violation,
 }
 
-/// What was found. The text says it for people; the kind and fields for programs.
+/// A problem. Its text is for people, its kind and fields are for programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Problem {
     /// A drive does not report its zones.
     #[error("the drive does not report its zones: {status}")]
     DriveUnusable {
-        /// What the drive said.
+        /// The status that the drive returned.
         status: String,
     },
     /// No drive carries a superblock record.
@@ -45,13 +45,13 @@ pub enum Problem {
     /// Two drives claim one slot with one identity.
     #[error("another drive is the same member: one of them is a copy; remove it")]
     DuplicateMember,
-    /// No membership has a majority, or it is not known which of several histories counts.
+    /// No membership has a majority, or several histories have come as far.
     #[error(
         "no epoch is carried by a majority of the members, or two histories have come as far: \
          the newest is taken"
     )]
     NoMajority,
-    /// The member is not part of the array any more, or not yet.
+    /// The drive is not a member any more, or not yet.
     #[error("the drive counts for nothing: the array calls it failed or does not list it")]
     NotAMember,
     /// A slot without a drive.
@@ -60,7 +60,7 @@ pub enum Problem {
         /// The slot.
         slot: u32,
     },
-    /// Two records disagree about what never changes.
+    /// Two records have different array configurations.
     #[error("records disagree about the array's shape")]
     ConfigDiffers,
     /// A record that does not verify.
@@ -81,10 +81,10 @@ pub enum Problem {
     /// A block could not be read.
     #[error("the block cannot be read: {status}")]
     Unreadable {
-        /// What the drive said.
+        /// The status that the drive returned.
         status: String,
     },
-    /// A zone that belongs to nothing.
+    /// A zone of no segment.
     #[error("the zone is written but belongs to no segment")]
     OrphanZone,
     /// An empty zone that is open or closed.
@@ -135,7 +135,7 @@ pub enum Problem {
         /// The stripe.
         stripe: u32,
     },
-    /// A narrow segment that is alive and of which nothing is left.
+    /// A live narrow segment without any zone.
     #[error("nothing is left of a narrow segment that the roster lists")]
     SegmentLost,
     /// A stripe with too few chunks.
@@ -245,10 +245,10 @@ impl Problem {
     }
 }
 
-/// Where something was found.
+/// The place of a finding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Location {
-    /// The drive, by its place among those given.
+    /// The drive, by its position among those given.
     pub drive: Option<usize>,
     /// The zone.
     pub zone: Option<u32>,
@@ -276,20 +276,20 @@ impl Location {
     }
 }
 
-/// Something that a person should know.
+/// A problem with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The problem's severity.
     pub severity: Severity,
-    /// Where it is.
+    /// Its place.
     pub location: Location,
-    /// What it is.
+    /// The problem.
     pub problem: Problem,
     /// The problem in words.
     pub text: String,
 }
 
-/// How many findings there are of each severity.
+/// The number of findings of each severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// [`Severity::Note`].
@@ -302,12 +302,12 @@ pub struct Tally {
     pub violations: u64,
 }
 
-/// What is on the drives.
+/// Totals over the drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Segments that count, sealed or not.
+    /// Live segments.
     pub segments: u64,
-    /// Those of them that are sealed.
+    /// Live segments that are sealed.
     pub sealed_segments: u64,
     /// Dead segments whose zones are not reset yet.
     pub dead_segments: u64,
@@ -315,18 +315,18 @@ pub struct Counts {
     pub stripes: u64,
     /// Stripes with a chunk on media that do not count.
     pub discarded_stripes: u64,
-    /// Stripes that do not count as too few of their chunks verify, though every column has one: a crash may have torn them,
-    /// or they were acknowledged, and are lost.
+    /// Stripes that do not count because too few of their chunks verify, though every column has
+    /// one. Either a crash tore them, or they were acknowledged and are lost.
     pub doubtful_stripes: u64,
     /// Chunk blocks read and verified.
     pub verified_blocks: u64,
-    /// Chunk blocks of stripes that count which had to be reconstructed.
+    /// Chunk blocks that were reconstructed, of stripes that count.
     pub reconstructed_blocks: u64,
     /// Blocks of the volume that hold data.
     pub mapped_blocks: u64,
     /// Blocks of the volume whose contents are recorded as lost.
     pub lost_blocks: u64,
-    /// Blocks of the volume that read as zeros because of a trim.
+    /// Trimmed blocks of the volume.
     pub trimmed_blocks: u64,
 }
 
@@ -341,17 +341,17 @@ pub struct ArrayReport {
     pub data_chunks: u32,
     /// Parity chunks per stripe.
     pub parity_chunks: u32,
-    /// Whether parity stays on the last columns.
+    /// Whether parity is always on the last columns.
     pub fixed: bool,
-    /// Whether it is copies of the data chunks.
+    /// Whether parity chunks are copies of the data chunks.
     pub mirrored: bool,
-    /// The membership's number.
+    /// Number of the epoch.
     pub epoch: u64,
     /// Blocks of the volume.
     pub volume_blocks: u64,
-    /// No sequence at or above this was given out.
+    /// Every sequence assigned so far is below this one.
     pub sequence_ceiling: u64,
-    /// No segment number at or above this was given out.
+    /// Every segment number assigned so far is below this one.
     pub segment_ceiling: u64,
 }
 
@@ -364,18 +364,18 @@ pub struct Report {
     pub degraded: bool,
     /// The array, if there is one.
     pub array: Option<ArrayReport>,
-    /// What there is.
+    /// Totals.
     pub counts: Counts,
-    /// How many findings of each severity, listed or not.
+    /// Findings by severity, listed or not.
     pub tally: Tally,
     /// The first findings.
     pub findings: Vec<Finding>,
-    /// Findings beyond the limit.
+    /// Findings that the limit left out.
     pub findings_omitted: u64,
 }
 
 impl Report {
-    /// Whether the bytes that verify agree with each other, whatever the drives lost.
+    /// Whether all verified bytes agree, regardless of losses.
     #[must_use]
     pub const fn is_consistent(&self) -> bool {
         self.tally.violations == 0

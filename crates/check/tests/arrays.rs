@@ -1,5 +1,5 @@
 //! The checker on arrays made by hand: sound ones are clean, every kind of damage is found and
-//! covered, and what the format forbids is told apart from what failing drives do.
+//! covered, and breaches of the format are distinguished from failures of drives.
 
 mod narrow;
 
@@ -61,7 +61,7 @@ fn shapes() -> [Image; 4] {
     ]
 }
 
-/// Everything the volume holds, with its data.
+/// The contents of the volume, with data.
 fn contents(image: &Image, checked: &Checked) -> Vec<(u64, u64)> {
     let contents = checked.contents.as_ref().expect("there is an array");
     let mut all = Vec::new();
@@ -137,8 +137,8 @@ fn damage_to_any_block_is_found_and_covered() {
     for image in shapes() {
         let held = contents(&image, &image.check(&[]));
         for (drive, ram) in image.drives.iter().enumerate() {
-            // Not the superblock zone: a drive whose only record is damaged is as good as missing.
-            // Nor the tail: what damage leaves of it without a seal may not count.
+            // Not the superblock zone: a drive with only a damaged record is as good as missing.
+            // Nor the tail: without a seal, a damaged tail may not count.
             for zone in 2..4 {
                 for offset in 0..ram.zone(ZoneId(zone)).write_pointer.0 {
                     let at = ZoneAddress::new(ZoneId(zone), offset);
@@ -216,7 +216,8 @@ fn dead_segments_count_for_nothing() {
     assert_finds(&image, |problem| *problem == Problem::RecordDamaged);
 }
 
-/// A crash kept the record that one failed from two others, which were started by force then.
+/// A crash left the record that a drive failed on one drive only; two others were then started by
+/// force.
 #[test]
 fn a_record_that_a_forced_start_left_behind_counts_for_nothing() {
     let mut image = sound((2, 2), 1, false);
@@ -234,13 +235,13 @@ fn a_record_that_a_forced_start_left_behind_counts_for_nothing() {
     let strangers: Vec<_> = strangers.map(|at| at.location.drive).collect();
     assert_eq!(strangers, [Some(0), Some(3)], "{findings:#?}");
     assert!(findings.iter().all(|at| at.severity < Severity::Loss), "{findings:#?}");
-    // The torn stripe has all that it needs on those that are left, so it may count.
+    // The remaining columns have all of the torn stripe, so it may count.
     let now = contents(&image, &checked);
     assert!(held.iter().all(|block| now.contains(block)), "{now:?}");
 }
 
-/// A record of epoch `unfinished` on the drive in slot 3 that the others were never told of: these were started by
-/// force in epoch 2, and have put other drives into slots 0 and 3, of which that in slot 0 is here.
+/// A record of epoch `unfinished` on the drive in slot 3 only. The other drives were started by
+/// force in epoch 2 and replaced slots 0 and 3; the new drive of slot 0 is present.
 fn left_behind(unfinished: u64) -> Image {
     let mut image = sound((2, 2), 1, false);
     image.members[0].state = MemberState::Failed;
@@ -257,7 +258,7 @@ fn left_behind(unfinished: u64) -> Image {
     image
 }
 
-/// The drives that count for nothing, and whether it is sure which epoch counts.
+/// The drives that are no members, and whether the choice of the epoch is certain.
 fn strangers(image: &Image) -> (Vec<usize>, bool) {
     let findings = image.check(&[]).report.findings;
     let strangers = findings.iter().filter(|at| at.problem == Problem::NotAMember);
@@ -278,8 +279,8 @@ fn a_record_left_behind_counts_for_nothing_once_its_drive_was_replaced() {
     }
 }
 
-/// A crash kept the drive in slot 1 from a forced start, and another had kept the record that the drive in slot 3
-/// failed from all but that one.
+/// A crash kept the drive in slot 1 out of a forced start. Another crash had left the record that
+/// the drive in slot 3 failed on one drive only.
 #[test]
 fn a_drive_that_knows_one_of_those_that_carry_an_epoch_is_one_of_them() {
     for last in [Column(2), Column(3)] {
@@ -300,7 +301,7 @@ fn a_drive_that_knows_one_of_those_that_carry_an_epoch_is_one_of_them() {
 fn a_record_in_doubt_is_not_left_behind_for_sure() {
     for unfinished in [3, 4] {
         let image = left_behind(unfinished);
-        // One that is sure of it is enough.
+        // One certain drive is enough.
         hide_newest(&image, Column(1));
         assert_eq!(strangers(&image), (vec![3], true));
         hide_newest(&image, Column(2));
@@ -319,7 +320,7 @@ fn a_failed_member_counts_for_nothing_even_if_it_returns() {
     image.epoch = 2;
     image.record_on(Column(1), RecordBody::State);
     image.record_on(Column(2), RecordBody::State);
-    // What the stale drive holds now contradicts the others and must not matter.
+    // The stale drive now contradicts the others, which must not matter.
     let zone = ZoneAddress::new(ZoneId(3), 0);
     image.drives[0].corrupt(zone, Damage::Garbage { part: BlockPart::Both, seed: 1 });
     let checked = image.check(&[]);

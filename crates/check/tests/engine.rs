@@ -1,5 +1,5 @@
-//! The checker beside the engine: whatever a running volume leaves on media, at any moment, is
-//! consistent, and what the volume returns is what the checker finds there.
+//! The checker against the engine. At any moment, the media of a running volume are consistent, and
+//! the contents that the checker finds equal the reads of the volume.
 //!
 //! `ZONEWEAVE_SEED=n cargo test -p zoneweave-check --test main engine::` replays one seed.
 
@@ -17,7 +17,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};
 
 const SEEDS: u64 = 40;
 
-/// Steps of the executor after which work that should end has hung.
+/// Steps of the executor after which unfinished work counts as hung.
 const STEPS_MAX: u64 = 2_000_000;
 
 struct Array {
@@ -156,7 +156,7 @@ fn assert_clean(report: &Report, when: &str) {
     assert!(report.clean, "{when}: {:#?}", report.findings);
 }
 
-/// Compares everything the checker finds with what the volume returned.
+/// Compares the contents that the checker finds with the reads of the volume.
 fn compare(checked: &Checked, executor: &Executor, volume: &[Bytes], when: &str) {
     let contents = checked.contents.as_ref().unwrap();
     assert_eq!(contents.volume_blocks(), volume.len() as u64);

@@ -161,7 +161,7 @@ fn a_column_that_it_is_on_is_missed_and_no_other_one() {
     }
 }
 
-/// The columns that it is not on are not among the missing ones, which cannot be wrong about what is written.
+/// A column that the segment does not have is no missing column, whose write pointer could mislead.
 #[test]
 fn a_group_followed_by_another_must_be_complete() {
     let mut image = Image::new((3, 1), 1, false);
@@ -198,7 +198,7 @@ fn a_header_with_a_zone_for_an_absent_column_is_damage() {
     assert_eq!(contents(image, &checked), held);
 }
 
-/// Of the block behind it the width alone tells that it is one of parity.
+/// The width alone shows that the block behind it is parity.
 #[test]
 fn a_damaged_header_before_parity_hides_nothing() {
     let mut image = Image::new((3, 1), 1, false);
@@ -327,7 +327,7 @@ fn a_listed_segment_is_lost_unless_a_drive_tells_that_it_never_was() {
     }
 }
 
-/// A drive that was rebuilt since may have had it in any of its zones.
+/// A drive that was rebuilt since may have had the segment in any of its zones.
 #[test]
 fn a_listed_segment_may_have_been_rebuilt_in_a_zone_that_is_lost() {
     for (mut image, absent) in shapes() {

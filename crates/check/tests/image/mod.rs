@@ -26,7 +26,7 @@ pub(crate) const VOLUME_BLOCKS: u64 = 40;
 const CAPACITY: BlockCount = BlockCount(16);
 const ZONES: u32 = 6;
 
-/// What a data block of a stripe holds.
+/// The content of a data block of a stripe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
     /// LBA and sequence; the data follows from both.
@@ -241,7 +241,7 @@ impl Image {
         }
     }
 
-    /// The blocks of a column's chunk and what the index says of them.
+    /// The blocks of a chunk, with their index entries.
     fn chunk(
         &self,
         plan: &SegmentPlan,

@@ -1,31 +1,31 @@
-//! Where things are in a segment's zones, computed as docs/format.md section 5 writes it.
+//! The layout of a segment in its zones: docs/format.md section 5.
 //!
-//! Columns are those of the array, also of a segment that is on some of them only.
+//! Columns are counted in the array, also for a narrow segment.
 
 use std::ops::Range;
 
-use crate::blocks::COLUMNS_MAX;
+use crate::format::limits::COLUMNS_MAX;
 
 /// Entries of an index block.
 pub(crate) const ENTRIES_PER_BLOCK: u32 = 250;
 
 const SPAN_BLOCKS_MAX: u32 = 16_384;
 
-/// How many chunks a stripe has, and where they are.
+/// The chunks of a stripe and their columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scheme {
     pub(crate) data_chunks: u32,
     pub(crate) parity_chunks: u32,
-    /// Roles stay on their columns; otherwise every stripe starts one column further.
+    /// Roles stay on their columns; else every stripe starts one column further.
     pub(crate) fixed: bool,
     /// Parity chunk j is a copy of data chunk j.
     pub(crate) mirrored: bool,
-    /// The columns of the array that a narrow segment is not on, a bit each.
+    /// Columns of the array that a narrow segment lacks, as a bit mask.
     pub(crate) absent: u32,
 }
 
 impl Scheme {
-    /// The scheme of three bytes on media, if there is such a one.
+    /// The scheme of three bytes on media, if legal.
     pub(crate) fn parse(data_chunks: u8, parity_chunks: u8, rotation: u8) -> Option<Self> {
         let (data_chunks, parity_chunks) = (u32::from(data_chunks), u32::from(parity_chunks));
         let known = match rotation {
@@ -39,7 +39,7 @@ impl Scheme {
         legal.then_some(Self { data_chunks, parity_chunks, fixed, mirrored, absent: 0 })
     }
 
-    /// The same chunks beside so many columns of the array, if there can be such segments.
+    /// The scheme of a narrow segment without these columns, if legal.
     pub(crate) fn without(self, absent: u32) -> Option<Self> {
         let scheme = Self { absent, ..self };
         let width = scheme.width();
@@ -47,7 +47,7 @@ impl Scheme {
         (absent == 0 || legal && !self.mirrored).then_some(scheme)
     }
 
-    /// Whether a segment of an array with this scheme may have that one: it is the same, or a narrow one of it.
+    /// Whether an array with this scheme may hold segments of the other: equal, or narrow.
     pub(crate) fn admits(&self, other: &Self) -> bool {
         let (data_chunks, absent) = (other.data_chunks, other.absent);
         other.width() == self.width() && *other == Self { data_chunks, absent, ..*self }
@@ -63,39 +63,39 @@ impl Scheme {
         self.columns() + self.absent.count_ones()
     }
 
-    /// Whether there are chunks on a column of the array.
+    /// Whether the segment has a column of the array.
     pub(crate) fn is_on(&self, column: u32) -> bool {
         column < self.width() && self.absent >> column & 1 == 0
     }
 
-    /// The columns that chunks are on.
+    /// The columns of the segment.
     pub(crate) fn own_columns(self) -> impl Iterator<Item = u32> {
         (0..self.width()).filter(move |column| self.is_on(*column))
     }
 
-    /// Which of its columns one is, from 0.
+    /// The position of a column among those of the segment, from 0.
     fn rank(&self, column: u32) -> u32 {
         column - (self.absent & ((1 << column) - 1)).count_ones()
     }
 
-    /// One of its columns, counted from 0.
+    /// The column at a position.
     fn nth(&self, rank: u32) -> u32 {
         let is_past =
             |absent: u32, column: &u32| self.absent >> absent & 1 == 1 && absent <= *column;
         (0..self.width()).fold(rank, |at, absent| at + u32::from(is_past(absent, &at)))
     }
 
-    /// Lists in an index run.
+    /// Copies of a list in an index run.
     fn copies(&self) -> u32 {
         if self.mirrored { 2 } else { self.parity_chunks + 1 }
     }
 
-    /// Whether chunks in these columns are enough for all of a stripe.
+    /// Whether chunks in these columns are enough to rebuild a stripe.
     pub(crate) fn is_enough_in(&self, has: impl Fn(u32) -> bool) -> bool {
         self.is_enough(|rank| has(self.nth(rank)))
     }
 
-    /// Whether chunks of these roles are enough for all of a stripe.
+    /// Whether chunks of these roles are enough to rebuild a stripe.
     pub(crate) fn is_enough(&self, has: impl Fn(u32) -> bool) -> bool {
         let k = self.data_chunks;
         if self.mirrored {
@@ -109,7 +109,7 @@ impl Scheme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) scheme: Scheme,
-    /// Blocks that are written as a whole.
+    /// Blocks of the smallest write.
     pub(crate) unit: u32,
     pub(crate) chunk_blocks: u32,
     pub(crate) group_rows: u32,
@@ -120,8 +120,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape for the given numbers, which the caller has checked to be within the format's
-    /// ranges; `None` if the zones are too small.
+    /// The shape for these numbers, which must be within the format's ranges; `None` if the zones
+    /// are too small.
     pub(crate) fn new(
         scheme: Scheme,
         unit: u32,
@@ -218,7 +218,7 @@ impl Shape {
         self.unit + span * self.span_blocks + (rows.end - rows.start) * self.chunk_blocks
     }
 
-    /// One past a span's index run and what fills it up.
+    /// One past the last block of a span's index run, padding included.
     pub(crate) fn index_end(&self, span: u32) -> u32 {
         self.lists_end(span).next_multiple_of(self.unit)
     }
@@ -256,7 +256,7 @@ impl Shape {
         self.scheme.nth((role + self.turn(stripe)) % self.columns())
     }
 
-    /// Which of its columns a stripe starts on.
+    /// The position of the column that a stripe starts on.
     fn turn(&self, stripe: u32) -> u32 {
         if self.scheme.fixed { 0 } else { stripe % self.columns() }
     }

@@ -1,16 +1,16 @@
-//! Which zones make which segments: docs/format.md section 5.
+//! The zones of each segment: docs/format.md section 5.
 
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 
-use crate::blocks::{Header, IndexBlock, Oob, Place};
+use crate::array::membership::{Member, Membership};
 use crate::drive::{Block, Drive, ReadBlock};
-use crate::membership::{Member, Membership};
-use crate::record::{MemberState, Seal};
+use crate::format::blocks::{Header, IndexBlock, Oob, Place};
+use crate::format::record::{MemberState, Seal};
 use crate::report::{Findings, Location, Problem};
 
-/// Blocks of a zone with a damaged header that are tried to learn its generation.
+/// Blocks read of a zone with a damaged header, to find its generation.
 const GENERATION_PROBES: u32 = 8;
 
 /// A zone that holds a column of a segment.
@@ -20,24 +20,24 @@ pub(crate) struct Column {
     pub(crate) write_pointer: u32,
 }
 
-/// A segment that counts.
+/// A live segment.
 pub(crate) struct Segment {
     pub(crate) header: Header,
-    /// By column of the array; `None` where it is not present.
+    /// By column of the array; `None` for missing columns.
     pub(crate) columns: Vec<Option<Column>>,
     pub(crate) seal: Option<Seal>,
 }
 
-/// A written zone that is no superblock zone.
+/// A written zone, superblock zones excepted.
 struct WrittenZone {
     slot: usize,
     column: Column,
     location: Location,
-    /// Its own header, or that of another column which lists it.
+    /// Its own header, or the header of another column that lists the zone.
     header: Option<Header>,
 }
 
-/// Finds all segments that count.
+/// Finds all live segments.
 pub(crate) async fn read_segments(
     membership: &Membership,
     findings: &mut Findings,
@@ -126,7 +126,7 @@ fn parse_header(
     fits.then_some(header)
 }
 
-/// Gives zones whose own header is damaged the header of another column that lists them.
+/// Assigns to each zone with a damaged header the header of another column that lists it.
 async fn attribute_headless(
     membership: &Membership,
     zones: &mut [WrittenZone],
@@ -168,13 +168,13 @@ async fn attribute_headless(
     }
 }
 
-/// The generation that more than half of the blocks carry.
+/// The generation in more than half of the blocks.
 fn most_of(carried: &BTreeMap<u64, u32>) -> Option<u64> {
     let total: u32 = carried.values().sum();
     carried.iter().find(|(_, blocks)| **blocks * 2 > total).map(|(generation, _)| *generation)
 }
 
-/// The generations that the first blocks of a zone after its header carry, and how many of them each.
+/// The generations in the first blocks after the header of a zone, each with its number of blocks.
 async fn generations(
     membership: &Membership,
     drive: &Drive,
@@ -197,7 +197,7 @@ async fn generations(
     carried
 }
 
-/// Puts the zones of one segment into columns.
+/// Assigns the zones of one segment to columns.
 async fn assemble(
     membership: &Membership,
     id: u64,
@@ -245,23 +245,23 @@ async fn assemble(
     segment
 }
 
-/// Whether a zone can hold a copy only: its member is still being rebuilt, and the segment is older than
-/// its membership.
+/// Whether a zone holds a copy at most: its member is being rebuilt, and the segment is older than
+/// the membership of that member.
 fn is_copy(membership: &Membership, zone: &WrittenZone, header: &Header) -> bool {
     membership.members[zone.slot].as_ref().is_some_and(|member| {
         member.state == MemberState::Rebuilding && header.epoch < member.since_epoch
     })
 }
 
-/// Whether a header is the oldest one of its segment, or that of a rebuilt column.
+/// Whether a header is the oldest of its segment, or the header of a rebuilt column.
 fn is_replica(header: &Header, oldest: &Header) -> bool {
     let same_zones = header.epoch != oldest.epoch || header.zones == oldest.zones;
     let (zones, epoch) = (header.zones.clone(), header.epoch);
     same_zones && *header == Header { zones, epoch, ..oldest.clone() }
 }
 
-/// Whether a rebuilt column is written to the segment's end. Of a member whose rebuild came to its
-/// end all are: there, a damaged last index block is damage to that block only.
+/// Whether a rebuilt column is written to the segment's end. After a finished rebuild all are, and
+/// a damaged last index block is damage to that block only.
 async fn is_whole(membership: &Membership, zone: &WrittenZone, header: &Header) -> bool {
     let shape = &header.shape;
     let Some(member) = &membership.members[zone.slot] else { return false };
@@ -272,8 +272,8 @@ async fn is_whole(membership: &Membership, zone: &WrittenZone, header: &Header) 
         || has_last_list(member, membership, zone.column, header).await
 }
 
-/// Which of two zones with one column counts. Of a member that came later than the segment one may be a copy
-/// that a crash cut short, in a zone that can neither be written nor reset any more; another one was made then.
+/// The valid one of two zones with the same column. If the member is newer than the segment, one of
+/// them may be a copy that a crash cut short, in a zone that can no longer be written or reset.
 async fn kept_of_two(
     membership: &Membership,
     slot: usize,
@@ -292,7 +292,7 @@ async fn kept_of_two(
     }
 }
 
-/// Whether the last block of a column is the list that ends it.
+/// Whether the last block of a column is its last index block.
 async fn has_last_list(
     member: &Member,
     membership: &Membership,
@@ -312,8 +312,8 @@ async fn has_last_list(
 }
 
 impl Segment {
-    /// Reads the same blocks of every present column as far as they are written, and tells where
-    /// each column is.
+    /// Reads the same blocks of every present column up to its write pointer, with the location of
+    /// each column.
     pub(crate) async fn read_columns(
         &self,
         membership: &Membership,
@@ -336,15 +336,16 @@ impl Segment {
         self.columns.iter().flatten().any(|column| column.write_pointer > offset)
     }
 
-    /// Whether a seal says that the segment ends before a row: its zones may have been finished since, and hold
-    /// nothing from there on.
+    /// Whether the seal ends the segment before a row. Its zones may have been finished since, and
+    /// then hold nothing from there on.
     pub(crate) fn ends_before(&self, row: u32) -> bool {
         let rows = self.header.shape.rows;
         self.seal.as_ref().is_some_and(|seal| seal.rows < rows.min(row))
     }
 
-    /// Whether more present columns are written beyond an offset than may be wrong about it: a drive
-    /// may store an append twice, and zones that can be written no more do not tell how far they are.
+    /// Whether the columns written beyond an offset outnumber the columns whose write pointers may
+    /// mislead: a drive may store an append twice, and read-only zones do not report a write
+    /// pointer.
     pub(crate) fn surely_written_beyond(&self, offset: u32) -> bool {
         let scheme = self.header.shape.scheme;
         let columns = scheme.own_columns().count();

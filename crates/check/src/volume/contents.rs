@@ -1,22 +1,22 @@
-//! What the volume holds, as raw media say.
+//! The contents of the volume, from raw media.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
 
-use crate::catalogue::Segment;
-use crate::galois::Codes;
-use crate::group::Group;
-use crate::membership::Membership;
+use crate::array::catalogue::Segment;
+use crate::array::membership::Membership;
+use crate::format::parity::Codes;
 use crate::report::Findings;
-use crate::stripes::{Slice, read_slice};
-use crate::versions::{Spot, Versions};
+use crate::verify::group::Group;
+use crate::verify::stripes::{Slice, read_slice};
+use crate::volume::versions::{Spot, Versions};
 
 /// The newest version of a block of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newest {
-    /// Never written, or nobody remembers: reads as zeros.
+    /// Never written, or forgotten after a trim: reads as zeros.
     Unwritten,
     /// Reads as zeros since a trim.
     Trimmed {
@@ -35,7 +35,7 @@ pub enum Newest {
     },
 }
 
-/// A block whose data cannot be had.
+/// A block whose data is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("LBA {lba}: the data is lost, or fewer chunks than needed can be read")]
 pub struct Unavailable {
@@ -43,16 +43,17 @@ pub struct Unavailable {
     pub lba: u64,
 }
 
-/// A group kept in memory: its segment among those found, its first row, and what it holds.
+/// A cached group: ordinal of its segment, first row, and chunks.
 type KeptGroup = (u32, u32, Rc<Group>);
 
-/// The volume's contents. Drives are read again for data, so they must not change meanwhile.
+/// The contents of the volume. Data is read from the drives on demand, so they must not change
+/// meanwhile.
 pub struct Contents {
     membership: Membership,
     codes: Codes,
     segments: Vec<Segment>,
     versions: Versions,
-    /// The group read last: neighbours in the volume are mostly neighbours there.
+    /// The group that was read last: neighbours in the volume are mostly neighbours on media.
     last: RefCell<Option<KeptGroup>>,
 }
 
@@ -82,7 +83,7 @@ impl Contents {
         }
     }
 
-    /// Every block that holds data or is lost, in order.
+    /// Every mapped or lost block, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Newest)> + '_ {
         self.versions.iter().map(|(lba, sequence, spot)| (lba, newest(sequence, spot)))
     }

@@ -1,21 +1,21 @@
-//! Which version of each block of the volume is the newest: docs/format.md section 11.
+//! The newest version of each block of the volume: docs/format.md section 11.
 //!
-//! Twenty bytes for each block of the volume near others that hold data, and the trims.
+//! It takes twenty bytes for each block of the volume near other blocks with data, and the trims.
 
 use std::collections::BTreeMap;
 
-use crate::blocks::Trim;
+use crate::format::blocks::Trim;
 
 const PAGE: usize = 512;
 const PAGE_BLOCKS: u64 = PAGE as u64;
 
-/// Where a version of a block is: its segment by place among all, and the block in it.
+/// The place of a version: ordinal of its segment, and the block in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
-    /// Counted among the segments found, in order of their numbers.
+    /// Ordinal among the segments found, in order of their numbers.
     pub(crate) segment: u32,
     pub(crate) column: u8,
-    /// The stripe, counted through the segment, times chunk blocks, plus the block in the chunk.
+    /// Number of the stripe in the segment, times chunk blocks, plus the block in the chunk.
     pub(crate) stripe_block: u32,
     pub(crate) lost: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Versions {
     trims: Vec<Trim>,
     /// First block of a trimmed range, one past it, and the newest sequence.
     ranges: BTreeMap<u64, (u64, u64)>,
-    /// Checksums of every version, where that is asked for.
+    /// Checksums of every version, if every version is compared.
     every: Option<BTreeMap<(u64, u64), u32>>,
 }
 
@@ -147,7 +147,7 @@ impl Versions {
         (!trimmed).then_some((sequence, spot))
     }
 
-    /// Every block that holds data or is lost, in order.
+    /// Every mapped or lost block, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64, Spot)> + '_ {
         let lbas = self.pages.keys().flat_map(|page| page * PAGE_BLOCKS..(page + 1) * PAGE_BLOCKS);
         lbas.filter_map(|lba| self.newest(lba).map(|(sequence, spot)| (lba, sequence, spot)))

@@ -1,16 +1,14 @@
-//! Superblock records: docs/format.md section 4, parsed.
+//! Superblock records: docs/format.md section 4.
 
-use crate::blocks::{
-    BlockType, GROUP_ROWS_MAX, Oob, Place, VOLUME_BLOCKS_MAX, open_envelope, shape_within_limits,
-    unit_of,
-};
-use crate::fields::{Array, Fields};
-use crate::roster::Roster;
-use crate::shape::{Scheme, Shape};
+use crate::format::blocks::{BlockType, Oob, Place, open_envelope};
+use crate::format::config::{Config, parse_config};
+use crate::format::fields::{Array, Fields};
+use crate::format::limits::GROUP_ROWS_MAX;
+use crate::format::roster::Roster;
 
 const STATE_BYTES: usize = 1160;
 
-/// Where a member stands.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemberState {
     Online,
@@ -22,24 +20,11 @@ pub(crate) enum MemberState {
 pub(crate) struct MemberEntry {
     pub(crate) uuid: [u8; 16],
     pub(crate) state: MemberState,
-    /// The epoch in which it came to stand there.
+    /// The epoch in which the drive became this member.
     pub(crate) since_epoch: u64,
 }
 
-/// What never changes in an array.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Config {
-    pub(crate) shape: Shape,
-    pub(crate) tabled: bool,
-    pub(crate) entry_bytes: u8,
-    pub(crate) durability: u8,
-    pub(crate) name: String,
-    pub(crate) zone_capacity: u32,
-    pub(crate) zones: u32,
-    pub(crate) volume_blocks: u64,
-}
-
-/// Which stripes of a leftover segment count.
+/// The stripes of a leftover segment that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seal {
     pub(crate) segment: u64,
@@ -57,7 +42,7 @@ pub(crate) enum Payload {
     Roster(Roster),
 }
 
-/// A membership of the array: two with one number may differ in the others.
+/// A membership of the array. After a forced start two may have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Epoch {
     pub(crate) number: u64,
@@ -80,14 +65,14 @@ pub(crate) struct Record {
 }
 
 impl Seal {
-    /// Whether it leaves everything out.
+    /// Whether it leaves out every stripe.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0 && self.valid.is_empty()
     }
 }
 
 impl Record {
-    /// The record in a block, if block and metadata verify.
+    /// The record in a block, if both block and metadata verify.
     pub(crate) fn parse(block: &[u8], oob: &[u8]) -> Option<Self> {
         let (array, body) = open_envelope(block, BlockType::Superblock)?;
         let record = Self::parse_body(array, body)?;
@@ -130,42 +115,6 @@ impl Record {
     }
 }
 
-fn parse_config(array: Array, fields: Fields<'_>) -> Option<Config> {
-    let layout = fields.u8(51);
-    let scheme = Scheme::parse(fields.u8(49), fields.u8(50), layout >> 1 & 7)?;
-    let unit = unit_of(layout >> 4)?;
-    let (chunk, group) = (fields.u32(88), fields.u32(92));
-    let (capacity, zones) = (fields.u32(96), fields.u32(100));
-    let volume_blocks = fields.u64(104);
-    let most = u128::from(zones) * u128::from(capacity) * u128::from(scheme.data_chunks);
-    let name_bytes = usize::from(fields.u8(55));
-    let legal = matches!(fields.u8(52), 4 | 5 | 8)
-        && fields.u8(53) <= 2
-        && name_bytes <= 32
-        && volume_blocks <= VOLUME_BLOCKS_MAX
-        && u128::from(volume_blocks) <= most
-        && is_shard(array, fields.u8(130), fields.u8(131));
-    if !legal {
-        return None;
-    }
-    let name = fields.bytes::<32>(56);
-    Some(Config {
-        shape: shape_within_limits(scheme, unit, capacity, chunk, group)?,
-        tabled: layout & 1 == 1,
-        entry_bytes: fields.u8(52),
-        durability: fields.u8(53),
-        name: str::from_utf8(&name[..name_bytes]).ok()?.to_owned(),
-        zone_capacity: capacity,
-        zones,
-        volume_blocks,
-    })
-}
-
-/// Whether an array can be shard `number`, with so many others beside it.
-fn is_shard(array: Array, number: u8, others: u8) -> bool {
-    number <= others && (others == 0 || array.0[15] == number)
-}
-
 fn parse_member(fields: Fields<'_>) -> Option<MemberEntry> {
     let state = match fields.u8(16) {
         1 => MemberState::Online,
@@ -184,7 +133,7 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
         }
         2 if !bytes.is_empty() => parse_seals(bytes).map(Payload::Seals),
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd),
-        // Where a checkpoint is, which a reader of everything has no use for.
+        // The checker reads every index run, so it needs no checkpoint.
         4 if bytes.len() == 64 => Some(Payload::State),
         5 if !bytes.is_empty() => {
             parse_deaths(bytes, config.shape.columns() as usize).map(Payload::Dead)
@@ -194,7 +143,7 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
     }
 }
 
-/// Generations of dead segments, ascending. Where blocks of them may be matters to whoever resets zones only.
+/// Generations of dead segments, ascending. Their zones matter only for resets.
 fn parse_deaths(bytes: &[u8], columns: usize) -> Option<Vec<u64>> {
     let entries = bytes.chunks_exact(8 + 4 * columns);
     let whole = entries.remainder().is_empty();
@@ -202,7 +151,7 @@ fn parse_deaths(bytes: &[u8], columns: usize) -> Option<Vec<u64>> {
     (whole && dead.is_sorted_by(|one, next| one < next)).then_some(dead)
 }
 
-/// Seals one behind the other, of each segment one, in their order.
+/// Consecutive seals, one for each segment, in order of segments.
 fn parse_seals(mut bytes: &[u8]) -> Option<Vec<Seal>> {
     let mut seals: Vec<Seal> = Vec::new();
     while !bytes.is_empty() {

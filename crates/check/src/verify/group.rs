@@ -1,23 +1,23 @@
-//! One group of a segment, read and verified: which chunk of which stripe is where.
+//! One group of a segment: reads its chunks, verifies them, and finds their stripes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::blocks::{Oob, Place};
-use crate::catalogue::Segment;
+use crate::array::catalogue::Segment;
+use crate::array::membership::Membership;
 use crate::drive::{ReadBlock, may_be_unwritten};
-use crate::membership::Membership;
+use crate::format::blocks::{Oob, Place};
 use crate::report::{Findings, Location, Problem};
 
 /// A block of a chunk as found on media.
 pub(crate) enum ChunkBlock {
-    /// At or above the write pointer, or where that was before the zone was finished.
+    /// At or above the write pointer, or above its value before the zone was finished.
     Unwritten,
-    /// Unreadable, or not what belongs there.
+    /// Unreadable, or without valid metadata for this place.
     Damaged,
-    /// Stands for a block that could not be rebuilt.
+    /// A placeholder for a block that a rebuild could not reconstruct.
     Hole,
     /// Verified.
     Good { coded: [u8; 24], data: Bytes },
@@ -25,7 +25,7 @@ pub(crate) enum ChunkBlock {
 
 /// A chunk as found on media.
 pub(crate) struct Chunk {
-    /// Counted through the segment; `None` where nothing tells.
+    /// Number of the stripe in the segment; `None` if no block of the chunk verifies.
     stripe: Option<u32>,
     pub(crate) blocks: Vec<ChunkBlock>,
 }
@@ -72,7 +72,7 @@ impl Group {
         group
     }
 
-    /// Sorts the blocks of a column into chunks and notes their stripes.
+    /// Sorts the blocks of a column into chunks and finds their stripes.
     fn sort_column(
         &mut self,
         membership: &Membership,
@@ -95,7 +95,7 @@ impl Group {
             };
             let written = blocks.by_ref().take(shape.chunk_blocks as usize);
             for (within, (offset, block)) in (0..).zip(written) {
-                // Zeros that were written verify.
+                // Written zeros verify.
                 let may_be_unwritten = may_be_blank && may_be_unwritten(&block);
                 let (verified, problem) = verifier.verify(block, within, &mut chunk.stripe);
                 if may_be_unwritten && matches!(verified, ChunkBlock::Damaged) {
@@ -135,12 +135,18 @@ impl Group {
         chunks.get((row - self.rows.start) as usize)
     }
 
+    /// Whether a block of a chunk is a hole, whose identity only the index run has.
+    pub(crate) fn is_hole(&self, stripe: u32, column: u32, block: u32) -> bool {
+        self.chunk(stripe, column)
+            .is_some_and(|chunk| matches!(chunk.blocks[block as usize], ChunkBlock::Hole))
+    }
+
     /// Whether the segment has the column.
     pub(crate) fn has_column(&self, column: u32) -> bool {
         self.columns[column as usize].is_some()
     }
 
-    /// Whether damage hides which stripe some chunk of the column belongs to.
+    /// Whether damage hides the stripe of some chunk of the column.
     pub(crate) fn hides_chunks(&self, column: u32) -> bool {
         let chunks = self.columns[column as usize].as_ref();
         chunks.is_some_and(|chunks| {
@@ -149,7 +155,7 @@ impl Group {
     }
 }
 
-/// What a chunk block must be, to be one of a given column and group.
+/// The metadata that a chunk block of a given column and group must have.
 struct Verifier<'a> {
     membership: &'a Membership,
     segment: &'a Segment,
@@ -158,8 +164,8 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    /// Judges block number `within` of a chunk whose stripe is `stripe`, if known; learns it
-    /// otherwise.
+    /// Judges block number `within` of a chunk of stripe `stripe`. If the stripe is unknown, the
+    /// block determines it.
     fn verify(
         &self,
         block: ReadBlock,

@@ -1,6 +1,6 @@
 //! Fields at known offsets, and the checksum of the format.
 
-/// Bytes whose length the caller has checked to cover the fields it asks for.
+/// Bytes of a structure. The caller has checked that they cover every field it reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -37,7 +37,7 @@ impl<'a> Fields<'a> {
 pub(crate) struct Array(pub(crate) [u8; 16]);
 
 impl Array {
-    /// CRC-32C of the UUID and then the pieces.
+    /// CRC-32C of the UUID followed by the pieces.
     pub(crate) fn checksum(self, pieces: &[&[u8]]) -> u32 {
         let seed = crc32c::crc32c(&self.0);
         pieces.iter().fold(seed, |sum, piece| crc32c::crc32c_append(sum, piece))

@@ -1,36 +1,36 @@
-//! Walks through a segment group by group: decides which stripes count, verifies them, and
-//! collects the versions they hold. docs/format.md sections 6, 7, 10 and 11.
+//! Walks through a segment group by group: decides which stripes count, verifies them, and collects
+//! the versions in them. docs/format.md sections 6, 7, 10 and 11.
 
 use std::ops::Range;
 
-use crate::blocks::{Content, Entry, EntryKind, Identity, parse_tombstones};
-use crate::catalogue::Segment;
-use crate::galois::Code;
-use crate::group::{ChunkBlock, Group};
-use crate::index_run::SpanEntries;
-use crate::membership::Membership;
+use crate::array::catalogue::Segment;
+use crate::array::membership::Membership;
+use crate::format::blocks::{Content, Entry, EntryKind, Identity, parse_tombstones};
+use crate::format::parity::Code;
+use crate::format::shape::Shape;
 use crate::report::{Findings, Location, Problem};
-use crate::shape::Shape;
-use crate::stripes::{DataBlock, Slice, read_slice};
-use crate::versions::{Spot, Versions};
+use crate::verify::group::Group;
+use crate::verify::index_run::SpanEntries;
+use crate::verify::stripes::{DataBlock, Slice, read_slice};
+use crate::volume::versions::{Spot, Versions};
 
-/// How the stripes of a group are judged.
+/// The rule by which the stripes of a group count.
 #[derive(PartialEq, Eq)]
 enum Verdict {
     /// Every stripe counts.
     All,
-    /// A seal says which.
+    /// The seal lists the stripes that count.
     Sealed(Vec<bool>),
-    /// Those count that are complete.
+    /// Complete stripes count.
     Complete,
 }
 
-/// What a walk needs and fills.
+/// The inputs and outputs of a walk.
 pub(crate) struct Walk<'a> {
     pub(crate) membership: &'a Membership,
     pub(crate) code: &'a Code,
     pub(crate) segment: &'a Segment,
-    /// The segment, counted among those found.
+    /// Ordinal of the segment among those found.
     pub(crate) ordinal: u32,
     pub(crate) versions: &'a mut Versions,
     pub(crate) findings: &'a mut Findings,
@@ -121,7 +121,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Verifies a stripe that counts and takes its blocks.
+    /// Verifies a stripe that counts and adds its blocks to the versions.
     fn check_stripe(&mut self, group: &Group, stripe: u32, entries: &mut SpanEntries) {
         let shape = self.segment.header.shape;
         for column in shape.scheme.own_columns() {
@@ -154,7 +154,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds what a data block holds to the versions.
+    /// Adds the content of a data block to the versions.
     fn take(&mut self, block: &DataBlock, role: u32, stripe: u32, at: u32) {
         let Identity { lba, sequence, data_checksum, content } = block.identity;
         let shape = self.segment.header.shape;
@@ -166,7 +166,7 @@ impl Walk<'_> {
                     self.findings.add(self.location(), Problem::IdentityMalformed);
                 }
             }
-            // It says nothing that other blocks do not: section 13.
+            // Redundant with other blocks: section 13.
             Content::Mapping => {}
             Content::Tombstones => self.take_trims(block),
             Content::Data | Content::Lost => {
@@ -211,14 +211,15 @@ impl Walk<'_> {
     }
 }
 
-/// Whether every present column has its whole chunk, and they are enough.
+/// Whether every present column has its whole chunk, and the columns are enough.
 fn is_complete(group: &Group, stripe: u32, shape: &Shape) -> bool {
     let whole = |column: u32| group.chunk(stripe, column).is_some_and(|chunk| chunk.is_whole());
     let mut present = shape.scheme.own_columns().filter(|column| group.has_column(*column));
     shape.scheme.is_enough_in(|column| group.has_column(column)) && present.all(whole)
 }
 
-/// Whether a chunk may be in every present column, and too few of them are whole to rebuild it.
+/// Whether every present column may have a chunk, and too few of them are whole to rebuild the
+/// stripe.
 fn is_doubtful(group: &Group, stripe: u32, shape: &Shape) -> bool {
     let chunk = |column: u32| group.chunk(stripe, column);
     let there = |column: &u32| chunk(*column).is_some() || group.hides_chunks(*column);
@@ -227,7 +228,7 @@ fn is_doubtful(group: &Group, stripe: u32, shape: &Shape) -> bool {
     present.all(|column| there(&column)) && !shape.scheme.is_enough(whole)
 }
 
-/// What an index run should say of the block of a role.
+/// The expected index entry of the block of a role.
 fn expected_entry(blocks: &[DataBlock], role: u32) -> Entry {
     let entry = |kind, lba, sequence| Entry { sequence, lba, kind, stripe_in_group: 0 };
     match blocks.get(role as usize).map(|block| block.identity) {
@@ -236,11 +237,4 @@ fn expected_entry(blocks: &[DataBlock], role: u32) -> Entry {
             entry(EntryKind::Content(identity.content), identity.lba, identity.sequence)
         }
     }
-}
-
-/// Whether a chunk block is a hole, of which the index tells what it was.
-pub(crate) fn is_hole(group: &Group, stripe: u32, column: u32, block: u32) -> bool {
-    group
-        .chunk(stripe, column)
-        .is_some_and(|chunk| matches!(chunk.blocks[block as usize], ChunkBlock::Hole))
 }

@@ -1,19 +1,13 @@
-//! The bytes of docs/format.md sections 2, 3, 5, 8 and 9, parsed.
+//! Blocks and out-of-band metadata: docs/format.md sections 2, 3, 5, 8 and 9.
 //!
 //! Every parser returns `None` unless all checks of the format pass.
 
-use crate::fields::{Array, Fields};
-use crate::shape::{ENTRIES_PER_BLOCK, Scheme, Shape};
+use crate::format::fields::{Array, Fields};
+use crate::format::limits::{CHUNK_BLOCKS_MAX, GROUP_ROWS_MAX, ZONE_CAPACITY_MAX};
+use crate::format::shape::{ENTRIES_PER_BLOCK, Scheme, Shape};
 
 pub(crate) const BLOCK_BYTES: usize = zoneweave_zoned::BLOCK_BYTES;
 const ENVELOPE_BYTES: usize = 48;
-
-/// The largest zone capacity, in blocks, and volume, in blocks, the format allows.
-pub(crate) const ZONE_CAPACITY_MAX: u32 = 1 << 28;
-pub(crate) const VOLUME_BLOCKS_MAX: u64 = 1 << 40;
-pub(crate) const CHUNK_BLOCKS_MAX: u32 = 1024;
-pub(crate) const GROUP_ROWS_MAX: u32 = 16_384;
-pub(crate) const COLUMNS_MAX: u32 = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockType {
@@ -42,7 +36,7 @@ pub(crate) fn open_envelope(block: &[u8], block_type: BlockType) -> Option<(Arra
     right.then(|| (array, &block[ENVELOPE_BYTES..length]))
 }
 
-/// As [`open_envelope`], of a known array.
+/// As [`open_envelope`], for a known array.
 fn open_envelope_of(array: Array, block: &[u8], block_type: BlockType) -> Option<&[u8]> {
     open_envelope(block, block_type).filter(|(found, _)| *found == array).map(|(_, body)| body)
 }
@@ -57,7 +51,7 @@ pub(crate) enum Place {
     Filler = 6,
 }
 
-/// What a data block holds.
+/// The content of a data block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Data = 1,
@@ -91,7 +85,7 @@ impl Identity {
         Some(Self { lba, sequence, data_checksum: fields.u32(16), content })
     }
 
-    /// The identity, if `data` is what it was made of.
+    /// The identity, if it verifies against `data`.
     pub(crate) fn parse_verified(array: Array, coded: &[u8; 24], data: &[u8]) -> Option<Self> {
         let checksum = |of: &Self| array.data_checksum(of.lba, of.sequence, data);
         Self::parse(coded).filter(|identity| identity.data_checksum == checksum(identity))
@@ -114,7 +108,8 @@ pub(crate) struct Oob {
 }
 
 impl Oob {
-    /// As [`Oob::parse`], of a block whose segment is not known: how many data chunks that has, the width tells.
+    /// As [`Oob::parse`], for a block of an unknown segment: its width gives the number of data
+    /// chunks.
     pub(crate) fn parse_unknown(
         array: Array,
         oob: &[u8],
@@ -125,7 +120,7 @@ impl Oob {
         Self::parse(array, oob, data, width.saturating_sub(parity_chunks))
     }
 
-    /// Parses and verifies the metadata of a block, whatever its place.
+    /// Parses the metadata of a block in any place, and verifies it.
     pub(crate) fn parse(array: Array, oob: &[u8], data: &[u8], data_chunks: u32) -> Option<Self> {
         if oob.len() != 64 || data.len() != BLOCK_BYTES {
             return None;
@@ -214,7 +209,7 @@ impl Header {
     }
 }
 
-/// The unit of writes that a frame exponent stands for (sections 4 and 5).
+/// Blocks of the smallest write, from the exponent of the frame size (sections 4 and 5).
 pub(crate) fn unit_of(exponent: u8) -> Option<u32> {
     match exponent {
         0 => Some(1),
@@ -237,7 +232,7 @@ pub(crate) fn shape_within_limits(
     legal.then(|| Shape::new(scheme, unit, zone_capacity, chunk_blocks, group_rows)).flatten()
 }
 
-/// What an index entry says a chunk block is.
+/// The kind of a chunk block by its index entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     Empty,

@@ -1,9 +1,9 @@
-//! Parity as docs/format.md section 7 defines it, written plainly: multiplication by shift and
-//! add, decoding by Gaussian elimination. Shares nothing with the engine's code.
+//! Parity: docs/format.md section 7. Multiplication is by shift and add, decoding by Gaussian
+//! elimination. No code is shared with the engine.
 
 use std::collections::BTreeMap;
 
-use crate::shape::Scheme;
+use crate::format::shape::Scheme;
 
 /// The product in GF(2^8) with polynomial 0x11D.
 fn multiply(left: u8, right: u8) -> u8 {
@@ -44,7 +44,7 @@ fn coefficient(parity: usize, data: usize) -> u8 {
 fn add_multiple(target: &mut [u8], factor: u8, source: &[u8]) {
     assert!(target.len() == source.len(), "{} and {} bytes", target.len(), source.len());
     if factor == 1 {
-        // Most of parity, and what the compiler does many bytes at a time.
+        // Most coefficients of parity are 1, and the compiler vectorises this loop.
         return target.iter_mut().zip(source).for_each(|(target, source)| *target ^= source);
     }
     let mut products = [0; 256];
@@ -56,7 +56,7 @@ fn add_multiple(target: &mut [u8], factor: u8, source: &[u8]) {
     }
 }
 
-/// The codes of an array's segments, which differ in k only.
+/// The codes of the segments of an array. They differ in k only.
 pub(crate) struct Codes(BTreeMap<u32, Code>);
 
 impl Codes {
@@ -69,7 +69,6 @@ impl Codes {
         Self(codes)
     }
 
-    /// The code of one of these schemes.
     pub(crate) fn of(&self, scheme: &Scheme) -> &Code {
         &self.0[&scheme.data_chunks]
     }

@@ -1,28 +1,29 @@
-//! Whether the chunks of a stripe agree, and what its data blocks are: docs/format.md section 7.
+//! Compares the chunks of a stripe with its parity and yields its data blocks: docs/format.md
+//! section 7.
 
 use bytes::Bytes;
 
-use crate::blocks::Identity;
-use crate::fields::Array;
-use crate::galois::Code;
-use crate::group::{ChunkBlock, Group};
-use crate::shape::Shape;
+use crate::format::blocks::Identity;
+use crate::format::fields::Array;
+use crate::format::parity::Code;
+use crate::format::shape::Shape;
+use crate::verify::group::{ChunkBlock, Group};
 
 /// A data block of a stripe.
 pub(crate) struct DataBlock {
     pub(crate) identity: Identity,
     pub(crate) data: Bytes,
-    /// It is not on media but follows from the other chunks.
+    /// It was reconstructed from the other chunks.
     pub(crate) reconstructed: bool,
 }
 
-/// One block of every chunk of a stripe, judged together.
+/// The verdict on one block of every chunk of a stripe.
 pub(crate) enum Slice {
     /// Every data block, by role.
     Whole(Vec<DataBlock>),
-    /// Too few chunks for all of it: the data blocks that are left, by role.
+    /// Too few chunks to rebuild it: the data blocks that are left, by role.
     Lost(Vec<Option<DataBlock>>),
-    /// The chunks verify one by one but not together.
+    /// The chunks verify alone, but contradict each other.
     Contradictory,
 }
 
@@ -78,7 +79,8 @@ pub(crate) fn read_slice(
     blocks.collect::<Option<_>>().map_or(Slice::Contradictory, Slice::Whole)
 }
 
-/// Of mirrors not any k chunks are enough: one of each pair comes first, in order of pairs.
+/// The chunks to decode from. Not any k chunks of mirrors are enough: one of each pair comes first,
+/// in order of pairs.
 fn put_one_of_each_first<T>(good: &mut [(usize, T, &Bytes)], data_chunks: usize) {
     for pair in 0..data_chunks {
         let at = good.iter().position(|found| found.0 % data_chunks == pair);
@@ -91,7 +93,7 @@ fn on_media(array: Array, coded: &[u8; 24], data: &Bytes) -> Option<DataBlock> {
     Some(DataBlock { identity, data: data.clone(), reconstructed: false })
 }
 
-/// All k pieces of data, from k pieces of any roles.
+/// All k data pieces, from k pieces of any roles.
 fn all_data<'a>(
     code: &Code,
     used: &'a [(usize, &'a [u8; 24], &'a Bytes)],

@@ -1,5 +1,7 @@
-//! A drive as the checker reads it: block by block, surviving media errors. One without metadata has it
+//! A drive, read block by block through media errors. A drive without metadata keeps it in frames
 //! among its blocks (docs/format.md section 14).
+
+mod frames;
 
 use std::rc::Rc;
 
@@ -9,21 +11,21 @@ use zoneweave_zoned::{
     ZonedDevice, ZonedDeviceExt,
 };
 
-use crate::frames::Frames;
+use frames::Frames;
 
 /// One block with its metadata.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub(crate) data: Bytes,
     pub(crate) oob: Bytes,
-    /// Its metadata was written with that of its frame, maybe before it.
+    /// Its metadata is in the header of a frame, which may be written before the block.
     pub(crate) framed: bool,
 }
 
-/// A block, or why it could not be read.
+/// A block, or the status of the failed read.
 pub(crate) type ReadBlock = Result<Block, Status>;
 
-/// Whether a block is as one that was never written, in a zone that was finished.
+/// Whether a block equals one that was never written, in a finished zone.
 pub(crate) fn is_blank(block: &ReadBlock) -> bool {
     match block {
         Ok(block) => block.data.iter().chain(&block.oob).all(|byte| *byte == 0),
@@ -31,20 +33,20 @@ pub(crate) fn is_blank(block: &ReadBlock) -> bool {
     }
 }
 
-/// Whether a block may never have been written, in a zone that was finished: of a frame that a crash cut off there is
-/// metadata for all its blocks.
+/// Whether a block may never have been written, in a finished zone. If a crash tore a frame, its
+/// header has metadata for all its blocks.
 pub(crate) fn may_be_unwritten(block: &ReadBlock) -> bool {
     let is_cut_off = |block: &Block| block.framed && block.data.iter().all(|byte| *byte == 0);
     is_blank(block) || block.as_ref().is_ok_and(is_cut_off)
 }
 
-/// A drive and its zones as reported at the start.
+/// A drive, and its zones as reported when it was opened.
 pub(crate) struct Drive {
     device: Rc<dyn ZonedDevice>,
-    /// Its place among the drives given.
+    /// Its position among the drives given.
     pub(crate) number: usize,
     zones: Vec<ZoneInfo>,
-    /// Where its metadata is, if not beside its blocks.
+    /// The frames of a drive without metadata.
     frames: Option<Frames>,
 }
 
@@ -67,8 +69,8 @@ impl Drive {
         Ok(drive)
     }
 
-    /// How far a read-only zone is written, which drives do not tell (NVMe ZNS, zone state machine): up to the first
-    /// blank block.
+    /// The write pointer of a read-only zone, which drives do not report (NVMe ZNS, zone state
+    /// machine): the offset of the first blank block.
     async fn written_of(&self, zone: ZoneInfo) -> ZoneOffset {
         let (mut written, mut end) = (0, self.most(&zone));
         while written < end {
@@ -81,19 +83,19 @@ impl Drive {
         ZoneOffset(written)
     }
 
-    /// Blocks that a zone has at most: what a drive says of it may be nonsense.
+    /// Upper limit of the blocks of a zone: a drive may report nonsense.
     fn most(&self, zone: &ZoneInfo) -> u32 {
         let capacity = self.device.geometry().zone_capacity;
         let capacity = self.frames.map_or(capacity, |frames| frames.usable(capacity));
         zone.capacity.min(capacity).0
     }
 
-    /// Blocks that are written as a whole.
+    /// Blocks of the smallest write.
     pub(crate) fn unit(&self) -> u32 {
         self.frames.map_or(1, Frames::unit)
     }
 
-    /// Zones that can be read, with their write pointers.
+    /// Readable zones, with their write pointers.
     pub(crate) fn readable_zones(&self) -> impl Iterator<Item = ZoneInfo> + '_ {
         let readable = self.zones.iter().filter(|zone| zone.state != ZoneState::Offline);
         readable.map(|zone| ZoneInfo {
@@ -102,7 +104,7 @@ impl Drive {
         })
     }
 
-    /// Whether none of its zones is lost.
+    /// Whether no zone is offline.
     pub(crate) fn has_all_zones(&self) -> bool {
         self.zones.iter().all(|zone| zone.state != ZoneState::Offline)
     }
@@ -132,7 +134,6 @@ impl Drive {
         blocks
     }
 
-    /// Reads one block.
     pub(crate) async fn read_one(&self, zone: u32, offset: u32) -> Result<Block, Status> {
         if let Some(frames) = self.frames {
             return frames.read(&*self.device, zone, offset).await;

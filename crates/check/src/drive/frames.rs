@@ -1,4 +1,4 @@
-//! Drives without metadata: docs/format.md section 14, read.
+//! The frames of drives without metadata: docs/format.md section 14.
 
 use bytes::Bytes;
 use zoneweave_zoned::{
@@ -6,7 +6,7 @@ use zoneweave_zoned::{
 };
 
 use crate::drive::Block;
-use crate::fields::Fields;
+use crate::format::fields::Fields;
 
 const MAGIC: [u8; 8] = *b"ZNFRAME\0";
 const VERSION: u16 = 1;
@@ -15,14 +15,14 @@ const USUAL_EXPONENT: u8 = 3;
 const OOB_BYTES: usize = 64;
 const HEAD_BYTES: usize = 64;
 
-/// How large the frames of a drive are.
+/// The size of the frames of a drive, as a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frames {
     exponent: u8,
 }
 
 impl Frames {
-    /// As the first zones of the drive say that begin with a header.
+    /// The size in the header of the first zone that begins with one; else the usual size.
     pub(crate) async fn find(device: &dyn ZonedDevice, zones: &[ZoneInfo]) -> Self {
         for zone in zones {
             let at = ZoneAddress { zone: zone.zone, offset: ZoneOffset(0) };
@@ -39,7 +39,7 @@ impl Frames {
         Self { exponent: USUAL_EXPONENT }
     }
 
-    /// Blocks of a frame behind its header.
+    /// Blocks of a frame after its header.
     pub(crate) fn unit(self) -> u32 {
         self.size() - 1
     }
@@ -48,12 +48,12 @@ impl Frames {
         1 << self.exponent
     }
 
-    /// Blocks that hold data of so many.
+    /// Blocks of data in a number of blocks.
     pub(crate) fn usable(self, blocks: BlockCount) -> BlockCount {
         BlockCount(blocks.0 / self.size() * self.unit())
     }
 
-    /// A zone by the blocks that hold data.
+    /// A zone with capacity and write pointer in blocks of data.
     pub(crate) fn seen(self, zone: ZoneInfo) -> ZoneInfo {
         let capacity = self.usable(zone.capacity);
         let (whole, part) =
@@ -63,7 +63,7 @@ impl Frames {
         ZoneInfo { capacity, write_pointer, ..zone }
     }
 
-    /// Reads one block and what stands for it in its frame's header.
+    /// Reads one block, and its metadata from the frame's header.
     pub(crate) async fn read(
         self,
         device: &dyn ZonedDevice,
@@ -97,7 +97,7 @@ impl Frames {
         }
     }
 
-    /// What a header says, if it is one and belongs there.
+    /// The metadata in a header, if the header is intact and belongs to this frame.
     fn metadata(self, block: &Bytes, zone: u32, frame: u32) -> Option<Metadata> {
         if block.iter().all(|byte| *byte == 0) {
             return Some(Metadata::Blank);

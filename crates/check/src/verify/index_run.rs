@@ -1,20 +1,19 @@
-//! Index runs compared with the blocks they list: docs/format.md section 8.
+//! Compares index runs with the blocks they list: docs/format.md section 8.
 
-use crate::blocks::{Content, Entry, EntryKind, IndexBlock, Oob, Place};
-use crate::catalogue::Segment;
+use crate::array::catalogue::Segment;
+use crate::array::membership::Membership;
 use crate::drive::{Block, may_be_unwritten};
-use crate::group::Group;
-use crate::membership::Membership;
+use crate::format::blocks::{Content, Entry, EntryKind, IndexBlock, Oob, Place};
+use crate::format::shape::{ENTRIES_PER_BLOCK, Shape};
 use crate::report::{Findings, Problem};
-use crate::shape::{ENTRIES_PER_BLOCK, Shape};
-use crate::walk::is_hole;
+use crate::verify::group::Group;
 
-/// What the index run of a span should say, learned from its groups.
+/// The expected entries of the index run of a span, from its groups.
 pub(crate) struct SpanEntries {
     shape: Shape,
     span: u32,
-    /// By column of the array, then by chunk block of the span; `None` where nothing is known. For columns that
-    /// are not present, chunks are in order of stripes.
+    /// By column of the array, then by chunk block of the span; `None` if unknown. For missing
+    /// columns, chunks are in order of stripes.
     columns: Vec<Vec<Option<Entry>>>,
     present: Vec<bool>,
 }
@@ -27,7 +26,7 @@ impl SpanEntries {
         Self { shape: *shape, span, columns: vec![column; columns], present: vec![false; columns] }
     }
 
-    /// Notes what one block of every chunk of a stripe is, by role.
+    /// Records the expected entries for one block of every chunk of a stripe, by role.
     pub(crate) fn note(
         &mut self,
         group: &Group,
@@ -45,7 +44,7 @@ impl SpanEntries {
                 None if group.has_column(column) => continue,
                 None => stripe,
             };
-            if is_hole(group, stripe, column, block) {
+            if group.is_hole(stripe, column, block) {
                 continue;
             }
             let entry = entry_of_role(self.shape.role_of(column, stripe));
@@ -54,7 +53,7 @@ impl SpanEntries {
         }
     }
 
-    /// Checks the index run of every present column as far as it is written.
+    /// Checks the index run of every present column up to its write pointer.
     pub(crate) async fn check_run(
         &self,
         membership: &Membership,
@@ -125,7 +124,7 @@ impl SpanEntries {
         }
     }
 
-    /// Whether an entry is what is known of chunk block `at` of a column.
+    /// Whether an entry equals the expected one of chunk block `at` of a column.
     fn agrees(&self, column: u32, at: u32, found: &Entry, tabled: bool) -> bool {
         let present = self.present[column as usize];
         if found.kind == EntryKind::Empty && !present {

@@ -1,0 +1,186 @@
+//! The members of the array and the decisions in their records: docs/format.md section 4.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::array::epoch::{choose_epoch, newest_of_all, state_of};
+use crate::array::records::{Candidate, Placed, scan};
+use crate::drive::Drive;
+use crate::format::config::Config;
+use crate::format::fields::{Array, uuid_text};
+use crate::format::record::{Epoch, MemberState, Payload, Seal};
+use crate::format::roster::Roster;
+use crate::report::{Findings, Location, Problem};
+
+/// A drive of the array.
+pub(crate) struct Member {
+    pub(crate) drive: Drive,
+    pub(crate) state: MemberState,
+    pub(crate) since_epoch: u64,
+    pub(crate) superblock_zones: Vec<u32>,
+}
+
+/// The array according to its records.
+pub(crate) struct Membership {
+    pub(crate) array: Array,
+    pub(crate) config: Config,
+    pub(crate) epoch: Epoch,
+    /// By slot.
+    pub(crate) members: Vec<Option<Member>>,
+    /// The newest seal of each segment, with the sequence of its record.
+    pub(crate) seals: BTreeMap<u64, (u64, Seal)>,
+    pub(crate) dead: BTreeSet<u64>,
+    /// The newest roster, with the sequence of its record.
+    pub(crate) roster: Option<(u64, Roster)>,
+    pub(crate) sequence_ceiling: u64,
+    pub(crate) segment_ceiling: u64,
+}
+
+/// Reads the records of every drive and combines them.
+pub(crate) async fn read_membership(
+    drives: Vec<Drive>,
+    array: Option<[u8; 16]>,
+    findings: &mut Findings,
+) -> Option<Membership> {
+    let mut candidates = Vec::new();
+    for drive in drives {
+        candidates.push(scan(drive, findings).await);
+    }
+    let Some(array) = array.map(Array).or_else(|| most_common_array(&candidates)) else {
+        findings.add(Location::default(), Problem::NoArray);
+        return None;
+    };
+    candidates.retain(|candidate| belongs(candidate, array, findings));
+    for candidate in &mut candidates {
+        candidate.records.retain(|placed| placed.record.array == array);
+    }
+    let Some((epoch, established)) = choose_epoch(&candidates) else {
+        findings.add(Location::default(), Problem::NoArray);
+        return None;
+    };
+    if !established {
+        findings.add(Location::default(), Problem::NoMajority);
+    }
+    Some(assemble(candidates, epoch, findings))
+}
+
+/// The array on most drives; of two, the one with the lower UUID.
+fn most_common_array(candidates: &[Candidate]) -> Option<Array> {
+    let mut drives: BTreeMap<Array, usize> = BTreeMap::new();
+    for candidate in candidates {
+        let arrays: BTreeSet<_> = candidate.records.iter().map(|at| at.record.array).collect();
+        arrays.into_iter().for_each(|array| *drives.entry(array).or_default() += 1);
+    }
+    drives
+        .into_iter()
+        .max_by_key(|(array, drives)| (*drives, std::cmp::Reverse(*array)))
+        .map(|at| at.0)
+}
+
+/// Whether a drive carries a record of the array. A finding says why not.
+fn belongs(candidate: &Candidate, array: Array, findings: &mut Findings) -> bool {
+    if candidate.records.iter().any(|placed| placed.record.array == array) {
+        return true;
+    }
+    let problem = match candidate.records.first() {
+        Some(placed) => Problem::ForeignDrive { array: uuid_text(&placed.record.array.0) },
+        None => Problem::NoRecords,
+    };
+    findings.add(Location::drive(candidate.drive.number), problem);
+    false
+}
+
+/// Sorts drives into slots and collects the decisions of their records.
+fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -> Membership {
+    let table = newest_of_all(&candidates, epoch).expect("the epoch was found in a record").clone();
+    let mut membership = Membership {
+        array: table.array,
+        config: table.config.clone(),
+        epoch,
+        members: table.members.iter().map(|_| None).collect(),
+        seals: BTreeMap::new(),
+        dead: BTreeSet::new(),
+        roster: None,
+        sequence_ceiling: table.sequence_ceiling,
+        segment_ceiling: table.segment_ceiling,
+    };
+    let newest = candidates.iter().filter_map(|candidate| candidate.newest(None));
+    let states: Vec<_> = newest.map(|own| state_of(&candidates, &table, own)).collect();
+    for (candidate, state) in candidates.into_iter().zip(states) {
+        let location = Location::drive(candidate.drive.number);
+        let own = candidate.newest(None).expect("only drives with records are candidates").clone();
+        let same = |at: &Placed| (at.record.slot, at.record.member) == (own.slot, own.member);
+        if !candidate.records.iter().all(same) {
+            findings.add(location, Problem::IdentityChanged);
+        }
+        let state = match state {
+            Some(state) if state != MemberState::Failed => state,
+            _ => {
+                findings.add(location, Problem::NotAMember);
+                continue;
+            }
+        };
+        let slot = usize::from(own.slot);
+        if membership.members[slot].is_some() {
+            findings.add(location, Problem::DuplicateMember);
+            continue;
+        }
+        membership.take_decisions(&candidate.records, findings);
+        let Candidate { drive, superblock_zones, .. } = candidate;
+        let since_epoch = table.members[slot].since_epoch;
+        membership.members[slot] = Some(Member { drive, state, since_epoch, superblock_zones });
+    }
+    membership.note_missing(findings);
+    membership
+}
+
+impl Membership {
+    /// Adds the seals, dead segments and ceilings of a valid member's records.
+    fn take_decisions(&mut self, records: &[Placed], findings: &mut Findings) {
+        for Placed { record, location } in records {
+            if record.config != self.config {
+                findings.add(*location, Problem::ConfigDiffers);
+                continue;
+            }
+            self.sequence_ceiling = self.sequence_ceiling.max(record.sequence_ceiling);
+            self.segment_ceiling = self.segment_ceiling.max(record.segment_ceiling);
+            match &record.payload {
+                Payload::State | Payload::SnapshotEnd => {}
+                Payload::Dead(segments) => self.dead.extend(segments),
+                Payload::Roster(roster) => {
+                    if self.roster.as_ref().is_none_or(|(newest, _)| *newest < record.sequence) {
+                        self.roster = Some((record.sequence, roster.clone()));
+                    }
+                }
+                Payload::Seals(seals) => {
+                    for seal in seals {
+                        self.take_seal(seal, record.sequence, *location, findings);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_seal(&mut self, seal: &Seal, sequence: u64, at: Location, findings: &mut Findings) {
+        let found = (sequence, seal.clone());
+        let known = self.seals.entry(seal.segment).or_insert_with(|| found.clone());
+        // Only a seal that leaves out every stripe may be followed by another.
+        let older = if known.0 < found.0 { &known.1 } else { seal };
+        if known.1 != *seal && !older.is_empty() {
+            findings.add(at, Problem::SealsDiffer { sealed: seal.segment });
+        }
+        if known.0 < found.0 {
+            *known = found;
+        }
+    }
+
+    fn note_missing(&self, findings: &mut Findings) {
+        for (slot, member) in (0..).zip(&self.members) {
+            match member {
+                Some(member) if member.state == MemberState::Online => continue,
+                Some(_) => {}
+                None => findings.add(Location::default(), Problem::MemberMissing { slot }),
+            }
+            findings.report.degraded = true;
+        }
+    }
+}
