@@ -1,6 +1,6 @@
 //! The code itself: its shape, its coefficients, and encoding. Decoding is in `decode`.
 
-use crate::{decode::Decoder, gf256, kernels, matrix::Matrix};
+use crate::{gf256, kernels, matrix::Matrix};
 
 /// The most chunks, data and parity together, that a stripe may have.
 pub const MAX_CHUNKS: usize = 255;
@@ -65,8 +65,8 @@ impl Code {
         Ok(Self { data_chunks, parity_chunks, coefficients, mirrored: false })
     }
 
-    /// Makes the code of `data_chunks` (k) data chunks and a copy of each. It is no code of which any k
-    /// chunks decode: a chunk is rebuilt from its twin or not at all.
+    /// Makes the code of `data_chunks` (k) data chunks and a copy of each. Not any k chunks decode
+    /// it: a chunk is rebuilt from its twin only.
     ///
     /// # Errors
     /// If k is zero or 2k exceeds [`MAX_CHUNKS`].
@@ -82,8 +82,8 @@ impl Code {
         self.data_chunks
     }
 
-    /// The number of parity chunks, m: how many losses a stripe survives. Of mirrors the number of
-    /// copies.
+    /// The number of parity chunks, m: the losses that a stripe survives. For mirrors, the number
+    /// of copies.
     pub fn parity_chunks(&self) -> usize {
         self.parity_chunks
     }
@@ -116,76 +116,9 @@ impl Code {
         }
     }
 
-    /// Rebuilds missing chunks, data or parity, from those present.
-    ///
-    /// `chunks` holds all k + m chunks by number, `None` for the missing ones; `wanted` pairs the
-    /// number of a missing chunk with the slice to fill. Missing chunks that nobody wants cost no
-    /// pass over data.
-    ///
-    /// # Errors
-    /// If fewer than k chunks are present, or, of mirrors, not the twin of each that is wanted;
-    /// `wanted` is left untouched then.
-    ///
-    /// # Panics
-    /// If `chunks` has not k + m entries, if a wanted chunk is present or does not exist, or if
-    /// slices differ in length.
-    pub fn reconstruct(
-        &self,
-        chunks: &[Option<&[u8]>],
-        wanted: &mut [(usize, &mut [u8])],
-    ) -> Result<(), CodeError> {
-        assert!(chunks.len() == self.total_chunks(), "reconstruct needs one entry per chunk");
-        if self.mirrored {
-            return self.copy_twins(chunks, wanted);
-        }
-        if let [(chunk, output)] = wanted
-            && self.rebuild_alone(*chunk, output, chunks)
-        {
-            return Ok(());
-        }
-        let decoder = Decoder::new(self, chunks)?;
-        for (chunk, output) in wanted {
-            assert!(chunks[*chunk].is_none(), "chunk {chunk} is present, not missing");
-            let coefficients = decoder.coefficients(*chunk);
-            if coefficients.iter().all(|&coefficient| coefficient == 1) {
-                kernels::xor(output, decoder.survivors());
-            } else {
-                kernels::dot(output, &coefficients, decoder.survivors());
-            }
-        }
-        Ok(())
-    }
-
-    /// Rebuilds a data chunk or P where all others of these are there, of which it is the sum: no matrix is needed
-    /// for what is lost most often. `false` if it is not that.
-    fn rebuild_alone(&self, chunk: usize, output: &mut [u8], chunks: &[Option<&[u8]>]) -> bool {
-        let Some(with_p) = chunks.get(..=self.data_chunks) else { return false };
-        if with_p.get(chunk).is_none_or(Option::is_some) {
-            return false;
-        }
-        let present: Vec<_> = with_p.iter().copied().flatten().collect();
-        let alone = present.len() == self.data_chunks;
-        if alone {
-            kernels::xor(output, &present);
-        }
-        alone
-    }
-
-    fn copy_twins(
-        &self,
-        chunks: &[Option<&[u8]>],
-        wanted: &mut [(usize, &mut [u8])],
-    ) -> Result<(), CodeError> {
-        let twin = |chunk: usize| chunks[(chunk + self.data_chunks) % chunks.len()];
-        let present = wanted.iter().filter(|(chunk, _)| twin(*chunk).is_some()).count();
-        if present < wanted.len() {
-            return Err(CodeError::TooFewChunks { present, needed: wanted.len() });
-        }
-        for (chunk, output) in wanted {
-            assert!(chunks[*chunk].is_none(), "chunk {chunk} is present, not missing");
-            output.copy_from_slice(twin(*chunk).expect("every twin is present"));
-        }
-        Ok(())
+    /// Whether parity chunk j is a copy of data chunk j.
+    pub(crate) fn is_mirrored(&self) -> bool {
+        self.mirrored
     }
 
     /// The coefficients of parity chunk `row` (0 for P), one per data chunk.

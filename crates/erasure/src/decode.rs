@@ -1,4 +1,4 @@
-//! Turns "these chunks are present" into coefficients over the present chunks for any missing one.
+//! Reconstruction: computes each missing chunk as a combination of the present ones.
 //!
 //! With the present data moved to the other side, the parity equations of the e lost data chunks
 //! form an e-by-e system, e <= m, whose matrix is a square submatrix of the code and so invertible.
@@ -6,9 +6,83 @@
 
 use crate::{
     code::{Code, CodeError},
-    gf256,
+    gf256, kernels,
     matrix::Matrix,
 };
+
+impl Code {
+    /// Rebuilds missing chunks, data or parity, from those present.
+    ///
+    /// `chunks` holds all k + m chunks by number, `None` for the missing ones; `wanted` pairs the
+    /// number of a missing chunk with the slice to fill. Other missing chunks cost no
+    /// pass over data.
+    ///
+    /// # Errors
+    /// If fewer than k chunks are present, or if the twin of a wanted chunk of mirrors is missing.
+    /// `wanted` is untouched then.
+    ///
+    /// # Panics
+    /// If `chunks` has not k + m entries, if a wanted chunk is present or does not exist, or if
+    /// slices differ in length.
+    pub fn reconstruct(
+        &self,
+        chunks: &[Option<&[u8]>],
+        wanted: &mut [(usize, &mut [u8])],
+    ) -> Result<(), CodeError> {
+        assert!(chunks.len() == self.total_chunks(), "reconstruct needs one entry per chunk");
+        if self.is_mirrored() {
+            return self.copy_twins(chunks, wanted);
+        }
+        if let [(chunk, output)] = wanted
+            && self.rebuild_alone(*chunk, output, chunks)
+        {
+            return Ok(());
+        }
+        let decoder = Decoder::new(self, chunks)?;
+        for (chunk, output) in wanted {
+            assert!(chunks[*chunk].is_none(), "chunk {chunk} is present, not missing");
+            let coefficients = decoder.coefficients(*chunk);
+            if coefficients.iter().all(|&coefficient| coefficient == 1) {
+                kernels::xor(output, decoder.survivors());
+            } else {
+                kernels::dot(output, &coefficients, decoder.survivors());
+            }
+        }
+        Ok(())
+    }
+
+    /// Rebuilds a data chunk or P as the sum of all others of these, if all are present. This is the most
+    /// frequent loss, and it needs no matrix. Returns whether it did.
+    fn rebuild_alone(&self, chunk: usize, output: &mut [u8], chunks: &[Option<&[u8]>]) -> bool {
+        let Some(with_p) = chunks.get(..=self.data_chunks()) else { return false };
+        if with_p.get(chunk).is_none_or(Option::is_some) {
+            return false;
+        }
+        let present: Vec<_> = with_p.iter().copied().flatten().collect();
+        let alone = present.len() == self.data_chunks();
+        if alone {
+            kernels::xor(output, &present);
+        }
+        alone
+    }
+
+    fn copy_twins(
+        &self,
+        chunks: &[Option<&[u8]>],
+        wanted: &mut [(usize, &mut [u8])],
+    ) -> Result<(), CodeError> {
+        let twin = |chunk: usize| chunks[(chunk + self.data_chunks()) % chunks.len()];
+        let present = wanted.iter().filter(|(chunk, _)| twin(*chunk).is_some()).count();
+        if present < wanted.len() {
+            return Err(CodeError::TooFewChunks { present, needed: wanted.len() });
+        }
+        for (chunk, output) in wanted {
+            assert!(chunks[*chunk].is_none(), "chunk {chunk} is present, not missing");
+            output.copy_from_slice(twin(*chunk).expect("every twin is present"));
+        }
+        Ok(())
+    }
+}
 
 /// A decoding plan for one pattern of missing chunks.
 pub(crate) struct Decoder<'a> {

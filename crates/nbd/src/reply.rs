@@ -18,7 +18,7 @@ use bytes::{BufMut, Bytes};
 pub use status::{STATUS_EXTENTS_MAX, StatusExtent, StatusFlags};
 
 use crate::errno::Errno;
-use crate::session::ContextId;
+use crate::session::{ContextId, Session};
 use crate::transmission::{Command, Cookie, Rejection, Request};
 use crate::wire::SIMPLE_REPLY_MAGIC;
 
@@ -65,6 +65,14 @@ pub fn simple_reply(cookie: Cookie, errno: Option<Errno>) -> [u8; 16] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyEncoder {
     structured: bool,
+}
+
+impl Session {
+    /// An encoder for this client's replies.
+    #[must_use]
+    pub fn replies(&self) -> ReplyEncoder {
+        ReplyEncoder::new(self.structured_replies())
+    }
 }
 
 impl ReplyEncoder {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::export::{ExportDescription, ExportIndex, ExportList};
 use crate::flags::TransmissionFlags;
-use crate::reply::ReplyEncoder;
 
 /// Number by which block-status replies name a metadata context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,12 +70,6 @@ impl Session {
     #[must_use]
     pub fn flags(&self) -> TransmissionFlags {
         self.flags
-    }
-
-    /// An encoder for this client's replies.
-    #[must_use]
-    pub fn replies(&self) -> ReplyEncoder {
-        ReplyEncoder::new(self.structured_replies)
     }
 }
 

@@ -8,10 +8,8 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use slab::Slab;
 
@@ -27,7 +25,7 @@ pub trait Alarm {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+pub(crate) struct Key {
     deadline: Nanos,
     serial: u64,
     slot: usize,
@@ -153,51 +151,19 @@ impl TimerQueue {
         }
     }
 
+    /// Wakes `waker` at `deadline`, unless the timer is cancelled.
+    pub(crate) fn wake_at(&self, deadline: Nanos, waker: Waker) -> Key {
+        self.add(deadline, Action::Wake(waker))
+    }
+
     fn add(&self, deadline: Nanos, action: Action) -> Key {
         self.pending.borrow_mut().add(deadline, action)
     }
 
-    fn cancel(&self, key: Key) {
+    pub(crate) fn cancel(&self, key: Key) {
         // What is dropped may look at the timers.
         let cancelled = self.pending.borrow_mut().cancel(key);
         drop(cancelled);
-    }
-}
-
-/// A future that is ready at a deadline; dropping it cancels the timer.
-pub struct Sleep {
-    reactor: Rc<dyn crate::Reactor>,
-    deadline: Nanos,
-    key: Option<Key>,
-}
-
-impl Sleep {
-    pub(crate) fn new(reactor: Rc<dyn crate::Reactor>, deadline: Nanos) -> Self {
-        Self { reactor, deadline, key: None }
-    }
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(key) = self.key.take() {
-            self.reactor.timers().cancel(key);
-        }
-        if self.reactor.now() >= self.deadline {
-            return Poll::Ready(());
-        }
-        let action = Action::Wake(context.waker().clone());
-        self.key = Some(self.reactor.timers().add(self.deadline, action));
-        Poll::Pending
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.reactor.timers().cancel(key);
-        }
     }
 }
 
