@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Count;
 use crate::layers::{log_breaches, raid_imports, volume_breaches};
-use crate::prose::{Paragraph, comments, paragraphs, script_comments};
+use crate::ratchets::parts::{part, prose};
 use crate::{Circle, Edge, ImportGraph, Product, Repository, TextFile, Tokens};
 
 /// Most words of a paragraph in a document.
@@ -26,34 +26,6 @@ const FOLDER_FILES: usize = 16;
 const SHORT_FILE_LINES: usize = 200;
 
 const ASSERTS: usize = 2;
-
-/// The part of the repository that a file counts for: its crate, `documents`, or `scripts`.
-pub(crate) fn part(file: &TextFile) -> Option<String> {
-    let mut folders = file.path.split('/');
-    let first = folders.next()?;
-    match first {
-        _ if file.has_extension("md") => Some("documents".to_owned()),
-        "crates" if file.has_extension("rs") => folders.next().map(str::to_owned),
-        _ if file.has_extension("rs") => Some(first.to_owned()),
-        _ if is_script(file) => Some("scripts".to_owned()),
-        _ => None,
-    }
-}
-
-fn is_script(file: &TextFile) -> bool {
-    file.text.starts_with("#!") || ["py", "sh"].iter().any(|end| file.has_extension(end))
-}
-
-/// The prose of a file.
-pub(crate) fn prose(file: &TextFile) -> Vec<Paragraph> {
-    if file.has_extension("md") {
-        paragraphs(&file.text)
-    } else if file.has_extension("rs") {
-        comments(&file.text)
-    } else {
-        script_comments(&file.text)
-    }
-}
 
 /// Breaches of one law by part.
 struct Tally {
