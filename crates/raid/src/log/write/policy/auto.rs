@@ -38,16 +38,15 @@ const LARGE_CHUNK_BLOCKS_MOST: u32 = 16;
 /// Segments of each chunk size for such drives: one for each lifetime.
 const FAST_LANES: u32 = 2;
 
-/// What the engine takes for a stripe of small chunks, in nanoseconds, on a processor of these
-/// years: 6 blocks of 0.7 us (docs/performance.md).
+/// Time of the engine for a stripe of small chunks, in nanoseconds, on a processor of these years:
+/// 6 blocks of 0.7 us (docs/internals/performance-log.md).
 const STRIPE_NANOS: u64 = 4_000;
 
 /// Requests in flight from which on ways to write are compared: with fewer there is nothing to
 /// gather.
 const DEPTH_LEAST: u32 = 4;
 
-/// What two measurements of the same may differ by, and what a difference is worth something from,
-/// in percent.
+/// Spread of two equal measurements, and the least difference that matters, in percent.
 const NOISE_PERCENT: u64 = 5;
 const GAIN_PERCENT: u64 = 10;
 
