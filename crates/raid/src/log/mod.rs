@@ -1,13 +1,34 @@
-//! The log-structured block volume.
+//! The log-structured block volume: random writes over an array of zoned drives.
 //!
-//! A random-write block device over an array of zoned drives. Writes are collected into stripes,
-//! stripes are appended to segments (one zone per member), an index in memory tells where each
-//! block is, and segments are reclaimed by moving what is live.
+//! Written blocks are collected into stripes, stripes are appended to segments (one zone per
+//! member), an index in memory maps each block of the volume to its newest copy, and segments are
+//! reclaimed by relocating their live blocks.
 //!
-//! The write path, in order: `volume` and `requests` admit a request and give it a sequence;
-//! `queue` holds its blocks; `step` decides when they become a stripe; `write` and `stripe` build
-//! it, in a segment that `open` made; `chunk_write` writes its chunks; when the last of them is
-//! written `underway` ends it, and `index` learns where the blocks are.
+//! | folder | content |
+//! |---|---|
+//! | `admit` | order and admission of requests |
+//! | `write` | pending blocks become stripes, stripes become appends |
+//! | `read` | lookup, verification, reconstruction, reads around slow drives |
+//! | `segment` | the table of segments, their summaries, their life from header to reset |
+//! | `index` | the map from LBA to PBA, its cache and its checkpoints |
+//! | `reclaim` | free space, garbage collection, zone reset |
+//! | `repair` | rebuild and scrub |
+//! | `members` | drives in slots, superblocks, eviction, spares |
+//! | [`recover`] | start: quorum, judging unfinished stripes, replay |
+//! | [`format`](mod@format) | every byte on media |
+//! | `engine` | state, core, geometry, limits, status: the base of all others |
+//!
+//! A write, in order:
+//!
+//! 1. `volume` takes the call; `admit/requests` gives it a sequence; `admit/pending` holds its
+//!    blocks.
+//! 2. `write/schedule` decides when they become a stripe, in a segment that `segment/open` made.
+//! 3. `write/writer` and `write/stripe` build the stripe; `write/chunk` appends its chunks.
+//! 4. After the last chunk `write/completion` ends the stripe: `index/map` points at the new
+//!    blocks, and the request is answered.
+//!
+//! A read: `volume`, `read/blocks` (index lookup, pin, verification), `read/batch` (drive
+//! commands).
 
 pub mod format;
 pub mod recover;

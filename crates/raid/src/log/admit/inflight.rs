@@ -110,7 +110,6 @@ impl InFlight {
         *writes > 0 || self.trims.range(..ticket).any(|(_, trim)| overlap(&trim.range, range))
     }
 
-    /// Ends a trim.
     pub(in crate::log) fn end_trim(&mut self, ticket: TrimTicket) {
         self.trims.remove(&ticket);
     }

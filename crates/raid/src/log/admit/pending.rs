@@ -84,10 +84,7 @@ pub(in crate::log) enum Origin {
     /// A request: the newest sequence takes effect.
     User,
     /// Moved from another place: takes effect if the index still points there.
-    Relocation {
-        /// The place.
-        from: Pba,
-    },
+    Relocation { from: Pba },
     /// A block of a checkpoint: whoever writes that is told where it is.
     Checkpoint {
         /// Which of those that are waited for.
@@ -128,7 +125,6 @@ pub(in crate::log) struct PendingTrim {
 /// One block of a stripe to be.
 #[derive(Clone)]
 pub(in crate::log) enum PendingBlock {
-    /// A data block.
     Data(PendingData),
     /// A tombstone block, while it can take more extents.
     Tombstone(Vec<PendingTrim>),

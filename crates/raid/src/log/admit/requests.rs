@@ -272,7 +272,7 @@ async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Resu
     done.await.unwrap_or(Err(BlockError::ShuttingDown))
 }
 
-/// For [`Mutant::TrimNotWritten`].
+/// Drops the entries without a record of the trim; for [`Mutant::TrimNotWritten`].
 fn forget_range(core: &Core, extent: &TrimExtent) {
     let range = extent.lba.0..extent.lba.0 + extent.blocks;
     range.for_each(|lba| core.state.borrow_mut().remap(Lba(lba), None));

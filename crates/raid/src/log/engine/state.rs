@@ -51,7 +51,7 @@ pub(in crate::log) struct Epoch {
     pub lineage: u64,
 }
 
-/// The state.
+/// Everything that decisions are made from, behind one borrow. It never does I/O.
 pub(in crate::log) struct State {
     /// What the array is.
     pub config: ArrayConfig,
@@ -184,7 +184,6 @@ impl Recovering {
 /// Blocks of the volume that point elsewhere since they were moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct Move {
-    /// The first block.
     pub(in crate::log) lba: Lba,
     /// How many, one after the other.
     pub(in crate::log) blocks: u64,
@@ -196,10 +195,8 @@ pub(in crate::log) struct Move {
     pub(in crate::log) what: Moved,
 }
 
-/// What was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Moved {
-    /// Blocks of data.
     Data,
     /// What tells that they were trimmed.
     Trimmed,
@@ -208,7 +205,6 @@ pub(in crate::log) enum Moved {
 }
 
 impl State {
-    /// The erasure code.
     #[must_use]
     pub(in crate::log) fn scheme(&self) -> Scheme {
         self.config.scheme

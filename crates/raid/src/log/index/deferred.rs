@@ -44,7 +44,7 @@ pub(in crate::log) struct Deferred {
     /// Blocks of a group.
     group_blocks: u64,
     groups: Vec<Vec<Entry>>,
-    /// In all groups.
+    /// Entries of all groups together.
     entries: u64,
 }
 

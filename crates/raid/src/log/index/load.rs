@@ -45,7 +45,7 @@ const ASKED_AT_A_TIME: usize = 64;
 
 /// What is known of pages that are not in memory.
 pub(in crate::log) struct Absent {
-    /// Where they are.
+    /// Address of each absent page's mapping block.
     pages: BTreeMap<Page, Pba>,
     /// What was replayed and is not in the index yet, also for pages that no checkpoint has.
     deferred: Deferred,

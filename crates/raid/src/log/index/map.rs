@@ -70,7 +70,6 @@ impl Divisor {
         Self { by, reciprocal: (u64::MAX / by).wrapping_add(1) }
     }
 
-    /// Quotient and remainder.
     #[inline]
     fn divide(self, number: u64) -> (u64, u64) {
         let small = number >> 32 == 0 && self.by >> 32 == 0 && self.by > 1;
@@ -174,7 +173,7 @@ impl From<Address> for Pba {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::log) struct Page(pub u64);
 
-/// The logical-to-physical table.
+/// The logical-to-physical table, and the number of blocks mapped to each segment.
 pub(in crate::log) struct Index {
     table: Table,
     is_paged: bool,

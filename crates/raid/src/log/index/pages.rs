@@ -152,9 +152,7 @@ pub(in crate::log) enum Meets {
     LeftOut,
     /// Nor was anything replayed, although something has to tell of it.
     Missing,
-    /// Nothing.
     Nothing,
-    /// Something newer.
     Newer,
     /// Something that may be older or newer.
     Unclear,

@@ -9,14 +9,13 @@ use crate::log::index::map::{Entry, Page};
 pub(in crate::log) enum Sequences {
     /// Of most blocks something is known.
     Dense {
-        /// The first block.
         start: u64,
         /// By block, from that one on.
         sequences: Own,
         /// Of which a page told. Their own sequences, where they come to have any, go before.
         told: ToldByPages,
     },
-    /// Of few.
+    /// Few blocks have a known sequence.
     Sparse(ByPage),
 }
 
@@ -31,18 +30,18 @@ const FEW_PART: usize = 256;
 /// Sequences that blocks have for themselves, in as little memory as they fit in: one more than
 /// each, and zero of those that have none.
 pub(in crate::log) enum Own {
-    /// Of few.
+    /// Few blocks have one of their own; kept by page.
     Few {
-        /// By number.
+        /// Keyed by the block's number in the range.
         known: ByPage,
-        /// Of how many.
+        /// Blocks in the range.
         blocks: usize,
         /// Whether some may not be below [`NARROW`].
         wide: bool,
     },
     /// One behind the other, of five bytes: all are below [`NARROW`].
     Narrow(Vec<[u8; 5]>),
-    /// Of eight.
+    /// Eight bytes for each block, as some sequences are not below [`NARROW`].
     Wide(Vec<u64>),
 }
 
@@ -140,9 +139,7 @@ impl ByPage {
 pub(in crate::log) struct ToldByPages {
     /// Blocks of a page.
     page_entries: u64,
-    /// Of each page.
     sequences: Vec<u64>,
-    /// By block.
     told: FixedBitSet,
 }
 

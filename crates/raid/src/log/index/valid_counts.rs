@@ -18,7 +18,6 @@ use crate::log::index::map::{Page, Pba, SegmentSlot};
 pub(in crate::log) struct Counted {
     /// The first block of that part.
     pub(in crate::log) start: u64,
-    /// The counts.
     pub(in crate::log) plain: Plain,
     /// Those that were, by their numbers from that one on. Their entries have not changed since:
     /// nothing was replayed for them.

@@ -13,7 +13,6 @@ use std::rc::{Rc, Weak};
 use zoneweave_runtime::Gate;
 use zoneweave_zoned::{Command, Completion, Geometry, ZoneAddress, ZonedDevice};
 
-/// The handle.
 struct Attached {
     device: Rc<dyn ZonedDevice>,
     released: Gate,

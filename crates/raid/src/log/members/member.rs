@@ -56,13 +56,13 @@ impl WriteFailures {
         self.in_row
     }
 
-    /// Something went well.
+    /// A command succeeded, so failures before it no longer count as a row.
     pub(in crate::log) fn end_row(&mut self) {
         self.in_row = 0;
     }
 }
 
-/// One member.
+/// A slot of the array and its drive, if one is attached.
 pub(in crate::log) struct Member {
     /// Its row of the member table.
     pub entry: MemberEntry,

@@ -1,14 +1,14 @@
-//! The drives under the volume: who is a member, and what the superblocks record.
+//! The drives under the volume: the members in their slots, and the superblock records about them.
 //!
 //! 1. `create` writes the first superblock to every drive.
 //! 2. `member` is a slot of the running array; `attachment` is one drive's time in a slot.
 //! 3. `superblock` commits records to all members, in two zones that are written in turn.
-//! 4. `eviction` takes out members without which the volume gets further.
+//! 4. `eviction` removes members that keep the volume from making progress.
 //! 5. `replace` puts a new drive into a slot; `spares` does so without an operator.
 //! 6. `zone_pool` holds a member's free zones.
 //!
-//! Invariant: an eviction is durable on the survivors before a write that it misses is
-//! acknowledged.
+//! Invariant: an eviction is durable on the survivors before a write that the evicted drive misses
+//! is acknowledged.
 
 pub(in crate::log) mod attachment;
 pub mod create;

@@ -60,7 +60,6 @@ impl<'a> RawBlock<'a> {
         self.of.block(self.at)
     }
 
-    /// The metadata.
     #[must_use]
     pub(in crate::log) fn oob(self) -> &'a [u8] {
         self.of.oob_of(self.at)
@@ -90,7 +89,6 @@ impl Run {
     }
 }
 
-/// What drives answered.
 pub(in crate::log) struct Gathered {
     /// In order of their places.
     runs: Vec<Run>,

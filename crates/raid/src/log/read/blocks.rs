@@ -38,7 +38,6 @@ pub(in crate::log) struct Pin {
 }
 
 impl Pin {
-    /// Pins a segment.
     #[must_use]
     pub(in crate::log) fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
         core.state.borrow_mut().segments[slot].readers += 1;

@@ -172,7 +172,7 @@ pub(in crate::log) enum Route {
     Direct,
     /// By its drives; from then on it is late.
     Until(Nanos),
-    /// Without these.
+    /// Reconstruct without the chunks of these columns.
     Around(ColumnSet),
 }
 

@@ -183,7 +183,7 @@ struct Pages {
     of_a_batch: u64,
     /// For those that are under way.
     under_way: u64,
-    /// Entries of one.
+    /// Entries of one page.
     entries: u64,
 }
 

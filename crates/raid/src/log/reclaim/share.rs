@@ -23,7 +23,7 @@ const SLACK_MOST: u64 = 512;
 pub(in crate::log) struct Level {
     /// What can be written.
     pub(in crate::log) room: u64,
-    /// What users leave.
+    /// Room that users' writes leave to relocation.
     pub(in crate::log) floor: u64,
     /// Above it; none: writes are not shared.
     pub(in crate::log) window: u64,

@@ -264,14 +264,14 @@ fn place_members(
     Ok(slots)
 }
 
-/// For [`Mutant::BlankDriveAdopted`].
+/// Puts blank drives into empty slots; for [`Mutant::BlankDriveAdopted`].
 fn adopt_blanks(drives: &[Option<Drive>], slots: &mut [Option<usize>]) {
     let blank = |at: &usize| drives[*at].as_ref().is_some_and(|d| d.records.records.is_empty());
     let mut blanks = (0..drives.len()).filter(blank);
     slots.iter_mut().filter(|slot| slot.is_none()).for_each(|slot| *slot = blanks.next());
 }
 
-/// For [`Mutant::StaleMemberReadmitted`].
+/// Puts members that missed writes back in service; for [`Mutant::StaleMemberReadmitted`].
 fn readmit(chosen: &mut SuperblockRecord, newest: &[Option<Newest>]) {
     for member in chosen.members.iter_mut().filter(|m| m.state == MemberState::Failed) {
         if newest.iter().flatten().any(|newest| newest.record.member == member.uuid) {

@@ -1,20 +1,22 @@
-//! Starting an array: who belongs to it, what its segments hold, and what a crash left undone.
+//! Starting an array: its members, the contents of its segments, and the work that a crash cut
+//! short.
 //!
 //! The steps, each harmless to repeat after a crash inside it:
 //!
-//! 1. [`assemble`]: read superblocks, choose the membership.
-//! 2. `segments`: read headers, find out which zones form which segments.
-//! 3. `leftover`: for segments that a crash left unfinished, decide which stripes count.
-//! 4. `replay`: build the index from index runs and blocks; the newest sequence wins. With a
-//!    `checkpoint`, from its `pages`, and what was written since; most of them can wait until users
-//!    are served.
-//! 5. Publish: record the membership, move blocks of stripes that are readable but not fully
-//!    redundant, make that durable, record which stripes count. Only then are users served.
+//! 1. [`assemble`] reads superblocks; `quorum` chooses the membership that counts.
+//! 2. `find/` reads headers and decides which zones form which segments.
+//! 3. `judge` decides, for segments that a crash left unfinished, which stripes count.
+//! 4. `replay` builds the index from summaries and blocks; the newest sequence wins, and
+//!    `duplicates` drops copies of equal age. With a checkpoint it starts from the checkpoint's
+//!    pages, most of which can be loaded after users are served.
+//! 5. `publish` records the membership, has `rewrite` copy blocks of readable but not fully
+//!    redundant stripes, makes that durable, and records which stripes count. Only then are users
+//!    served.
 //!
-//! A stripe counts if every member that should have a chunk of it has one that verifies. A stripe
-//! with enough chunks to be read but not all may be one that was never acknowledged, or an
-//! acknowledged one with a damaged block: it cannot be told. Its newest blocks are written again
-//! to a new, complete stripe before anything is served, which is right in both cases.
+//! A stripe counts if every member that should hold a chunk of it has one that verifies. A *weak*
+//! stripe has enough chunks to be read, but not all. It is either an unacknowledged stripe or an
+//! acknowledged one with a damaged block, and these cannot be told apart. Its newest blocks are
+//! written again to a new, complete stripe before anything is served, which is right in both cases.
 
 pub mod assemble;
 mod dead;

@@ -154,7 +154,7 @@ fn filled(state: &State) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
     state.segments.iter().filter(move |(_, segment)| ours(segment))
 }
 
-/// For [`Mutant::DecisionRecordedLate`].
+/// Records the seal after users are served; for [`Mutant::DecisionRecordedLate`].
 fn record_late(core: &Rc<Core>, seal: SealRecord) {
     core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
     let inner = core.clone();

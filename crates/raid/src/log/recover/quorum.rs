@@ -30,7 +30,6 @@ fn version(record: &SuperblockRecord) -> Version {
 /// The newest record that a drive has, as far as it can be read.
 #[derive(Clone, Copy)]
 pub(in crate::log) struct Newest<'a> {
-    /// The record.
     pub(in crate::log) record: &'a SuperblockRecord,
     /// Whether there may be a newer one.
     pub(in crate::log) may_hide_newer: bool,

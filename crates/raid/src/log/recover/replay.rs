@@ -163,7 +163,7 @@ fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Ve
 
 /// What is in weak stripes.
 struct Weak {
-    /// By age.
+    /// In the order of their sequences.
     blocks: Vec<WeakBlock>,
     /// What those hide that are tombstones.
     tombstones: Vec<Option<Vec<TrimExtent>>>,

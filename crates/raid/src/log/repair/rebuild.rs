@@ -38,7 +38,7 @@ use crate::log::segment::table::{ColumnZone, Phase};
 use crate::log::write::stripe::{StripeIdentity, oob_record};
 use crate::scheme::{Column, Role};
 
-/// Blocks rebuilt together.
+/// Blocks of a column that are reconstructed by one batch of reads.
 const BATCH_BLOCKS: u32 = 64;
 
 /// Batches that are read while one is written: enough to cover what a read takes longer than a

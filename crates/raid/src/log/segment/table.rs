@@ -20,7 +20,6 @@ use crate::scheme::{Column, ColumnSet};
 /// Where a segment is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Phase {
-    /// Takes stripes.
     Open,
     /// Complete: every row written, every index run in place.
     Sealed,
@@ -57,7 +56,7 @@ pub(in crate::log) struct ColumnZone {
     pub resets: u64,
 }
 
-/// One segment.
+/// One segment: its shape, its zones, its write position and its phase.
 pub(in crate::log) struct Segment {
     /// Its number, never used again.
     pub id: u64,
@@ -388,7 +387,6 @@ impl Standing {
     }
 }
 
-/// Segments by slot.
 #[derive(Default)]
 pub(in crate::log) struct SegmentTable {
     slots: Vec<Option<Segment>>,
@@ -406,7 +404,6 @@ impl SegmentTable {
         Self { slots: (0..slots).map(|_| None).collect(), vacant, ..Self::default() }
     }
 
-    /// An empty slot.
     #[must_use]
     pub(in crate::log) fn vacant(&self) -> Option<SegmentSlot> {
         self.vacant.first().copied()
@@ -495,7 +492,6 @@ impl SegmentTable {
         Some(segment)
     }
 
-    /// Every segment.
     pub(in crate::log) fn iter(&self) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
         (0..).map(SegmentSlot).zip(&self.slots).filter_map(|(slot, s)| Some((slot, s.as_ref()?)))
     }

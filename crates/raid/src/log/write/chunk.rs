@@ -49,7 +49,7 @@ pub(in crate::log) struct Append {
     completion: Completion,
     before: FailuresBefore,
     done: ChunkUnderWay,
-    /// For [`Mutant::AppendRetriedBlindly`].
+    /// The same append, issued again after an error; for [`Mutant::AppendRetriedBlindly`].
     again: Option<Command>,
 }
 

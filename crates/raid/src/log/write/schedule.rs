@@ -26,7 +26,6 @@ pub(in crate::log) enum Step {
     Wait,
     /// Lets others run: a stripe is about to be closed that does not fill.
     LetRun,
-    /// Writes a stripe.
     Stripe(StripePlan),
     /// Does what a lane needs before it takes more stripes; the lane is busy until that is done.
     Tend(LaneId, Chore),
@@ -36,7 +35,6 @@ pub(in crate::log) enum Step {
 
 /// What a lane needs before it takes more stripes.
 pub(in crate::log) enum Chore {
-    /// A segment.
     OpenSegment,
     /// Its finished group made durable, to go on to the next.
     EndGroup(SegmentSlot),

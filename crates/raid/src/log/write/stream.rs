@@ -36,7 +36,7 @@ pub(in crate::log) enum ChunkClass {
     Narrow,
     /// Those below a threshold, trims, and everything where there is no other lane.
     Small,
-    /// The others.
+    /// Requests of the threshold or more, if there is a lane for them.
     Large,
 }
 
@@ -47,7 +47,7 @@ pub(in crate::log) enum Lifetime {
     /// They are written again soon, or nothing is known of them.
     #[default]
     Short,
-    /// They stay.
+    /// Blocks that are expected to stay valid for long.
     Long,
 }
 
@@ -61,7 +61,6 @@ pub(in crate::log) struct Class {
 }
 
 impl Class {
-    /// All of them.
     const ALL: [Self; 4] = [
         Self { chunk: ChunkClass::Small, lifetime: Lifetime::Short },
         Self { chunk: ChunkClass::Small, lifetime: Lifetime::Long },
@@ -146,7 +145,7 @@ pub(in crate::log) struct Stream {
     ahead: [u32; 4],
     /// Whether blocks are kept apart by how long they live.
     lifetimes: bool,
-    /// By class.
+    /// Pending blocks of each class, indexed by class.
     queues: [VecDeque<PendingBlock>; 4],
 }
 
@@ -482,7 +481,7 @@ impl Stream {
         &mut self.queues[class.index()]
     }
 
-    /// Blocks that wait.
+    /// Number of pending blocks of all classes.
     #[must_use]
     pub(in crate::log) fn queued(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()

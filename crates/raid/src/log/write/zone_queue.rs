@@ -38,10 +38,11 @@ pub(in crate::log) struct ZoneQueue<T> {
 /// What is next, where zones go on together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// Whatever waits.
     Any,
     /// Nothing, although so many blocks wait: more is about to come, and to be written along.
-    Lingering { blocks: u32 },
+    Lingering {
+        blocks: u32,
+    },
     /// What there was before, as more came and was written along: if that is all again it is not
     /// one write again.
     Small,
@@ -122,7 +123,7 @@ pub(in crate::log) struct ZoneWrite<T> {
 pub(in crate::log) enum Queued<T> {
     /// Somebody has to start writing.
     Start,
-    /// It waits.
+    /// The zone is written up to less than this chunk's place: it waits.
     Behind,
     /// It is not written, as what was before it was not.
     Refused(T),

@@ -61,7 +61,6 @@ impl<T: Default> Table<T> {
         self.places[at].as_mut().map(|(_, what)| what)
     }
 
-    /// Forgets a block.
     pub(super) fn remove(&mut self, lba: Lba) {
         if self.is_empty() {
             return;

@@ -1,20 +1,19 @@
-//! Index checkpoints: the index, what is live, and from where the log has to be replayed, in
-//! blocks of their own, so that a start need not read the lists of every segment.
+//! Index checkpoints: the index, the valid blocks of segments, and the position from which the log
+//! is replayed. With them a start need not read the summaries of every segment.
 //!
-//! * A [`MappingBlock`] is a page of the index: where consecutive blocks of the volume are. A page
-//!   moved out of memory and a page of a checkpoint are the same block.
-//! * A [`ValidityBlock`] tells which chunk blocks of a segment's column are live.
-//! * A [`DirectoryBlock`] tells where mapping or validity blocks are.
-//! * [`RootBlock`]s, a chain of them, tell where the directories are, and what the numbers of the
-//!   segment slots in addresses mean. A superblock record points at the first
-//!   ([`CheckpointPointer`]).
+//! * A [`MappingBlock`] is a page of the index: addresses of consecutive blocks of the volume. A
+//!   page evicted from memory and a page of a checkpoint have the same form.
+//! * A [`ValidityBlock`] lists the valid chunk blocks of a segment's column.
+//! * A [`DirectoryBlock`] lists the addresses of mapping or validity blocks.
+//! * [`RootBlock`]s form a chain. They list the directories, and the segments behind the segment
+//!   slots in addresses. A superblock record points at the first ([`CheckpointPointer`]).
 //!
-//! Nothing in them is the only copy of anything: all of it follows from headers, index runs and
-//! tombstone blocks, so a reader may always leave them aside and replay everything.
+//! None of these is the only copy of anything: all of it follows from headers, summaries and
+//! tombstone blocks, so a reader may always ignore them and replay everything.
 //!
-//! Fault model: hostile, as everything on media. Each kind of block is decoded against the
-//! [`AddressSpace`] of its array, and an address in it is within that space. Whether something is
-//! still at that address is not known before the block there has been read and verified.
+//! Fault model: hostile, like everything on media. Each kind of block is decoded against the
+//! [`AddressSpace`] of its array, and an address in it is within that space. Whether the addressed
+//! block is still there is unknown until it has been read and verified.
 
 mod directory;
 mod mapping;
@@ -265,7 +264,6 @@ pub(in crate::log) fn packed<T>(items: &[T], is_set: impl Fn(&T) -> bool) -> Vec
     whole.chain(Some(rest).filter(|rest| !rest.is_empty()).map(byte)).collect()
 }
 
-/// Bits in bytes.
 #[derive(Clone, Copy)]
 struct Bits<'a>(&'a [u8]);
 

@@ -1,29 +1,29 @@
-//! An index that takes less memory than it needs: pages that nobody asks for are on media only.
+//! The L2P cache: an index that takes less memory than the whole map, with least recently used
+//! pages on media only.
 //!
-//! A page is *away* when it is not in memory (`index.rs`) and a mapping block tells what is in it.
-//! Whoever reads, writes, trims or moves a block *holds* its page until that is done: a page that
-//! is held is in memory and stays there (`hold.rs`). Tasks (`evict.rs`) let go of pages that nobody
-//! holds, by CLOCK: one that has not changed since it was fixed at once, another when it is
+//! A page is *absent* when it is not in memory ([`map`](super::map)) and a mapping block on media
+//! holds its entries. A task that reads, writes, trims or relocates a block *pins* its page until
+//! done (`hold`, `pins`): a pinned page is in memory and stays there. Eviction (`evict`) picks
+//! unpinned pages by CLOCK. A clean page leaves at once. A dirty page leaves when it has been
 //! written, like a page of a checkpoint.
 //!
-//! * What a page that is away tells is what counts, with every entry counted in its segment. Its
-//!   mapping block counts in its segment, too: it is moved as data is, and its segment not freed
-//!   before. So an array needs room for the blocks of all pages beside the volume, and is refused
-//!   without (`worn_out.rs`).
-//! * Where a page is that has not changed since it was fixed says `State::page_at`: by what was
-//!   written since the newest checkpoint, or by that. A start knows nothing of it but what
-//!   checkpoints tell: whatever was written since then it replays, as always.
-//! * In memory are as many pages as were asked for, a batch, and those that are worked with, which
-//!   are bounded (`limit.rs`). What moves blocks to make room never waits for pages to go: these
-//!   may wait for that room.
-//! * Moving blocks changes pages, and writing these takes room that moving has to make. So no more
-//!   pages are written than some for each block that users write: where that is too few (an array
-//!   so full that moving frees little, of which everything is overwritten at random), more stay in
-//!   memory, and nothing goes on for ever.
-//! * A mapping block that cannot be read is an error for whoever needs it (its entries are in lists
-//!   only) and ends writes; that no checkpoint counts is made durable, so that the next start reads
-//!   every list. Other pages are read on. Pages go whatever redundancy is left: they are as safe as
-//!   data is, and never the only copy.
+//! * The mapping block of an absent page is authoritative, and each of its entries is counted as
+//!   valid in its segment. The mapping block itself counts in its own segment: it is relocated like
+//!   data, and its segment is not freed before. An array therefore needs room for the mapping
+//!   blocks of all pages beside the volume, and is refused without it (`members/eviction`).
+//! * `State::page_at` is the address of a clean page: the one written since the newest checkpoint,
+//!   or else the checkpoint's. A start knows checkpoints only, and replays everything written
+//!   since.
+//! * Memory holds the configured number of pages, a batch, and pinned pages, which are bounded
+//!   (`limit`). Garbage collection never waits for an eviction, as an eviction may wait for the
+//!   space that it frees.
+//! * Relocation dirties pages, and writing these takes space that relocation has to free. Evictions
+//!   therefore write at most a fixed number of pages per block of user writes. On an array so full
+//!   that this is too few, more pages stay in memory, and write amplification stays bounded.
+//! * An unreadable mapping block is an error for the request that needs it, as its entries exist
+//!   only in summaries, and ends writes. A durable record voids the checkpoint, so that the next
+//!   start reads every summary. Other pages stay readable. Eviction does not depend on redundancy:
+//!   a mapping block is as safe as data, and never the only copy.
 
 mod evict;
 mod hold;
@@ -87,7 +87,7 @@ pub(in crate::log) struct Offload {
     /// Pages that users asked for since the hand passed them.
     asked_for: FixedBitSet,
     hand: u64,
-    /// Pages being read.
+    /// Pages that a task is reading from media now.
     coming: BTreeSet<Page>,
     /// Pages that are away.
     away: u64,

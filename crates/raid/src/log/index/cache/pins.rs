@@ -116,7 +116,7 @@ impl Frames {
         self.pins.contains_key(&page)
     }
 
-    /// Pages in memory.
+    /// Number of pages in memory.
     #[must_use]
     pub(in crate::log) fn here(&self) -> u64 {
         self.here

@@ -1,22 +1,22 @@
-//! Checkpoints of the index: what the newest one consists of, and when the next is due.
+//! Checkpoints of the index: the parts of the newest one, and when the next is due.
 //!
-//! A checkpoint lets a start read the pages of the index and the lists of a few segments instead of
-//! the lists of all. It is written as a user would write: its blocks go to segments of users, are
-//! moved by nobody (but those of pages that have left memory, `offload/`), and die with the next
-//! checkpoint. Every rule here follows from one:
+//! With a checkpoint a start reads the pages of the index and the summaries of few segments instead
+//! of the summaries of all. A checkpoint is written like user data: its blocks go to users'
+//! segments and become dead with the next checkpoint. They are not relocated, except for pages that
+//! have left memory ([`cache`](super::cache)). Every rule here follows from the first:
 //!
-//! * **What a start would miss must be in segments that it replays.** A checkpoint begins by
-//!   deciding which segments are *settled*: complete, with nothing under way. Its pages are fixed
-//!   afterwards. So whatever they do not tell is in segments that were not settled, or are opened
-//!   later.
-//! * An entry that comes to point into a settled segment (a move that is taken back) *breaks* the
-//!   checkpoint: its page may tell of a segment that is freed next. A broken checkpoint is made
-//!   *void*, durably, before any segment is freed.
-//! * A segment that holds blocks of the newest checkpoint is freed when the next one does not reach
-//!   them. Where users would have to wait for that, the checkpoint is made void instead. So nothing
-//!   ever depends on a checkpoint being written.
+//! * **Everything that a checkpoint does not record must be in segments that a start replays.** A
+//!   checkpoint first chooses the *settled* segments: complete, with no write in flight. Its pages
+//!   are fixed afterwards. Any entry that they lack is in a segment that was not settled, or was
+//!   opened later.
+//! * An entry that is redirected into a settled segment (a relocation that is undone) *breaks* the
+//!   checkpoint, as its page may point into a segment that is freed next. A broken checkpoint is
+//!   durably *voided* before any segment is freed.
+//! * A segment with blocks of the newest checkpoint is freed once the next checkpoint no longer
+//!   uses them. If users would have to wait for that, the checkpoint is voided instead. Progress
+//!   therefore never depends on writing a checkpoint.
 //!
-//! A start that finds a void checkpoint, or one of which anything is gone, replays every list.
+//! A start that finds a void checkpoint, or one with a missing part, replays every summary.
 
 pub(in crate::log) mod read;
 mod take;
@@ -50,7 +50,6 @@ pub(in crate::log) struct Parts {
 }
 
 impl Parts {
-    /// Every block.
     fn places(&self) -> impl Iterator<Item = Pba> {
         let listed = self.pages.iter().chain(&self.directories).flatten();
         listed.chain(&self.roots).copied()
@@ -70,7 +69,6 @@ enum Extent {
 /// Whether a segment waits for the next checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wanted {
-    /// None does.
     No,
     /// One could be used again.
     Soon,

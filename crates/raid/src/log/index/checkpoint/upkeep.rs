@@ -23,9 +23,7 @@ use crate::log::segment::table::{Phase, Segment};
 pub(in crate::log) struct Piece {
     /// The first block of the volume that a page tells of; zero for others.
     pub(super) lba: Lba,
-    /// Its own sequence.
     pub(in crate::log) sequence: u64,
-    /// The contents.
     pub(super) data: Bytes,
 }
 
@@ -255,7 +253,6 @@ impl State {
             .collect()
     }
 
-    /// Fixes a directory.
     pub(super) fn fix_directory(&mut self, number: usize) -> Piece {
         let sequence = self.take_sequence();
         let first = number * DIRECTORY_ENTRIES as usize;

@@ -60,7 +60,7 @@ pub(super) fn queue_blocks(
     Some(moved)
 }
 
-/// For [`Mutant::MovedBlocksShareSequence`].
+/// Gives all relocated blocks one sequence; for [`Mutant::MovedBlocksShareSequence`].
 fn share_sequence(seed: Seed, blocks: &mut [Moving]) {
     let mut first = None;
     for block in blocks {

@@ -11,11 +11,11 @@ use crate::scheme::{Column, ColumnSet};
 /// What members in service say that have nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::log) enum Missed {
-    /// There is none.
+    /// No member reports that it has nothing of the segment.
     Nowhere,
     /// It may be dead, or they have lost it.
     Doubtful,
-    /// It is dead.
+    /// Enough members report it: the segment is dead.
     LeftBehind,
 }
 

@@ -58,7 +58,7 @@ pub(in crate::log) struct Sorted {
     pub(in crate::log) claims: Claims,
     /// Zones without a valid header, with what the blocks behind it tell.
     pub(in crate::log) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
-    /// The others.
+    /// Zones whose content is known from themselves.
     pub(in crate::log) told: Told,
     /// Zones that are taken for what other columns' headers list there, as they do not tell it
     /// themselves: but these headers may mean a drive that was replaced since.

@@ -352,7 +352,7 @@ impl Candidate {
         Some(Self::best(&Auto::default(), self.unit))
     }
 
-    /// A segment less.
+    /// The candidate with one open segment less; `None` if it has one only.
     fn fewer_lanes(self, auto: &Auto) -> Option<Self> {
         if auto.small.is_some() || self.small.count <= 1 {
             return None;
