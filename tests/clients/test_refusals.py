@@ -209,7 +209,7 @@ def test_refusals_server_of_another_user_is_not_believed(workspace):
     believed = forged_server(workspace, workspace.path("run", f"{uuid}.sock"))
     for words in [["status"], ["fail", "--slot", 0], ["scrub"]]:
         text = array.zoneweave("array", words[0], *array.drives, *words[1:], code=5)
-        says(text, "user 65534", "not believed", "ZONEWEAVE_RUNTIME_DIR")
+        says(text, "user (65534)", "refusing to trust", "ZONEWEAVE_RUNTIME_DIR")
     # It is passed over where all servers are asked.
     says(array.zoneweave("array", "list", blank, array.drives[0]), "blank", "vol")
     assert not believed, believed

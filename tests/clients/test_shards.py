@@ -38,7 +38,7 @@ def test_shards_are_told_apart_and_looked_after_one_by_one(workspace):
     listed = workspace.json("array", "list", *array.drives)["drives"]
     assert [drive["shard"]["number"] for drive in listed] == [0] * 4 + [1] * 4, listed
     missing = array.refused(array.of_shard(1))
-    assert "no drive of shard 0 is named" in missing, missing
+    assert "no drive of shard 0 was given" in missing, missing
     # In any order.
     array.serve(array.drives[::-1])
     assert array.size() == 80 << 20
@@ -96,7 +96,7 @@ def test_only_drives_of_the_volume_are_put_together(workspace):
     for named, missing in [(array.of_shard(1) + alone.drives[:3], 0), (array.of_shard(0) + blank, 1),
                            (array.drives[:4] + other.drives[4:7], 1)]:
         said = array.refused(named)
-        assert f"no drive of shard {missing} is named" in said, said
+        assert f"no drive of shard {missing} was given" in said, said
     # Shard 0 does without one of its drives; the strangers are more than the others.
     strangers = [alone.drives[0], *other.drives[:3], *blank]
     array.serve([*strangers, *array.drives])

@@ -1,4 +1,4 @@
-//! What may be typed.
+//! The command line: verbs and their options.
 
 use clap::{Parser, Subcommand};
 
@@ -14,7 +14,7 @@ use crate::output::globals::Globals;
     name = "zoneweave",
     version,
     about = "Redundant block volumes over zoned (ZNS) drives",
-    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused for safety, \
+    after_help = "Exit codes: 0 success, 1 failure, 2 usage error, 3 not found, 4 refused for safety, \
                   5 server unreachable, 6 data lost.\nStart with `zoneweave demo` or \
                   `zoneweave quickstart DIR`."
 )]
@@ -25,42 +25,42 @@ pub(crate) struct Arguments {
     pub verb: Verb,
 }
 
-/// What to do.
+/// The verb.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Make emulated drives
+    /// Create or serve emulated drives, and list presets
     #[command(subcommand)]
     Emu(emu::Verb),
-    /// Make, look at and look after arrays
+    /// Create, inspect and maintain arrays
     #[command(subcommand)]
     Array(array::Verb),
-    /// Serve an array to clients
+    /// Serve a volume over NBD, ublk, vhost-user or FUSE
     #[command(subcommand)]
     Serve(serve::Verb),
-    /// Show the zones of drives
+    /// Print the zone map of drives
     Zones(zones::Zones),
-    /// Show what is on a drive, byte for byte, also if it is damaged or in use
+    /// Decode the contents of a drive, even if it is damaged or in use (read-only)
     Inspect(inspect::Inspect),
-    /// Measure the engine on drives in memory, or the emulation of drives
+    /// Benchmark the engine on in-memory drives, or the drive emulator
     Bench(bench::Bench),
-    /// Measure what a drive is like, and judge it
+    /// Measure the characteristics of a drive and recommend settings
     Characterize(characterize::Characterize),
-    /// Repeat a published measurement and write its tables
+    /// Reproduce published experiments and write their tables
     Experiment(experiment::Experiment),
-    /// Replay a block trace, or requests made up like those of cloud volumes, on an emulated array
+    /// Replay a block trace or a generated workload on an emulated array
     Replay(replay::Replay),
-    /// Try to break the volume: made-up histories with crashes and faults, on drives in memory
+    /// Test the volume with random histories of crashes and faults, on in-memory drives
     Simulate(simulate::Simulate),
-    /// Use a volume in memory in every way for an hour, verify everything read, and watch what memory it takes
+    /// Run a mixed load on an in-memory volume, verify every read and watch memory use
     Soak(soak::Soak),
-    /// Tell what this machine can do, and what to do about the rest
+    /// Check the features of this machine, and how to add the missing ones
     Doctor(doctor::Doctor),
-    /// Make an array, fail a drive, rebuild it, cut the power, and verify everything
+    /// Demonstrate drive failure, rebuild and power loss on an in-memory array
     Demo(demo::Demo),
-    /// Make four emulated drives and an array in a directory, if needed, and serve it
+    /// Create emulated drives and an array in a directory, if needed, and serve it
     Quickstart(quickstart::Quickstart),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(completions::Completions),
-    /// Print the manual page
+    /// Print the manual page, or write one page per command
     Man(man::Man),
 }

@@ -1,4 +1,4 @@
-//! What goes wrong, in words that say what to do, and the exit code that scripts see.
+//! Errors of commands. Each message says what failed and what to do; each error has an exit code.
 
 use std::io;
 use std::path::PathBuf;
@@ -61,102 +61,109 @@ pub(crate) enum CliError {
     Usage { option: &'static str, problem: String },
     #[error("none of the drives could be opened: {first}")]
     NoDrives { first: DriveError },
-    #[error("none of these drives belongs to an array; `zoneweave array create` makes one")]
+    #[error("none of these drives belongs to an array; create one with `zoneweave array create`")]
     NoArray,
     #[error(
-        "{label} holds {holds}: it would be destroyed; check that this is the drive you mean, then \
+        "{label} holds {holds}, which would be destroyed: check that this is the right drive, then \
          repeat with {option}"
     )]
     NotEmpty { label: String, holds: String, option: String },
     #[error(
-        "{label} hides the metadata beside the drive's blocks: name its character device, {}",
+        "{label} gives no access to per-block metadata: use the drive's character device, {}",
         instead.display()
     )]
     HidesMetadata { label: String, instead: PathBuf },
-    #[error("nothing was changed: the name typed was not {name}")]
+    #[error("the name typed is not {name}: nothing was changed")]
     NotConfirmed { name: String },
-    #[error("{} is given twice: name each drive once", path.display())]
+    #[error("{} is given twice: give each drive once", path.display())]
     GivenTwice { path: PathBuf },
     #[error(
-        "slot {slot} is {state} ({drive}): a new drive would take the place of one that works, and until it \
-         is rebuilt the array would have less redundancy; take the old one out with `zoneweave \
-         array fail DRIVE... --slot {slot}` first, or repeat with --yes-destroy"
+        "slot {slot} is {state} ({drive}): replacing a working drive reduces redundancy until the new \
+         one is rebuilt; take it out of service with `zoneweave array fail DRIVE... --slot {slot}` \
+         first, or repeat with --yes-destroy"
     )]
     SlotInService { slot: usize, state: &'static str, drive: String },
     #[error(
-        "{drive} cannot be a spare of array {name}: {error}; nothing was started: leave it out, or give another one"
+        "{drive} cannot be a spare of array {name}: {error}; the array was not started: leave the \
+         drive out, or give another one"
     )]
     SpareUnfit { drive: String, name: String, error: ReplaceError },
-    #[error("{label} is in service in this array: choose a drive that is not")]
+    #[error("{label} is already in service in this array: give another drive")]
     InService { label: String },
     #[error(
-        "{problem}; no server answers at {}: if one was started with another ZONEWEAVE_RUNTIME_DIR or by \
-         another user, use the same here", socket.display()
+        "{problem}, and no server answers at {}: if a server runs with another ZONEWEAVE_RUNTIME_DIR \
+         or as another user, use the same here", socket.display()
     )]
     NoServer { problem: String, socket: PathBuf },
-    #[error("the server at {} does not answer as it should: {problem}", socket.display())]
+    #[error("no valid response from the server at {}: {problem}", socket.display())]
     ServerBroken { socket: PathBuf, problem: String },
     #[error(
-        "the server at {} is run by user {user}, and is not believed: repeat this as that user if the server is \
-         to be trusted, or set ZONEWEAVE_RUNTIME_DIR to a directory that only you can write to",
+        "the server at {} is run by another user ({user}); refusing to trust it: repeat the command as \
+         that user, or set ZONEWEAVE_RUNTIME_DIR to a directory that only you can write to",
         socket.display()
     )]
     ServerOfAnother { socket: PathBuf, user: u32 },
     #[error(
-        "this array is not being served, and only a running server knows {what}: start \
+        "the array is not being served, and only a running server knows {what}: start \
          `zoneweave serve nbd`"
     )]
     NotServed { what: &'static str },
     #[error("{message}")]
     Remote { exit: Exit, message: String },
     #[error(
-        "array {name} is being served (its server answers at {}): the checker reads raw media; stop the \
-         server first", socket.display()
+        "array {name} is being served (by the server at {}): stop the server before checking the raw \
+         media", socket.display()
     )]
     Served { name: String, socket: PathBuf },
     #[error(
-        "whether array {name} is whole cannot be told: {why}; name all of its drives, also those that are gone if \
-         you want to know what of it is lost"
+        "cannot check array {name}: {why}; name all of its drives, including lost ones to see which \
+         blocks are lost"
     )]
     FewNamed { name: String, why: String },
     #[error(
-        "slot {slot} of array {name} is missing: changing the array without it would put it out \
-         of service for good; give its drive too, or, if it is gone, replace it with `zoneweave \
+        "slot {slot} of array {name} is missing, and changing the array without it would take it out \
+         of service permanently: give its drive too, or, if it is lost, replace it with `zoneweave \
          array replace DRIVE... --slot {slot} --with NEWDRIVE`"
     )]
     Incomplete { name: String, slot: u8 },
     #[error(
-        "{} of array {name} are missing: changing the array without them would put them out of service for good; \
-         give their drives too{}", format::slots(slots), if_gone(slots, *starts)
+        "{} of array {name} are missing, and changing the array without them would take them out of \
+         service permanently: give their drives too{}", format::slots(slots), if_gone(slots, *starts)
     )]
     SeveralMissing { name: String, slots: Vec<u8>, starts: bool },
     #[error(
-        "volume {name} has {of} shards, and no drive of shard {number} is named: name the drives of all of them"
+        "volume {name} has {of} shards, but no drive of shard {number} was given: give the drives of \
+         all shards"
     )]
     MissingShard { name: String, number: usize, of: usize },
     #[error(
-        "these drives are of several shards of volume {name}, each an array of its own: name those of one{shards}"
+        "the drives belong to several shards of volume {name}, each an array of its own: give the \
+         drives of one shard{shards}"
     )]
     SeveralShards { name: String, shards: String },
     #[error(
-        "these drives are of several arrays, as many of another as of {name}: {others}; name those of one array"
+        "the drives belong to different arrays ({name}, and as many to another: {others}): give the \
+         drives of one array"
     )]
     SeveralArrays { name: String, others: String },
     #[error("{shard}: {error}")]
     OfShard { shard: ShardStatus, error: Box<CliError> },
     #[error(
-        "{shard}: {error}; the shards before it were made, and there is no volume: make it again with --yes-destroy, or --destroy for real drives"
+        "{shard}: {error}; earlier shards were created, but the volume is incomplete: create it again \
+         with --yes-destroy, or with --destroy for real drives"
     )]
     HalfMade { shard: ShardStatus, error: CreateError },
-    #[error("the drives given as shard {number} are of array {found}: nothing was started")]
+    #[error(
+        "the drives given for shard {number} belong to array {found}: the volume was not started"
+    )]
     OtherShard { number: usize, found: String },
     #[error("{}: {problem}", path.display())]
     RuntimeDirectory { path: PathBuf, problem: String },
     #[error("{what} does not exist: {range}")]
     OutOfRange { what: String, range: String },
-    #[error("the volume is broken: block {} is read, and not as it was written", at.0)]
+    #[error("data mismatch: block {} does not contain the data last written to it", at.0)]
     ReadWrong { at: Lba },
-    #[error("step {step} of the demonstration found something wrong: {problem}")]
+    #[error("step {step} of the demo failed: {problem}")]
     Demonstration { step: usize, problem: String },
 }
 
@@ -173,7 +180,7 @@ impl From<WorkloadError> for CliError {
 }
 
 impl CliError {
-    /// The same, told of a shard where a volume has several.
+    /// Adds the shard, for a volume of several.
     pub(crate) fn of(self, shard: Option<ShardStatus>) -> Self {
         match shard {
             Some(shard) => Self::OfShard { shard, error: Box::new(self) },
@@ -237,18 +244,19 @@ impl CliError {
     }
 }
 
-/// What to do without the drives of several slots, where the array starts without them.
+/// The advice for lost drives of several slots, if the array starts without them.
 fn if_gone(slots: &[u8], starts: bool) -> String {
     match slots.first().filter(|_| starts) {
         None => String::new(),
         Some(first) => format!(
-            ", or, if they are gone, start a server without them, which puts them out of service, and give each slot a new \
-             drive while it runs: `zoneweave array replace DRIVE --slot {first} --with NEWDRIVE`"
+            ", or, if they are lost, start a server without them, which takes them out of service, and \
+             replace each slot while it runs: `zoneweave array replace DRIVE --slot {first} --with \
+             NEWDRIVE`"
         ),
     }
 }
 
-/// Turns a complaint about an argument into an error.
+/// Makes a usage error from a problem with an argument.
 pub(crate) fn usage(option: &'static str) -> impl FnOnce(String) -> CliError {
     move |problem| CliError::Usage { option, problem }
 }

@@ -5,17 +5,17 @@ use std::process::ExitCode;
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done, or there was nothing to do.
+    /// Success, or nothing to do.
     Done,
     /// Failed.
     Failed,
-    /// The command line makes no sense.
+    /// Usage error.
     Usage,
     /// A file, drive or array does not exist.
     NotFound,
-    /// Refused because it could destroy something.
+    /// Refused for safety.
     Refused,
-    /// A server is running, or should be, and does not answer.
+    /// A server does not answer, or is needed and not running.
     Unreachable,
     /// Data is lost.
     DataLost,
@@ -23,7 +23,7 @@ pub(crate) enum Exit {
     DegradedRebuilding,
     /// `status --check`: degraded.
     Degraded,
-    /// `status --check`: too few members.
+    /// `status --check`: too few members, or too few drives given.
     ArrayFailed,
 }
 

@@ -1,4 +1,4 @@
-//! Sizes and times as people write and read them, and tables.
+//! Sizes, times and tables as text.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 const UNITS: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
-/// What is told to who writes a size in another way.
-const SIZES: &str = "a size is a whole number, alone (bytes) or with K, M, G or T (or KiB, MiB, GiB, TiB), such \
-     as 16M; all units are powers of 1024";
+/// The error for a size that does not parse.
+const SIZES: &str = "a size is a whole number of bytes, or a number with K, M, G or T (KiB, MiB, GiB, TiB; powers \
+     of 1024), such as 16M";
 
-/// A number of bytes as people write it: `4096`, `16K`, `1MiB`, `2GiB`. All units are binary.
+/// Parses a size in bytes: `4096`, `16K`, `1MiB`, `2GiB`. All units are binary.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    // So many digits, or none.
+    // Too many digits, or none.
     let number = number.parse::<u64>().map_err(|_| match number {
         "" => SIZES.to_owned(),
         _ => format!("{text:?} is too large"),
@@ -36,16 +36,16 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(scale).ok_or_else(|| format!("{text:?} is too large"))
 }
 
-/// A size in 4 KiB blocks.
+/// Parses a size; returns 4 KiB blocks.
 pub(crate) fn parse_blocks(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
     if bytes == 0 || !bytes.is_multiple_of(4096) {
-        return Err(format!("{text:?} must be a multiple of the block size, 4KiB, and not 0"));
+        return Err(format!("{text:?} is not a positive multiple of the block size (4KiB)"));
     }
     Ok(bytes / 4096)
 }
 
-/// As [`parse_blocks`], for sizes that fit a zone.
+/// As [`parse_blocks`], for sizes up to that of a zone.
 pub(crate) fn parse_small_blocks(text: &str) -> Result<u32, String> {
     u32::try_from(parse_blocks(text)?).map_err(|_| format!("{text:?} is too large"))
 }
@@ -55,7 +55,7 @@ pub(crate) fn parse_small_blocks(text: &str) -> Result<u32, String> {
 pub(crate) enum VolumeSize {
     /// As large as the drives allow.
     Largest,
-    /// So many blocks.
+    /// Size in blocks.
     Blocks(u64),
 }
 
@@ -64,11 +64,11 @@ pub(crate) fn parse_volume_size(text: &str) -> Result<VolumeSize, String> {
     if text.eq_ignore_ascii_case("max") {
         return Ok(VolumeSize::Largest);
     }
-    let blocks = parse_blocks(text).map_err(|problem| format!("{problem}; or it is `max`"))?;
+    let blocks = parse_blocks(text).map_err(|problem| format!("{problem}; or use `max`"))?;
     Ok(VolumeSize::Blocks(blocks))
 }
 
-/// Bytes for people, to three digits.
+/// Bytes to three digits, such as `1.49 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(crate) fn bytes(count: u64) -> String {
     let unit = UNITS.iter().rev().find(|(_, size)| count >= *size);
@@ -82,7 +82,7 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{value:.digits$} {name}")
 }
 
-/// A span of time for people.
+/// A duration in its two largest units.
 pub(crate) fn span(nanoseconds: u64) -> String {
     let seconds = nanoseconds / 1_000_000_000;
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
@@ -115,19 +115,19 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     std::iter::once(&headings).chain(rows).map(render).collect()
 }
 
-/// An argument as it is typed: quoted where a shell would not take it for one word.
+/// An argument quoted for a shell, if it needs quotes.
 pub(crate) fn word(argument: impl Display) -> String {
     let argument = argument.to_string();
-    // What has a NUL in it nobody can type.
+    // A NUL cannot be quoted.
     shlex::try_quote(&argument).map_or_else(|_| argument.clone(), Cow::into_owned)
 }
 
-/// Paths as they are typed one behind the other.
+/// Paths quoted for a shell, separated by spaces.
 pub(crate) fn words(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| word(path.display())).collect::<Vec<_>>().join(" ")
 }
 
-/// Slots as people write them.
+/// Slots as text: `slot 1` or `slots 1, 3`.
 pub(crate) fn slots(slots: &[u8]) -> String {
     let plural = if slots.len() == 1 { "" } else { "s" };
     let numbers: Vec<_> = slots.iter().map(u8::to_string).collect();
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(complaint("16 MB"), SIZES);
         assert!(complaint("10.3M").ends_with("1.5G as 1536M"), "{}", complaint("10.3M"));
         assert!(complaint("99999999999999999999").ends_with("is too large"));
-        assert!(parse_volume_size("largest").unwrap_err().ends_with("or it is `max`"));
+        assert!(parse_volume_size("largest").unwrap_err().ends_with("or use `max`"));
         assert!(parse_blocks("4095").is_err() && parse_blocks("0").is_err());
         assert_eq!(parse_volume_size("MAX"), Ok(VolumeSize::Largest));
     }

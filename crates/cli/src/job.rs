@@ -1,13 +1,13 @@
-//! How far a long job is.
+//! Progress of a long job.
 
 use serde::{Deserialize, Serialize};
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// Segments, or what else it counts, done.
+    /// Units done, e.g. segments.
     pub done: u64,
-    /// All of them.
+    /// All units.
     pub total: u64,
 }
 

@@ -2,17 +2,17 @@
 //!
 //! [`commands`] has a file or folder per verb. The verbs share:
 //!
-//! * [`arguments`]: the command line; [`output`]: text, or one JSON document;
-//! * [`error`] and [`exit`]: errors, and the exit code of each;
-//! * [`session`]: the ring, the executor and drives on it; [`drives`]: paths of drives, their
-//!   contents, and whether these may be destroyed;
-//! * [`start`]: find an array's server, or start the array; [`shards`]: sort drives by shard;
-//!   [`writing`]: `--write-mode`;
-//! * [`status`]: the status of an array, served or not;
+//! * [`arguments`]: the command line.
+//! * [`output`]: text, or one JSON document. [`error`] and [`exit`]: errors and exit codes.
+//! * [`session`]: the ring, the executor and drives on it. [`drives`]: their paths and contents, and
+//!   the consent to overwrite them.
+//! * [`start`]: finds an array's server, or starts the array. [`shards`]: sorts drives by shard.
+//!   [`writing`]: `--write-mode`.
+//! * [`status`]: the status of an array, served or not.
 //! * [`control`]: the control socket of a server, both ends.
 //!
-//! Files import downwards: `job`, `exit`, `format`, `error`, `output`, `drives` and `session`,
-//! `status`, `control`, `start`, `commands`, `arguments`.
+//! Files import downwards: `arguments`, `commands`, `start`, `control`, `status`, `session`,
+//! `drives`, `output`, `error`, `format`, `exit`, `job`.
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
 //! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 degraded and

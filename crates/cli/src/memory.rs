@@ -1,11 +1,11 @@
-//! The memory of this machine, for what makes drives in it.
+//! The memory of this machine, for in-memory drives.
 
 use std::fs;
 
 use crate::error::CliError;
 use crate::format;
 
-/// What programs can still be given without others being driven out, in bytes, as the kernel estimates it.
+/// Memory available without swapping, in bytes, by the estimate of the kernel.
 pub(crate) fn available_bytes() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -13,18 +13,17 @@ pub(crate) fn available_bytes() -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Refuses to make so many drives of so many bytes each in memory where there is less: else the kernel would kill
-/// whoever it likes for it.
+/// Refuses in-memory drives that exceed the available memory: the kernel would kill a process.
 ///
 /// # Errors
 /// [`CliError::Usage`] of `--drive`.
 pub(crate) fn refuse_too_large(drives: usize, drive_bytes: u64) -> Result<(), CliError> {
-    // Beside a block are 64 bytes of metadata, and beside drives the program.
+    // A block has 64 bytes of metadata; the rest is for the program.
     let needed = (drives as u64).saturating_mul(drive_bytes).saturating_mul(33) / 32;
     match available_bytes() {
         Some(available) if needed > available => {
             let problem = format!(
-                "{drives} drives of {} in memory are more than the {} that are free: give them less",
+                "{drives} in-memory drives of {} exceed the {} of available memory: use a smaller --drive",
                 format::bytes(drive_bytes),
                 format::bytes(available)
             );

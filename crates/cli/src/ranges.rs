@@ -1,24 +1,24 @@
-//! Lines that differ in one number, which counts up from line to line, become one line with a range.
+//! Merges lines that differ in one number, which counts up, into one line with a range.
 
 /// A line, or a run of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// What is between the numbers.
+    /// The text between the numbers.
     words: Vec<String>,
     numbers: Vec<u64>,
-    /// Which number counts up, and to where.
+    /// Index of the number that counts up, and its last value.
     run: Option<(usize, u64)>,
     count: u64,
 }
 
 impl Line {
-    /// A line whose numbers count from byte `fixed` on.
+    /// A line; digits before byte `fixed` are text.
     pub(crate) fn new(text: &str, fixed: usize) -> Self {
         let (mut words, mut numbers) = (vec![text[..fixed].to_owned()], Vec::new());
         let mut rest = &text[fixed..];
         while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
             let digits = rest[at..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - at);
-            // What is too long to be a number, or begins with a zero, is a word.
+            // Digits that overflow or begin with a zero are text.
             let text = &rest[at..at + digits];
             let number = text.parse().ok().filter(|number: &u64| number.to_string() == text);
             let word = if number.is_some() { &rest[..at] } else { &rest[..at + digits] };
@@ -37,7 +37,7 @@ impl Line {
         Self { words, numbers, run: None, count: 1 }
     }
 
-    /// How many lines it stands for.
+    /// Number of merged lines.
     pub(crate) fn findings(&self) -> u64 {
         self.count
     }
@@ -56,7 +56,7 @@ impl Line {
         text
     }
 
-    /// Takes in the next line if it counts on.
+    /// Merges the next line, if it continues the range.
     fn extend(&mut self, next: &Self) -> bool {
         if self.words != next.words {
             return false;
@@ -78,7 +78,7 @@ impl Line {
     }
 }
 
-/// The lines, with runs made one.
+/// Merges consecutive lines into ranges.
 pub(crate) fn ranges(lines: impl Iterator<Item = Line>) -> Vec<Line> {
     let mut kept: Vec<Line> = Vec::new();
     for line in lines {

@@ -12,29 +12,29 @@ use zoneweave_zoned::{BlockDevice, OobKind, ZonedDevice};
 use crate::drives::paths::same_file;
 use crate::error::CliError;
 
-/// One thread's engine room.
+/// The ring and executor of a thread.
 pub(crate) struct Session {
-    // Before the ring, so that tasks are dropped while their operations still have one.
+    // Before the ring, so that tasks are dropped while the ring of their operations exists.
     pub executor: Executor,
     pub handle: Handle,
     pub ring: Ring,
 }
 
-/// What drives are opened for.
+/// Access mode of drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To use them; nobody else may meanwhile.
+    /// Exclusive use, with a lock.
     Exclusive,
-    /// To look at them, also while a server uses them. Nothing is changed.
+    /// Read-only, without a lock, even while a server uses them.
     Look,
 }
 
-/// A drive and what people call it.
+/// A drive and its label.
 #[derive(Clone)]
 pub(crate) struct NamedDrive {
     pub label: String,
     pub drive: Rc<Drive>,
-    /// The drive as a member of an array uses it: one without metadata has it among its blocks.
+    /// The drive as arrays use it: without per-block metadata, it is stored in data blocks.
     pub member: Rc<dyn ZonedDevice>,
 }
 
@@ -43,7 +43,7 @@ impl NamedDrive {
         let drive = Rc::new(drive);
         let member: Rc<dyn ZonedDevice> = drive.clone();
         let member = match drive.geometry().oob {
-            // Where zones are too small for frames the engine says what is missing.
+            // If zones are too small for frames, the engine reports what is missing.
             OobKind::None => {
                 match InlineDrive::new(handle, member.clone(), FrameShape::default()) {
                     Ok(inline) => Rc::new(inline),
@@ -62,7 +62,7 @@ pub(crate) struct Unopened {
     pub error: DriveError,
 }
 
-/// What opening drives brought.
+/// The result of opening drives.
 #[derive(Default)]
 pub(crate) struct Drives {
     pub opened: Vec<NamedDrive>,
@@ -77,20 +77,20 @@ impl Session {
         Ok(Self { executor, handle, ring })
     }
 
-    /// Lets another thread use a device of this one, until what is returned beside the link is done.
+    /// Lets another thread use a device of this one, until the returned task ends.
     pub(crate) fn lend(
         &self,
         device: Rc<dyn BlockDevice>,
     ) -> Result<(DeviceLink, JoinHandle<()>), CliError> {
         DeviceLink::new(&self.ring, &self.handle, device)
-            .map_err(|error| CliError::System { action: "link a shard", error })
+            .map_err(|error| CliError::System { action: "set up the link to a shard", error })
     }
 
-    /// The device that another thread has lent.
+    /// Connects to the device of another thread.
     pub(crate) fn reach(&self, link: DeviceLink) -> Result<Rc<RemoteDevice>, CliError> {
         link.connect(&self.ring, &self.handle)
             .map(Rc::new)
-            .map_err(|error| CliError::System { action: "reach a shard", error })
+            .map_err(|error| CliError::System { action: "connect to a shard", error })
     }
 
     pub(crate) fn open(&self, path: &Path, access: Access) -> Result<NamedDrive, DriveError> {
@@ -101,11 +101,11 @@ impl Session {
         Ok(NamedDrive::new(path.display().to_string(), drive?, &self.handle))
     }
 
-    /// Opens what can be opened.
+    /// Opens the drives that can be opened.
     ///
     /// # Errors
-    /// If that is none, or somebody else is using one: then it is not a matter of doing without.
-    /// If one is named twice.
+    /// If none can be opened, if one is in use, since a drive in use is not a lost one, or if one
+    /// is named twice.
     pub(crate) fn open_some(&self, paths: &[PathBuf], access: Access) -> Result<Drives, CliError> {
         refuse_twice(paths)?;
         let mut drives = Drives::default();
@@ -141,15 +141,15 @@ impl Session {
     }
 }
 
-/// Names the drive that is given more than once, whose lock this process would find taken.
+/// Refuses a drive given twice: this process would find its own lock.
 fn refuse_twice(paths: &[PathBuf]) -> Result<(), CliError> {
     let twice = (1..paths.len()).find(|at| paths[..*at].iter().any(|p| same_file(p, &paths[*at])));
     twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
 }
 
-/// Names the drive that is reached twice, over two controllers.
+/// Refuses a real drive given by two paths, e.g. over two controllers.
 fn refuse_two_ways(drives: &[NamedDrive], paths: &[PathBuf]) -> Result<(), CliError> {
-    // Files may be copies of each other.
+    // Drives in files may be copies with the same UUID.
     let real = |at: usize| Some(&drives[at].drive).filter(|drive| drive.is_real());
     let uuid = |at: usize| real(at).map(|drive| drive.uuid()).filter(|uuid| *uuid != [0; 16]);
     let same =
@@ -158,7 +158,7 @@ fn refuse_two_ways(drives: &[NamedDrive], paths: &[PathBuf]) -> Result<(), CliEr
     twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
 }
 
-/// Refuses a block device that hides the metadata which the same drive's character device gives.
+/// Refuses a block device if the character device of the drive gives access to metadata.
 pub(crate) fn refuse_worse_way(
     named: &NamedDrive,
     ring: &Ring,
@@ -168,8 +168,8 @@ pub(crate) fn refuse_worse_way(
     refuse_for(named, named.drive.better_path().filter(usable))
 }
 
-/// As [`refuse_worse_way`], for an engine in service.
-pub(crate) async fn refuse_worse_way_elsewhere(
+/// As [`refuse_worse_way`], without blocking an engine in service.
+pub(crate) async fn refuse_worse_way_in_thread(
     named: &NamedDrive,
     ring: &Ring,
     handle: &Handle,
@@ -186,7 +186,7 @@ fn refuse_for(named: &NamedDrive, better: Option<PathBuf>) -> Result<(), CliErro
     }
 }
 
-/// Drives as the engine takes them.
+/// Converts drives for the engine.
 pub(crate) fn offer(drives: &[NamedDrive]) -> Vec<OfferedDrive> {
     let offered = |named: &NamedDrive| OfferedDrive {
         device: named.member.clone(),

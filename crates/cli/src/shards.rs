@@ -1,7 +1,6 @@
-//! Which of the drives that are named belong to which shard of a volume.
+//! Sorts drives by the shard of a volume that they belong to.
 //!
-//! Invariant: what is told of a shard, and started as one, are drives whose own superblock says that they belong to it. Others
-//! are never among them, however many there are.
+//! Invariant: a shard is only ever shown or started with drives whose own superblock names it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,33 +14,33 @@ use crate::format::words;
 use crate::output::Output;
 use crate::session::{Access, Drives, Session};
 
-/// Drives of a volume that several arrays hold.
+/// The drives of a sharded volume.
 pub(crate) struct ShardedDrives {
-    /// What people call the volume.
+    /// Name of the volume.
     pub(crate) name: String,
-    /// The first shard, whose identity is the volume's.
+    /// The array of the first shard, which identifies the volume.
     first: ArrayUuid,
-    /// The drives of each shard, by its number.
+    /// The drives of each shard.
     pub(crate) of_shards: Vec<Vec<PathBuf>>,
-    /// What the others are that are named, in words.
+    /// Descriptions of the other drives given.
     strangers: Vec<String>,
 }
 
 impl ShardedDrives {
-    /// The array that is a shard.
+    /// The array of a shard.
     pub(crate) fn array(&self, number: usize) -> ArrayUuid {
-        let shard = Shard::new(number, self.of_shards.len()).expect("one of the volume's shards");
+        let shard = Shard::new(number, self.of_shards.len()).expect("a shard of the volume");
         shard.array(self.first)
     }
 
-    /// Tells which drives that are named do not belong to the volume.
+    /// Warns of drives that do not belong to the volume.
     pub(crate) fn tell_strangers(&self, output: &Output) {
         for stranger in &self.strangers {
-            output.warning(format_args!("{stranger}: left alone"));
+            output.warning(format_args!("{stranger}: ignored"));
         }
     }
 
-    /// Makes sure that drives of every shard are named.
+    /// Checks that drives of every shard were given.
     pub(crate) fn refuse_missing(&self) -> Result<(), CliError> {
         let (name, of) = (self.name.clone(), self.of_shards.len());
         match self.of_shards.iter().position(Vec::is_empty) {
@@ -50,7 +49,7 @@ impl ShardedDrives {
         }
     }
 
-    /// Makes sure that drives of one shard are named, and of no other.
+    /// Checks that the drives belong to one shard only.
     fn refuse_several(self) -> Result<(), CliError> {
         let named = self.of_shards.iter().enumerate().filter(|(_, drives)| !drives.is_empty());
         let named: Vec<_> = named
@@ -63,7 +62,8 @@ impl ShardedDrives {
     }
 }
 
-/// The drives by shard; `None` where they are no array, or more are of one that is a volume by itself than of any other volume.
+/// Sorts drives by shard; `None` if they belong to no array, or most of them to a volume without
+/// shards.
 pub(crate) fn by_shard(
     session: &Session,
     paths: &[PathBuf],
@@ -72,10 +72,10 @@ pub(crate) fn by_shard(
     sorted(session, paths, &drives)
 }
 
-/// What a drive that is named is.
+/// A drive that was given.
 enum Named {
     Member(ArrayConfig),
-    /// In words.
+    /// Its description.
     Other(String),
 }
 
@@ -105,36 +105,36 @@ fn sorted(
                 name = config.name;
             }
             Named::Member(ArrayConfig { name, array, .. }) => strangers
-                .push(format!("{} is a member of another array, {name} ({array})", path.display())),
+                .push(format!("{} belongs to another array, {name} ({array})", path.display())),
             Named::Other(text) => strangers.push(text),
         }
     }
     Ok(Some(ShardedDrives { name, first, of_shards, strangers }))
 }
 
-/// What tells a volume from others: its first array, and how many there are.
+/// The identity of a volume: its first array, and the number of shards.
 fn volume_of(config: &ArrayConfig) -> (ArrayUuid, usize) {
     (config.shard.volume(config.array), config.shard.of())
 }
 
-/// What a drive's newest record says that its array is.
+/// Reads the array of a drive from its newest record.
 fn look_at(session: &Session, path: &Path, drives: &Drives) -> Result<Named, CliError> {
     let label = path.display().to_string();
     let Some(named) = drives.opened.iter().find(|named| named.drive.path() == path) else {
         let unopened = drives.unopened.iter().find(|unopened| unopened.label == label);
         return Ok(Named::Other(unopened.map_or(label, |unopened| unopened.error.to_string())));
     };
-    // A drive that tells nothing costs no more than itself.
+    // A drive that cannot be read is described, and is not an error.
     Ok(match session.executor.run(read_records(&*named.member)) {
         Ok(records) => match records.newest() {
             Some(record) => Named::Member(record.config.clone()),
-            None => Named::Other(format!("{label} is no member of an array")),
+            None => Named::Other(format!("{label} belongs to no array")),
         },
         Err(status) => Named::Other(CliError::DriveFailed { label, status }.to_string()),
     })
 }
 
-/// Makes sure which array is meant, where a volume has several.
+/// Refuses drives of several shards of a volume.
 pub(crate) fn refuse_several(
     session: &Session,
     paths: &[PathBuf],

@@ -1,4 +1,4 @@
-//! Finding the server of an array, and starting an array in this process.
+//! Finds the server of an array, or starts the array in this process.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -22,22 +22,22 @@ use crate::status::{OtherDrive, describe_drives};
 use crate::wait::until;
 use crate::writing::with_presets;
 
-/// How often a job in this process is asked how far it is.
+/// Period of progress updates of a job in this process.
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(100);
 
-/// Pages of the index that servers read at a time while users are served already.
+/// Index pages that servers read at a time in the background.
 pub(crate) const INDEX_PAGES: NonZeroU32 = NonZeroU32::new(64).expect("some");
 
-/// What drives are, and the server that uses them, if one does.
+/// Drives, their survey and their server.
 pub(crate) struct Located {
     pub drives: Drives,
     pub survey: Survey,
     pub client: Option<Client>,
-    /// Where the server is or would be; `None` if the drives are no array.
+    /// Socket of a server; `None` if the drives have no array.
     pub socket: Option<PathBuf>,
 }
 
-/// Looks at drives without changing anything, and for the server of their array.
+/// Surveys drives without writing, and connects to the server of their array.
 pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
     let drives = session.open_some(paths, Access::Look)?;
     let survey = one_array(session.executor.run(survey(offer(&drives.opened))))?;
@@ -51,7 +51,7 @@ pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, Cl
 }
 
 /// # Errors
-/// If the drives have an array, and which of its histories counts cannot be told.
+/// If the drives have an array whose valid history cannot be determined.
 fn one_array(survey: Survey) -> Result<Survey, CliError> {
     match survey {
         Survey { membership: None, refusal: Some(error), .. }
@@ -63,7 +63,7 @@ fn one_array(survey: Survey) -> Result<Survey, CliError> {
     }
 }
 
-/// The same where which array is meant must be beyond doubt.
+/// As [`locate`]; refuses drives of two arrays.
 pub(crate) fn locate_one(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
     let located = locate(session, paths)?;
     refuse_two(&located.survey)?;
@@ -71,7 +71,7 @@ pub(crate) fn locate_one(session: &Session, paths: &[PathBuf]) -> Result<Located
 }
 
 /// # Errors
-/// If as many drives are of another array as of the one that they are taken for.
+/// If as many drives belong to another array as to the one found.
 fn refuse_two(survey: &Survey) -> Result<(), CliError> {
     let Some(record) = &survey.membership else { return Ok(()) };
     let of = |array| {
@@ -83,7 +83,7 @@ fn refuse_two(survey: &Survey) -> Result<(), CliError> {
         survey.drives.iter().filter(is_of)
     };
     let own = of(None).count();
-    // Another history of the same array, or what a survey that ended early did not come to, is no other array.
+    // Other histories of the same array do not count, nor drives that the survey did not reach.
     let ours = record.config.array;
     let foreign = survey.drives.iter().find_map(|verdict| match verdict.role {
         DriveRole::Foreign { array } if array != ours && of(Some(array)).count() >= own => {
@@ -102,11 +102,12 @@ pub(crate) struct Started {
     pub config: ArrayConfig,
     /// The drives by slot.
     pub slots: Vec<Option<NamedDrive>>,
-    /// The drives given that are no members.
+    /// Drives given that are not members.
     pub others: Vec<OtherDrive>,
 }
 
-/// Starts an array, if `accept` takes what the drives are for the one that is meant. Drives that cannot be opened are left out.
+/// Starts the array of the drives, if `accept` does not refuse it. Drives that cannot be opened are
+/// left out.
 ///
 /// # Errors
 /// If it cannot be started, or its drives are in use.
@@ -135,7 +136,7 @@ pub(crate) fn start(
         }
         if verdict.damaged_records > 0 {
             output.warning(format_args!(
-                "{}: {} superblock records are damaged; `zoneweave array scrub` renews them",
+                "{}: {} superblock records are damaged; `zoneweave array scrub` rewrites them",
                 verdict.label, verdict.damaged_records
             ));
         }
@@ -143,12 +144,12 @@ pub(crate) fn start(
     let others = describe_drives(&drives, &report.drives, array);
     tell_recovery(&report, output);
     for reason in &volume.status().writing.fell_back {
-        output.detail(format_args!("not written as suits the drives best: {reason}"));
+        output.detail(format_args!("not using the best write layout for the drives: {reason}"));
     }
     Ok(Started { volume, config: membership.config, slots, others })
 }
 
-/// The presets that drives were made as; a drive that is not known by now will not be known as a member.
+/// The presets of drives; `None` for a drive without one.
 fn presets(drives: &[NamedDrive]) -> Vec<Option<String>> {
     drives.iter().map(|named| Drive::inspect(named.drive.path()).ok()?.preset).collect()
 }
@@ -161,39 +162,42 @@ fn tell_others(others: &[OtherDrive], output: &Output) {
 
 fn tell_recovery(report: &OpenReport, output: &Output) {
     let accepted = report.unaccounted_segments > 0;
-    let discarded = if accepted { "" } else { " that were never acknowledged" };
+    let discarded = if accepted { "" } else { " unacknowledged ones" };
     let text = format!(
-        "{} of {} segments were not complete; {} stripes written again, {}{discarded} discarded",
+        "{} of {} segments were incomplete; {} stripes rewritten, {}{discarded} discarded",
         report.leftover_segments, report.segments, report.rescued_stripes, report.discarded_stripes
     );
     if accepted {
         output.warning(format_args!(
-            "{} segments have lost parts, which --force accepts: of what was written to them last, older contents or zeros \
-             are read without an error; compare it with a copy",
+            "{} segments have lost blocks, which --force accepts: their latest writes may read as \
+             older data or zeros without an error; compare the volume with a copy",
             report.unaccounted_segments
         ));
     }
     let index = match report.checkpoint {
         Some(number) => format!(
-            "the index was read from checkpoint {number} and the lists of {} of {} segments",
+            "the index was read from checkpoint {number} and the summaries of {} of {} segments",
             report.replayed_segments, report.segments
         ),
-        None => format!("the index was read from the lists of all {} segments", report.segments),
+        None => {
+            format!("the index was read from the summaries of all {} segments", report.segments)
+        }
     };
     output.detail(index);
     if report.absent_pages > 0 {
-        output.detail(format_args!("{} pages of the index are read later", report.absent_pages));
+        output
+            .detail(format_args!("{} index pages are read in the background", report.absent_pages));
     }
-    // An orderly stop leaves incomplete segments too: only stripes tell of an interruption.
+    // An orderly stop leaves incomplete segments too: only stripes show an interruption.
     if report.rescued_stripes + report.discarded_stripes > 0 {
-        output.note(format_args!("recovered after an interruption: {text}"));
+        output.note(format_args!("recovered from an interruption: {text}"));
     } else {
         output.detail(text);
     }
 }
 
-/// Starts an array to change it and end: every member must be here, other than one that is meant
-/// to be missing, because a start without a member puts it out of service.
+/// Starts an array for one change. Every member but `but` must be present, because a start without
+/// a member takes it out of service.
 pub(crate) fn start_whole(
     session: &Session,
     paths: &[PathBuf],
@@ -219,15 +223,15 @@ pub(crate) fn start_whole(
         [] => {}
         [slot] if Some(usize::from(slot)) == but => {}
         [slot] => return Err(CliError::Incomplete { name: name(), slot }),
-        // Each would be refused for another one.
+        // Replacing one would be refused because of the others.
         _ => {
             let starts = located.survey.refusal.is_none();
             return Err(CliError::SeveralMissing { name: name(), slots: missing, starts });
         }
     }
-    // What was located is one array.
+    // The drives belong to one array, as `locate_one` checked.
     start(session, paths, OpenOptions::default(), |_| Ok(()), output).map_err(|error| match error {
-        // Somebody has the drives and is not the server that was looked for.
+        // Another process has the drives, and it is not the server of the array.
         CliError::Drive(error) | CliError::NoDrives { first: error } if error.is_in_use() => {
             CliError::NoServer { problem: error.to_string(), socket: socket.clone() }
         }
@@ -235,7 +239,7 @@ pub(crate) fn start_whole(
     })
 }
 
-/// Runs a job on a volume in this process and shows how far it is.
+/// Runs a job on a volume in this process and shows its progress.
 pub(crate) fn run_job<T>(
     session: &Session,
     job: impl Future<Output = T> + 'static,

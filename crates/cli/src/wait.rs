@@ -1,4 +1,4 @@
-//! Waiting for one thing while another may end the wait.
+//! Waits for a future that another one may end.
 
 use std::pin::pin;
 use std::task::Poll;

@@ -1,4 +1,4 @@
-//! `--write-mode`: which segments a server keeps open, and how it writes to them.
+//! `--write-mode`: the segments that a server keeps open, and the commands that write them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,55 +14,70 @@ use zoneweave_zoned::Geometry;
 use crate::error::{CliError, usage};
 use crate::format::parse_small_blocks;
 
-/// How a server writes.
+/// Write options of a server.
 #[derive(Args, Clone, Debug, Default)]
+#[command(after_long_help = RESEARCH)]
 pub(crate) struct Writing {
-    /// How to write, and to how many segments at a time
+    /// Write commands, and the number of open segments
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub write_mode: WriteMode,
-    /// Segments for small requests, or for all if there are no others, and the size of their chunks; if not given, as
-    /// suits the drives (auto), or 3x8KiB
+    /// Open segments for small requests, or for all without --large, and their chunk size
+    /// [default: chosen for the drives (auto), or 3x8KiB]
     #[arg(long, value_name = "NxSIZE", value_parser = parse_lanes)]
     pub small: Option<Lanes>,
-    /// Segments for requests of a chunk of theirs or more, and the size of those; if not given, none (auto), or
-    /// 1x16KiB
+    /// Open segments for requests of at least one of their chunks, and the chunk size, or 0
+    /// [default: 0 (auto), or 1x16KiB]
     #[arg(long, value_name = "NxSIZE", value_parser = parse_lanes)]
     pub large: Option<Lanes>,
-    /// Stripes of a segment that may be written in any order (zapraid); 256 if not given
-    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SEAL_ROWS)))]
+    /// Stripes per group that may be written in any order (--write-mode zapraid) [default: 256]
+    #[arg(long, help_heading = "Research", value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SEAL_ROWS)))]
     pub group_rows: Option<u32>,
-    /// What was measured of drives like these (auto): `samples.jsonl`, as `zoneweave characterize --out` writes it.
-    /// Emulated drives with the delays of a preset need none
+    /// Profile of such drives for auto: `samples.jsonl` of `zoneweave characterize --out`. Not
+    /// needed for emulated drives with a preset
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
 }
 
-/// By which commands segments are written.
+/// The research modes, which the help of `--write-mode` leaves out.
+const RESEARCH: &str = "\
+Research values of --write-mode, to compare write policies:
+  zone-write   Zone Write, one chunk of a zone in flight
+  zone-append  Zone Append, many chunks of a zone in flight
+  zapraid      Zone Append in groups of stripes for one segment with small chunks, Zone Write
+               for the others
+  adaptive     Zone Write of all data that is queued for a zone";
+
+/// Write commands, and the number of open segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WriteMode {
-    /// As suits the drives, and fits the array: several segments if drives let as many zones be active, Zone
-    /// Write of everything that waits for a zone, or Zone Append where that is known to be faster
+    /// Chosen for the drives: as many open segments as their active-zone limit allows; Zone Write
+    /// of all data queued for a zone, or Zone Append if a profile shows that it is faster
     #[default]
     Auto,
-    /// One segment at a time, of the shape that the array was made with
+    /// One open segment, in the layout set by `array create`
     Array,
-    /// Zone Write: one chunk of a zone at a time
+    /// Zone Write, one chunk of a zone in flight
+    #[value(hide = true)]
     ZoneWrite,
-    /// Zone Append: many at a time
+    /// Zone Append, many chunks of a zone in flight
+    #[value(hide = true)]
     ZoneAppend,
-    /// Zone Append in groups for one of the segments with small chunks, Zone Write for the others
+    /// Zone Append in groups of stripes for one segment with small chunks, Zone Write for the
+    /// others
+    #[value(hide = true)]
     Zapraid,
-    /// Zone Write of everything that waits for a zone
+    /// Zone Write of all data that is queued for a zone
+    #[value(hide = true)]
     Adaptive,
 }
 
-/// Where nothing else is said, and segments are not chosen for the drives.
+/// Defaults of the research modes.
 const SMALL: Lanes = Lanes { count: 3, chunk_blocks: 2 };
 const LARGE: Lanes = Lanes { count: 1, chunk_blocks: 4 };
 const GROUP_ROWS: u32 = 256;
 
 impl Writing {
-    /// The same, for the engine.
+    /// Converts the options for the engine.
     pub(crate) fn choice(&self) -> Result<WriteChoice, CliError> {
         self.refuse_unused()?;
         let (small, large) = (self.small.unwrap_or(SMALL), self.large.unwrap_or(LARGE));
@@ -83,7 +98,7 @@ impl Writing {
         Ok(WriteChoice::Policy(policy))
     }
 
-    /// What a mode does not look at would be thought to have an effect.
+    /// Rejects options that the mode would ignore.
     fn refuse_unused(&self) -> Result<(), CliError> {
         let mode = self.write_mode;
         let segments = mode != WriteMode::Array;
@@ -97,14 +112,16 @@ impl Writing {
             if is_given && !is_used {
                 let mode = mode.to_possible_value();
                 let mode = mode.as_ref().map_or("", |value| value.get_name());
-                return Err(usage(option)(format!("has no effect with --write-mode {mode}")));
+                return Err(usage(option)(format!(
+                    "has no effect with --write-mode {mode}: leave it out"
+                )));
             }
         }
         Ok(())
     }
 }
 
-/// The choice with what is known of drives that were made as these presets, if nothing was given.
+/// Adds the profile of the presets of the drives, if no profile was given.
 pub(crate) fn with_presets(
     choice: WriteChoice,
     presets: impl FnOnce() -> Vec<Option<String>>,
@@ -114,7 +131,7 @@ pub(crate) fn with_presets(
     WriteChoice::Auto(Auto { profile, ..auto })
 }
 
-/// The choice, of what these drives can do as well: they may have to take the place of others.
+/// Adds the geometry of spares: the layout must fit them too, as they may become members.
 pub(crate) fn with_spares<'a>(
     choice: WriteChoice,
     spares: impl Iterator<Item = &'a Geometry>,
@@ -123,7 +140,7 @@ pub(crate) fn with_spares<'a>(
     WriteChoice::Auto(Auto { spares: spares.cloned().collect(), ..auto })
 }
 
-/// What is known of drives that all behave like one preset.
+/// The profile of drives that all have the same preset.
 fn profile_of_presets(presets: &[Option<String>]) -> Option<WriteProfile> {
     let (first, others) = presets.split_first()?;
     let name = first.as_deref().filter(|_| others.iter().all(|other| other == first))?;
@@ -137,13 +154,16 @@ fn read_profile(path: &Path) -> Result<WriteProfile, CliError> {
         .map_err(|error| usage("profile")(format!("{}: {error}", path.display())))?;
     let profile = write_profile(&Results { samples, ..Results::default() });
     if profile.writes.is_empty() {
-        let problem = format!("{} has no measurements of writes to one zone", path.display());
+        let problem = format!(
+            "{} has no measurements of writes to a zone: write one with `zoneweave characterize DRIVE --out DIR`",
+            path.display()
+        );
         return Err(usage("profile")(problem));
     }
     Ok(profile)
 }
 
-/// The samples among lines of a characterisation: series follow them, which belong to no table.
+/// Parses the samples of a characterisation. The series after them have no table.
 fn parse_samples(text: &str) -> Result<Vec<Sample>, serde_json::Error> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let lines = lines.map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
@@ -151,14 +171,15 @@ fn parse_samples(text: &str) -> Result<Vec<Sample>, serde_json::Error> {
     samples.map(serde_json::from_value).collect()
 }
 
-/// A number of segments and the size of their chunks: `3x8KiB`, or `0` for none.
+/// Parses a number of segments and their chunk size: `3x8KiB`, or `0` for none.
 fn parse_lanes(text: &str) -> Result<Lanes, String> {
     if text == "0" {
         return Ok(Lanes::default());
     }
     let parts =
         text.split_once(['x', 'X']).and_then(|(count, size)| Some((count.parse().ok()?, size)));
-    let (count, size) = parts.ok_or_else(|| format!("{text:?}: write for example 3x8KiB, or 0"))?;
+    let (count, size) =
+        parts.ok_or_else(|| format!("{text:?} is not COUNTxSIZE, such as 3x8KiB, or 0"))?;
     Ok(Lanes { count, chunk_blocks: parse_small_blocks(size)? })
 }
 

@@ -11,7 +11,7 @@ fn a_preset_is_measured_judged_and_written_down() {
     let document = ended.document("characterize");
     let observations = document["observations"].as_array().unwrap();
     assert_eq!(observations.len(), 13);
-    // What the calibrated drive is known for, and what it is known not to do.
+    // One observation that holds on the calibrated drive, and one that does not.
     assert_eq!(observations[3]["verdict"], "holds");
     assert_eq!(observations[12]["verdict"], "artefact");
     assert!(document["recommendations"].as_array().unwrap().len() > 5);

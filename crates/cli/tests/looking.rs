@@ -1,4 +1,4 @@
-//! Looking at drives that are not served: what each of them is, whatever was done to it.
+//! Commands that look at drives without a server: status, list, inspect, check and zones.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -115,7 +115,7 @@ fn two_arrays_with_one_name_are_told_apart() {
     let status = place.run(&format!("array status {MEMBERS} d/drive4")).exits(0).says(&uuid(0));
     status.says(&format!("belongs to another array, {}; this one is {}", uuid(4), uuid(0)));
     place.run(&format!("array check {MEMBERS}")).exits(0).says(&uuid(0));
-    // What is about one of them is not done to whichever comes first.
+    // A command on one array must not act on the array that comes first.
     let commands = [
         ("array fail", "--slot 1"),
         ("array scrub", ""),
@@ -125,7 +125,7 @@ fn two_arrays_with_one_name_are_told_apart() {
     ];
     for (command, options) in commands {
         let refused = place.run(&format!("{command} d/drive0 d/drive4 {options}")).exits(4);
-        refused.complains("as many of another as of vol0: d/drive");
+        refused.complains("different arrays (vol0, and as many to another: d/drive");
     }
     place.run(&format!("array scrub {MEMBERS} d/drive4")).exits(0).says("no damage");
 }
@@ -196,7 +196,7 @@ fn zone_maps_have_a_sign_for_every_zone() {
     place.run("zones gone").exits(3);
 }
 
-/// It accepts connections and says nothing. How long that may take is for all drives together.
+/// It accepts connections and does not respond. The time limit is for all drives together.
 #[test]
 fn a_server_that_does_not_answer_keeps_no_drive_from_the_list() {
     let place = Place::with_array();
@@ -206,7 +206,7 @@ fn a_server_that_does_not_answer_keeps_no_drive_from_the_list() {
     let list = place.run("array list d").exits(0);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(list.stdout.matches("its server does not answer").count(), 4, "{list:#?}");
-    list.says("d/drive4  blank").complains("what it keeps as spares is called blank");
+    list.says("d/drive4  blank").complains("its spares are listed as blank");
     server.signal(Signal::CONT);
     let list = place.run("--json array list d").exits(0).document("array-list");
     assert_eq!(

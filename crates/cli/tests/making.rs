@@ -1,4 +1,4 @@
-//! Making drives and arrays: what is refused, why, and with which exit code.
+//! Creating drives and arrays: refusals, their reasons and exit codes.
 
 use std::fs;
 
@@ -67,7 +67,7 @@ fn what_cannot_be_made_leaves_nothing_behind() {
     fs::create_dir(place.path("k")).unwrap();
     place.run("emu create k/l --zones 0").exits(1);
     assert!(place.path("k").exists() && !place.path("k/l").exists());
-    // Drives that can be, for an array that cannot.
+    // Possible drives for an impossible array.
     place.run("quickstart q --zones 4").exits(2).complains("too few");
     place.run("quickstart q --drives 2 --level raid6").exits(2).complains("at least 3 drives");
     place.run("quickstart q --name a/b").exits(2).complains("cannot be a name");
@@ -94,7 +94,7 @@ fn presets_are_listed_printed_and_made() {
     place.run("inspect d/drive0").exits(0).says("as zn540-1tb").says("0 worn zones");
     let few = "emu create e --drives 1 --preset femu-wa-zone --zones 8";
     place.run(few).exits(0).says("8 zones of 128 MiB").says("as femu-wa-zone");
-    place.run("zones e/drive0").exits(0).says("erase block erased 0 times");
+    place.run("zones e/drive0").exits(0).says("erase-block cycles at most 0");
     let map = place.run("--json zones e/drive0").exits(0).document("zones");
     assert_eq!(map["drives"][0]["wear"]["erases"]["max"], 0);
     let small = "emu create f --preset femu-wa-zone --zone-capacity 4KiB";
@@ -103,7 +103,7 @@ fn presets_are_listed_printed_and_made() {
     place
         .run("emu create f --preset mine.toml")
         .exits(2)
-        .complains("remember a preset by its name");
+        .complains("store the name of their preset");
     assert!(!place.path("f").exists(), "refused before anything is made");
     let instant = place.run("--json emu create g --drives 1 --preset instant").exits(0);
     let instant = instant.document("emu-create");

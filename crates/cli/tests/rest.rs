@@ -1,4 +1,4 @@
-//! Verbs that need no drives, and what holds for all verbs.
+//! Verbs that need no drives, and options of all verbs.
 
 use crate::common::Place;
 
@@ -37,7 +37,7 @@ fn a_benchmark_reports_configuration_memory_and_results() {
     other.complains("nothing is compared");
     place.run(&format!("{quick} --depth 100000")).exits(2).complains("of that size and depth");
     place.run("bench --compare gone.json").exits(2).complains("gone.json cannot be read");
-    place.run("bench --seconds never").exits(2).complains("no number");
+    place.run("bench --seconds never").exits(2).complains("not a number");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_trace_is_replayed_and_a_broken_one_refused() {
     broken.exits(1).complains("line 501 has 4 fields, not 5");
     place.run("replay trace.csv").exits(2);
     place.run("replay gone.csv --format msr").exits(3);
-    place.run("replay --generate 1 --small-percent 90").exits(2).complains("more than all");
+    place.run("replay --generate 1 --small-percent 90").exits(2).complains("more than 100");
     place.run("replay --generate 1 --zone-capacity 1GiB").exits(2).complains("too few");
 }
 

@@ -1,4 +1,4 @@
-//! Serving an array: what clients wrote is there whatever happens to drives and servers.
+//! Serving an array: data of clients survives failures of drives and servers.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -49,9 +49,9 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
     assert_eq!(client.read(0, data.len()), data);
     let scrub = place.run("--json array scrub d/drive0").exits(0).document("array-scrub");
     assert_eq!((&scrub["damaged"], &scrub["unrepairable"]), (&0.into(), &0.into()));
-    place.run("zones d/drive4 --by valid").exits(0).says("needed:");
+    place.run("zones d/drive4 --by valid").exits(0).says("valid:");
     drop(client);
-    assert!(server.stop().contains("everything acknowledged is on the drives"));
+    assert!(server.stop().contains("all acknowledged writes are on the drives"));
     place.run("array check d/drive0 d/drive4 d/drive2 d/drive3").exits(0).says("clean");
     let status = place.run("array status d/drive0 d/drive1 d/drive2 d/drive3 d/drive4").exits(0);
     status.says("d/drive1  stale: was slot 1").says("HEALTHY");
@@ -60,10 +60,11 @@ fn a_drive_is_failed_replaced_and_rebuilt_under_a_client() {
         (&list["drives"][1]["state"], &list["drives"][4]["state"]),
         (&"stale".into(), &"online".into())
     );
-    place.run("array list d").exits(0).says("stale: the array went on without it");
+    place.run("array list d").exits(0).says("stale: the array continued without it");
 }
 
-/// Each half of a mirror was started without the other one: neither tells which of them is to go on, and none is blank.
+/// Each half of a mirror was started without the other: the valid history is unknown, and no drive
+/// is blank.
 #[test]
 fn mirrors_that_were_started_apart_are_no_blank_drives() {
     let place = Place::with_drives();
@@ -79,7 +80,7 @@ fn mirrors_that_were_started_apart_are_no_blank_drives() {
     place.run("array status d/drive1").exits(0).says("--force starts with these");
 }
 
-/// What is not named counts as lost by the start of an array, so there is none if nobody could be served.
+/// A start evicts the drives that are not named, so an array is not started if it cannot be served.
 #[test]
 fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
     let place = Place::with_array();
@@ -136,7 +137,7 @@ fn a_spare_takes_the_place_of_a_failed_drive_and_status_tells() {
     let data = pattern(9, 2 << 20);
     client.write(0, &data);
     client.flush();
-    place.run("array status d/drive0").exits(0).says("d/drive4 waits for any slot to fail");
+    place.run("array status d/drive0").exits(0).says("d/drive4 on standby for any slot");
     let kind = || {
         let list = place.run("--json array list d").exits(0).document("array-list");
         let drive = &list["drives"][4];
@@ -156,19 +157,20 @@ fn a_spare_takes_the_place_of_a_failed_drive_and_status_tells() {
     }
     assert_eq!((&found["health"], &spare(&found)["slot"]), (&"healthy".into(), &1.into()));
     assert_eq!(found["server"]["spares"][1]["state"], "waiting");
-    place.run("array status d/drive4").exits(0).says("d/drive4 has taken the place of slot 1");
+    place.run("array status d/drive4").exits(0).says("d/drive4 has replaced slot 1");
     assert_eq!(client.read(0, data.len()), data);
     assert_eq!(kind().0, "member");
     drop(client);
     server.stop();
-    // The same command takes each for what it is now.
+    // With the same command, the member is a member and the blank drive a spare.
     let server = place.serve(&with_spares);
     assert_eq!(server.client().read(0, data.len()), data);
-    place.run("array status d/drive4 --check").exits(0).says("d/drive5 waits");
+    place.run("array status d/drive4 --check").exits(0).says("d/drive5 on standby");
     server.stop();
 }
 
-/// Neither while a spare is rebuilt in the slot, nor when it has been: it was taken out again for the drive that had waited.
+/// Neither while a spare is rebuilt in the slot, nor afterwards: it was evicted again for the drive
+/// that had waited.
 #[test]
 fn a_slot_that_a_spare_fills_is_not_filled_again_unasked() {
     let place = Place::with_array();
@@ -228,7 +230,7 @@ fn a_killed_server_loses_nothing_flushed() {
     client.write(4096, &data);
     client.flush();
     server.kill();
-    // The socket of the dead server is in the way of nothing.
+    // The socket of the dead server does not hinder the next one.
     place.run(&format!("array status {MEMBERS} --check")).exits(0).says("not served");
     let server = place.serve("d/drive3 d/drive2 d/drive1 d/drive0");
     assert_eq!(server.client().read(4096, data.len()), data);
@@ -290,7 +292,7 @@ fn a_drive_that_is_cut_off_is_noticed_though_nobody_uses_it() {
     assert!(noticed, "still healthy");
     place.run("array status d/drive0").says("cut off").says("failed");
     let told = server.stop();
-    let news = told.lines().find_map(|line| line.split_once(" slot 2 (d/drive2) is failed now: "));
+    let news = told.lines().find_map(|line| line.split_once(" slot 2 (d/drive2) is now failed: "));
     let (time, _) = news.unwrap_or_else(|| panic!("nothing is told of it: {told}"));
     assert!(humantime::parse_rfc3339(time).is_ok(), "{time} is no time");
 }
@@ -310,7 +312,7 @@ fn everything_can_be_done_without_a_server_too() {
     place.run(&format!("array scrub {MEMBERS}")).exits(0).says("no damage");
     let healthy = place.run(&format!("array replace {MEMBERS} --slot 2 --with d/drive4")).exits(4);
     healthy.complains("slot 2 is online");
-    // Nobody is told to take a drive out for one that is not there.
+    // The advice to fail a drive must not come before the check that the new one exists.
     let gone = place.run(&format!("array replace {MEMBERS} --slot 2 --with gone")).exits(3);
     gone.complains("gone does not exist");
     let beyond = place.run(&format!("array replace {MEMBERS} --slot 4 --with gone")).exits(3);
@@ -344,10 +346,10 @@ fn half_of_the_drives_start_by_force_only_and_the_rest_become_strangers() {
     assert_eq!(server.client().read(0, data.len()), data);
     server.stop();
     let status = place.run("array status d/drive1 d/drive0 --check").exits(12);
-    status.says("left out when this array was started by force");
+    status.says("has diverged from this array, which was started with --force");
     let list = place.run("array list d/drive1 d/drive0").exits(0);
-    list.says("holds another history: the array was started by force");
-    // That one is no other array.
+    list.says("diverged: the array was started with --force without it");
+    // The diverged drive is not another array.
     place.serve("d/drive0 d/drive1 --force").stop();
     // With a second drive it is whole again, and starts by itself.
     let server = place.serve("d/drive1 --force");
@@ -376,7 +378,7 @@ fn clients_of_this_machine_may_use_tcp_and_another_name() {
     stop(child);
 }
 
-/// Runs a quickstart until it serves, and stops it; returns what it announced.
+/// Runs a quickstart until it serves, and stops it; returns its document.
 fn quickstart(place: &Place) -> serde_json::Value {
     let mut child = place
         .command("quickstart data --zones 12 --zone-capacity 256KiB --json -q")
@@ -440,12 +442,12 @@ fn quickstart_tells_which_options_do_not_match_what_is_there() {
     let mut told = String::new();
     stderr.read_to_string(&mut told).expect("text");
     for expected in [
-        "4 of the 4 drives that are used are in directories in data",
-        "warning: --name other: the array is called mine, and what is in data is used as it is",
-        "warning: --drives 6: the array has 4",
-        "warning: --zones 99: the drives have 12",
-        "warning: --zone-capacity 1 MiB: the zones hold 256 KiB",
-        "warning: --level raid6: the array is raid5 3+1",
+        "4 of 4 drives are in subdirectories of data",
+        "warning: --name other is ignored: the array is called mine",
+        "warning: --drives 6 is ignored: the array has 4",
+        "warning: --zones 99 is ignored: the drives have 12",
+        "warning: --zone-capacity 1 MiB is ignored: the zones hold 256 KiB",
+        "warning: --level raid6 is ignored: the array is raid5 3+1",
     ] {
         assert!(told.contains(expected), "{expected:?} is not in {told}");
     }
@@ -488,7 +490,7 @@ fn how_a_server_writes_can_be_pinned_and_what_does_not_fit_is_an_error() {
     }
 }
 
-/// Segments for users' requests, at least the small ones: how many, of which chunks, and written how.
+/// Segments for (small) user requests: their number, chunk size and write command.
 fn users(place: &Place) -> (u64, u64, String) {
     let status = place.run("--json array status d/drive0").exits(0).document("array-status");
     let users = &status["server"]["writing"]["lanes"][0];
@@ -497,8 +499,8 @@ fn users(place: &Place) -> (u64, u64, String) {
     (number("segments"), number("chunk_bytes"), command.to_owned())
 }
 
-/// An index of 69 pages in memory for 16 of them: everything is served, and status tells how many are on the
-/// drives only; the next server knows all of it again, with as much memory as it needs.
+/// An index of 69 pages with memory for 16: all data is served, and status shows the number of
+/// pages on the drives only. The next server, with unlimited memory, has all of it again.
 #[test]
 fn an_index_takes_as_much_memory_as_it_may() {
     let place = Place::new();
@@ -528,8 +530,8 @@ fn an_index_takes_as_much_memory_as_it_may() {
     }
 }
 
-/// Drives without a write buffer take many appends faster than one write: the server knows that of a preset,
-/// or from what was measured.
+/// Drives without a write buffer take many appends faster than one write: the server knows that
+/// from a preset or a profile.
 #[test]
 fn a_server_appends_where_it_is_known_to_be_faster() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! A volume used in every way while its memory is watched.
+//! A mixed load on a volume while its memory is watched.
 
 use crate::common::Place;
 
@@ -38,5 +38,5 @@ fn a_soak_tells_lines_and_a_verdict() {
     soak.says("AMPLIFICATION").says("holds: at most").says("not judged: no growth");
     place.run("soak --requests 1000 --drive 4MiB").exits(2).complains("32 zones of 2 MiB");
     place.run("soak --requests 1000 --minutes 1").exits(2);
-    place.run("soak --minutes never").exits(2).complains("no number of minutes");
+    place.run("soak --minutes never").exits(2).complains("not a number of minutes");
 }

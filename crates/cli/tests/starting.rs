@@ -1,4 +1,4 @@
-//! How long a start takes, as `bench` measures it.
+//! The duration of a start, as `bench` measures it.
 
 use crate::common::Place;
 
@@ -18,6 +18,6 @@ fn starts_by_the_checkpoint_on_demand_and_by_footers_are_measured() {
     }
     let decoded = place.run(&format!("{bench} decode")).exits(0).document("bench");
     assert_eq!(decoded["starts"][0]["read_bytes"], 64 << 20);
-    // What has a size or a depth is requests.
+    // Only requests have a size or a depth.
     place.run(&format!("{bench} start --depth 64")).exits(2).complains("start on demand");
 }

@@ -24,7 +24,7 @@ check "a drive without metadata is refused, with the remedy" \
 check "a drive without zones is refused" fails_with 'formatted\|no zones' zoneweave zones "/dev/ng$(readlink /drives/disk0 | sed 's|/dev/nvme||')"
 check "a block device is looked at" zoneweave zones "$(block_device zns0)"
 check "but is no member, and the other device is named" \
-  fails_with 'name its character device, /dev/ng[0-9]' make b --size 64M "$(block_device zns0)" /drives/zns1
+  fails_with 'character device, /dev/ng[0-9]' make b --size 64M "$(block_device zns0)" /drives/zns1
 check "a block device without zones is refused" fails_with 'has no zones' zoneweave zones /drives/disk0
 check "what is no drive is refused" fails_with 'no NVMe namespace' zoneweave zones /dev/null
 

@@ -84,7 +84,7 @@ for round in 1 2 3; do
   wait $SERVER || true
   check "the disk outlives its server ($round)" test -b $DISK
   check "another server takes it over ($round)" serve
-  check "and says so ($round)" grep -q 'goes on where' /tmp/serve.log
+  check "and says so ($round)" grep -q 'taken over' /tmp/serve.log
 done
 check "fio wrote and verifies, across three servers" wait $FIO
 umount /mnt

@@ -1,4 +1,4 @@
-//! `zoneweave completions`: a script that makes a shell complete commands.
+//! `zoneweave completions`: a completion script for a shell.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -9,7 +9,7 @@ use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell to complete in
     #[arg(value_enum)]
     shell: Shell,
 }

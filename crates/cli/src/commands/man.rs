@@ -1,4 +1,4 @@
-//! `zoneweave man`: manual pages, made from the same source as the help.
+//! `zoneweave man`: manual pages, generated from the help texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Man {
-    /// Write the pages of every verb into this directory instead of printing the main one
+    /// Write one page per command to this directory instead of printing the main page
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
@@ -21,7 +21,7 @@ pub(crate) fn run(man: &Man, mut command: Command, output: &Output) -> Result<Ex
     match &man.directory {
         None => output.raw(&page(&command, "zoneweave")?),
         Some(directory) => {
-            fs::create_dir_all(directory).map_err(failed(directory, "make the directory"))?;
+            fs::create_dir_all(directory).map_err(failed(directory, "create the directory"))?;
             write_pages(&command, "zoneweave", directory)?;
         }
     }
@@ -38,7 +38,7 @@ fn write_pages(command: &Command, name: &str, directory: &Path) -> Result<(), Cl
 }
 
 fn page(command: &Command, name: &str) -> Result<Vec<u8>, CliError> {
-    // clap keeps names for the whole run; there are some thirty of them.
+    // clap needs names for the whole run; there are about thirty.
     let name: &'static str = name.to_owned().leak();
     let mut text = Vec::new();
     clap_mangen::Man::new(command.clone().name(name))

@@ -1,4 +1,4 @@
-//! One file per verb.
+//! A file or folder per verb.
 
 pub(crate) mod array;
 pub(crate) mod bench;
@@ -25,7 +25,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// Does what was asked for.
+/// Runs a verb.
 pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     match verb {
         Verb::Emu(verb) => emu::run(verb, output),

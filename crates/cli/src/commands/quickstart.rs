@@ -1,4 +1,4 @@
-//! `zoneweave quickstart`: from nothing to a served array in one command, and back to it in the
+//! `zoneweave quickstart`: creates and serves an array in one command, and serves it again in the
 //! next.
 
 use std::fs;
@@ -23,30 +23,30 @@ use crate::writing::Writing;
 
 #[derive(Args)]
 pub(crate) struct Quickstart {
-    /// Where the drives and the socket are
+    /// Directory of the drives and the socket
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The array's name [default: vol0]
+    /// Name of the array [default: vol0]
     #[arg(long)]
     name: Option<String>,
-    /// How many drives to make [default: 4]
+    /// Number of drives to create [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=32))]
     drives: Option<u32>,
-    /// Zones of each drive [default: 64]
+    /// Zones per drive [default: 64]
     #[arg(long, value_name = "Z")]
     zones: Option<u32>,
-    /// What a zone holds [default: 16MiB]
+    /// Capacity of a zone, e.g. 16MiB [default: 16MiB]
     #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks)]
     zone_capacity: Option<u32>,
-    /// How drives back each other up [default: raid5]
+    /// RAID level [default: raid5]
     #[arg(long, value_enum)]
     level: Option<Level>,
 }
 
-/// How many drives, unless another number is asked for.
+/// Default number of drives.
 const DRIVES: u32 = 4;
 
-/// What the array is called, unless it is named.
+/// Default name of the array.
 const NAME: &str = "vol0";
 
 pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError> {
@@ -58,7 +58,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         let made = make_drives(&request)?;
         let config = make_array(&request, &first, output)?;
         output.note(format_args!(
-            "made {} emulated drives in {}",
+            "created {} emulated drives in {}",
             made.drives(),
             request.directory.display()
         ));
@@ -84,8 +84,8 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
     serve_nbd(&serving, &hints(&drives, socket, &name), output)
 }
 
-/// Every drive in the directory and the directories in it: a member that was replaced since the
-/// first start may be called anything.
+/// Every drive in the directory and its subdirectories: a member that was replaced since the first
+/// start may have any name.
 fn find_drives(directory: &Path) -> Vec<PathBuf> {
     let entries = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -111,8 +111,8 @@ fn make_drives(request: &Quickstart) -> Result<Made, CliError> {
     })
 }
 
-/// Makes an array of drives that hold nothing, or takes the one that they are; tells how that is not as was asked for.
-/// Returns the array's name.
+/// Creates an array on blank drives, or uses the array of the drives, with warnings for options
+/// that do not match. Returns the name of the array.
 fn take_what_is_there(
     request: &Quickstart,
     first: &[PathBuf],
@@ -124,20 +124,20 @@ fn take_what_is_there(
     let deeper = drives.iter().filter(|drive| drive.parent() != Some(&request.directory)).count();
     if deeper > 0 {
         output.note(format_args!(
-            "{deeper} of the {} drives that are used are in directories in {directory}",
+            "{deeper} of {} drives are in subdirectories of {directory}",
             drives.len()
         ));
     }
     for ignored in ignored(request, &found) {
-        output.warning(format_args!("{ignored}, and what is in {directory} is used as it is"));
+        output.warning(ignored);
     }
     if !found.blank {
         return Ok(found.array.map_or_else(|| NAME.to_owned(), |array| array.name));
     }
     if !first.iter().all(|drive| drives.contains(drive)) {
         return Err(usage("drives")(format!(
-            "{} drives that hold nothing are in {directory}, and an array of {} was asked for: ask for as many as there are, \
-             or for another directory",
+            "{directory} has {} blank drives, but {} were requested: set --drives to the number \
+             there, or use another directory",
             drives.len(),
             first.len()
         )));
@@ -145,12 +145,12 @@ fn take_what_is_there(
     Ok(make_array(request, first, output)?.name)
 }
 
-/// What drives are.
+/// The drives that were found.
 struct Found {
-    /// None of them holds anything.
+    /// All are blank.
     blank: bool,
     array: Option<ArrayConfig>,
-    /// Zones of one of them, and blocks of a zone.
+    /// Zones of the first, and blocks of a zone.
     zones: Option<(u32, u32)>,
 }
 
@@ -166,31 +166,35 @@ fn look_at(drives: &[PathBuf]) -> Result<Found, CliError> {
     })
 }
 
-/// What was asked for, and is otherwise.
+/// Warnings for options that do not match the drives or the array.
 fn ignored(request: &Quickstart, found: &Found) -> Vec<String> {
     let mut ignored = Vec::new();
     if let Some((zones, capacity)) = found.zones {
         let other = request.zones.filter(|asked| *asked != zones);
-        ignored.extend(other.map(|asked| format!("--zones {asked}: the drives have {zones}")));
+        ignored.extend(
+            other.map(|asked| format!("--zones {asked} is ignored: the drives have {zones}")),
+        );
         let other = request.zone_capacity.filter(|asked| *asked != capacity);
         let size = |blocks: u32| format::bytes(u64::from(blocks) * BLOCK_BYTES as u64);
         ignored.extend(other.map(|asked| {
-            format!("--zone-capacity {}: the zones hold {}", size(asked), size(capacity))
+            format!("--zone-capacity {} is ignored: the zones hold {}", size(asked), size(capacity))
         }));
     }
     let Some(array) = &found.array else { return ignored };
     let other = request.name.as_ref().filter(|asked| **asked != array.name);
-    ignored
-        .extend(other.map(|asked| format!("--name {asked}: the array is called {}", array.name)));
+    ignored.extend(
+        other.map(|asked| format!("--name {asked} is ignored: the array is called {}", array.name)),
+    );
     let columns = array.scheme.columns();
     let other = request.drives.filter(|asked| *asked as usize != columns);
-    ignored.extend(other.map(|asked| format!("--drives {asked}: the array has {columns}")));
+    ignored
+        .extend(other.map(|asked| format!("--drives {asked} is ignored: the array has {columns}")));
     if let Some(level) = request.level
         && create::scheme_of(level, columns, None).ok() != Some(array.scheme)
     {
         let level = level.to_possible_value();
         let level = level.as_ref().map_or("", |value| value.get_name());
-        ignored.push(format!("--level {level}: the array is {}", array.scheme));
+        ignored.push(format!("--level {level} is ignored: the array is {}", array.scheme));
     }
     ignored
 }
@@ -216,7 +220,7 @@ fn make_array(
         destroy: Vec::new(),
     };
     let config = create::make(&create, output)?.swap_remove(0);
-    output.note(format_args!("made array {} ({})", config.name, config.scheme));
+    output.note(format_args!("created array {} ({})", config.name, config.scheme));
     Ok(config)
 }
 

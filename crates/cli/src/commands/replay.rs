@@ -1,7 +1,7 @@
-//! `zoneweave replay`: a block trace, or made-up requests like those of cloud volumes, on an emulated array.
+//! `zoneweave replay`: a block trace, or a generated workload, on an emulated array.
 //!
-//! The array is in memory and its time virtual: a trace of days is replayed in minutes, and the same trace gives the
-//! same figures everywhere.
+//! The array is in memory and its time is virtual: a trace of days is replayed in minutes, with the
+//! same figures on every machine.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -23,15 +23,15 @@ use crate::format::{self};
 use crate::output::{Output, Tone};
 use crate::writing::{Writing, with_presets};
 
-/// Read from a trace at a time.
+/// Bytes read from a trace at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The largest volume that requests are made up for, in blocks: 4 TiB.
+/// Largest volume of generated requests, in blocks: 4 TiB.
 const GENERATE_BLOCKS_MAX: u64 = 1 << 30;
 
 #[derive(Args)]
 pub(crate) struct Replay {
-    /// The trace, a CSV file that is not compressed
+    /// Trace file: uncompressed CSV
     #[arg(
         value_name = "TRACE",
         conflicts_with = "generate",
@@ -39,53 +39,53 @@ pub(crate) struct Replay {
         requires = "format"
     )]
     trace: Option<PathBuf>,
-    /// Whose format the trace has
+    /// Format of the trace
     #[arg(long, value_enum)]
     format: Option<TraceFormat>,
-    /// Make up so many requests, 60 % of 4 KiB and 25 % of 16 to 256 KiB, at places by Zipf's law
+    /// Generate this many requests instead of a trace, with Zipf-distributed addresses
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
     generate: Option<u64>,
     #[command(flatten)]
     mixture: MixtureOptions,
-    /// Replay so many requests at most
+    /// Maximum number of requests to replay
     #[arg(long, value_name = "REQUESTS")]
     limit: Option<u64>,
-    /// Multiply recorded times by this: 0.5 is twice as fast
+    /// Factor on recorded times: 0.5 is twice as fast
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_factor, conflicts_with = "queue_depth")]
     scale_time: f64,
-    /// Do not keep to recorded times, but keep so many requests in flight
+    /// Ignore recorded times and keep N requests in flight
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     queue_depth: Option<u32>,
     #[command(flatten)]
     array: ArrayOptions,
     #[command(flatten)]
     writing: Writing,
-    /// Make other random choices
+    /// Seed of the random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// What is made up.
+/// Options of generated requests.
 #[derive(Args)]
 struct MixtureOptions {
-    /// Of requests so many write
+    /// Percentage of generated requests that write
     #[arg(long, value_name = "PERCENT", default_value_t = 90, requires = "generate", value_parser = clap::value_parser!(u8).range(0..=100))]
     write_percent: u8,
-    /// Of requests so many have 4 KiB
+    /// Percentage of generated requests of 4 KiB
     #[arg(long, value_name = "PERCENT", default_value_t = 60, requires = "generate", value_parser = clap::value_parser!(u8).range(0..=100))]
     small_percent: u8,
-    /// Of requests so many have 16 KiB or more
+    /// Percentage of generated requests of 16 to 256 KiB
     #[arg(long, value_name = "PERCENT", default_value_t = 25, requires = "generate", value_parser = clap::value_parser!(u8).range(0..=100))]
     large_percent: u8,
-    /// Requests a second, on average
+    /// Average rate of generated requests, per second
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "generate", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rate: u64,
 }
 
-/// What it is replayed on.
+/// The emulated array.
 #[derive(Args)]
 struct ArrayOptions {
-    /// The drives
+    /// Drive preset, from `zoneweave emu presets`
     #[arg(long, value_name = "P", default_value = "zn540-1tb")]
     preset: String,
     /// Data chunks per stripe
@@ -94,18 +94,18 @@ struct ArrayOptions {
     /// Parity chunks per stripe
     #[arg(long, value_name = "M", default_value_t = 1)]
     parity: usize,
-    /// Size of the volume, onto which addresses are folded
+    /// Size of the volume; addresses of the trace are folded onto it
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = format::parse_blocks)]
     size: u64,
-    /// Room for so much more data than the volume has; a part of it is kept free for crashes
+    /// Spare space in percent of the volume; a part of it is kept free for crash recovery
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=1000))]
     reserve: u32,
-    /// What a zone holds; resets take in proportion to it
+    /// Capacity of a zone; reset times scale with it
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = format::parse_small_blocks)]
     zone_capacity: u32,
 }
 
-/// Whose traces.
+/// Trace formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TraceFormat {
     /// device_id,opcode,offset,length,timestamp
@@ -154,7 +154,7 @@ pub(crate) fn run(request: &Replay, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Replays so many requests at most.
+/// Replays at most `limit` requests.
 fn limited(
     limit: u64,
     replaying: &Replaying,
@@ -198,12 +198,12 @@ fn replaying(request: &Replay) -> Result<Replaying, CliError> {
 fn mixture(request: &Replay) -> Result<Mixture, CliError> {
     let MixtureOptions { write_percent, small_percent, large_percent, rate } = request.mixture;
     if small_percent + large_percent > 100 {
-        let problem = "small and large requests are more than all".to_owned();
+        let problem = "--small-percent and --large-percent add up to more than 100".to_owned();
         return Err(CliError::Usage { option: "large-percent", problem });
     }
     let blocks = request.array.size;
     if !(MIXTURE_BLOCKS_MAX.into()..=GENERATE_BLOCKS_MAX).contains(&blocks) {
-        let problem = "requests are made up for volumes of 256KiB to 4TiB".to_owned();
+        let problem = "--generate needs a volume of 256KiB to 4TiB".to_owned();
         return Err(CliError::Usage { option: "size", problem });
     }
     let part = |percent: u8| u64::from(percent) * 100;
@@ -223,7 +223,7 @@ struct Source {
     file: File,
     parser: Parser,
     piece: Vec<u8>,
-    /// The part of the piece that was not parsed yet.
+    /// The unparsed part of the piece.
     left: std::ops::Range<usize>,
 }
 
@@ -281,7 +281,7 @@ fn tell(document: &Document, output: &Output) {
     let (volume, zone) = (format::bytes(*volume_bytes), format::bytes(*zone_bytes));
     let Replayed { all, reads, writes, write_amplification } = replayed;
     output.line(format_args!(
-        "{scheme} drives {preset}, zones of {zone}, a volume of {volume}; {:.3} s of virtual time",
+        "{scheme} on {preset} drives with zones of {zone}, volume of {volume}; {:.3} s of virtual time",
         all.seconds
     ));
     let row = |(name, figures): (&str, &Figures)| {
@@ -312,7 +312,5 @@ fn tell(document: &Document, output: &Output) {
     for (number, text) in format::table(&headings, &rows).iter().enumerate() {
         output.line(if number == 0 { output.paint(Tone::Faint, text) } else { text.clone() });
     }
-    output.line(format_args!(
-        "{write_amplification:.2} blocks written for each of users', parity not counted"
-    ));
+    output.line(format_args!("write amplification {write_amplification:.2}, without parity"));
 }

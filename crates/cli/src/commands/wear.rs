@@ -1,17 +1,17 @@
-//! How worn a drive is, in a line.
+//! The wear of a drive, in one line.
 
 use serde::Serialize;
 use zoneweave_linux::DriveInfo;
 use zoneweave_zoned::ZoneState;
 
-/// What resets have done to a drive.
+/// Wear of a drive.
 #[derive(Serialize)]
 pub(crate) struct WearView {
     max_resets: u64,
     mean_resets: f64,
     /// Zones that are read-only or offline.
     worn_zones: usize,
-    /// Where the drive counts the erases of its erase blocks.
+    /// For drives that count the erases of their erase blocks.
     erases: Option<EraseView>,
 }
 
@@ -33,7 +33,7 @@ impl WearView {
             mean_resets,
             worn_zones: info.zones.iter().filter(|zone| is_worn(zone.state)).count(),
             erases: info.wear.as_ref().map(|wear| {
-                // How much was written in all is not kept, and not needed here.
+                // The bytes written are not stored, and not needed here.
                 let spread = wear.report(0).erase_blocks;
                 let endurance = wear.settings().endurance_cycles;
                 EraseView { max: spread.max, mean: spread.mean, endurance }
@@ -43,13 +43,13 @@ impl WearView {
 
     pub(crate) fn line(&self) -> String {
         let Self { max_resets, mean_resets, worn_zones, .. } = self;
-        let mut line = format!("wear: a zone was reset {max_resets} times at most");
+        let mut line = format!("wear: zone resets at most {max_resets}");
         line += &format!(", {mean_resets:.1} on average");
         if let Some(erases) = &self.erases {
-            line += &format!("; an erase block erased {} times at most", erases.max);
+            line += &format!("; erase-block cycles at most {}", erases.max);
             line += &format!(", {:.1} on average", erases.mean);
             if let Some(endurance) = erases.endurance {
-                line += &format!(", of {endurance}");
+                line += &format!(", endurance {endurance}");
             }
         }
         line + &format!("; {worn_zones} worn zones")

@@ -1,4 +1,4 @@
-//! `zoneweave zones`: the zone map, one sign a zone.
+//! `zoneweave zones`: the zone map, one character per zone.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,30 +16,30 @@ use crate::output::{Output, Tone};
 use crate::session::Session;
 use crate::start::locate;
 
-/// Signs a line, so that a map fits a terminal.
+/// Zones per line, so that a map fits a terminal.
 const LINE_ZONES: usize = 64;
 
-/// From nothing to everything.
+/// Characters from 0 to 100 %.
 const RAMP: [char; 6] = ['·', '░', '▒', '▓', '█', '█'];
 
 #[derive(Args)]
 pub(crate) struct Zones {
-    /// The drives
+    /// Drives to show
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// What the signs show
+    /// Value that a character shows
     #[arg(long, value_enum, default_value_t = By::State)]
     by: By,
 }
 
-/// What a sign shows.
+/// The value that a character shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// Empty, open, closed, full, read-only or offline
+    /// Zone state: empty, open, closed, full, read-only or offline
     State,
-    /// How much of what is in the zone is needed; asks the running server
+    /// Share of valid data in the zone (needs a running server)
     Valid,
-    /// How often the zone was reset, against the most worn one
+    /// Resets of the zone, relative to the most worn one
     Wear,
 }
 
@@ -63,11 +63,11 @@ struct Zone {
     written_bytes: u64,
     capacity_bytes: u64,
     resets: u64,
-    /// The part of its segment that is needed, from 0 to 1, where a server knows it.
+    /// Share of valid data in its segment, from 0 to 1; `None` without a server.
     valid: Option<f64>,
 }
 
-/// The part of a segment's description that is used here.
+/// The fields of a segment used here.
 #[derive(Deserialize)]
 struct Segment {
     zones: Vec<Option<u32>>,
@@ -98,12 +98,12 @@ pub(crate) fn run(request: &Zones, output: &Output) -> Result<Exit, CliError> {
 
 type Parts = BTreeMap<u32, f64>;
 
-/// How much of each zone is needed, from the server.
+/// The valid share of each zone, from the server.
 fn valid_by_drive(paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, Parts>, CliError> {
     use zoneweave_raid::log::DriveRole;
     let session = Session::new()?;
     let located = locate(&session, paths)?;
-    let what = "how much of each zone is needed";
+    let what = "the share of valid data";
     let client = located.client.ok_or(CliError::NotServed { what })?;
     let answer = client.ask(&Request::Segments, |_| {})?;
     let segments: Vec<Segment> = serde_json::from_value(answer).map_err(|error| {
@@ -188,11 +188,11 @@ fn ramp(part: f64) -> char {
 fn legend(map: &Map, by: By) -> String {
     match by {
         By::State => "· empty  ▒ open  ▓ closed  █ full  R read-only  X offline".to_owned(),
-        By::Valid => "needed: · nothing  ░ up to 25 %  ▒ 50 %  ▓ 75 %  █ 100 %".to_owned(),
+        By::Valid => "valid: · none  ░ up to 25 %  ▒ 50 %  ▓ 75 %  █ 100 %".to_owned(),
         By::Wear => {
             let resets = map.drives.iter().flat_map(|drive| drive.zones.iter().map(|z| z.resets));
             let most = resets.max().unwrap_or(0);
-            format!("resets: · none  █ the most of its drive (at most {most})")
+            format!("resets: · none  █ the maximum of its drive (highest: {most})")
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Asking many servers at once.
+//! Asks many servers at once.
 //!
-//! One that is stopped, or waits for its drives, keeps nobody from hearing the others: each is asked by a thread of its own, and what
-//! has not answered when the time is over is called silent. A thread that still waits then ends with the process.
+//! A thread per server, so that a stopped or blocked server does not delay the others. Servers that
+//! have not answered in time are reported as silent; their threads end with the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use serde_json::Value;
 
 use super::{Client, Request};
 
-/// How long servers may take, all together.
+/// Time limit for all servers together.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What became of a server that was asked.
+/// The answer of a server.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// None is there, or none that is believed.
+    /// No server, or one of another user.
     Nobody,
-    /// Something is there, and says nothing.
+    /// A server that does not respond.
     Silent,
-    /// It is there, with its status if that was asked for and came in time.
+    /// A server; with its status, if requested and received in time.
     Serves(Option<Value>),
 }
 
-/// Asks the servers at these sockets whether they are there, and for their status if that is `wanted`.
+/// Asks the servers at these sockets whether they run, and for their status if `wanted`.
 pub(crate) fn ask_all(sockets: BTreeSet<PathBuf>, wanted: bool) -> BTreeMap<PathBuf, Answer> {
     let (telling, told) = channel();
     for socket in &sockets {
         let (socket, telling) = (socket.clone(), telling.clone());
-        // Of one that cannot be asked it is not known that nobody is there.
+        // Without a thread the server stays silent: it may well run.
         let _ = thread::Builder::new().spawn(move || ask(&socket, wanted, &telling));
     }
     drop(telling);
@@ -47,7 +47,7 @@ pub(crate) fn ask_all(sockets: BTreeSet<PathBuf>, wanted: bool) -> BTreeMap<Path
     answers
 }
 
-/// Tells what a server answers: that it is there as soon as that is known. Nobody may listen any more.
+/// Sends the answers of a server, the first as soon as it is connected. The receiver may be gone.
 fn ask(socket: &Path, wanted: bool, telling: &Sender<(PathBuf, Answer)>) {
     let tell = |answer| drop(telling.send((socket.to_owned(), answer)));
     match Client::connect(socket) {

@@ -1,4 +1,4 @@
-//! The asking side.
+//! The client side.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,12 +14,12 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::job::Job;
 
-/// How long a server may say nothing; while it works it tells how far it is several times a
-/// second.
+/// Time limit without a message; a working server reports progress several times a second.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The socket of a server that was killed accepts connections, and drops them, until the kernel
-/// has ended the server's last operations, on a slow disk as well: connecting is tried for up to five seconds.
+/// Until the kernel has ended the last operations of a killed server, its socket accepts
+/// connections and drops them. On a slow disk this takes a while, so connecting is retried for five
+/// seconds.
 const CONNECT_ATTEMPTS: u32 = 50;
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -33,7 +33,7 @@ impl Client {
     /// Connects; `None` if no server is there.
     ///
     /// # Errors
-    /// If there is one and it cannot be reached.
+    /// If a server exists and does not answer.
     pub(crate) fn connect(socket: &Path) -> Result<Option<Self>, CliError> {
         use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
         for _ in 0..CONNECT_ATTEMPTS {
@@ -42,20 +42,20 @@ impl Client {
                 Err(error) => error,
             };
             match failed.kind() {
-                // No socket, or one that a dead server left.
+                // No socket, or the socket of a dead server.
                 NotFound | ConnectionRefused => return Ok(None),
                 ConnectionReset | BrokenPipe => thread::sleep(CONNECT_PAUSE),
                 _ => return Err(broken(socket, in_words(&failed))),
             }
         }
-        Err(broken(socket, "it drops every connection".to_owned()))
+        Err(broken(socket, "it closes every connection".to_owned()))
     }
 
-    /// Connects and waits for the server's greeting. The outer error is the system's, the inner
-    /// one is about what the server said.
+    /// Connects and waits for the server's greeting. The outer error is that of the system, the
+    /// inner one that of the greeting.
     fn greet(socket: &Path) -> io::Result<Result<Self, CliError>> {
         let stream = UnixStream::connect(socket)?;
-        // Before anything is believed: the directory may be another user's, who can put any socket there.
+        // Before trusting the server: another user who owns the directory can put any socket there.
         if let Some(user) = stranger_at(&stream)? {
             return Ok(Err(CliError::ServerOfAnother { socket: socket.to_owned(), user }));
         }
@@ -68,9 +68,9 @@ impl Client {
         Ok(match serde_json::from_str(&line) {
             Ok(Response::Hello { version: PROTOCOL_VERSION }) => Ok(client),
             Ok(Response::Hello { version }) => Err(client.broken(&format_args!(
-                "it speaks version {version}, this program {PROTOCOL_VERSION}; use its release"
+                "it speaks protocol version {version}, this program {PROTOCOL_VERSION}; use its release"
             ))),
-            Ok(_) => Err(client.broken(&"it does not greet")),
+            Ok(_) => Err(client.broken(&"it sent no greeting")),
             Err(error) => Err(client.broken(&error)),
         })
     }
@@ -87,10 +87,10 @@ impl Client {
         &self.socket
     }
 
-    /// Asks and waits for the end of it.
+    /// Sends a request and waits for its end.
     ///
     /// # Errors
-    /// What the server says, or that it says nothing.
+    /// The error of the server, or no valid response.
     pub(crate) fn ask(
         mut self,
         request: &Request,
@@ -102,7 +102,7 @@ impl Client {
         loop {
             let received = self.line().map_err(|error| self.broken(&in_words(&error)))?;
             let Some(line) = received else {
-                return Err(self.broken(&"it closed the connection; see its messages"));
+                return Err(self.broken(&"it closed the connection; see its log"));
             };
             match serde_json::from_str(&line).map_err(|error| self.broken(&error))? {
                 Response::Hello { .. } => {}
@@ -120,11 +120,11 @@ impl Client {
     }
 }
 
-/// What the system says, other than of a time that is over.
+/// The message of an error, with a text of its own for a timeout.
 fn in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock => {
-            format!("it says nothing for {} s, as if it were stopped", SILENCE_LIMIT.as_secs())
+            format!("it has not responded for {} s; it may be stopped", SILENCE_LIMIT.as_secs())
         }
         _ => error.to_string(),
     }

@@ -1,4 +1,4 @@
-//! Where control sockets are.
+//! Paths of control sockets.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -8,12 +8,12 @@ use zoneweave_raid::log::format::ArrayUuid;
 
 use crate::error::CliError;
 
-/// The control socket of an array, whether there is one or not.
+/// Path of the control socket of an array.
 pub(crate) fn socket_of(array: ArrayUuid) -> PathBuf {
     directory().join(format!("{array}.sock"))
 }
 
-/// The control sockets that there are, some perhaps left by servers that were killed.
+/// The existing control sockets, including those of killed servers.
 pub(crate) fn sockets() -> Vec<PathBuf> {
     let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
@@ -23,8 +23,8 @@ pub(crate) fn sockets() -> Vec<PathBuf> {
     sockets
 }
 
-/// `$ZONEWEAVE_RUNTIME_DIR`; else `/run/zoneweave` for root; else below `$XDG_RUNTIME_DIR`; else
-/// a directory of the user's own among the temporary files.
+/// `$ZONEWEAVE_RUNTIME_DIR`; else `/run/zoneweave` for root; else below `$XDG_RUNTIME_DIR`; else a
+/// temporary directory of the user.
 fn directory() -> PathBuf {
     let variable =
         |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -41,24 +41,27 @@ fn directory() -> PathBuf {
     }
 }
 
-/// Makes the directory of a socket, and makes sure that only this user can enter it.
+/// Creates the directory of a socket, and checks that only this user can enter it.
 pub(super) fn prepare(socket: &Path) -> Result<(), CliError> {
     let directory = socket.parent().unwrap_or(Path::new("."));
-    let failed =
-        |error| CliError::File { path: directory.to_owned(), action: "make the directory", error };
+    let failed = |error| CliError::File {
+        path: directory.to_owned(),
+        action: "create the directory",
+        error,
+    };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-    // A link or a directory that somebody else made first would let them listen in our place.
+    // With a link or directory of their own, other users could listen instead of this server.
     let found = fs::symlink_metadata(directory).map_err(failed)?;
     let problem = if !found.is_dir() {
-        "is no directory; set ZONEWEAVE_RUNTIME_DIR to one".to_owned()
+        "is not a directory: set ZONEWEAVE_RUNTIME_DIR to one".to_owned()
     } else if found.uid() != rustix::process::geteuid().as_raw() {
         format!(
-            "belongs to user {}; set ZONEWEAVE_RUNTIME_DIR to a directory of yours",
+            "belongs to user {}: set ZONEWEAVE_RUNTIME_DIR to a directory of your own",
             found.uid()
         )
     } else if found.permissions().mode() & 0o077 != 0 {
         let mode = found.permissions().mode() & 0o777;
-        format!("is open to others (mode {mode:o}); run chmod 700 on it")
+        format!("is accessible to other users (mode {mode:o}): run chmod 700 on it")
     } else {
         return Ok(());
     };

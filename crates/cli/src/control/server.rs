@@ -1,4 +1,4 @@
-//! The answering side: connections as tasks on the ring that also runs the drives.
+//! The server side: connections as tasks on the ring that also runs the drives.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,19 +19,19 @@ use crate::exit::Exit;
 use crate::job::Job;
 use crate::wait::until;
 
-/// Clients answered at once; more wait in the kernel.
+/// Clients served at once; more wait in the kernel.
 const CONNECTIONS: u64 = 16;
 
-/// How long a client may take to send its request.
+/// Time limit for a client to send its request.
 const REQUEST_TIME: Nanos = Nanos::from_secs(10);
 
-/// How long a client may take to take an answer.
+/// Time limit for a client to receive an answer.
 const RESPONSE_TIME: Nanos = Nanos::from_secs(10);
 
-/// How often clients are told how far a job is.
+/// Period of progress messages.
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(200);
 
-/// How long accepting rests after the kernel refused it.
+/// Pause after the kernel refused to accept a connection.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 
 /// A listening control socket; it is removed with this.
@@ -93,7 +93,7 @@ impl Connections {
                 Ok(socket) => {
                     let connection = Connection::new(&self, socket);
                     self.handle.spawn("control connection", async move {
-                        // A client that went away hears of nothing; what it asked for goes on.
+                        // If the client disconnects, its request still completes.
                         let _ = connection.run().await;
                         drop(place);
                     });
@@ -129,11 +129,11 @@ impl Connection {
         let request: Request = match serde_json::from_slice(&line) {
             Ok(request) => request,
             Err(error) => {
-                let message = format!("the request is not understood: {error}");
+                let message = format!("invalid request: {error}");
                 return self.send(&Response::Failed { exit: Exit::Usage.code(), message }).await;
             }
         };
-        // The work is a task of its own: it goes on if the client goes away.
+        // The work is a task of its own: it continues if the client disconnects.
         let service = self.service.clone();
         let rebuild = matches!(request, Request::Replace { .. });
         let mut work = pin!(
@@ -157,7 +157,7 @@ impl Connection {
         .await
     }
 
-    /// The first line; `None` if there is none or it is too long.
+    /// Receives the first line; `None` if it is missing or too long.
     async fn receive(&self) -> io::Result<Option<Vec<u8>>> {
         let blocks = u32::try_from(REQUEST_BYTES / zoneweave_zoned::BLOCK_BYTES).unwrap_or(1);
         let mut buffer = AlignedBuffer::zeroed(BlockCount(blocks));

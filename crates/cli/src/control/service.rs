@@ -1,4 +1,4 @@
-//! What a server can be asked, whoever asks.
+//! The requests to a server: status, fail, replace, scrub, and spares.
 
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::Request;
-use super::seats::Seats;
+use super::slots::Slots;
 use super::watch::{Pace, changes, place};
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::drives::paths::absolute;
 use crate::error::CliError;
 use crate::job::Job;
-use crate::session::{NamedDrive, random_uuid, refuse_worse_way_elsewhere};
+use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
 
-/// Drives that are opened at once, each in a thread; more requests wait.
+/// Drives opened at once, each in a thread; more requests wait.
 const OPENINGS: u64 = 4;
 
 /// A volume in service, with its drives and front ends.
@@ -36,23 +36,23 @@ pub(crate) struct Service {
     started: Nanos,
     config: ArrayConfig,
     volume: Volume,
-    seats: Seats,
-    /// The drives that were no members at the start.
+    slots: Slots,
+    /// Drives that were not members at the start.
     others: Vec<OtherDrive>,
     servers: RefCell<Servers>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
-    /// Who opens a drive, which may wait for it, holds one.
+    /// Limits the drives that are being opened, which may block.
     openings: Semaphore,
-    /// Drives that are or were kept ready.
+    /// Current and former spares.
     spares: RefCell<Vec<KeptSpare>>,
-    /// Each member's state when it was last looked at.
+    /// State of each member at the last check.
     states: RefCell<Vec<String>>,
-    /// What people should hear of.
+    /// Events to report.
     news: RefCell<Vec<String>>,
 }
 
-/// The servers by which clients reach the volume.
+/// The front ends of the volume.
 #[derive(Default)]
 pub(crate) struct Servers {
     pub nbd: Option<NbdServer>,
@@ -61,14 +61,14 @@ pub(crate) struct Servers {
     pub fuse: Option<FuseServer>,
 }
 
-/// A drive that is or was kept ready.
+/// A current or former spare.
 struct KeptSpare {
-    /// What it is called as a member.
+    /// UUID as a member.
     uuid: String,
     label: String,
-    /// Where it is, from wherever one looks.
+    /// Absolute path.
     path: PathBuf,
-    /// Until it is a member, or given up.
+    /// The drive, until it is a member or given up.
     waiting: Option<NamedDrive>,
 }
 
@@ -91,7 +91,7 @@ impl Service {
         handle: &Handle,
         config: ArrayConfig,
         volume: Volume,
-        slots: Vec<Option<NamedDrive>>,
+        drives: Vec<Option<NamedDrive>>,
         others: Vec<OtherDrive>,
     ) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Service {
             handle: handle.clone(),
             started: handle.now(),
             config,
-            seats: Seats::new(&volume.status().members, slots),
+            slots: Slots::new(&volume.status().members, drives),
             volume,
             others,
             servers: RefCell::default(),
@@ -117,14 +117,14 @@ impl Service {
         &self.volume
     }
 
-    /// Takes care of the servers, under whose URIs and paths clients find the volume.
+    /// Registers the front ends and their addresses.
     pub(crate) fn adopt(&self, servers: Servers, exports: Vec<String>) {
         self.servers.replace(servers);
-        // Once only: exports do not change while the server runs.
+        // Set once: exports do not change while the server runs.
         let _ = self.exports.set(exports);
     }
 
-    /// Keeps a drive ready, to take the place of one that fails.
+    /// Adds a hot spare.
     pub(crate) fn keep_spare(&self, named: NamedDrive) -> Result<(), CliError> {
         let uuid = MemberUuid(random_uuid()?);
         let path = absolute(named.drive.path())?;
@@ -134,7 +134,7 @@ impl Service {
         Ok(())
     }
 
-    /// Notes which spares have become members, and lets go of those that were given up.
+    /// Records spares that have become members, and drops spares that were given up.
     fn look_at_spares(&self) {
         let VolumeStatus { members, spares, .. } = self.volume.status();
         for spare in self.spares.borrow_mut().iter_mut().filter(|spare| spare.waiting.is_some()) {
@@ -145,13 +145,13 @@ impl Service {
             let text = match (slot, reason) {
                 (Some(slot), _) => {
                     if let Some(named) = spare.waiting.take() {
-                        self.seats.put(spare.uuid.clone(), named);
+                        self.slots.put(spare.uuid.clone(), named);
                     }
-                    format!("slot {slot}: the spare {drive} takes its place")
+                    format!("slot {slot}: replaced by the spare {drive}")
                 }
                 (None, Some(reason)) => {
                     spare.waiting = None;
-                    format!("the spare {drive} is given up: {reason}")
+                    format!("the spare {drive} is unusable: {reason}")
                 }
                 (None, None) => continue,
             };
@@ -159,7 +159,7 @@ impl Service {
         }
     }
 
-    /// What is told about each spare.
+    /// The status of each spare.
     fn spares(&self) -> Vec<SpareStatus> {
         let taken = self.volume.status().spares.taken;
         let tell = |spare: &KeptSpare| {
@@ -175,7 +175,7 @@ impl Service {
         self.spares.borrow().iter().map(tell).collect()
     }
 
-    /// Waits until somebody unmounts the file as which the volume is served; for ever if it is not.
+    /// Waits until the FUSE file is unmounted; forever without one.
     pub(crate) fn unmounted(&self) -> impl Future<Output = ()> + use<> {
         let ended = self.servers.borrow().fuse.as_ref().map(FuseServer::ended);
         async move {
@@ -186,19 +186,19 @@ impl Service {
         }
     }
 
-    /// Gives the servers up, for their shutdown.
+    /// Hands over the front ends, for their shutdown.
     pub(crate) fn release(&self) -> Servers {
         self.servers.take()
     }
 
-    /// How far the rebuild, or else the scrub, is.
+    /// Progress of the rebuild, or of the scrub.
     pub(crate) fn progress(&self, rebuild: bool) -> Option<Job> {
         let status = self.volume.status();
         let job = if rebuild { status.rebuild } else { status.scrub };
         job.map(Into::into)
     }
 
-    /// Does what a request asks.
+    /// Answers a request.
     pub(super) async fn answer(&self, request: Request) -> Result<Value, CliError> {
         match request {
             Request::Status => remote_result(&self.status().await),
@@ -220,7 +220,7 @@ impl Service {
         let status = self.volume.status();
         let mut slots = Vec::new();
         for member in &status.members {
-            let Some(NamedDrive { label, drive, .. }) = self.seats.of(member) else {
+            let Some(NamedDrive { label, drive, .. }) = self.slots.of(member) else {
                 slots.push(None);
                 continue;
             };
@@ -239,9 +239,9 @@ impl Service {
         served_status(&self.config, status, &slots, self.others(), front_ends)
     }
 
-    /// The drives that are no members. What a start made of one that has got a slot since is no longer true.
+    /// Drives that are not members, without those that have got a slot since the start.
     fn others(&self) -> Vec<OtherDrive> {
-        let is_left_out = |other: &&OtherDrive| !self.seats.has(Path::new(&other.drive));
+        let is_left_out = |other: &&OtherDrive| !self.slots.has(Path::new(&other.drive));
         self.others.iter().filter(is_left_out).cloned().collect()
     }
 
@@ -255,12 +255,12 @@ impl Service {
         let label = path.display().to_string();
         self.refuse_in_service(slot, path)?;
         let place = self.openings.acquire().await;
-        // Before anybody is told to take a drive out for one that is not there.
+        // Before advising to fail a member: the new drive may not exist.
         Drive::inspect_in_thread(&self.ring, path).await?;
-        // Again: others may have used it while that took its time.
+        // Again, since another request may have used it meanwhile.
         self.refuse_in_service(slot, path)?;
         refuse_working(slot, self.working(slot), destroy)?;
-        let forgotten = self.seats.forget(path);
+        let forgotten = self.slots.forget(path);
         let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
         drop(place);
         let named = NamedDrive::new(label, drive, &self.handle);
@@ -268,61 +268,61 @@ impl Service {
         let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
         let replaced = self.put(slot, &named, consent).await;
         if let Some(failed_member) = forgotten.filter(|_| replaced.is_err()) {
-            self.seats.put(failed_member, named);
+            self.slots.put(failed_member, named);
         }
-        self.seats.keep(&self.volume.status().members);
+        self.slots.keep(&self.volume.status().members);
         replaced
     }
 
-    /// Refuses a slot that there is not, and a drive that is in service already.
+    /// Refuses a slot that does not exist, and a drive that is in service.
     fn refuse_in_service(&self, slot: usize, path: &Path) -> Result<(), CliError> {
         let members = self.volume.status().members;
         if slot >= members.len() {
             return Err(AdminError::NoSuchSlot { slot, columns: members.len() }.into());
         }
-        if self.seats.is_used(path, &members) {
+        if self.slots.is_used(path, &members) {
             return Err(CliError::InService { label: path.display().to_string() });
         }
         Ok(())
     }
 
-    /// The drive that works in a slot, if one does.
+    /// The drive of a slot, if it is online and works.
     fn working(&self, slot: usize) -> Option<String> {
         let members = self.volume.status().members;
         let member = members.get(slot).filter(|member| member.state == "online")?;
-        self.seats.failure_of(member).is_none().then(|| self.seats.label_of(member))
+        self.slots.failure_of(member).is_none().then(|| self.slots.label_of(member))
     }
 
-    /// Puts a drive that was opened into a slot, unless it holds what is not to be destroyed.
+    /// Puts an open drive into a slot, with consent to overwrite its contents.
     async fn put(
         &self,
         slot: usize,
         named: &NamedDrive,
         consent: Consent<'_>,
     ) -> Result<(), CliError> {
-        refuse_worse_way_elsewhere(named, &self.ring, &self.handle).await?;
+        refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
         if let Some(holds) = holdings(named).await?
             && !consent.covers(named, &holds)
         {
             return Err(not_empty(named, &holds));
         }
-        // Again: it may work since the drive was opened.
+        // Again, since the slot may have come back meanwhile.
         refuse_working(slot, self.working(slot), consent.all)?;
         let uuid = MemberUuid(random_uuid()?);
         // Before it is a member, so that the status names the drive as soon as it is.
-        self.seats.waits(uuid.to_string(), named.clone());
+        self.slots.waits(uuid.to_string(), named.clone());
         let replaced = self.volume.replace(slot, named.member.clone(), uuid).await;
-        self.seats.ends_waiting(&uuid.to_string());
+        self.slots.ends_waiting(&uuid.to_string());
         Ok(replaced?)
     }
 
-    /// Goes on with a rebuild that a restart interrupted.
+    /// Resumes a rebuild that a restart interrupted.
     pub(crate) async fn resume(self: Rc<Self>) {
         let members = self.volume.status().members;
         let rebuilding =
             members.iter().enumerate().filter(|(_, member)| member.state == "rebuilding");
         let places: Vec<_> =
-            rebuilding.map(|(slot, member)| place(slot, &self.seats.label_of(member))).collect();
+            rebuilding.map(|(slot, member)| place(slot, &self.slots.label_of(member))).collect();
         if places.is_empty() {
             return;
         }
@@ -334,22 +334,22 @@ impl Service {
         self.news.borrow_mut().push(text);
     }
 
-    /// Looks at everything, and returns what people should hear of.
+    /// Checks spares, drives and members; returns the events to report.
     pub(crate) fn look_around(self: &Rc<Self>) -> Vec<String> {
         self.look_at_spares();
         let status = self.volume.status();
         self.pace.borrow_mut().sample(self.handle.now(), status.rebuild.map(Into::into));
         for (slot, member) in status.members.iter().enumerate() {
             let in_service = matches!(member.state, "online" | "rebuilding");
-            if let Some(failure) = self.seats.failure_of(member).filter(|_| in_service) {
-                // The slot is one that the status lists.
+            if let Some(failure) = self.slots.failure_of(member).filter(|_| in_service) {
+                // The slot exists: the status lists it.
                 let _lost = self.volume.drive_lost(slot, &failure);
             }
         }
         let status = self.volume.status();
-        self.seats.keep(&status.members);
+        self.slots.keep(&status.members);
         let mut news = self.news.take();
-        let drive_of = |member: &MemberStatus| self.seats.label_of(member);
+        let drive_of = |member: &MemberStatus| self.slots.label_of(member);
         news.extend(changes(&self.states.borrow(), &status.members, drive_of));
         let states = status.members.iter().map(|member| member.state.to_owned());
         self.states.replace(states.collect());
@@ -357,7 +357,7 @@ impl Service {
     }
 }
 
-/// Refuses to put a drive into a slot whose member, this drive, works, unless that is asked for.
+/// Refuses to replace a working member without consent.
 pub(crate) fn refuse_working(
     slot: usize,
     works: Option<String>,
@@ -369,8 +369,8 @@ pub(crate) fn refuse_working(
     }
 }
 
-/// A result as clients get it.
+/// A result as JSON.
 fn remote_result<T: serde::Serialize>(value: &T) -> Result<serde_json::Value, CliError> {
     serde_json::to_value(value)
-        .map_err(|error| CliError::System { action: "describe the result", error: error.into() })
+        .map_err(|error| CliError::System { action: "encode the result", error: error.into() })
 }

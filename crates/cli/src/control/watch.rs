@@ -1,5 +1,4 @@
-//! What a server notices by itself, once a second: drives that are gone although nobody uses
-//! them, members that change their state, and how fast a rebuild goes.
+//! The periodic check of a server: members that change their state, and the rate of a rebuild.
 
 use std::collections::VecDeque;
 
@@ -8,18 +7,18 @@ use zoneweave_runtime::Nanos;
 
 use crate::job::Job;
 
-/// Samples that a rate is taken over: half a minute.
+/// Samples of a rate: half a minute.
 const SAMPLES: usize = 30;
 
-/// The recent pace of a job. What happened longer ago says little about the rest: the drive may
-/// have been busy, or the segments full.
+/// The recent rate of a job. Older samples predict the rest badly: the drive may have been busy, or
+/// the segments fuller.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     samples: VecDeque<(Nanos, Job)>,
 }
 
 impl Pace {
-    /// Notes how far the job is; `None` if there is none.
+    /// Records the progress of the job; `None` without a job.
     pub(super) fn sample(&mut self, now: Nanos, job: Option<Job>) {
         let Some(job) = job else { return self.samples.clear() };
         let other = |(_, last): &(Nanos, Job)| last.total != job.total || last.done > job.done;
@@ -32,7 +31,7 @@ impl Pace {
         }
     }
 
-    /// Nanoseconds until the job is done at this pace, if it can be told.
+    /// Nanoseconds until the job is done at this rate, if it is known.
     pub(super) fn left_ns(&self) -> Option<u64> {
         let ((began, first), (now, last)) = (self.samples.front()?, self.samples.back()?);
         let done = last.done.checked_sub(first.done).filter(|done| *done > 0)?;
@@ -42,7 +41,7 @@ impl Pace {
     }
 }
 
-/// A slot and the drive in it, where that is known.
+/// A slot with its drive, if known.
 pub(super) fn place(slot: usize, drive: &str) -> String {
     match drive {
         "" => format!("slot {slot}"),
@@ -50,7 +49,7 @@ pub(super) fn place(slot: usize, drive: &str) -> String {
     }
 }
 
-/// What is different between two looks at the members, whose drives are called as `drive_of` says: words for each change.
+/// Describes the changes of member states. `drive_of` returns the label of a drive.
 pub(super) fn changes(
     before: &[String],
     now: &[MemberStatus],
@@ -63,8 +62,8 @@ pub(super) fn changes(
     let words = |(slot, member): (usize, &MemberStatus)| {
         let place = place(slot, &drive_of(member));
         match &member.reason {
-            Some(reason) => format!("{place} is {} now: {reason}", member.state),
-            None => format!("{place} is {} now", member.state),
+            Some(reason) => format!("{place} is now {}: {reason}", member.state),
+            None => format!("{place} is now {}", member.state),
         }
     };
     changed.map(words).collect()

@@ -1,4 +1,4 @@
-//! What a drive holds, and whether it may be overwritten.
+//! The contents of a drive, and the consent to overwrite them.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ use crate::error::CliError;
 use crate::format;
 use crate::session::NamedDrive;
 
-/// What a drive holds.
+/// The contents of a drive.
 pub(crate) struct Holdings {
-    /// In words.
+    /// Description.
     pub text: String,
-    /// Whether only who names the drive may destroy it: what is not ours, and what is on a real drive.
+    /// Whether `--destroy DRIVE` is needed: for foreign data, and for real drives.
     pub by_name: bool,
 }
 
-/// What an operator agreed to destroy.
+/// Consent of the operator.
 pub(crate) struct Consent<'a> {
-    /// What emulated drives hold of ours.
+    /// To overwrite zoneweave data on emulated drives (`--yes-destroy`).
     pub all: bool,
-    /// What these drives hold.
+    /// To overwrite these drives (`--destroy`).
     pub named: &'a [PathBuf],
 }
 
@@ -36,7 +36,7 @@ impl Consent<'_> {
     }
 }
 
-/// Why a drive is not overwritten.
+/// The error for a drive that may not be overwritten.
 pub(crate) fn not_empty(named: &NamedDrive, holds: &Holdings) -> CliError {
     let option = match holds.by_name {
         true => format!("--destroy {}", format::word(&named.label)),
@@ -45,7 +45,7 @@ pub(crate) fn not_empty(named: &NamedDrive, holds: &Holdings) -> CliError {
     CliError::NotEmpty { label: named.label.clone(), holds: holds.text.clone(), option }
 }
 
-/// What a drive holds; `None` if nothing.
+/// The contents of a drive; `None` if it is blank.
 pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<Holdings>, CliError> {
     let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
     let ours = |text| Some(Holdings { text, by_name: named.drive.is_real() });

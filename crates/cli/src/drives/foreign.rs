@@ -1,11 +1,11 @@
-//! What a drive holds that is not ours: file systems, partition tables and volumes, by their magic numbers.
+//! Recognises foreign data on drives, by magic numbers: file systems, partition tables and volumes.
 
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt};
 
-/// Blocks that have all of the magic numbers: btrfs' is the last, behind 64 KiB.
+/// Blocks that hold all magic numbers; the last is that of btrfs, behind 64 KiB.
 const BLOCKS: u32 = 17;
 
-/// A magic number: where it is, and whose.
+/// A magic number: its offset in bytes, and its format.
 struct Magic {
     at: usize,
     bytes: &'static [u8],
@@ -18,7 +18,7 @@ const MAGICS: &[Magic] = &[
     Magic { at: 0x438, bytes: &[0x53, 0xEF], of: "an ext2, ext3 or ext4 file system" },
     Magic { at: 0x400, bytes: &[0x10, 0x20, 0xF5, 0xF2], of: "an F2FS file system" },
     Magic { at: 0x1_0040, bytes: b"_BHRfS_M", of: "a btrfs file system" },
-    // On zoned drives superblocks are a log, which begins with the zone.
+    // On zoned drives the superblocks are a log at the beginning of a zone.
     Magic { at: 0x40, bytes: b"_BHRfS_M", of: "a btrfs file system" },
     Magic { at: 512, bytes: b"EFI PART", of: "a GPT partition table" },
     Magic { at: 4096, bytes: b"EFI PART", of: "a GPT partition table" },
@@ -28,18 +28,18 @@ const MAGICS: &[Magic] = &[
     Magic { at: 0x1000, bytes: &[0xFC, 0x4E, 0x2B, 0xA9], of: "a member of a Linux RAID array" },
     Magic { at: 0, bytes: &[0xFC, 0x4E, 0x2B, 0xA9], of: "a member of a Linux RAID array" },
     Magic { at: 0xFF6, bytes: b"SWAPSPACE2", of: "swap space" },
-    // Last: others have it, too.
+    // Last, since other formats have it too.
     Magic { at: 510, bytes: &[0x55, 0xAA], of: "a partition table (MBR) or a boot sector" },
 ];
 
-/// What the first bytes of a drive are the beginning of.
+/// Recognises the format of the first bytes of a drive.
 pub(crate) fn recognise(first: &[u8]) -> Option<&'static str> {
     let is_there =
         |magic: &&Magic| first.get(magic.at..).is_some_and(|rest| rest.starts_with(magic.bytes));
     MAGICS.iter().find(is_there).map(|magic| magic.of)
 }
 
-/// What a drive holds that is not ours, if it can be told.
+/// Recognises foreign data on a drive.
 pub(crate) async fn foreign(drive: &dyn ZonedDevice) -> Option<&'static str> {
     let geometry = drive.geometry();
     let (most, capacity) = (geometry.max_transfer.0, geometry.zone_capacity.0);
@@ -47,7 +47,7 @@ pub(crate) async fn foreign(drive: &dyn ZonedDevice) -> Option<&'static str> {
     while first.len() < BLOCKS as usize * BLOCK_BYTES {
         let at = u32::try_from(first.len() / BLOCK_BYTES).ok()?;
         let blocks = (BLOCKS - at).min(most).min(capacity.saturating_sub(at));
-        // What cannot be read cannot be recognised, and is found to be written all the same.
+        // An unreadable zone is not recognised, but still counts as written.
         if blocks == 0 {
             break;
         }

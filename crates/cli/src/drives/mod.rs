@@ -1,4 +1,4 @@
-//! Drives as files: their paths, what they hold, and whether that may be destroyed.
+//! Drives as files: their paths, their contents, and the consent to overwrite them.
 
 pub(crate) mod consent;
 pub(crate) mod foreign;

@@ -8,7 +8,7 @@ use crate::error::CliError;
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     std::path::absolute(path).map_err(|error| CliError::File {
         path: path.to_owned(),
-        action: "find its place",
+        action: "make the path absolute",
         error,
     })
 }

@@ -5,16 +5,16 @@ use clap::{Args, ValueEnum};
 /// Options of every verb.
 #[derive(Args)]
 pub(crate) struct Globals {
-    /// Print one JSON document instead of text
+    /// Print one JSON document instead of text (sizes in bytes, times in ns)
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print results, warnings and errors only
+    /// Print only results, warnings and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Print details
+    /// Also print details, e.g. of recovery
     #[arg(short, long, global = true)]
     pub verbose: bool,
-    /// Whether to use colours
+    /// When to colour the output
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
 }

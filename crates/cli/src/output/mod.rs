@@ -1,7 +1,7 @@
-//! What is printed: text for people, or one JSON document for programs.
+//! Output: text, or one JSON document with `--json`.
 //!
 //! Results go to stdout, everything else to stderr. With `--json` stdout has exactly one document,
-//! `{"version": 1, "kind": ..., ...}`, also when the command fails; sizes are bytes, times are
+//! `{"version": 1, "kind": ..., ...}`, even if the command fails. Sizes are in bytes, times in
 //! nanoseconds, and states are words.
 
 pub(crate) mod globals;
@@ -22,19 +22,19 @@ use globals::{Color, Globals};
 /// The version of every JSON document.
 const DOCUMENT_VERSION: u32 = 1;
 
-/// Where and how results are printed.
+/// The format of the output.
 #[derive(Clone)]
 pub(crate) struct Output {
     json: bool,
     quiet: bool,
     verbose: bool,
     color: bool,
-    /// What messages begin with.
+    /// Prefix of messages.
     prefix: String,
     failed: Arc<AtomicBool>,
 }
 
-/// How a word is set off.
+/// Emphasis of a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tone {
     Good,
@@ -79,12 +79,12 @@ impl Output {
         }
     }
 
-    /// The same, where every message begins with whom it is about.
-    pub(crate) fn about(&self, whom: impl Display) -> Self {
-        Self { prefix: format!("{whom}: "), ..self.clone() }
+    /// The same with a prefix for messages.
+    pub(crate) fn about(&self, subject: impl Display) -> Self {
+        Self { prefix: format!("{subject}: "), ..self.clone() }
     }
 
-    /// Documents only, where arguments could not be understood.
+    /// Documents only, for arguments that did not parse.
     pub(crate) fn for_programs() -> Self {
         Self::new(&Globals { json: true, quiet: true, verbose: false, color: Color::Never })
     }
@@ -94,24 +94,24 @@ impl Output {
         self.json
     }
 
-    /// Whether only results and errors are wanted.
+    /// Whether `--quiet` was given.
     pub(crate) const fn quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Whether output was lost, other than by a reader that stopped reading.
+    /// Whether writing failed, other than with a broken pipe.
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// A line of the result for people.
+    /// Prints a line of the result, unless it is a document.
     pub(crate) fn line(&self, text: impl Display) {
         if !self.json {
             self.write(&format!("{text}\n"));
         }
     }
 
-    /// The result: a document for programs, or what `text` prints for people.
+    /// Prints the result: a document, or the lines that `text` prints.
     pub(crate) fn result<T: Serialize>(&self, kind: &str, body: &T, text: impl FnOnce(&Self)) {
         if !self.json {
             text(self);
@@ -124,42 +124,42 @@ impl Output {
         }
     }
 
-    /// Bytes of a result that is neither text nor a document, such as a man page.
+    /// Prints raw bytes, such as a man page.
     pub(crate) fn raw(&self, bytes: &[u8]) {
         self.note_outcome(io::stdout().lock().write_all(bytes));
     }
 
-    /// Something that people may want to know while they wait.
+    /// Prints a note, unless `--quiet`.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.quiet {
             self.complain(text);
         }
     }
 
-    /// Details for who asked for them.
+    /// Prints details, with `--verbose`.
     pub(crate) fn detail(&self, text: impl Display) {
         if self.verbose {
             self.complain(text);
         }
     }
 
-    /// Something that happened while a server runs, and when: logs are read later.
+    /// Prints an event of a server with its time.
     pub(crate) fn event(&self, text: impl Display) {
         let time = humantime::format_rfc3339_seconds(SystemTime::now());
         to_stderr(format_args!("{time} {}{text}", self.prefix));
     }
 
-    /// Something that people must hear of while a long job goes on.
+    /// Prints news of a long job, even with `--quiet`.
     pub(crate) fn news(&self, text: impl Display) {
         self.complain(text);
     }
 
-    /// Something that people must know.
+    /// Prints a warning.
     pub(crate) fn warning(&self, text: impl Display) {
         self.complain(format_args!("warning: {text}"));
     }
 
-    /// Why the command failed.
+    /// Prints the error that ends the command.
     pub(crate) fn error(&self, error: &CliError) {
         self.complain(format_args!("zoneweave: {error}"));
         if self.json {
@@ -167,13 +167,13 @@ impl Output {
         }
     }
 
-    /// The document that there is instead of a result.
+    /// Prints the document of an error.
     pub(crate) fn failure(&self, exit: Exit, error: impl Display) {
         let failure = Failure { exit_code: exit.code(), error: error.to_string() };
         self.result("error", &failure, |_| {});
     }
 
-    /// A word set off by colour, where there is colour.
+    /// A word in colour, if colours are on.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         if !self.color {
             return text.to_owned();
@@ -205,6 +205,6 @@ impl Output {
 }
 
 fn to_stderr(line: impl Display) {
-    // Nowhere is left to say that saying it failed.
+    // There is no other place to report a failure.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

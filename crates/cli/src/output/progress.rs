@@ -17,21 +17,21 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Starts to show a job, called for example "rebuild".
+    /// Starts to show a job, e.g. "rebuild", that counts segments.
     pub(crate) fn new(output: &'a Output, what: &'static str) -> Self {
         Self::of(output, what, "segments")
     }
 
-    /// The same for a job that counts something else than segments.
+    /// As [`Progress::new`], for a job that counts `unit`.
     pub(crate) fn of(output: &'a Output, what: &'static str, unit: &'static str) -> Self {
         let bar = ProgressBar::new(0);
-        // Hidden where stderr is no terminal.
+        // Hidden if stderr is not a terminal.
         let bar = (!bar.is_hidden() && !output.quiet())
             .then(|| bar.with_style(style(unit)).with_message(what));
         Self { output, what, unit, bar, tenths_told: Cell::new(0) }
     }
 
-    /// The job went on.
+    /// Shows progress.
     pub(crate) fn update(&self, job: Job) {
         if let Some(bar) = &self.bar {
             bar.set_length(job.total);
@@ -53,7 +53,7 @@ impl<'a> Progress<'a> {
 }
 
 impl Progress<'_> {
-    /// The job is done, however quickly.
+    /// Shows the end of the job.
     pub(crate) fn finish(self) {
         if self.bar.is_none() && self.tenths_told.get() < 10 {
             self.output.note(format_args!("{} 100 %", self.what));

@@ -1,5 +1,4 @@
-//! The status of an array that is not served: what its superblocks say. Nothing is started or
-//! changed.
+//! The status of an array that is not served, from its superblocks. Nothing is started or written.
 
 use zoneweave_raid::log::format::{ArrayUuid, MemberState, SuperblockRecord};
 use zoneweave_raid::log::{DriveRole, DriveVerdict, OpenError, Survey};
@@ -9,7 +8,7 @@ use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCoun
 use crate::format::{slots, word};
 use crate::session::{Drives, NamedDrive};
 
-/// The status of the array that the drives are; `None` if they are none.
+/// The status of the array of the drives; `None` without one.
 pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayStatus> {
     let record = survey.membership.as_ref()?;
     let config = &record.config;
@@ -41,7 +40,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     Some(status.with_drives_named())
 }
 
-/// How chunks are written, in a word.
+/// The write command of chunks, as a word.
 pub(super) fn mode_word(tabled: bool) -> &'static str {
     if tabled { "zone-append" } else { "zone-write" }
 }
@@ -79,7 +78,7 @@ fn member(
     }
 }
 
-/// The verdict where too few drives were named to tell, and nothing says that the others are lost.
+/// The verdict if too few drives were named, and the others may not be lost.
 fn few_named(
     named: usize,
     survey: &Survey,
@@ -99,7 +98,7 @@ fn few_named(
         members.len(),
         slots(&missing)
     );
-    let action = format!("name all of its drives; if these are all that there are: {refusal}");
+    let action = format!("name all of its drives; if no others are left: {refusal}");
     Some((Health::Unknown, Some(why), Some(action)))
 }
 
@@ -115,7 +114,7 @@ fn judge(
         let why = if described.is_empty() { None } else { Some(described.join(", ")) };
         return (
             Health::Failed,
-            why.or(Some("it would not start".to_owned())),
+            why.or(Some("it cannot start".to_owned())),
             Some(refusal.to_string()),
         );
     }
@@ -131,13 +130,13 @@ fn judge(
     (Health::Degraded, Some(described.join(", ")), Some(action))
 }
 
-/// What to do about slots that are out of service, those among them of which that is not recorded yet, where so many more may be lost.
+/// Advice for slots out of service; `missing` are those not yet recorded as failed.
 fn advice(out: &[u8], missing: &[u8], losses_left: usize) -> String {
     let Some(first) = missing.first().or(out.first()) else {
-        return "serve the array: its rebuild goes on by itself".to_owned();
+        return "serve the array: its rebuild resumes by itself".to_owned();
     };
     let them = if out.len() == 1 { "it" } else { "them" };
-    // Only a start may record of several that they are out.
+    // Only a start may record several as failed.
     let serve = if missing.len() > 1 { "serve the array without them and " } else { "" };
     let what = match losses_left {
         0 => {
@@ -148,7 +147,7 @@ fn advice(out: &[u8], missing: &[u8], losses_left: usize) -> String {
     format!("{what}: zoneweave array replace DRIVE... --slot {first} --with NEWDRIVE")
 }
 
-/// Every drive that is no member of the array, in words.
+/// Describes every drive that is not a member of the array.
 pub(crate) fn describe_drives(
     drives: &Drives,
     verdicts: &[DriveVerdict],
@@ -167,24 +166,24 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
     let detail = match &verdict.role {
         DriveRole::Member { .. } => return None,
         DriveRole::Stale { slot } => format!(
-            "was {slot} of this array and missed writes; to use it again: zoneweave array replace \
+            "was {slot} of this array and missed writes; to re-add it: zoneweave array replace \
              DRIVE... --slot {} --with {} --yes-destroy",
             slot.0,
             word(&verdict.label)
         ),
         DriveRole::Foreign { array } if *array == ours => format!(
-            "was left out when this array was started by force: it holds another history; to use \
-             it again: zoneweave array replace DRIVE... --slot I --with {} --yes-destroy",
+            "has diverged from this array, which was started with --force without it; to re-add it: \
+             zoneweave array replace DRIVE... --slot I --with {} --yes-destroy",
             word(&verdict.label)
         ),
         DriveRole::Foreign { array } => {
-            // Both may have one name.
+            // Both may have the same name.
             format!("belongs to another array, {array}; this one is {ours}")
         }
         DriveRole::OtherVersion { version } => {
             format!("belongs to an array in format version {version}")
         }
-        DriveRole::Unknown => "holds data, but no array's superblock".to_owned(),
+        DriveRole::Unknown => "holds data, but no superblock".to_owned(),
         DriveRole::Blank => "holds nothing".to_owned(),
         DriveRole::Unreadable(status) => format!("cannot be read: {status}"),
     };
@@ -192,7 +191,7 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
     Some(OtherDrive { drive: verdict.label.clone(), role, detail })
 }
 
-/// What a drive is, in a word.
+/// The role of a drive, as a word.
 const fn role_word(role: &DriveRole) -> &'static str {
     match role {
         DriveRole::Member { .. } => "member",

@@ -1,4 +1,4 @@
-//! What an array is and how it is: one description, whether a server tells it or the superblocks.
+//! The status of an array, in one form whether it comes from a server or from superblocks.
 
 mod inactive;
 mod render;
@@ -22,7 +22,7 @@ pub(crate) use render::{render, render_volume};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;
 
-/// How an array is, in a word; the worse, the greater.
+/// Health of an array; worse is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Health {
@@ -30,9 +30,9 @@ pub(crate) enum Health {
     Healthy,
     /// Members are missing or being rebuilt; nothing is lost.
     Degraded,
-    /// Fewer drives were named than the array has, too few to tell.
+    /// Too few drives were named to tell.
     Unknown,
-    /// Too many members are missing, or it is not certain that nobody else has the rest.
+    /// Too many members are missing, or another host may have the rest.
     Failed,
 }
 
@@ -53,13 +53,13 @@ pub(crate) struct ArrayStatus {
     pub name: String,
     pub array: String,
     pub scheme: String,
-    /// Which part of a volume it is, if the volume has others.
+    /// Its shard; absent for a volume of one array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardStatus>,
     pub health: Health,
     pub why: Option<String>,
     pub action: Option<String>,
-    /// How many more drives may be lost, whichever they are; `None` where too few were named to tell.
+    /// Number of further drives that may fail, whichever they are; `None` if too few were named.
     #[serde(default)]
     pub losses_left: Option<usize>,
     pub epoch: u64,
@@ -67,14 +67,14 @@ pub(crate) struct ArrayStatus {
     pub chunk_bytes: u64,
     pub group_rows: u32,
     pub mode: String,
-    /// What only a running server knows.
+    /// Only while it is served.
     pub server: Option<ServerStatus>,
     pub members: Vec<MemberStatus>,
-    /// Drives that were given or offered and are no members.
+    /// Drives given that are not members.
     pub others: Vec<OtherDrive>,
 }
 
-/// A volume: an array, or several that hold it by turns.
+/// A volume: one array, or several shards.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum VolumeStatus {
@@ -82,20 +82,20 @@ pub(crate) enum VolumeStatus {
     Sharded(ShardedStatus),
 }
 
-/// A volume that several arrays hold.
+/// A sharded volume.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ShardedStatus {
     pub name: String,
-    /// That of the worst of its shards.
+    /// Health of the worst shard.
     pub health: Health,
     pub size_bytes: u64,
     pub shards: Vec<ArrayStatus>,
-    /// Shards of which nothing is known.
+    /// Shards without a known status.
     pub unknown: Vec<usize>,
 }
 
 impl VolumeStatus {
-    /// What is known of the shards of a volume, of which `known` has one at least.
+    /// A sharded volume of `of` shards; `known` has at least one.
     pub(crate) fn of_shards(of: usize, known: Vec<ArrayStatus>) -> Self {
         let is_known = |number: &usize| {
             known
@@ -133,7 +133,7 @@ impl VolumeStatus {
     }
 }
 
-/// What only a running server knows.
+/// The status that only a running server knows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ServerStatus {
     pub uptime_ns: u64,
@@ -142,61 +142,62 @@ pub(crate) struct ServerStatus {
     pub requests: u64,
     pub mapped_bytes: u64,
     pub volatile_cache: bool,
-    /// How it writes.
+    /// Write commands and open segments.
     #[serde(default)]
     pub writing: WritingStatus,
     pub segments_total: u32,
     pub segments_free: u32,
     pub segments_leftover: u32,
-    /// Memory that the volume takes.
+    /// Memory of the volume now.
     #[serde(default)]
     pub memory: Memory,
-    /// What it can come to take.
+    /// Maximum memory of the volume.
     #[serde(default)]
     pub memory_at_most: Memory,
-    /// Pages of the index that are still to be read since the start. Until then what they map is not counted.
+    /// Index pages still to be read since the start. Blocks that they map are not counted yet.
     #[serde(default)]
     pub absent_pages: u64,
-    /// Of an index that is to take less memory than it needs.
+    /// Only with limited index memory.
     #[serde(default)]
     pub index_pages: Option<IndexPages>,
     pub write_amplification: f64,
     pub amplification: Amplification,
     pub rebuild: Option<Job>,
-    /// At the pace of the last half minute.
+    /// At the rate of the last half minute.
     pub rebuild_left_ns: Option<u64>,
     pub spares: Vec<SpareStatus>,
     pub scrub: Option<Job>,
     pub counters: Counters,
 }
 
-/// A drive that is or was kept ready, to take the place of one that is lost.
+/// A current or former hot spare.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SpareStatus {
     pub drive: String,
-    /// Where it is: the server may have been started in another directory than who asks.
+    /// Absolute path: the server may have another working directory than the client.
     #[serde(default)]
     pub path: Option<PathBuf>,
     /// `waiting`, `rebuilding`, `rebuilt` or `given_up`.
     pub state: String,
-    /// The slot that it was put into.
+    /// The slot that it replaced.
     pub slot: Option<u8>,
     /// Why it was given up.
     pub reason: Option<String>,
 }
 
-/// How a server writes.
+/// Write commands and open segments of a server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct WritingStatus {
     pub lanes: Vec<LaneStatus>,
-    /// Why it is not as suits the drives best.
+    /// Reasons for not using the best layout for the drives.
     pub fell_back: Vec<String>,
 }
 
-/// Segments that are filled at a time.
+/// Open segments of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaneStatus {
-    /// For `small` or `large` requests of users, such as come one at a time (`narrow`), or what is `moved`.
+    /// Their writes: `small` or `large` requests, lone requests (`narrow`), or relocations
+    /// (`moved`).
     pub requests: String,
     pub segments: u32,
     pub chunk_bytes: u64,
@@ -205,7 +206,7 @@ pub(crate) struct LaneStatus {
     pub command: String,
 }
 
-/// What happened since the server was started.
+/// Counters since the start of the server.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counters {
     pub user_blocks_written: u64,
@@ -215,30 +216,30 @@ pub(crate) struct Counters {
     pub parity_blocks: u64,
     pub segments_reclaimed: u64,
     pub segments_abandoned: u64,
-    /// Pages of the index read because somebody asked for them, and written to leave memory.
+    /// Index pages read on demand, and written to free memory.
     #[serde(default)]
     pub index_pages_read: u64,
     #[serde(default)]
     pub index_pages_written: u64,
     pub degraded_reads: u64,
-    /// Reads that were rebuilt because their drive was held up.
+    /// Reads reconstructed because their drive was busy.
     pub reads_around: u64,
-    /// Reads that were rebuilt, too, because their drive was late.
+    /// Reads also reconstructed because their drive was late.
     pub reads_hedged: u64,
 }
 
-/// Blocks written for each block written by users, since the server was started.
+/// Write amplification since the start of the server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Amplification {
-    /// By users, moving and padding.
+    /// Of user writes, relocation and padding.
     pub data: f64,
     pub with_parity: f64,
-    /// Room for each block of data, without what is open or kept free.
+    /// Space per block of data, without open and reserved segments.
     pub room: f64,
-    /// What theory says of `data` where all blocks are written alike.
+    /// Theoretical `data` for uniformly random writes.
     pub uniform: Option<f64>,
     pub classes: Vec<ClassStatus>,
-    /// Whether users have written enough for it to tell of them, and not of what the start moved.
+    /// Whether user writes outweigh the relocations of the start.
     #[serde(default)]
     pub settled: bool,
 }
@@ -246,15 +247,15 @@ pub(crate) struct Amplification {
 /// A class of segments.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ClassStatus {
-    /// What they hold: `users_short`, `users_long`, `moved_short` or `moved_long`.
+    /// Contents: `users_short`, `users_long`, `moved_short` or `moved_long`.
     pub name: String,
     pub written_blocks: u64,
     pub padding_blocks: u64,
-    /// Moved out of them.
+    /// Blocks relocated out of them.
     pub moved_blocks: u64,
-    /// Data blocks of those that were freed.
+    /// Data blocks of freed segments.
     pub freed_blocks: u64,
-    /// What users' writes would cost if all segments were like these.
+    /// Amplification if all segments were like these.
     pub amplification: Option<f64>,
 }
 
@@ -263,18 +264,18 @@ pub(crate) struct ClassStatus {
 pub(crate) struct MemberStatus {
     pub slot: u8,
     pub uuid: String,
-    /// The file, where it is known.
+    /// Path of the drive, if known.
     pub drive: Option<String>,
     /// `online`, `rebuilding`, `failed` or `missing`.
     pub state: String,
     pub reason: Option<String>,
     pub zones: Option<ZoneCounts>,
-    /// The most often reset zone.
+    /// Resets of the most reset zone.
     pub resets_max: Option<u64>,
     pub io: Option<MemberIo>,
 }
 
-/// What a running server counted for a member.
+/// Counters of a member, from a running server.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct MemberIo {
     pub read_bytes: u64,
@@ -298,7 +299,7 @@ pub(crate) struct ZoneCounts {
     pub offline: u32,
 }
 
-/// A drive that is no member.
+/// A drive that is not a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OtherDrive {
     pub drive: String,
@@ -325,18 +326,18 @@ impl ZoneCounts {
     }
 }
 
-/// Stands for an array's drives in what is advised.
+/// Placeholder for the drives of an array in advice.
 const DRIVES: &str = "DRIVE...";
 
-/// How many more drives of an array may be lost.
+/// Number of further drives of an array that may fail.
 fn losses_left(scheme: Scheme, members: &[MemberStatus]) -> usize {
     let lost = members.iter().filter(|member| member.state != "online");
     scheme.losses_left(lost.map(|member| Column(member.slot)).collect())
 }
 
 impl ArrayStatus {
-    /// The same, with drives of this array in what is advised: one where a server knows the others. Whoever looks after several arrays
-    /// is not to pick one of another.
+    /// Replaces the placeholder in advice with drives of this array (one, if it is served), so that
+    /// the operator of several arrays does not pick a drive of another.
     fn with_drives_named(mut self) -> Self {
         let in_service = self.members.iter().filter(|member| member.state == "online");
         let labels = in_service.filter_map(|member| member.drive.clone());
@@ -351,7 +352,7 @@ impl ArrayStatus {
         self
     }
 
-    /// What `--check` tells scripts.
+    /// The exit of `--check`.
     pub(crate) fn check(&self) -> Exit {
         let rebuilding = self.server.as_ref().is_some_and(|server| server.rebuild.is_some());
         match self.health {

@@ -1,4 +1,4 @@
-//! The status for people: state, reason, action; then the members; then the numbers.
+//! The status as text: state, reason and action, then the members, then the numbers.
 
 use super::{
     Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberStatus,
@@ -8,7 +8,7 @@ use crate::format::{bytes, span, table};
 use crate::job::Job;
 use crate::output::{Output, Tone};
 
-/// Room for each block of data from which on nobody wants to know how much.
+/// Space per block of data beyond which the exact ratio says nothing.
 const ROOM_TOLD: f64 = 10.0;
 
 /// Prints the status of a volume.
@@ -25,7 +25,7 @@ pub(crate) fn render_volume(volume: &VolumeStatus, output: &Output) {
     ));
     for number in &sharded.unknown {
         output.line(format_args!(
-            "  shard {number} is not served, and none of its drives was named or is there"
+            "  shard {number} is not served, and none of its drives was named or found"
         ));
     }
     for status in &sharded.shards {
@@ -37,7 +37,7 @@ pub(crate) fn render_volume(volume: &VolumeStatus, output: &Output) {
 /// Prints the status.
 pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     headline(status, output);
-    // Names need not differ.
+    // Names are not unique.
     output.line(format_args!("  uuid    {}", status.array));
     if let Some(why) = &status.why {
         output.line(format_args!("  why     {why}"));
@@ -59,7 +59,7 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     }
 }
 
-/// How many drives are lost, and how many more may be.
+/// The number of lost drives, and of further drives that may fail.
 fn losses(members: &[MemberStatus], left: usize) -> String {
     let lost = members.iter().filter(|member| member.state != "online").count();
     let left = match left {
@@ -81,7 +81,7 @@ fn tone(health: Health) -> Tone {
 fn headline(status: &ArrayStatus, output: &Output) {
     let served = match &status.server {
         Some(server) => format!("up {}", span(server.uptime_ns)),
-        None => "not served; state by its labels".to_owned(),
+        None => "not served; state from its superblocks".to_owned(),
     };
     let shard = status.shard.map(|shard| format!("{shard} · ")).unwrap_or_default();
     output.line(format_args!(
@@ -164,20 +164,20 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
         amplified(&server.amplification),
         match server.segments_leftover {
             0 => String::new(),
-            // Every stop leaves segments that are not full, also an orderly one.
-            1 => " · 1 segment is to be moved out".to_owned(),
-            some => format!(" · {some} segments are to be moved out"),
+            // Every stop, even an orderly one, leaves partial segments.
+            1 => " · 1 segment to relocate".to_owned(),
+            some => format!(" · {some} segments to relocate"),
         }
     ));
     output.line(format_args!(
-        "  memory    {}, the index {} of it · at most {}",
+        "  memory    {}, of which the index {} · at most {}",
         bytes(server.memory.total_bytes),
         bytes(server.memory.index_bytes),
         bytes(server.memory_at_most.total_bytes),
     ));
     if server.absent_pages > 0 && server.index_pages.is_none() {
         output.line(format_args!(
-            "  index     {} pages are still to be read; what they map is not among what is used",
+            "  index     {} pages still to be read; the blocks that they map are not counted as used",
             server.absent_pages
         ));
     }
@@ -212,9 +212,9 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     let lanes = if lanes.is_empty() { lanes } else { format!("{lanes} · ") };
     output.line(format_args!("  writes    {lanes}{cache}"));
     if let Some(reason) = server.writing.fell_back.last() {
-        output.line(format_args!("            no better: {reason}"));
+        output.line(format_args!("            fallback: {reason}"));
     }
-    // Clients find another shard's server, or none.
+    // Without front ends of its own, another shard serves the clients.
     if !server.exports.is_empty() {
         output.line(format_args!(
             "  exports   {} ({} clients, {} requests)",
@@ -225,19 +225,19 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     }
 }
 
-/// What became of a spare.
+/// The state of a spare.
 fn told(spare: &SpareStatus) -> String {
     let SpareStatus { drive, state, slot, reason, .. } = spare;
     let place = slot.map_or_else(|| "any slot".to_owned(), |slot| format!("slot {slot}"));
     match state.as_str() {
-        "waiting" => format!("{drive} waits for {place} to fail"),
-        "rebuilding" => format!("{drive} takes the place of {place}"),
-        "rebuilt" => format!("{drive} has taken the place of {place}"),
-        _ => format!("{drive} was given up: {}", reason.as_deref().unwrap_or("it failed")),
+        "waiting" => format!("{drive} on standby for {place}"),
+        "rebuilding" => format!("{drive} is replacing {place}"),
+        "rebuilt" => format!("{drive} has replaced {place}"),
+        _ => format!("{drive} is unusable: {}", reason.as_deref().unwrap_or("it failed")),
     }
 }
 
-/// Where users' writes go, and how.
+/// The open segments for user writes, and their commands.
 fn lanes(writing: &WritingStatus) -> String {
     let of =
         |wanted: fn(&str) -> bool| writing.lanes.iter().filter(move |lane| wanted(&lane.requests));
@@ -247,7 +247,7 @@ fn lanes(writing: &WritingStatus) -> String {
         let command = match lane.command.as_str() {
             "append" => "Zone Append",
             "write" => "Zone Write",
-            _ => "Zone Write of what waits",
+            _ => "Zone Write of queued data",
         };
         let (segments, chunk, rows) = (lane.segments, bytes(lane.chunk_bytes), lane.group_rows);
         let requests = if alone { String::new() } else { format!("{}: ", lane.requests) };
@@ -257,25 +257,25 @@ fn lanes(writing: &WritingStatus) -> String {
         )
     };
     let narrow = |lane: &LaneStatus| {
-        format!("writes that come alone: narrow segments of {} chunks", bytes(lane.chunk_bytes))
+        format!("lone writes: narrow segments of {} chunks", bytes(lane.chunk_bytes))
     };
     let narrow = of(|requests| requests == "narrow").map(narrow);
     by_size.map(told).chain(narrow).collect::<Vec<_>>().join("; ")
 }
 
-/// What was written for each block of users', once that is not mostly what a start moved.
+/// Write amplification, once user writes outweigh the relocations of the start.
 fn amplified(found: &Amplification) -> String {
     if found.settled { format!("{:.2}", found.data) } else { "-".to_owned() }
 }
 
-/// What filled stripes up, for each block of users', if that is anything.
+/// Padding per block of user writes, if any.
 #[expect(clippy::cast_precision_loss, reason = "a part for people")]
 fn padded(counters: &Counters) -> String {
     let part = counters.padding_blocks as f64 / counters.user_blocks_written.max(1) as f64;
     if part < 0.005 { String::new() } else { format!(" · padding {part:.2}") }
 }
 
-/// What moving blocks costs, beside theory.
+/// The cost of relocation, beside theory.
 fn moved(found: &Amplification, uniform: f64) -> String {
     let told = |class: &ClassStatus| {
         let name = class.name.replace('_', " ");
@@ -284,13 +284,13 @@ fn moved(found: &Amplification, uniform: f64) -> String {
     let classes: Vec<_> = found.classes.iter().filter_map(told).collect();
     let classes = if classes.is_empty() { "nothing yet".to_owned() } else { classes.join(", ") };
     let Amplification { with_parity, room, .. } = found;
-    // While the volume is all but empty the number says nothing.
+    // While the volume is almost empty the number says nothing.
     let room = match *room < ROOM_TOLD {
-        true => format!("room {room:.2} of data"),
-        false => format!("room more than {ROOM_TOLD} times the data"),
+        true => format!("space {room:.2} times the data"),
+        false => format!("space over {ROOM_TOLD} times the data"),
     };
     format!(
-        "{classes} · with parity {with_parity:.2} · theory, all written alike: {uniform:.2} ({room})"
+        "{classes} · with parity {with_parity:.2} · theory for uniform writes {uniform:.2} ({room})"
     )
 }
 
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn room_of_a_volume_that_is_all_but_empty_is_no_number() {
         let told = |room| moved(&Amplification { room, ..Amplification::default() }, 1.0);
-        assert!(told(1.25).ends_with("(room 1.25 of data)"), "{}", told(1.25));
-        assert!(told(657_720.0).ends_with("(room more than 10 times the data)"));
+        assert!(told(1.25).ends_with("(space 1.25 times the data)"), "{}", told(1.25));
+        assert!(told(657_720.0).ends_with("(space over 10 times the data)"));
     }
 }

@@ -13,14 +13,14 @@ use super::{
     OtherDrive, ServerStatus, ShardStatus, SpareStatus, WritingStatus, ZoneCounts, losses_left,
 };
 
-/// A member's drive, what it is called, and its zones as it reports them now.
+/// A member's drive, its label and its current zones.
 pub(crate) struct SlotDrive {
     pub label: String,
     pub drive: Rc<Drive>,
     pub zones: Option<Vec<ZoneInfo>>,
 }
 
-/// What the front ends know.
+/// The status of the front ends and spares.
 pub(crate) struct FrontEnds {
     pub uptime_ns: u64,
     pub exports: Vec<String>,
@@ -45,7 +45,7 @@ pub(crate) fn served_status(
     });
     let members: Vec<_> = members.collect();
     let why = match volume.health {
-        // The drives know better than the volume why they are lost.
+        // The drives know the cause of their failure better than the volume.
         log::Health::Degraded => Some(reasons(&members)),
         log::Health::Healthy | log::Health::Failed => volume.why,
     };
@@ -108,7 +108,7 @@ fn writing(found: log::WritingStatus) -> WritingStatus {
     WritingStatus { lanes, fell_back: found.fell_back }
 }
 
-/// What is wrong with each member that is not online.
+/// The state and reason of each member that is not online.
 fn reasons(members: &[MemberStatus]) -> String {
     let bad = members.iter().filter(|member| member.state != "online");
     let words = bad.map(|member| match &member.reason {

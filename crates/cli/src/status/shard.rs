@@ -1,21 +1,21 @@
-//! Which part of a volume an array is.
+//! The shard of a volume that an array is.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::shards::Shard;
 
-/// An array that holds a part of a volume.
+/// A shard of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ShardStatus {
     /// From zero.
     pub number: u8,
-    /// How many there are.
+    /// Number of shards.
     pub of: usize,
 }
 
 impl ShardStatus {
-    /// `None` for an array that is a volume by itself.
+    /// `None` for a volume without shards.
     pub(crate) fn of(shard: Shard) -> Option<Self> {
         (shard != Shard::WHOLE).then(|| Self { number: shard.number(), of: shard.of() })
     }

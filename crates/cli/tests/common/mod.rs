@@ -65,7 +65,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// The command, run in the directory: relative paths mean what is in it.
+    /// The command, run in the directory, to which paths are relative.
     pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zoneweave"));
         command
@@ -145,7 +145,7 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Asks the server to stop; returns what it wrote to stderr.
+    /// Asks the server to stop; returns its stderr.
     pub(crate) fn stop(mut self) -> String {
         self.signal(Signal::TERM);
         let mut stderr = String::new();

@@ -17,15 +17,15 @@ use crate::session::{Access, Session};
 use crate::start::{Located, locate_one};
 use crate::status::{ArrayStatus, Health, inactive_status};
 
-/// Findings looked at for ranges: some 20 MB of them.
+/// Findings collected before ranges are merged, about 20 MB.
 const FINDINGS_FOR_RANGES: usize = 1 << 16;
 
 #[derive(Args)]
 pub(crate) struct Check {
-    /// The array's drives
+    /// Drives of the array
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// List so many findings, a range of blocks being one; the others are only counted
+    /// Maximum number of findings to list, a range of blocks counting as one
     #[arg(long, value_name = "N", default_value_t = 100)]
     findings: usize,
 }
@@ -45,7 +45,7 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
         return Err(CliError::Served { name, socket: client.socket().to_owned() });
     }
     refuse_few_named(&located)?;
-    // Locked, so that no server starts meanwhile; opening changes nothing.
+    // Locked, so that no server starts meanwhile. Opening writes nothing.
     let drives = session.open_some(&request.drives, Access::Exclusive)?;
     for unopened in &drives.unopened {
         output.warning(&unopened.error);
@@ -53,7 +53,7 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let labels: Vec<_> = drives.opened.iter().map(|named| named.label.clone()).collect();
     let devices =
         drives.opened.iter().map(|named| Some(named.drive.clone() as Rc<dyn ZonedDevice>));
-    // More than are listed: what follows one another is one line.
+    // More than are listed, since consecutive findings merge into one line.
     let findings_max = request.findings.max(FINDINGS_FOR_RANGES);
     let options = Options { findings_max, ..Options::default() };
     let mut report = session.executor.run(check(devices.collect(), options)).report;
@@ -73,8 +73,8 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     })
 }
 
-/// Refuses to call lost what is on drives that nobody named. Where every slot's drive is named, or a stand-in for one that is gone, the
-/// checker tells what is left.
+/// Refuses to report data as lost only because its drives were not named. If every slot's drive
+/// is named, or a placeholder for a lost one, the check goes ahead.
 fn refuse_few_named(located: &Located) -> Result<(), CliError> {
     let unreadable = matches!(located.survey.refusal, Some(OpenError::TooFewMembers { .. }));
     let status = inactive_status(&located.drives, &located.survey);
@@ -103,8 +103,8 @@ fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
         output.line(format_args!("and {left} more; see --findings"));
     }
     output.line(format_args!(
-        "{} segments, {} stripes, {} chunk blocks verified, {} reconstructed; the volume holds {} \
-         blocks, {} are known to be lost",
+        "{} segments, {} stripes, {} chunk blocks verified, {} reconstructed; {} blocks of the \
+         volume are mapped, {} are known to be lost",
         counts.segments,
         counts.stripes,
         counts.verified_blocks,
@@ -114,8 +114,8 @@ fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
     ));
     if counts.doubtful_stripes > 0 {
         output.line(format_args!(
-            "{} stripes at the ends of segments are damaged beyond redundancy: a crash tore them before they were \
-             acknowledged, or their blocks are lost",
+            "{} stripes at the ends of segments are damaged beyond redundancy: torn by a crash \
+             before they were acknowledged, or lost",
             counts.doubtful_stripes
         ));
     }
@@ -148,7 +148,7 @@ fn line(finding: &Finding, labels: &[String]) -> Line {
     let place: Vec<_> = drive.iter().cloned().chain(parts.into_iter().flatten()).collect();
     let severity = format!("{:?}", finding.severity).to_lowercase();
     let place = if place.is_empty() { "array".to_owned() } else { place.join(", ") };
-    // A drive's name is no number to count on from.
+    // Digits in the name of a drive do not form ranges.
     let fixed = severity.len().max(9) + 1 + drive.map_or(0, |drive| drive.len());
     Line::new(&format!("{severity:<9} {place}: {}", finding.text), fixed)
 }

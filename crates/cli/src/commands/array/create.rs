@@ -28,89 +28,91 @@ pub(crate) const CHUNK_BLOCKS: u32 = 4;
 /// Rows of a group, unless another number is chosen: a table entry of one byte each.
 pub(crate) const GROUP_ROWS: u32 = 256;
 
-/// The array to make.
+/// The array to create.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Create {
-    /// What to call it
+    /// Name of the array: letters, digits and . _ -
     pub name: String,
-    /// The drives; each gets a slot, in this order
+    /// Drives of the array; slots are numbered from 0 in this order
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
-    /// How drives back each other up
+    /// RAID level
     #[arg(long, value_enum, default_value_t = Level::Raid5)]
     pub level: Level,
-    /// Data chunks per stripe, with --level raid
+    /// Data chunks per stripe (only with --level raid)
     #[arg(long, value_name = "K")]
     pub data: Option<usize>,
-    /// Parity chunks per stripe, with --level raid: how many drives may fail
+    /// Parity chunks per stripe, the number of drives that may fail (only with --level raid)
     #[arg(long, value_name = "M")]
     pub parity: Option<usize>,
-    /// The size of the volume, such as 2GiB, or max
+    /// Size of the volume, e.g. 2GiB, or max
     #[arg(long, value_name = "SIZE", value_parser = format::parse_volume_size)]
     pub size: VolumeSize,
-    /// Several arrays that hold the volume by turns, each of the next so many of the drives: a server runs each by a thread
-    /// of its own, so that a volume of many drives is not held up by one processor
+    /// Split the volume over N arrays, each on an equal run of consecutive drives. A server runs
+    /// each shard in its own thread, so that one CPU does not limit a volume of many drives
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=Shard::MOST as i64))]
     pub shards: u16,
-    /// How much of a stripe is on one drive. This, --group-rows and --mode are what the array can always be written
-    /// as: a server writes so with --write-mode array, or where nothing that suits the drives better fits
+    /// Chunk size: the part of a stripe on one drive [default: 16KiB, or 28KiB on drives without
+    /// per-block metadata, where it must be a multiple of that]
     ///
-    /// 16KiB unless given; on drives that keep metadata among their blocks 28KiB, and a multiple of that
+    /// Chunk size, --group-rows and --mode are the array's own layout. A server uses it with
+    /// --write-mode array, or if no layout chosen for the drives fits.
     #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks)]
     pub chunk: Option<u32>,
-    /// Stripes that may be written in any order (zone-append)
+    /// Stripes per group that may be written in any order (zone-append)
     #[arg(long, value_name = "ROWS", default_value_t = GROUP_ROWS)]
     pub group_rows: u32,
-    /// How chunks are written; unless given, by Zone Append if drives have it
+    /// Command that writes chunks [default: zone-append if the drives support it]
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
-    /// When a write is acknowledged
+    /// When writes are acknowledged
     #[arg(long, value_enum, default_value_t = Durability::Auto)]
     pub durability: Durability,
-    /// Destroy what the drives hold, without asking; not file systems and what is on real drives
+    /// Overwrite drives that hold data, without asking; except file systems and real drives
+    /// (see --destroy)
     #[arg(long)]
     pub yes_destroy: bool,
-    /// Destroy whatever this drive holds; may be repeated
+    /// Overwrite this drive, whatever it holds (may be repeated)
     #[arg(long, value_name = "DRIVE")]
     pub destroy: Vec<PathBuf>,
 }
 
-/// How drives back each other up.
+/// RAID level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
-    /// Not at all: any drive that fails takes the volume with it
+    /// No redundancy: the volume is lost with any drive
     Raid0,
-    /// Every drive holds everything
+    /// Mirror: every drive holds all data
     Raid1,
-    /// Mirrored stripes on two halves: any one drive may fail, and more that are not twins
+    /// Two mirrored halves of striped drives: any one drive may fail, but not a mirrored pair
     Raid01,
-    /// The last drive is for parity: any one drive may fail
+    /// Parity on the last drive: any one drive may fail
     Raid4,
-    /// Any one drive may fail
+    /// Rotated parity: any one drive may fail
     Raid5,
-    /// Any two drives may fail
+    /// Rotated double parity: any two drives may fail
     Raid6,
-    /// --data and --parity say it
+    /// K data and M parity chunks (--data, --parity): any M drives may fail
     Raid,
 }
 
-/// How chunks are written.
+/// Command that writes chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// Zone Append: many chunks of a zone in flight, the drive chooses their order
+    /// Zone Append: many chunks of a zone in flight; the drive chooses their order
     ZoneAppend,
-    /// Zone Write: chunks of a zone one after the other
+    /// Zone Write: one chunk of a zone in flight
     ZoneWrite,
 }
 
-/// When a write is acknowledged.
+/// When writes are acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Durability {
     /// Writethrough if no drive has a volatile cache, otherwise writeback
     Auto,
-    /// When it is durable
+    /// Once the data is durable
     Writethrough,
-    /// When drives have it, durable after a flush
+    /// Once the drives have the data; a flush makes it durable
     Writeback,
 }
 
@@ -119,7 +121,7 @@ struct Created {
     name: String,
     array: String,
     scheme: String,
-    /// Arrays that hold it, if there are several.
+    /// Number of shards; absent for a single array.
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<usize>,
     size_bytes: u64,
@@ -169,18 +171,18 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Blocks of the volume that these arrays hold.
+/// Size of the volume, in blocks.
 fn volume_blocks(configs: &[ArrayConfig]) -> u64 {
     let least = configs.iter().map(|config| config.volume_blocks).min().unwrap_or(0);
     shards::volume_blocks(least, configs.len())
 }
 
-/// Makes the array, or the arrays that hold the volume.
+/// Creates the array, or one array per shard.
 pub(crate) fn make(request: &Create, output: &Output) -> Result<Vec<ArrayConfig>, CliError> {
     check_name(&request.name)?;
     let general = request.data.is_some() || request.parity.is_some();
     if general && request.level != Level::Raid {
-        return Err(usage("data")("--data and --parity go with --level raid".to_owned()));
+        return Err(usage("data")("--data and --parity need --level raid".to_owned()));
     }
     let of_each = of_each_shard(request.drives.len(), request.shards.into())?;
     let scheme = scheme_of(request.level, of_each, request.data.zip(request.parity))?;
@@ -193,7 +195,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Vec<ArrayConfig>
     for (number, drives) in drives.chunks(of_each).enumerate() {
         let shard = Shard::new(number, request.shards.into()).expect("one of so many");
         let options = options(request, scheme, shard, volume, drives)?;
-        // Everything that can be wrong is, before anybody is asked to give data up for it.
+        // Report every error before the operator is asked to give up data.
         let planned = plan(&offer(drives), &options);
         planned.map_err(|error| CliError::from(error).of(ShardStatus::of(shard)))?;
         all.push((options, drives));
@@ -208,7 +210,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Vec<ArrayConfig>
     Ok(made)
 }
 
-/// An error of one array, or of a shard, the others of which may have been made.
+/// An error of an array or shard. Earlier shards have been created.
 fn of_shard(shard: Shard, error: CreateError) -> CliError {
     match ShardStatus::of(shard) {
         Some(shard) if shard.number > 0 => CliError::HalfMade { shard, error },
@@ -216,13 +218,12 @@ fn of_shard(shard: Shard, error: CreateError) -> CliError {
     }
 }
 
-/// How many drives each shard has.
+/// Drives per shard.
 fn of_each_shard(drives: usize, shards: usize) -> Result<usize, CliError> {
     if drives.is_multiple_of(shards) {
         return Ok(drives / shards);
     }
-    let problem =
-        format!("{shards} shards need the same number of drives each; {drives} were given");
+    let problem = format!("{drives} drives cannot be divided evenly among {shards} shards");
     Err(usage("shards")(problem))
 }
 
@@ -266,12 +267,12 @@ fn check_name(name: &str) -> Result<(), CliError> {
         return Ok(());
     }
     Err(usage("<NAME>")(format!(
-        "{name:?}, the first argument, cannot be a name: use 1 to {NAME_BYTES} of the characters a-z A-Z 0-9 . _ -, \
+        "{name:?} (the first argument) cannot be a name: use 1 to {NAME_BYTES} of the characters a-z A-Z 0-9 . _ -, \
          not starting with . or -"
     )))
 }
 
-/// The scheme that a level is on so many drives; what of a stripe is data and parity, only `raid` asks.
+/// The scheme of a level on `drives` drives. Only `raid` uses `parts`, data and parity chunks.
 pub(crate) fn scheme_of(
     level: Level,
     drives: usize,
@@ -313,7 +314,7 @@ fn at_least(drives: usize, needed: usize, level: &str) -> Result<usize, CliError
     Err(usage("level")(format!("{level} needs at least {needed} drives; {drives} were given")))
 }
 
-/// Whether drives have to be emptied, and the operator agreed to it.
+/// Whether drives must be wiped; an error unless the operator consents.
 fn may_destroy(
     session: &Session,
     drives: &[NamedDrive],
@@ -344,11 +345,11 @@ fn may_destroy(
     Ok(true)
 }
 
-/// Lets the operator retype the name.
+/// Asks the operator to retype the name.
 fn confirm(name: &str) -> Result<(), CliError> {
-    let failed = |error| CliError::System { action: "ask for confirmation", error };
+    let failed = |error| CliError::System { action: "read the confirmation", error };
     let mut stderr = io::stderr().lock();
-    write!(stderr, "type {name} to go on: ").and_then(|()| stderr.flush()).map_err(failed)?;
+    write!(stderr, "type {name} to continue: ").and_then(|()| stderr.flush()).map_err(failed)?;
     let mut typed = String::new();
     io::stdin().lock().read_line(&mut typed).map_err(failed)?;
     if typed.trim() == name {

@@ -1,4 +1,4 @@
-//! `zoneweave array fail`.
+//! `zoneweave array fail`: take a drive out of service.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use crate::status::{inactive_status, render};
 
 #[derive(Args)]
 pub(crate) struct Fail {
-    /// The array's drives; one is enough if it is served
+    /// Drives of the array (any one of them if it is served)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// The slot whose drive is taken out of service
+    /// Slot of the drive to take out of service, from 0
     #[arg(long, value_name = "I")]
     slot: usize,
 }

@@ -1,4 +1,4 @@
-//! `zoneweave array list`: what each file is.
+//! `zoneweave array list`: drives, and the array that each belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ use crate::status::{ArrayStatus, ShardStatus};
 
 #[derive(Args)]
 pub(crate) struct List {
-    /// Drives, or directories of them
+    /// Drives, or directories of drives
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
@@ -33,20 +33,21 @@ struct Listed {
     drives: Vec<Listing>,
 }
 
-/// What a file is.
+/// One line of the list.
 #[derive(Serialize)]
 struct Listing {
     path: PathBuf,
-    /// `member`, `spare` (blank, and kept ready by a server), `blank`, `unknown` (written, but by no array), `no-drive` or `unreadable`.
+    /// `member`, `spare` (a blank hot spare of a server), `blank`, `unknown` (written, but not by
+    /// an array), `no-drive` or `unreadable`.
     kind: &'static str,
     array: Option<String>,
     name: Option<String>,
     scheme: Option<String>,
-    /// Which part of a volume its array is, if the volume has others.
+    /// The shard that the array is; absent for a volume of one array.
     #[serde(skip_serializing_if = "Option::is_none")]
     shard: Option<ShardStatus>,
     slot: Option<u8>,
-    /// What its own newest record calls it, or `stale`, if others of its array say that it left.
+    /// State by its own newest record, or `stale` if other members have dropped it.
     state: Option<&'static str>,
     epoch: Option<u64>,
     capacity_bytes: Option<u64>,
@@ -88,7 +89,7 @@ pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
     Ok(if missing.is_some() { Exit::NotFound } else { Exit::Done })
 }
 
-/// The files named, and those in the directories named, in order.
+/// The files given, and the files in the directories given, in order.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     for path in paths {
@@ -111,7 +112,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     Ok(files)
 }
 
-/// What a drive is by itself, and its newest record, if it is a member.
+/// Describes a drive by its own contents; with its newest record if it is a member.
 async fn describe(path: PathBuf, named: &NamedDrive) -> (Listing, Option<SuperblockRecord>) {
     let records = match read_records(&*named.member).await {
         Ok(records) => records,
@@ -155,15 +156,15 @@ fn member(listing: &mut Listing, record: &SuperblockRecord) {
     listing.epoch = Some(record.epoch);
 }
 
-/// A drive that some array calls its own.
+/// A member of an array.
 struct Member {
-    /// Its place in the list.
+    /// Index in the list.
     place: usize,
     named: NamedDrive,
     record: SuperblockRecord,
 }
 
-/// Whether all say the same about who is in service, and count themselves among those.
+/// Whether all members have the same member table, and are in service by it.
 fn agree(members: &[Member]) -> bool {
     let table = |record: &SuperblockRecord| {
         (record.lineage, record.epoch, record.epoch_tag, record.members.clone())
@@ -176,24 +177,24 @@ fn agree(members: &[Member]) -> bool {
     })
 }
 
-/// Tells drives of an array that it went on without, by what the others of it say.
+/// Marks members that the array has dropped, by the records of the others.
 fn mark_left(session: &Session, drives: &mut [Listing], members: &[Member]) {
-    // What they say was read already: only where it differs it takes all of their records to tell who is right.
+    // A survey reads all records; it is needed only if the newest ones disagree.
     if agree(members) {
         return;
     }
     let named: Vec<_> = members.iter().map(|member| member.named.clone()).collect();
     let survey = session.executor.run(survey(offer(&named)));
-    // Else the survey may have ended before it came to all of them.
+    // With any other refusal the survey may have ended before it reached all drives.
     let all_looked_at = matches!(
         survey.refusal,
         None | Some(OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. })
     );
     for (member, verdict) in members.iter().zip(survey.drives) {
         let why = match verdict.role {
-            DriveRole::Stale { .. } => "stale: the array went on without it",
+            DriveRole::Stale { .. } => "stale: the array continued without it",
             DriveRole::Foreign { .. } if all_looked_at => {
-                "holds another history: the array was started by force"
+                "diverged: the array was started with --force without it"
             }
             _ => continue,
         };
@@ -202,8 +203,8 @@ fn mark_left(session: &Session, drives: &mut [Listing], members: &[Member]) {
     }
 }
 
-/// Tells which drives are served, and spares from other blank drives. Nothing is on a drive that says so: only the server knows that
-/// keeps it.
+/// Marks the drives that are served, and the blank drives that are spares. A spare carries no
+/// mark of its own: only its server knows it.
 fn ask_servers(
     drives: &mut [Listing],
     members: &BTreeMap<ArrayUuid, Vec<Member>>,
@@ -226,7 +227,7 @@ fn ask_servers(
                 spares.for_each(|drive| spare(drive, &status));
             }
             Answer::Silent | Answer::Serves(None) if any_blank => output.warning(format_args!(
-                "the server at {} does not answer: what it keeps as spares is called blank",
+                "the server at {} does not answer: its spares are listed as blank",
                 socket.display()
             )),
             _ => {}
@@ -245,7 +246,7 @@ fn mark_served(listing: &mut Listing, answer: &Answer) {
     }
 }
 
-/// Whether a server keeps a drive ready.
+/// Whether a drive is a waiting spare of a server.
 fn keeps(status: &ArrayStatus, path: &Path) -> bool {
     let mut spares = status.server.iter().flat_map(|server| &server.spares);
     spares.any(|spare| {

@@ -1,4 +1,4 @@
-//! `zoneweave array`: make, look at and look after arrays.
+//! `zoneweave array`: create, inspect and maintain arrays.
 
 mod check;
 pub(crate) mod create;
@@ -16,19 +16,19 @@ use crate::output::Output;
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Make an array of drives
+    /// Create an array on drives
     Create(create::Create),
-    /// Show what an array is and how it is, served or not
+    /// Show the state of an array, served or not
     Status(status::StatusOf),
-    /// Put a new drive into a slot and rebuild it
+    /// Replace the drive of a slot and rebuild its contents
     Replace(replace::Replace),
     /// Take a drive out of service
     Fail(fail::Fail),
-    /// Read and verify everything, and repair what is damaged
+    /// Read and verify all data and parity, and repair damage
     Scrub(scrub::Scrub),
-    /// Verify the raw media of an array that is not served, without changing anything
+    /// Check the raw media of an array that is not served (read-only)
     Check(check::Check),
-    /// Tell what each file is
+    /// List drives with the array that each belongs to
     List(list::List),
 }
 

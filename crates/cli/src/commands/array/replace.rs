@@ -1,4 +1,4 @@
-//! `zoneweave array replace`.
+//! `zoneweave array replace`: put a new drive into a slot and rebuild it.
 
 use std::path::PathBuf;
 
@@ -20,20 +20,20 @@ use crate::status::{ArrayStatus, inactive_status, render};
 
 #[derive(Args)]
 pub(crate) struct Replace {
-    /// The array's drives; one is enough if it is served
+    /// Drives of the array (any one of them if it is served)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// The slot that gets the new drive
+    /// Slot to replace, from 0
     #[arg(long, value_name = "I")]
     slot: usize,
-    /// The new drive
+    /// New drive for the slot
     #[arg(long, value_name = "NEWDRIVE")]
     with: PathBuf,
-    /// Destroy what the new drive holds, and take a drive that works out of the slot; not a file system and
-    /// what is on a real drive
+    /// Overwrite the new drive if it holds data, and replace a drive that still works; except
+    /// file systems and real drives (see --destroy)
     #[arg(long)]
     yes_destroy: bool,
-    /// Destroy whatever the new drive holds, which has to be this one
+    /// Overwrite the new drive, whatever it holds; names the same drive as --with
     #[arg(long, value_name = "NEWDRIVE")]
     destroy: Vec<PathBuf>,
 }
@@ -68,7 +68,7 @@ fn served(request: &Replace, client: Client, output: &Output) -> Result<ArraySta
     status
 }
 
-/// The drive in the slot, if it is a member that works. A server looks for itself.
+/// The drive in the slot, if it is online. A server checks this itself.
 fn slot_works(request: &Replace, located: &Located) -> Result<Option<String>, CliError> {
     let Some(record) = &located.survey.membership else { return Err(CliError::NoArray) };
     let (slot, columns) = (request.slot, record.members.len());
@@ -89,7 +89,7 @@ fn inactive(
     output: &Output,
 ) -> Result<ArrayStatus, CliError> {
     let works = slot_works(request, located)?;
-    // The new drive may be among those given: the stale one that is used again.
+    // A stale member that is re-added may be among the drives given.
     let drives: Vec<_> =
         request.drives.iter().filter(|path| !same_file(path, &request.with)).cloned().collect();
     let is_member = located.survey.drives.iter().zip(&located.drives.opened).any(|(at, named)| {
@@ -100,7 +100,7 @@ fn inactive(
     }
     let named = session.open(&request.with, Access::Exclusive)?;
     refuse_worse_way(&named, &session.ring, &session.handle)?;
-    // After the new drive was looked at: nobody is to take a drive out for one that is not there.
+    // Only after the new drive was opened: a missing one must not cost a working member.
     refuse_working(request.slot, works, request.yes_destroy)?;
     let consent = Consent { all: request.yes_destroy, named: &request.destroy };
     if let Some(holds) = session.executor.run(holdings(&named))?

@@ -1,4 +1,4 @@
-//! `zoneweave array scrub`.
+//! `zoneweave array scrub`: verify all data and parity, and repair damage.
 
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ use crate::start::{locate_one, run_job, start_whole};
 
 #[derive(Args)]
 pub(crate) struct Scrub {
-    /// The array's drives; one is enough if it is served
+    /// Drives of the array (any one of them if it is served)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
 }
 
-/// What was found.
+/// The result, as servers send it and `--json` prints it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Scrubbed {
     segments: u64,
@@ -94,14 +94,14 @@ fn tell(found: &Scrubbed, output: &Output) {
     }
     if found.lost_before > 0 {
         output.line(format_args!(
-            "{} blocks were lost before: reading them is an error until they are written again",
+            "{} blocks were already lost: reading them fails until they are written again",
             found.lost_before
         ));
     }
     if found.parity_mismatches > 0 {
         output.line(format_args!(
-            "{} stripes verify but contradict their parity: that is a fault of the software; \
-             keep the drives as they are and report it",
+            "{} stripes pass their checksums but do not match their parity: this is a bug in \
+             zoneweave; keep the drives unchanged and report it",
             found.parity_mismatches
         ));
     }

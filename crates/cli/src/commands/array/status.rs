@@ -1,4 +1,4 @@
-//! `zoneweave array status`.
+//! `zoneweave array status`: the state of an array or of all shards of a volume.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,11 @@ use crate::status::{ArrayStatus, VolumeStatus, inactive_status, render_volume};
 
 #[derive(Args)]
 pub(crate) struct StatusOf {
-    /// The array's drives, or those of all shards of a volume; one is enough if it is served
+    /// Drives of the array, or of all shards of a volume (any one of them if it is served)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// Exit with 0 if healthy, 10 if degraded and being rebuilt, 11 if degraded, 12 if failed
+    /// Exit with 0 if healthy, 10 if degraded and rebuilding, 11 if degraded, 12 if failed or
+    /// unknown
     #[arg(long)]
     check: bool,
 }
@@ -33,7 +34,7 @@ pub(crate) fn run(request: &StatusOf, output: &Output) -> Result<Exit, CliError>
     Ok(if request.check { volume.check() } else { Exit::Done })
 }
 
-/// All shards of a volume: a server tells of those of which no drive is named.
+/// The status of all shards. Shards without a named drive are asked from their servers.
 fn of_shards(
     session: &Session,
     sharded: &ShardedDrives,
@@ -59,7 +60,7 @@ fn of(session: &Session, drives: &[PathBuf]) -> Result<ArrayStatus, CliError> {
     }
 }
 
-/// The status that a server sent.
+/// Parses the status sent by a server.
 pub(super) fn parse_status(value: serde_json::Value) -> Result<ArrayStatus, CliError> {
     serde_json::from_value(value).map_err(|error| CliError::System {
         action: "read the server's answer",

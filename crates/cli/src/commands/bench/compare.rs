@@ -1,4 +1,4 @@
-//! What was measured beside an earlier measurement: ratios, as figures of two days cannot be compared otherwise.
+//! Ratios to an earlier run. Absolute figures of two days are not comparable.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,17 +35,20 @@ impl Baseline {
     /// The document of an earlier run with `--json`.
     ///
     /// # Errors
-    /// If there is none, or it is something else.
+    /// If the file cannot be read, or is not such a document.
     pub(super) fn load(path: &Path) -> Result<Self, CliError> {
         let usage = |problem| CliError::Usage { option: "compare", problem };
         let file = File::open(path)
             .map_err(|error| usage(format!("{} cannot be read: {error}", path.display())))?;
         let baseline: Self = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
-            usage(format!("{} is no result of `zoneweave bench --json`: {error}", path.display()))
+            usage(format!(
+                "{} is not a result of `zoneweave bench --json`: {error}",
+                path.display()
+            ))
         })?;
         if baseline.kind != "bench" {
             return Err(usage(format!(
-                "{} is a document of another kind ({}) than `zoneweave bench --json` makes",
+                "{} is not a result of `zoneweave bench --json`, but a document of kind {}",
                 path.display(),
                 baseline.kind
             )));
@@ -53,7 +56,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Notes in each line how it compares, if it was measured earlier; `false` if none was.
+    /// Adds ratios to each line that the earlier run measured too; `false` if there is none.
     pub(super) fn compare(&self, lines: &mut [Line]) -> bool {
         let key = |earlier: &Earlier| -> Key {
             let Earlier { array, workload, request_bytes, depth, .. } = earlier;

@@ -1,7 +1,7 @@
-//! What the processor counts of this thread: its cycles, and the instructions it went through.
+//! CPU counters of this thread: cycles and instructions.
 //!
-//! Many virtual machines count neither, and `kernel.perf_event_paranoid` may forbid it: then figures are told
-//! without. Nothing but that depends on it.
+//! Many virtual machines have no counters, and `kernel.perf_event_paranoid` may forbid them:
+//! reports then leave these figures out.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter};
 use serde::Serialize;
 
-/// Two counters that run.
+/// Two running counters.
 pub(super) struct Counters {
     cycles: Counter,
     instructions: Counter,
 }
 
-/// What was counted.
+/// Counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Counted {
     pub(super) cycles: f64,
@@ -23,13 +23,13 @@ pub(super) struct Counted {
 }
 
 impl Counters {
-    /// Begins to count, if that can be.
+    /// Starts the counters, if there are any.
     pub(super) fn start() -> Option<Self> {
         Self::of(Hardware::CPU_CYCLES, Hardware::INSTRUCTIONS).ok()
     }
 
     fn of(cycles: impl Into<Event>, instructions: impl Into<Event>) -> io::Result<Self> {
-        // Not what the kernel does for it, which to count would ask for a privilege.
+        // User mode only: counting the kernel needs a privilege.
         let mut counters = Self {
             cycles: Builder::new().kind(cycles).build()?,
             instructions: Builder::new().kind(instructions).build()?,
@@ -39,7 +39,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// What was counted since, for each of so many parts; nothing if others had the counters meanwhile.
+    /// Counts since the start, divided by `parts`; `None` if the counters were shared meanwhile.
     pub(super) fn stop(mut self, parts: f64) -> Option<Counted> {
         let cycles = count(&mut self.cycles)? / parts;
         let instructions = count(&mut self.instructions)? / parts;
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// With what every kernel counts by itself, for few machines that run tests count cycles.
+    /// Uses software counters of the kernel: few test machines count cycles.
     #[test]
     fn counts_are_told_for_each_part() {
         let Ok(counters) = Counters::of(Software::TASK_CLOCK, Software::CPU_CLOCK) else {

@@ -1,9 +1,8 @@
-//! `zoneweave bench --emulator`: how many commands a second one core emulates in virtual time.
+//! `zoneweave bench --emulator`: commands that one core emulates per second, in virtual time.
 //!
 //! The load is [`zoneweave_sim::mixed_load`]: random reads, writes and appends of single blocks of
-//! patterns, with zones opened, closed, finished and reset. What counts is the time of the processor,
-//! of the program and of the kernel for it, so that other programs do not matter much; the drive is
-//! made and filled before.
+//! patterns, with zones opened, closed, finished and reset. It measures CPU time, user and system,
+//! so that other programs matter little. The drive is created and filled before.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ use crate::output::{Output, Tone};
 #[derive(Serialize)]
 struct Report {
     program: String,
-    /// Whether it was compiled with optimisation and without assertions for debugging.
+    /// Whether it was compiled with optimisation and without debug assertions.
     optimised: bool,
     machine: Machine,
     configuration: Configuration,
@@ -31,7 +30,7 @@ struct Report {
     runs: Vec<Run>,
     commands_per_second: f64,
     nanoseconds_per_command: f64,
-    /// Blocks of 4 KiB that memory copies while one command is emulated.
+    /// Copies of cold 4 KiB blocks in the time of one command.
     cold_copies_per_command: f64,
 }
 
@@ -170,7 +169,7 @@ fn tell(report: &Report, output: &Output) {
     }
     output.line("");
     output.line(format_args!(
-        "median: {:.2} million commands a second of one core, {:.0} ns each, as long as {:.1} copies of cold blocks",
+        "median: {:.2} million commands per CPU second, {:.0} ns each, or {:.1} copies of cold blocks",
         report.commands_per_second / 1e6,
         report.nanoseconds_per_command,
         report.cold_copies_per_command

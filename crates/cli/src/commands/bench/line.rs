@@ -1,4 +1,4 @@
-//! A line of the report: what was measured of a workload, and how it compares.
+//! A line of the report: the measurement of a workload, and its ratios.
 
 use serde::Serialize;
 
@@ -8,11 +8,12 @@ use super::memory::MemoryRates;
 use super::nbd::Row;
 use super::volume::{Measure, Requests};
 
-/// How much of what was measured earlier is measured now: 1 if nothing changed.
+/// Ratios of this run to an earlier one: 1 if nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Ratios {
     pub(super) throughput: f64,
-    /// Of throughput as a part of copying memory in the same run, which leaves out how fast the machine was.
+    /// Throughput relative to copying memory in the same run, which cancels the speed of the
+    /// machine.
     pub(super) of_cold_memcpy: f64,
     pub(super) processor_time: f64,
     pub(super) latency_p50: f64,
@@ -30,21 +31,21 @@ pub(super) struct Line {
     pub(super) latency_p50_ns: u64,
     pub(super) latency_p99_ns: u64,
     pub(super) volume_bytes: u64,
-    /// Of writes: data blocks written for each that users write.
+    /// For writes: data blocks written per block of user writes.
     pub(super) write_amplification: Option<f64>,
-    /// Of writes: what holds data of the room for it, without segments that are open or kept free.
+    /// For writes: the share of space that holds data, without open and reserved segments.
     pub(super) effectively_full: Option<f64>,
-    /// What a request takes of the processor, the load included; over NBD of the server alone.
+    /// CPU time per request, including the load generator; over NBD only that of the server.
     pub(super) processor_ns_per_request: f64,
-    /// For each 4 KiB, without what the kernel does for it; not over NBD, nor where the machine does not count.
+    /// Per 4 KiB, in user mode; `None` over NBD and on machines without counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) for_each_4_kib: Option<Counted>,
-    /// Throughput against copying cold memory, both in a second of the processor.
+    /// Throughput relative to copying cold memory, both per CPU second.
     pub(super) of_cold_memcpy: f64,
-    /// Over NBD: against nbdkit's memory plugin under the same load in the same run.
+    /// Over NBD: relative to nbdkit's memory plugin under the same load in the same run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) against_nbdkit: Option<Beside>,
-    /// Against the document that --compare named.
+    /// Relative to the document given with --compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) against_baseline: Option<Ratios>,
 }
@@ -78,7 +79,7 @@ pub(super) fn line(
     }
 }
 
-/// A line of what was measured over NBD.
+/// A line of an NBD measurement.
 pub(super) fn nbd_line(row: Row, memory: &MemoryRates) -> Line {
     Line {
         against_nbdkit: row.beside,

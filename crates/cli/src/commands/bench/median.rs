@@ -1,8 +1,8 @@
-//! Medians of runs, of each figure by itself: the run with the median of one may be the fastest by another.
+//! Medians of runs, per figure: the run with the median of one may be the fastest by another.
 
 use super::volume::{Measure, ratio};
 
-/// The medians of some runs. Cycles and instructions are of the run with the median of the processor's time, to which they belong.
+/// The medians of runs. Cycles and instructions are those of the run with the median CPU time.
 ///
 /// # Panics
 /// Without runs.
@@ -20,14 +20,14 @@ pub(super) fn median(runs: &[Measure]) -> Measure {
     }
 }
 
-/// One server beside another.
+/// Ratios of one server to another.
 #[derive(Clone, Copy, serde::Serialize)]
 pub(super) struct Beside {
     pub(super) throughput: f64,
     pub(super) latency_p50: f64,
 }
 
-/// The medians of what runs were beside others that came right after them, when the machine was as fast.
+/// Medians of the ratios of runs to the runs right after them, when the machine was equally fast.
 ///
 /// # Panics
 /// Without runs.
@@ -42,7 +42,7 @@ pub(super) fn beside(runs: &[Measure], others: &[Measure]) -> Beside {
     }
 }
 
-/// The figure in the middle, the higher of two.
+/// The median figure, the higher of two.
 ///
 /// # Panics
 /// Without runs.

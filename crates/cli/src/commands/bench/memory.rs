@@ -1,5 +1,5 @@
-//! What memory does: copying, XOR and CRC-32C of random blocks of a region larger than any cache, and of these alone
-//! what writes and reads of the engine could do at the most.
+//! The speed of memory: copying, XOR and CRC-32C of random blocks of a region larger than any
+//! cache, and the upper limit that these set for writes and reads of the engine.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -16,25 +16,25 @@ use super::processor_time;
 use crate::error::CliError;
 use crate::memory::available_bytes;
 
-/// Buffers that blocks are copied to and from in turn, so that they stay in the cache.
+/// Buffers that are used in turn, few enough to stay in the cache.
 const BUFFERS: usize = 64;
 
-/// How long each rate is measured.
+/// Duration of each measurement.
 const SPAN: Duration = Duration::from_millis(300);
 
-/// Blocks between two looks at the clock.
+/// Blocks between two readings of the clock.
 const BATCH: u32 = 256;
 
-/// Operations of io_uring with one system call.
+/// io_uring operations per system call.
 const NO_OPS: u32 = 64;
 
-/// What copying of cold memory is defined over: 4 GiB.
+/// Region of the cold-copy measurement, in blocks: 4 GiB.
 const REGION_BLOCKS: u64 = (4 << 30) / BLOCK_BYTES as u64;
 
-/// What it is measured over where there is no room for that: 1 GiB.
+/// Smaller region if there is not enough memory: 1 GiB.
 const SMALL_REGION_BLOCKS: u64 = REGION_BLOCKS / 4;
 
-/// Bytes of source data in a second of the processor.
+/// Bytes of source data per CPU second.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct MemoryRates {
     pub region_bytes: u64,
@@ -42,12 +42,12 @@ pub(super) struct MemoryRates {
     pub cold_memcpy_bytes_per_second: f64,
     /// Three data blocks and the parity of them.
     pub xor_bytes_per_second: f64,
-    /// By the engine's own means.
+    /// With the engine's own implementation.
     pub crc32c_bytes_per_second: f64,
-    /// Of writes to 3+1, nothing but this: checksums of three blocks and of their parity, the parity, and four copies to
-    /// cold memory. What no engine can exceed that does these one after the other.
+    /// Limit for writes to 3+1: the checksums of three blocks and their parity, the parity, and
+    /// four copies to cold memory. No engine that does these in sequence can exceed it.
     pub write_floor_bytes_per_second: f64,
-    /// Of reads: a copy from cold memory, and its checksum.
+    /// Limit for reads: a copy from cold memory, and its checksum.
     pub read_floor_bytes_per_second: f64,
 }
 
@@ -60,9 +60,9 @@ struct Region {
     seed: Seed,
 }
 
-/// As much as copying is defined over, or less where the machine has not got that, which is said by the bool.
+/// Blocks of the region; `false` if the machine only has memory for the smaller one.
 pub(super) fn region_blocks() -> (u64, bool) {
-    // With a quarter more, which others may need meanwhile.
+    // A quarter more, for other programs.
     let enough = available_bytes().is_some_and(|bytes| bytes / 4096 >= REGION_BLOCKS * 5 / 4);
     (if enough { REGION_BLOCKS } else { SMALL_REGION_BLOCKS }, enough)
 }
@@ -72,7 +72,7 @@ pub(super) fn measure_memory(region_blocks: u64, runs: u32) -> MemoryRates {
     let blocks = region_blocks.clamp(1024, u64::from(u32::MAX));
     let count = u32::try_from(blocks).expect("clamped");
     let mut memory = AlignedBuffer::zeroed(BlockCount(count));
-    // Zeroed memory may all be one page of zeros until it is written to.
+    // Zeroed memory may be mapped to one page of zeros until it is written.
     memory.as_mut().chunks_mut(BLOCK_BYTES).for_each(|block| block[0] = 1);
     let mut region = Region {
         memory,
@@ -92,7 +92,7 @@ pub(super) fn measure_memory(region_blocks: u64, runs: u32) -> MemoryRates {
     }
 }
 
-/// Operations of io_uring that do nothing, 64 with each system call, in a second of the processor.
+/// No-op operations of io_uring per CPU second, 64 per system call.
 pub(super) fn no_ops_per_second(runs: u32) -> Result<f64, CliError> {
     let mut operations = NoOperations::new(NO_OPS)?;
     let mut rates: Vec<_> = (0..runs)
@@ -160,7 +160,7 @@ impl Region {
         black_box(data_checksum(self.seed, Lba(0), 0, &self.memory.as_ref()[place]));
     }
 
-    /// Three blocks of users, from buffers.
+    /// Writes three user blocks from buffers.
     fn write(&mut self, at: usize) {
         let first = at * 4 % BUFFERS;
         let (data, parity) = self.buffers[first..first + 4].split_at_mut(3);
@@ -170,12 +170,12 @@ impl Region {
             let place = self.place();
             let block = self.buffers[number].as_ref();
             black_box(data_checksum(self.seed, Lba(number as u64), 0, block));
-            // As drives in memory are written.
+            // As in-memory drives do.
             copy_past_caches(&mut self.memory.as_mut()[place], &[block]);
         }
     }
 
-    /// A block for users, into a buffer.
+    /// Reads a user block into a buffer.
     fn read(&mut self, at: usize) {
         let place = self.place();
         let buffer = self.buffers[at % BUFFERS].as_mut();

@@ -1,8 +1,9 @@
-//! `zoneweave bench`: the engine on drives in memory, beside what memory itself does.
+//! `zoneweave bench`: the engine on in-memory drives, compared with the speed of memory.
 //!
-//! The drives complete at once and are copied to and from, so that the figures are the engine's
-//! own cost and that of moving the data. What they are to be compared with is measured in the same run: copying
-//! cold memory, XOR and CRC-32C. Then the same engine on drives in files, and behind an NBD server ([`nbd`]). With `--emulator` it is an emulated drive that is measured ([`emulator`]).
+//! The drives complete at once, and data is copied to and from them: the figures are the cost of
+//! the engine and of moving data. The same run measures the references: copies of cold memory, XOR
+//! and CRC-32C. More workloads run on file-backed drives and behind an NBD server ([`nbd`]).
+//! `--emulator` measures an emulated drive instead ([`emulator`]).
 
 mod compare;
 mod counters;
@@ -42,60 +43,62 @@ const SIZES: [u32; 3] = [1, 4, 16];
 /// Requests in flight.
 const DEPTHS: [u32; 3] = [1, 32, 64];
 
-/// Those of the measurements that are made at one depth only.
+/// Requests in flight of workloads with a single depth.
 const DEPTH: u32 = 64;
 
-/// Zones of a drive in a file at the most: 128 MiB of them.
+/// Maximum number of zones of a file-backed drive: 128 MiB.
 const FILE_ZONES_MOST: u32 = 64;
 
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// How long each measurement takes, unless there is no room left to write to; repeated --runs times
+    /// Seconds per measurement, repeated --runs times; ends early if free space runs out
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = parse_seconds)]
     seconds: f64,
-    /// How often everything is measured; the median is reported (default: 3, of the emulator 5)
+    /// Runs of each measurement; the median is reported [default: 3, or 5 with --emulator]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: Option<u32>,
-    /// Measure how many commands a second of this machine emulates on a drive with all its timing
+    /// Benchmark the drive emulator instead: commands per second of CPU time
     #[arg(long, conflicts_with = "seconds")]
     emulator: bool,
-    /// The kind of drive that --emulator measures
+    /// Drive preset for --emulator
     #[arg(long, value_name = "PRESET", default_value = "zn540-1tb", requires = "emulator")]
     preset: String,
-    /// The commands of each run of --emulator
+    /// Commands per run of --emulator
     #[arg(long, value_name = "N", default_value_t = 2_000_000, requires = "emulator",
           value_parser = clap::value_parser!(u32).range(4800..))]
     commands: u32,
-    /// Measure those workloads only whose names contain this, from the start of a word on
+    /// Run only workloads whose name contains TEXT, starting at a word
     #[arg(long, value_name = "TEXT", conflicts_with = "emulator")]
     only: Option<String>,
-    /// Requests of this size only
+    /// Run only requests of this size, e.g. 4KiB
     #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks, conflicts_with = "emulator")]
     size: Option<u32>,
-    /// So many requests at a time only
+    /// Run only workloads with N requests in flight
     #[arg(long, value_name = "N", conflicts_with = "emulator")]
     depth: Option<u32>,
-    /// The size of each of up to six drives in memory
+    /// Size of each of up to six in-memory drives
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = format::parse_blocks,
           conflicts_with = "emulator")]
     drive: u64,
-    /// What is mapped of the volumes that are started: a GiB takes some 60 MiB of memory
+    /// Mapped data of the volume in start benchmarks (takes about 60 MiB of memory per GiB)
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = format::parse_blocks,
           conflicts_with = "emulator")]
     mapped: u64,
-    /// The memory that cold copies run over (default: 4GiB, or 1GiB where that is not free)
+    /// Memory region of the cold-copy measurements [default: 4GiB, or 1GiB if less than 5GiB is
+    /// free]
     #[arg(long, value_name = "SIZE", value_parser = format::parse_blocks)]
     region: Option<u64>,
-    /// The folder for drives in files: what it is on is measured, too (default: that of temporary files)
+    /// Directory for file-backed drives, whose disk affects the results [default: the temporary
+    /// directory]
     #[arg(long, value_name = "DIR", conflicts_with = "emulator")]
     folder: Option<PathBuf>,
-    /// Print ratios to an earlier run's --json document
+    /// Print ratios to an earlier run, given as its --json document
     #[arg(long, value_name = "FILE", conflicts_with = "emulator")]
     compare: Option<PathBuf>,
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
     if (0.001..=3600.0).contains(&seconds) {
         return Ok(seconds);
     }
@@ -107,7 +110,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
         return emulator::run(request, output);
     }
     let runs = request.runs.unwrap_or(3);
-    // Before minutes of measuring: it may not be there.
+    // Before minutes of measuring: the file may be missing.
     let baseline = request.compare.as_deref().map(Baseline::load).transpose()?;
     let chosen = Chosen::new(request)?;
     output.note("measuring memory");
@@ -121,7 +124,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     if let Some(baseline) = &baseline
         && !baseline.compare(&mut results)
     {
-        output.warning("nothing is compared: starts never are, and of the rest the earlier document has nothing with requests of this size and depth");
+        output.warning("nothing is compared: the earlier document has none of these workloads at this size and depth (starts are never compared)");
     }
     let report = Report {
         program: format!("zoneweave {}", env!("CARGO_PKG_VERSION")),
@@ -140,7 +143,7 @@ pub(crate) fn run(request: &Bench, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The workloads that are asked for.
+/// The chosen workloads.
 struct Chosen {
     engine: Vec<&'static Workload>,
     shards: Vec<&'static shards::Workload>,
@@ -167,18 +170,19 @@ impl Chosen {
         let labels = labels.chain(shards::WORKLOADS.iter().map(shards::Workload::label));
         let labels = labels.chain(nbd::WORKLOADS.iter().map(nbd::Workload::label));
         let labels: Vec<_> = labels.chain(start::labels()).collect();
-        let problem = format!("none of the workloads is called so: {}", labels.join(", "));
+        let problem =
+            format!("no workload has a name with this text; choose from {}", labels.join(", "));
         Err(CliError::Usage { option: "only", problem })
     }
 
-    /// Those with requests of the size and depth that is asked for.
+    /// Keeps the workloads with requests of the chosen size and depth.
     fn with_requests(mut self, request: &Bench) -> Result<Self, CliError> {
         let wants = |requests: Requests| request.wants(&requests);
         self.engine.retain(|workload| workload.requests().any(wants));
         self.shards.retain(|workload| workload.requests().any(wants));
         self.nbd.retain(|workload| workload.requests().any(wants));
         if self.is_empty() {
-            let problem = "none of the workloads has requests of that size and depth".to_owned();
+            let problem = "no workload has requests of that size and depth".to_owned();
             return Err(CliError::Usage { option: "depth", problem });
         }
         Ok(self)
@@ -288,17 +292,21 @@ impl Bench {
         if self.region.is_none() && !enough {
             let small = format::bytes(most * 4096);
             output.warning(format_args!(
-                "less than 5 GiB of memory are free: copying is measured over {small}, which is faster than over 4 GiB"
+                "less than 5 GiB of memory is free: copying is measured over {small}, where it is faster than over 4 GiB"
             ));
         }
         self.region.unwrap_or(most)
     }
 
-    /// A new folder for drives in files.
+    /// A new directory for file-backed drives.
     fn folder(&self) -> Result<TempDir, CliError> {
         let parent = self.folder.clone().unwrap_or_else(std::env::temp_dir);
         let made = tempfile::tempdir_in(&parent);
-        made.map_err(|error| CliError::File { path: parent, action: "make a folder in", error })
+        made.map_err(|error| CliError::File {
+            path: parent,
+            action: "create a directory in",
+            error,
+        })
     }
 
     fn wants(&self, requests: &Requests) -> bool {
@@ -307,12 +315,13 @@ impl Bench {
     }
 }
 
-/// Whether a label contains a text that starts with one of its words: `write` is not in `overwrite`.
+/// Whether a label contains a text that starts with one of its words: `write` is not in
+/// `overwrite`.
 fn contains_words(label: &str, text: &str) -> bool {
     label.match_indices(text).any(|(at, _)| at == 0 || label[..at].ends_with(' '))
 }
 
-/// The processor's time for this process so far. Others on the machine hardly change what something takes of it.
+/// CPU time of this process so far; other programs on the machine hardly affect it.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).expect("a process has used no negative time")

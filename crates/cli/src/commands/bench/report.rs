@@ -1,4 +1,4 @@
-//! What `zoneweave bench` reports: the machine, what its memory does, and a line for each measurement.
+//! The report of `zoneweave bench`: the machine, the speed of its memory, and the measurements.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ pub(super) struct Report {
     pub(super) seconds_per_measurement: f64,
     pub(super) runs: u32,
     pub(super) memory: MemoryRates,
-    /// Operations that do nothing, 64 with each system call.
+    /// No-op operations, 64 per system call.
     pub(super) io_uring_no_ops_per_second: f64,
     pub(super) for_each_tib: ForEachTib,
     pub(super) results: Vec<Line>,
@@ -122,13 +122,13 @@ fn tell_lines(report: &Report, output: &Output) {
     }
 }
 
-/// What was counted for a line.
+/// The counters of a line.
 fn told_counts(counted: Option<Counted>) -> [String; 2] {
     let tell = |count: Option<f64>| count.map(|count| format!("{count:.0}")).unwrap_or_default();
     [tell(counted.map(|counted| counted.cycles)), tell(counted.map(|counted| counted.instructions))]
 }
 
-/// What the figures are of.
+/// Prints the machine and the configuration.
 fn introduce(report: &Report, output: &Output) {
     let (machine, memory) = (&report.machine, &report.memory);
     output.line(format_args!(
@@ -136,12 +136,12 @@ fn introduce(report: &Report, output: &Output) {
         report.program, machine.processor, machine.cores, machine.kernel
     ));
     output.line(format_args!(
-        "drives of {} in memory, which is copied to and from, zones of {}; written as servers do that know such drives (`--write-mode auto --profile`)",
+        "in-memory drives of {}, with data copied, zones of {}; written as by a server with their profile (`--write-mode auto --profile`)",
         format::bytes(report.drive_bytes),
         format::bytes(report.zone_bytes)
     ));
     output.line(format_args!(
-        "median of {} runs of {} s at most, random requests; one thread does everything, and over NBD one is the server and one the load",
+        "median of {} runs of at most {} s, random requests; one thread for all, over NBD one for the server and one for the load",
         report.runs, report.seconds_per_measurement
     ));
     let copy = memory.cold_memcpy_bytes_per_second;
@@ -155,30 +155,30 @@ fn introduce(report: &Report, output: &Output) {
     ));
     let floor = |of: f64| format!("{:.0} % of copying", of / copy * 100.0);
     output.line(format_args!(
-        "copies, checksums and parity alone: writes of 4 KiB to 3+1 at {}, reads at {}",
+        "limit set by copies, checksums and parity: 4 KiB writes to 3+1 at {}, reads at {}",
         floor(memory.write_floor_bytes_per_second),
         floor(memory.read_floor_bytes_per_second)
     ));
     let tib = &report.for_each_tib;
     output.line(format_args!(
-        "memory for each TiB of a volume, by formula: index {}, tables {} (3+1, zones of {})",
+        "memory per TiB of a volume, by formula: index {}, tables {} (3+1, zones of {})",
         format::bytes(tib.index_bytes),
         format::bytes(tib.table_bytes),
         format::bytes(tib.zone_bytes)
     ));
 }
 
-/// What a volume of a TiB takes of memory at the most: the engine has a formula for it.
+/// Maximum memory per TiB of a volume, by the formula of the engine.
 #[derive(Serialize)]
 pub(super) struct ForEachTib {
     index_bytes: u64,
-    /// Segments, lists, stripes and checkpoints.
+    /// Segments, summaries, stripes and checkpoints.
     table_bytes: u64,
-    /// Of the drives that is calculated for, those of the preset zn540-1tb.
+    /// Zone size of the preset zn540-1tb, for which it is calculated.
     zone_bytes: u64,
 }
 
-/// For drives of flash: those that are measured have zones so small that tables are large.
+/// For flash drives: the zones of the measured drives are small, which makes tables large.
 pub(super) fn for_each_tib() -> ForEachTib {
     let geometry = Preset::by_name("zn540-1tb").expect("a preset").geometry().clone();
     let config = ArrayConfig {
@@ -209,13 +209,13 @@ pub(super) fn for_each_tib() -> ForEachTib {
     }
 }
 
-/// How a line compares to nbdkit.
+/// Ratios of a line to nbdkit.
 fn told_beside(beside: Option<Beside>) -> [String; 2] {
     let tell = |times: Option<f64>| times.map(|times| format!("{times:.2}")).unwrap_or_default();
     [tell(beside.map(|beside| beside.throughput)), tell(beside.map(|beside| beside.latency_p50))]
 }
 
-/// How a line compares to an earlier one.
+/// Ratios of a line to the earlier run.
 fn told(ratios: Option<Ratios>) -> [String; 4] {
     let tell = |of: fn(&Ratios) -> f64| {
         ratios.as_ref().map(of).map(|times| format!("{times:.2}")).unwrap_or_default()

@@ -1,7 +1,7 @@
-//! A volume of several arrays, each by a thread of its own: what more processors bring.
+//! A sharded volume, each shard with its own thread: scaling over CPUs.
 //!
-//! The load, and the first shard, are this thread's, as a server's front ends are. Other shards have drives, an engine and a
-//! thread each, and are asked over a link.
+//! This thread runs the load and the first shard, as the thread of front ends does in a server. The
+//! other shards have drives, an engine and a thread each, and receive requests over a link.
 
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::memory::refuse_too_large;
 use crate::session::Session;
 
-/// Requests of each kind: blocks, and how many at a time.
+/// Block counts and depths of requests.
 const REQUESTS: [(u32, u32); 2] = [(1, DEPTH), (16, DEPTH)];
 
 /// Requests of one kind.
@@ -34,7 +34,7 @@ pub(super) const WORKLOADS: [Workload; 2] = [
     Workload { name: "shards-read", write: false },
 ];
 
-/// How everything is measured.
+/// Settings of all measurements.
 pub(super) struct Settings {
     pub(super) zones: u32,
     pub(super) drive_bytes: u64,
@@ -42,7 +42,7 @@ pub(super) struct Settings {
     pub(super) runs: u32,
 }
 
-/// What was measured of so many shards.
+/// The measurement of a number of shards.
 pub(super) struct Row {
     pub(super) array: String,
     pub(super) requests: Requests,
@@ -50,17 +50,17 @@ pub(super) struct Row {
 }
 
 impl Workload {
-    /// What people call it.
+    /// The label.
     pub(super) fn label(&self) -> String {
         label_of(self.name)
     }
 
-    /// What is measured of it.
+    /// The requests to measure.
     pub(super) fn requests(&self) -> impl Iterator<Item = Requests> {
         requests_of(REQUESTS, self.write)
     }
 
-    /// The medians of some runs, for one shard and for one of each processor.
+    /// The medians of runs, for one shard up to one per CPU.
     pub(super) fn measure(
         &self,
         settings: &Settings,
@@ -92,7 +92,7 @@ impl Workload {
     }
 }
 
-/// One, and twice as many as long as each has a processor.
+/// Powers of two, up to the number of CPUs.
 fn shard_counts(most: usize) -> Vec<usize> {
     std::iter::successors(Some(1), |shards| Some(shards * 2))
         .take_while(|shards| *shards <= most.max(1))
@@ -125,9 +125,9 @@ fn measure_once(
     Ok(measured)
 }
 
-/// A thread that has drives, and arrays of them one after the other.
+/// A thread with drives, which runs arrays on them one after the other.
 struct Other {
-    /// Whether every block is to be written before.
+    /// Whether to write every block first.
     orders: Option<Sender<bool>>,
     links: Receiver<Result<DeviceLink, CliError>>,
     thread: Option<JoinHandle<()>>,
@@ -139,7 +139,7 @@ impl Other {
         let run = move || {
             let worked = work(zones, &ordered, &linking);
             if let Err(error) = worked {
-                // Whoever waits for the next link hears of it.
+                // The receiver of the next link gets the error.
                 let _ = linking.send(Err(error));
             }
         };
@@ -149,10 +149,10 @@ impl Other {
         Ok(Self { orders: Some(orders), links, thread: Some(thread) })
     }
 
-    /// A new array of this thread's drives, until what is returned is dropped.
+    /// Starts a new array on the drives of this thread; it ends when the returned link is dropped.
     fn device(&self, session: &Session, fill: bool) -> Result<Rc<dyn BlockDevice>, CliError> {
         let orders = self.orders.as_ref().expect("there until this is dropped");
-        // Should it be gone, it has left an error behind.
+        // If the thread has ended, it has left an error.
         let _ = orders.send(fill);
         let link = self.links.recv().expect("a thread answers every order")?;
         Ok(session.reach(link)?)
@@ -163,7 +163,7 @@ impl Drop for Other {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told already.
+            // A panic there has been reported already.
             let _ = thread.join();
         }
     }
@@ -181,7 +181,7 @@ fn work(
             array.fill()?;
         }
         let (link, given_back) = drives.session.lend(array.device())?;
-        // Who gave the order waits for it.
+        // The sender of the order waits for it.
         let _ = links.send(Ok(link));
         drives.session.executor.run(given_back);
         array.close()?;

@@ -1,13 +1,13 @@
-//! Starting an array that another process left behind: what it takes of the processor.
+//! The CPU time of starting an array that another process left behind.
 //!
-//! The array is full, on drives that keep a block of one word as this word, so that it can be far larger than
-//! memory. What they are asked for here, pages of the index and footers of segments (the lists of what they hold), they hand
-//! out as it was written to them, without copying; of each block they copy 64 bytes of metadata.
+//! The array is full. Its drives store a block of one repeated word as that word, so that the array
+//! can be far larger than memory. They return index pages and footers (the summaries of segments)
+//! without copying, except for 64 bytes of metadata per block.
 //!
 //! * `start`: all of the index from its newest checkpoint, as servers start.
 //! * `start on demand`: the same, read in the background; until all of it is in memory.
 //! * `start footers`: from the footers of all segments alone.
-//! * `decode footers`: blocks of footers verified and decoded, and nothing done with them.
+//! * `decode footers`: verify and decode blocks of footers, and drop them.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ use crate::format;
 use crate::output::Output;
 use crate::start::INDEX_PAGES;
 
-/// What a start does.
+/// The kind of a start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Checkpoint,
@@ -50,13 +50,13 @@ const KINDS: [(&str, Kind); 4] = [
     ("decode footers", Kind::Decode),
 ];
 
-/// Blocks of a zone: 64 MiB, one span, and the list of it.
+/// Blocks of a zone: 64 MiB, one span and its summary.
 const ZONE_BLOCKS: u32 = 16_384;
 
-/// Blocks of a request that fills.
+/// Blocks of a request of the fill.
 const REQUEST: usize = 64;
 
-/// What part of the volume is written again at random places, so that pages lead to many segments.
+/// One of so many blocks is overwritten at random, so that index pages refer to many segments.
 const AGAIN: u64 = 64;
 
 /// Blocks of footers that are decoded: 64 MiB.
@@ -68,16 +68,16 @@ pub(super) struct Start {
     array: &'static str,
     workload: &'static str,
     mapped_bytes: u64,
-    /// Of the drives, or decoded.
+    /// Read from the drives, or decoded.
     read_bytes: u64,
     processor_ns: u64,
-    /// For each TiB that is mapped.
+    /// CPU seconds per mapped TiB.
     processor_seconds_per_tib: f64,
-    /// In a second of the processor.
+    /// Per CPU second.
     read_bytes_per_second: f64,
 }
 
-/// The names of what can be measured.
+/// The labels of all starts.
 pub(super) fn labels() -> impl Iterator<Item = String> {
     KINDS.iter().map(|(name, _)| label(name))
 }
@@ -86,7 +86,7 @@ fn label(name: &str) -> String {
     format!("{name} raid5 3+1")
 }
 
-/// Measures what is chosen of it.
+/// Measures the chosen starts.
 pub(super) fn measure(
     mapped_blocks: u64,
     runs: u32,
@@ -105,7 +105,7 @@ pub(super) fn measure(
                 let left = match &left {
                     Some(left) => left,
                     None => {
-                        output.note("filling an array, to be started");
+                        output.note("filling the array to start");
                         left.insert(Left::new(mapped_blocks)?)
                     }
                 };
@@ -149,7 +149,7 @@ struct Left {
 impl Left {
     /// An array with a full volume of so many blocks.
     fn new(blocks: u64) -> Result<Self, CliError> {
-        // A quarter more than the volume, and what the array needs besides.
+        // A quarter more than the volume, and the zones that the array itself needs.
         let zones = u32::try_from(blocks / 3 / u64::from(ZONE_BLOCKS) * 5 / 4 + 24);
         let geometry = Geometry::new(zones.unwrap_or(u32::MAX), BlockCount(ZONE_BLOCKS));
         let drive = |_| RamDrive::new(geometry.clone(), Immediate).expect("a possible drive");
@@ -162,7 +162,7 @@ impl Left {
             write(volume, starts.map(|start| (start, blocks.min(start + REQUEST as u64)))).await?;
             begin_segment(volume).await
         })?;
-        // As often as can be: what is written since the newest one is to be little.
+        // As often as possible, so that little is written after the newest checkpoint.
         let often = OpenOptions { checkpoint_share: Some(1), ..options() };
         left.live(often, async |volume| {
             let mut random = Random::new(5);
@@ -173,7 +173,7 @@ impl Left {
         Ok(left)
     }
 
-    /// A life of the array, which ends by the death of its process.
+    /// A run of the array that ends like a killed process.
     fn live(
         &self,
         options: OpenOptions,
@@ -205,10 +205,10 @@ impl Left {
         let (read, processor) = (read_bytes(&drives), processor_time());
         let volume = executor.run(async {
             let (volume, report) = open_array(&handle, offered, options).await?;
-            // What is measured is what it is called.
+            // The index must come from the expected source.
             assert_eq!(report.checkpoint.is_none(), kind == Kind::Footers, "{report:?}");
             while volume.status().absent_pages > 0 {
-                // To ask takes a time, too.
+                // Polling takes time, too.
                 for _ in 0..64 {
                     handle.yield_now().await;
                 }
@@ -261,7 +261,7 @@ fn options() -> OpenOptions {
     }
 }
 
-/// Writes ranges of blocks, one after the other: of zeros, which the engine writes as it does others.
+/// Writes ranges of blocks in order: zeros, which the engine writes like other data.
 async fn write(volume: &Volume, ranges: impl Iterator<Item = (u64, u64)>) -> Result<(), CliError> {
     let zeros = zero_blocks(BlockCount(1));
     for (first, end) in ranges {
@@ -271,7 +271,7 @@ async fn write(volume: &Volume, ranges: impl Iterator<Item = (u64, u64)>) -> Res
     Ok(())
 }
 
-/// Writes until a segment was just begun: of such a one a start has little to verify.
+/// Writes until a segment has just begun: a start verifies little of it.
 async fn begin_segment(volume: &Volume) -> Result<(), CliError> {
     let before = volume.status().segments_free;
     while volume.status().segments_free >= before {

@@ -1,4 +1,4 @@
-//! Arrays of drives in memory or in files, and load on them.
+//! Arrays on in-memory or file-backed drives, and their load.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -29,27 +29,27 @@ use crate::error::CliError;
 use crate::format;
 use crate::session::{Session, random_number, random_uuid};
 
-/// Blocks of a zone: 2 MiB, so that there are hundreds of segments and what collecting keeps free hardly counts.
+/// Blocks of a zone: 2 MiB, so that there are hundreds of segments, and reserved ones hardly count.
 pub(super) const ZONE_BLOCKS: u32 = 512;
-/// Zones that an array needs to write as servers do, and to collect.
+/// Minimum number of zones: for the write layout of servers and garbage collection.
 const ZONES_LEAST: u32 = 32;
-/// Data of requests, in turn.
+/// Number of data buffers that requests use in turn.
 const BUFFERS: usize = 64;
 /// The largest request, in blocks.
 const REQUEST_BLOCKS: u32 = 16;
-/// Latencies above it count as this: a minute.
+/// Highest recorded latency: a minute.
 pub(super) const LATENCY_MOST_NS: u64 = 60_000_000_000;
-/// Writes that are measured for the profile, and zones for each of them.
+/// Write sizes measured for the profile, and zones for each of them.
 const PROFILE_BLOCKS: [u32; 5] = [1, 2, 4, 8, 16];
 const PROFILE_ZONES: usize = 4;
-/// Requests of a fill under way.
+/// Requests of a fill in flight.
 const FILL_DEPTH: usize = 8;
 
-/// Drives, that arrays are made on one after the other.
+/// Drives, on which arrays are created one after the other.
 pub(super) struct Bench {
     drives: Vec<Rc<dyn ZonedDevice>>,
     zones: u32,
-    /// What writing to the drives costs, where that was measured.
+    /// Write profile of the drives, if measured.
     profile: Option<WriteProfile>,
     buffers: Rc<Vec<Bytes>>,
     seeds: Cell<u64>,
@@ -63,7 +63,7 @@ pub(super) struct Array<'a> {
     pub(super) blocks: u64,
 }
 
-/// What is asked of a volume.
+/// The requests of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Requests {
     pub(super) write: bool,
@@ -76,22 +76,23 @@ pub(super) struct Requests {
 pub(super) struct Measure {
     pub(super) blocks_per_second: f64,
     pub(super) processor_ns_per_request: f64,
-    /// For each block, where the processor counts them.
+    /// Per block, if the CPU has counters.
     pub(super) counted: Option<Counted>,
     pub(super) latency_p50_ns: u64,
     pub(super) latency_p99_ns: u64,
-    /// Of writes: data blocks that were written, with padding, moved ones and the index, for each block of users.
+    /// For writes: data blocks written, with padding, relocations and index, per block of user
+    /// writes.
     pub(super) amplification: Option<f64>,
-    /// Of writes: what holds data of the room for it, without segments that are open or kept free for crashes.
+    /// For writes: the share of space that holds data, without open and reserved segments.
     pub(super) full: Option<f64>,
     pub(super) volume_blocks: u64,
 }
 
 impl Bench {
-    /// So many drives, each of so many zones.
+    /// In-memory drives with `zones` zones each.
     ///
     /// # Errors
-    /// If there can be no such drives.
+    /// If such drives are impossible.
     pub(super) fn new(drives: usize, zones: u32) -> Result<Self, CliError> {
         let geometry = geometry(zones)?;
         let drive = |_| -> Rc<dyn ZonedDevice> {
@@ -102,10 +103,10 @@ impl Bench {
         Ok(Self::of(session, (0..drives).map(drive).collect(), zones, Some(profile)))
     }
 
-    /// As many drives, in files in a folder.
+    /// File-backed drives in a directory.
     ///
     /// # Errors
-    /// If there can be no such drives, or no such files.
+    /// If such drives are impossible, or the files cannot be created.
     pub(super) fn in_files(folder: &Path, drives: usize, zones: u32) -> Result<Self, CliError> {
         let (geometry, session) = (geometry(zones)?, Session::new()?);
         let drive = |number| -> Result<Rc<dyn ZonedDevice>, CliError> {
@@ -133,12 +134,13 @@ impl Bench {
         }
     }
 
-    /// Blocks of data that all zones of an array hold.
+    /// Data blocks of all zones of an array.
     pub(super) fn physical_blocks(&self, scheme: Scheme) -> u64 {
         u64::from(self.zones) * u64::from(ZONE_BLOCKS) * scheme.data() as u64
     }
 
-    /// Makes an array of the first drives with a volume of that part of all zones if it may be so large, and starts it as a server would.
+    /// Creates an array on the first drives, with a volume of that share of all zones, or the
+    /// largest possible one, and starts it as a server would.
     pub(super) fn array(&self, scheme: Scheme, percent: u64) -> Result<Array<'_>, CliError> {
         let drives = &self.drives[..scheme.columns()];
         let offer = |(number, drive): (u32, &Rc<dyn ZonedDevice>)| OfferedDrive {
@@ -157,7 +159,7 @@ impl Bench {
             array: ArrayUuid(random_uuid()?),
             members: Vec::new(),
             lineage: random_number()?,
-            // The array before.
+            // The earlier array.
             shard: Shard::WHOLE,
             wipe: true,
         };
@@ -197,7 +199,7 @@ impl Array<'_> {
         Ok(self.volume.drive_lost(0, "taken out to be missed")?)
     }
 
-    /// Random requests, for some time or until so many blocks were asked for, whichever is first.
+    /// Random requests, until a time or a number of blocks is reached.
     pub(super) fn measure(
         &self,
         requests: Requests,
@@ -207,12 +209,12 @@ impl Array<'_> {
         self.measure_as(self.device(), requests, seconds, most_blocks)
     }
 
-    /// What is measured.
+    /// Measures the volume of the array.
     pub(super) fn device(&self) -> Rc<dyn BlockDevice> {
         Rc::new(self.volume.clone())
     }
 
-    /// The same of a volume of which this array holds a part.
+    /// Measures a volume that this array is a shard of.
     pub(super) fn measure_as(
         &self,
         volume: Rc<dyn BlockDevice>,
@@ -278,13 +280,13 @@ impl Array<'_> {
     }
 }
 
-/// Data blocks written, of whatever kind.
+/// All data blocks written.
 fn written(counters: &Counters) -> u64 {
     let users = counters.user_blocks_written + counters.padding_blocks;
     users + counters.relocated_blocks + counters.checkpoint_blocks
 }
 
-/// Data blocks written for each block of users.
+/// Data blocks written per block of user writes.
 fn amplification(before: &Counters, after: &Counters) -> f64 {
     let users = after.user_blocks_written - before.user_blocks_written;
     ratio(written(after) - written(before), users.max(1))
@@ -314,7 +316,7 @@ impl Load {
         let length = BlockCount(blocks).data_bytes();
         let mut turn = usize::try_from(seed).unwrap_or(0);
         let mut now = self.handle.now();
-        // One each at the least, however late it is.
+        // At least one each, however late it is.
         while self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
             let lba = Lba(random.below(self.places) * u64::from(blocks));
@@ -331,7 +333,7 @@ impl Load {
             if now >= self.end {
                 break;
             }
-            // Ready at once, or not: others get their turn.
+            // Yields even after requests that completed at once.
             self.handle.yield_now().await;
         }
         Ok(())
@@ -343,14 +345,14 @@ fn geometry(zones: u32) -> Result<Geometry, CliError> {
     if zones < ZONES_LEAST || !MemoryDrive::fits(&geometry) {
         let (option, zone) = ("drive", format::bytes(u64::from(ZONE_BLOCKS) * 4096));
         let problem = format!(
-            "drives of {zones} zones of {zone}: give them {ZONES_LEAST} or more, and less than 16 TiB"
+            "drives have {zones} zones of {zone}, but need at least {ZONES_LEAST}, and less than 16 TiB"
         );
         return Err(CliError::Usage { option, problem });
     }
     Ok(geometry)
 }
 
-/// What writing to a zone of a drive in memory costs here, one write after the other, by the clock.
+/// Measures sequential writes to a zone of an in-memory drive, in wall time.
 fn profile_of_memory(session: &Session) -> Result<WriteProfile, CliError> {
     let drive = MemoryDrive::new(geometry(ZONES_LEAST)?).expect("a possible drive");
     let mut zones = (0..ZONES_LEAST).map(ZoneId);

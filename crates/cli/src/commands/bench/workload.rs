@@ -1,4 +1,4 @@
-//! What is measured of arrays in this process.
+//! The workloads on arrays in this process.
 
 use zoneweave_raid::scheme::Scheme;
 
@@ -7,22 +7,22 @@ use super::volume::{Bench as Drives, Measure, Requests};
 use super::{DEPTH, DEPTHS, SIZES};
 use crate::error::CliError;
 
-/// The part of all zones that a volume has, in percent.
+/// Size of a volume in percent of all zones.
 pub(super) const USED_PERCENT: u64 = 60;
 
-/// The part of all zones that may be written before anything has to be moved, in percent.
+/// Percentage of all zones that can be written before relocation begins.
 pub(super) const FRESH_PERCENT: u64 = 45;
 
-/// Blocks of a chunk, as servers choose them: what is left empty of a stripe is padding.
+/// Blocks of a chunk, as servers choose them; unfilled chunks of a stripe are padding.
 const CHUNK_BLOCKS: u64 = 2;
 
-/// The part of all zones that a volume has whose blocks are written again and again.
+/// Size of a volume that is overwritten, in percent of all zones.
 const FULL_PERCENT: u64 = 77;
 
-/// How long is read from an array that has just lost a drive, before it counts.
+/// Warm-up of reads from an array that has just lost a drive.
 const SETTLING_SECONDS: f64 = 0.3;
 
-/// Sizes of requests to drives in files.
+/// Request sizes for file-backed drives.
 const ENDS: [u32; 2] = [1, 16];
 
 /// A load on a kind of array.
@@ -38,13 +38,13 @@ pub(super) struct Workload {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Writes to an array with so much room that nothing has to be moved.
+    /// Writes to an array with enough free space that nothing is relocated.
     Fresh,
     /// Reads.
     Read,
     /// Reads of an array without one of its drives.
     Degraded,
-    /// Writes to a full volume, of which every block was written at random before.
+    /// Writes to a full volume, with every block written at random before.
     Overwrite,
 }
 
@@ -60,17 +60,17 @@ pub(super) const WORKLOADS: [Workload; 8] = [
     Workload { in_files: true, sizes: &ENDS, depths: &[1, DEPTH], ..of("file-read", Kind::Read) },
 ];
 
-/// What arrays are of that are not measured by themselves, but behind or beside something.
+/// The scheme of the arrays behind NBD servers and of shards.
 pub(super) fn scheme() -> Scheme {
     Scheme::new(3, 1).expect("3+1 is a scheme")
 }
 
-/// What people call a workload of these.
+/// The label of such a workload.
 pub(super) fn label_of(name: &str) -> String {
     format!("{name} {}", scheme())
 }
 
-/// Requests of each kind: blocks, and how many at a time.
+/// Block counts and depths of requests.
 pub(super) fn requests_of(
     kinds: impl IntoIterator<Item = (u32, u32)>,
     write: bool,
@@ -78,13 +78,13 @@ pub(super) fn requests_of(
     kinds.into_iter().map(move |(blocks, depth)| Requests { write, blocks, depth })
 }
 
-/// Requests of one block, many at a time, to 3+1 on drives in memory.
+/// Single-block requests at depth, to 3+1 on in-memory drives.
 const fn of(name: &'static str, kind: Kind) -> Workload {
     Workload { name, scheme: (3, 1), kind, sizes: &[1], depths: &[DEPTH], in_files: false }
 }
 
 impl Workload {
-    /// What people call it.
+    /// The label.
     pub(super) fn label(&self) -> String {
         format!("{} {}", self.name, self.scheme())
     }
@@ -97,7 +97,7 @@ impl Workload {
         Scheme::new(self.scheme.0, self.scheme.1).expect("a possible scheme")
     }
 
-    /// What is measured of it.
+    /// The requests to measure.
     pub(super) fn requests(&self) -> impl Iterator<Item = Requests> {
         let write = matches!(self.kind, Kind::Fresh | Kind::Overwrite);
         let of_size = move |blocks| {
@@ -146,12 +146,12 @@ impl Workload {
         array.fill()?;
         if let Kind::Degraded = self.kind {
             array.lose_drive()?;
-            // What was being filled is given up and moved: that is not what reads cost from then on.
+            // Open segments are abandoned and relocated first; steady reads do not have that cost.
             let requests = Requests { write: false, blocks: 1, depth: DEPTH };
             array.measure(requests, SETTLING_SECONDS, u64::MAX)?;
         }
         if overwrites {
-            // Until segments hold as much that counts as they will, and it is known whether lives tell.
+            // Until the valid share of segments and the estimates of lifetimes are steady.
             let requests = Requests { write: true, blocks: 1, depth: DEPTH };
             array.measure(requests, f64::from(u16::MAX), 2 * array.blocks)?;
         }

@@ -1,8 +1,8 @@
-//! `zoneweave characterize`: what a drive is like, measured as the literature measures.
+//! `zoneweave characterize`: measures the characteristics of a drive by published methods.
 //!
-//! Drives in files, and real ones, are measured in real time through the ring, with nothing modelled; presets in
-//! virtual time, with the host software of the calibration data. The zones that are measured are
-//! destroyed: a drive that holds anything needs `--yes-destroy`.
+//! File-backed and real drives are measured in real time through the ring, with nothing modelled.
+//! Presets are measured in virtual time, with the host software of the calibration data. Measured
+//! zones are overwritten: a drive that holds data needs `--yes-destroy` or `--destroy`.
 
 mod tell;
 
@@ -28,31 +28,31 @@ use crate::session::{Access, Session};
 
 #[derive(Args)]
 pub(crate) struct Characterize {
-    /// The drive to measure, in real time
+    /// Drive to measure, in real time
     #[arg(value_name = "DRIVE", conflicts_with = "preset", required_unless_present = "preset")]
     drive: Option<PathBuf>,
-    /// Measure a drive as this preset describes it, in memory and virtual time
+    /// Preset to measure instead, in memory and virtual time
     #[arg(long, value_name = "P")]
     preset: Option<String>,
-    /// Zones of the preset's drive, fewer than it says
+    /// Zones of the preset's drive [default: the preset's number]
     #[arg(long, value_name = "Z", requires = "preset")]
     zones: Option<u32>,
-    /// What a zone of the preset's drive holds, less than it says
+    /// Zone capacity of the preset's drive [default: the preset's capacity]
     #[arg(long, value_name = "SIZE", requires = "preset", value_parser = format::parse_small_blocks)]
     zone_capacity: Option<u32>,
     /// Measure fewer points, each for a shorter time
     #[arg(long)]
     quick: bool,
-    /// Write the report into this directory: a page, tables and charts
+    /// Directory to write the report to: a page, tables and charts [default: none]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Destroy what the drive holds; not a file system and what is on a real drive
+    /// Overwrite a drive that holds data; except file systems and real drives (see --destroy)
     #[arg(long)]
     yes_destroy: bool,
-    /// Destroy whatever this drive holds
+    /// Overwrite this drive, whatever it holds
     #[arg(long, value_name = "DRIVE")]
     destroy: Vec<PathBuf>,
-    /// Make other random choices
+    /// Seed of the random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -65,9 +65,9 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(request: &Characterize, output: &Output) -> Result<Exit, CliError> {
-    // Before anything is measured: minutes are not spent on what cannot be written.
+    // Before minutes of measuring: the report may not be writable.
     if let Some(directory) = &request.out {
-        fs::create_dir_all(directory).map_err(failed(directory, "make the directory"))?;
+        fs::create_dir_all(directory).map_err(failed(directory, "create the directory"))?;
     }
     let report = match (&request.preset, &request.drive) {
         (Some(name), _) => preset(name, request, output)?,
@@ -123,13 +123,13 @@ fn preset(name: &str, request: &Characterize, output: &Output) -> Result<Report,
     Ok(report(request, subject.name, &command, clock, preset.summary(), results))
 }
 
-/// The preset of the same drive in its format of 512 bytes, where that was measured.
+/// The preset of the same drive formatted with 512-byte blocks, if it was measured.
 fn other_format(name: &str) -> Option<&'static str> {
     matches!(name, "zn540-1tb" | "zn540-1tb-volatile").then_some("zn540-1tb-512")
 }
 
-/// The conventional drive of the same hardware, where one was measured. Its superblocks are smaller than
-/// they are, so that it is overwritten once in a minute: 30 GB, or 5 GB for a quick run.
+/// The conventional drive of the same hardware, if one was measured. Its superblocks are smaller
+/// than real ones, so that a minute overwrites it once: 30 GB, or 5 GB for a quick run.
 fn twin(name: &str, request: &Characterize) -> Option<ConventionalConfig> {
     let rows = if request.quick { 2 } else { 12 };
     name.starts_with("zn540-1tb").then(|| ConventionalConfig {

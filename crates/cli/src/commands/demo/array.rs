@@ -1,4 +1,4 @@
-//! The array of the demonstration, and what is done to it.
+//! The array of the demo, and the steps on it.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -31,7 +31,7 @@ const REQUEST_BLOCKS: u64 = 24;
 /// The longest latency of a drive.
 const LATENCY: Nanos = Nanos::from_micros(200);
 
-/// The array, its drives and what it must hold.
+/// The array, its drives and its expected contents.
 pub(super) struct Array {
     random: Random,
     /// By slot, then the spare.
@@ -88,7 +88,7 @@ impl Array {
         let read = self.verify()?;
         let counters = self.volume().status().counters;
         Ok(format!(
-            "wrote {} and reclaimed {} segments on the way; read {} back, all right",
+            "wrote {}, with {} segments reclaimed meanwhile; read {} back without a difference",
             size(written),
             counters.segments_reclaimed,
             size(read)
@@ -103,8 +103,8 @@ impl Array {
         self.expect_health(Health::Degraded)?;
         let rebuilt = self.volume().status().counters.degraded_reads;
         Ok(format!(
-            "drive 1 is gone; wrote {} and read {} back, {rebuilt} blocks of it computed from the \
-             others",
+            "drive 1 is gone; wrote {} and read {} back, {rebuilt} blocks computed from the other \
+             drives",
             size(written),
             size(read)
         ))
@@ -126,7 +126,7 @@ impl Array {
         self.expect_health(Health::Healthy)?;
         let read = self.verify()?;
         Ok(format!(
-            "rebuilt on the spare while {} were written; read {} back, all right",
+            "rebuilt onto the spare while {} were written; read {} back without a difference",
             size(written),
             size(read)
         ))
@@ -156,7 +156,7 @@ impl Array {
         let read = self.verify()?;
         Ok(format!(
             "{} power failures, each with {DEPTH} requests in flight: {} unfinished segments, {} \
-             stripes rescued, {} never acknowledged ones discarded; read {} back, all right",
+             stripes rescued, {} unacknowledged ones discarded; read {} back without a difference",
             reports.len(),
             sum(|report| report.leftover_segments),
             sum(|report| report.rescued_stripes),
@@ -174,7 +174,7 @@ impl Array {
         self.verify()?;
         self.expect_health(Health::Degraded)?;
         Ok(format!(
-            "drive 2 is gone; read {} back from the rest, wrote {}, read all again",
+            "drive 2 is gone; read {} back from the other drives, wrote {}, read everything again",
             size(read),
             size(written)
         ))
@@ -204,7 +204,7 @@ impl Array {
                 other => return Err(format!("the checker says block {at} is {other:?}")),
             };
             if !self.model.is_newest(at, &data) {
-                return Err(format!("the checker reads something else from block {at}"));
+                return Err(format!("the checker reads different data from block {at}"));
             }
         }
         Ok(format!(
@@ -276,7 +276,7 @@ impl Array {
         for at in 0..self.model.blocks() {
             let data = self.executor.run(read_block(&volume, at))?;
             if !self.model.is_newest(at, &data) {
-                return Err(format!("block {at} is not what was written"));
+                return Err(format!("block {at} does not contain the data written"));
             }
         }
         Ok(self.model.blocks())
@@ -288,7 +288,9 @@ impl Array {
         for at in 0..self.model.blocks() {
             let data = self.executor.run(read_block(&volume, at))?;
             if !self.model.accept(at, &data) {
-                return Err(format!("block {at} lost what was flushed before the power failure"));
+                return Err(format!(
+                    "block {at} lost data that was flushed before the power failure"
+                ));
             }
         }
         Ok(())
@@ -309,7 +311,7 @@ fn size(blocks: u64) -> String {
 
 async fn read_block(volume: &Volume, at: u64) -> Result<bytes::Bytes, String> {
     let pieces = volume.read(Lba(at), 1).await.map_err(|error| error.to_string())?;
-    pieces.into_iter().next().ok_or_else(|| format!("block {at} reads as nothing"))
+    pieces.into_iter().next().ok_or_else(|| format!("the read of block {at} returned no data"))
 }
 
 /// Writes and trims at random, [`DEPTH`] requests at a time, until `blocks` blocks were written;
@@ -323,7 +325,7 @@ async fn write_random(
 ) -> Result<u64, String> {
     let mut random = Random::new(seed);
     let places = Semaphore::new(DEPTH);
-    // Requests in flight together do not overlap: clients that let them are promised no order.
+    // Requests in flight do not overlap: the order of overlapping requests is undefined.
     let busy: Rc<RefCell<Vec<Range<u64>>>> = Rc::default();
     let failed: Rc<RefCell<Option<String>>> = Rc::default();
     let mut written = 0;

@@ -1,7 +1,7 @@
-//! `zoneweave demo`: everything that the array promises, tried in some seconds.
+//! `zoneweave demo`: demonstrates the promises of an array in a few seconds.
 //!
-//! Drives in memory, with a volatile cache and random latencies, in virtual time: the same engine
-//! that serves real data, and the same seed gives the same run.
+//! It runs the engine that serves real data on in-memory drives with a volatile cache and random
+//! latencies, in virtual time. The same seed gives the same run.
 
 mod array;
 mod model;
@@ -17,7 +17,7 @@ use array::Array;
 
 #[derive(Args)]
 pub(crate) struct Demo {
-    /// Repeat the run that said it had this seed
+    /// Seed, to repeat an earlier run [default: random, and printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -30,7 +30,7 @@ struct Report {
     steps: Vec<Step>,
 }
 
-/// What was done, and what that proves.
+/// One step of the demo.
 #[derive(Serialize)]
 struct Step {
     title: &'static str,
@@ -38,44 +38,44 @@ struct Step {
     proves: &'static str,
 }
 
-/// A step: its title, what it does, and what is proved if it succeeds.
+/// A step: its title, its action, and the promise that its success proves.
 type Play = (&'static str, fn(&mut Array) -> Result<String, String>, &'static str);
 
 const STEPS: [Play; 7] = [
     (
-        "make an array of four drives",
+        "create an array of four drives",
         Array::create,
         "four zoned drives are one block volume, and any one of them may fail",
     ),
     (
         "write and overwrite at random, trim, read everything back",
         Array::write_and_verify,
-        "a log on zones that can only be appended to behaves as a disk that can be overwritten",
+        "a log on append-only zones behaves like a disk that can be overwritten",
     ),
     (
-        "pull a drive out while the volume is in use",
+        "remove a drive while the volume is in use",
         Array::lose_drive,
-        "every block is still there, computed from the other three drives, and writes go on",
+        "every block is still readable, computed from the other three drives, and writes continue",
     ),
     (
-        "put a blank drive in and rebuild, while the volume is written to",
+        "insert a blank drive and rebuild it while the volume is written to",
         Array::replace,
-        "the redundancy is back: the volume is healthy without the lost drive",
+        "redundancy is restored: the volume is healthy without the lost drive",
     ),
     (
         "cut the power of all drives in the middle of writes",
         Array::power_loss,
-        "what was flushed is there; of what was not, every block is wholly old or wholly new",
+        "flushed data survives; every other block is wholly old or wholly new",
     ),
     (
-        "pull another drive out, right after the power failure",
+        "remove another drive right after the power failure",
         Array::lose_another,
         "recovery restored the redundancy too: there is no write hole",
     ),
     (
         "check the raw media with the offline checker, which shares no code with the engine",
         Array::check,
-        "parity, checksums and index on media agree with each other, and with what was written",
+        "parity, checksums and index on the media agree with each other and with the data written",
     ),
 ];
 
@@ -95,7 +95,7 @@ pub(crate) fn run(demo: &Demo, output: &Output) -> Result<Exit, CliError> {
         output.line(format_args!("   {} {proves}", output.paint(Tone::Good, "proved:")));
         steps.push(Step { title, done, proves });
     }
-    output.line("\nnothing differs from what was written");
+    output.line("\nall data is as it was written");
     output.result("demo", &Report { seed, drives: "memory", clock: "virtual", steps }, |_| {});
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! What the volume must hold: for every block the versions that a read may return.
+//! The expected contents of the volume: for every block the versions that a read may return.
 
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
@@ -8,8 +8,8 @@ pub(super) type Version = u64;
 
 /// Every block's possible versions.
 pub(super) struct Model {
-    /// By block: what it holds for certain, then newer versions that it may hold instead because
-    /// they were not flushed before a power failure.
+    /// By block: the durable version, then newer ones that are not flushed and may be there after a
+    /// power failure.
     versions: Vec<Vec<Version>>,
     next: Version,
 }
@@ -46,12 +46,12 @@ impl Model {
         }
     }
 
-    /// Whether a read may return `data` where nothing was lost: only the newest version will do.
+    /// Whether `data` is the newest version of a block, the only valid one without a power failure.
     pub(super) fn is_newest(&self, at: u64, data: &[u8]) -> bool {
         self.of(at).last().is_some_and(|version| content(*version, at)[..] == *data)
     }
 
-    /// Takes what is there after a power failure as certain, if it may be there.
+    /// Accepts `data`, found after a power failure, as the durable version, if it is a valid one.
     pub(super) fn accept(&mut self, at: u64, data: &[u8]) -> bool {
         let found = self.of(at).iter().copied().find(|version| content(*version, at)[..] == *data);
         if let Some(version) = found {

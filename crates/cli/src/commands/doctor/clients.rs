@@ -21,11 +21,11 @@ fn ublk(machine: &Machine) -> Ability {
     let mut fixes = Vec::new();
     if !machine.has("/dev/ublk-control") {
         fixes.push(match machine.module("ublk_drv") {
-            Module::Absent => "this kernel has no module ublk_drv: install one of Linux 6.5 or newer with it (Debian: \
+            Module::Absent => "this kernel has no module ublk_drv: install a kernel of Linux 6.5 or newer with it (Debian: \
                                linux-image-amd64 of trixie or bookworm-backports), or use nbd-client or nbdfuse"
                 .to_owned(),
             Module::Loadable => "load the module, as root: `modprobe ublk_drv`".to_owned(),
-            Module::Loaded => "the driver is there, its device is not: in a container, start it with `--device \
+            Module::Loaded => "the driver is loaded, but its device is missing: start the container with `--device \
                                /dev/ublk-control` and all of /dev"
                 .to_owned(),
         });
@@ -43,22 +43,22 @@ fn kernel_nbd(machine: &Machine) -> Ability {
         Module::Loaded => {}
         Module::Loadable => fixes.push("load the module: `modprobe nbd`".to_owned()),
         Module::Absent => fixes.push(
-            "this kernel has no module nbd: install one with it (Debian: `apt-get install linux-image-amd64`), or use nbdfuse"
+            "this kernel has no module nbd: install a kernel with it (Debian: `apt-get install linux-image-amd64`), or use nbdfuse"
                 .to_owned(),
         ),
     }
     fixes.extend(program(machine, "nbd-client", "nbd-client"));
-    // docs/operations.md, Clients, tells why.
+    // The reason is in docs/operations.md, Clients.
     let what = "a volume as /dev/nbd0 of this machine's kernel (before Linux 6.14: with the I/O scheduler none)";
     Ability::new("nbd-client", what, fixes)
 }
 
-/// What to do if the kernel shows no FUSE.
+/// The fix if the kernel has no FUSE device.
 fn fuse_driver(machine: &Machine) -> Option<String> {
     let missing = !machine.has("/dev/fuse");
     missing.then(|| match machine.module("fuse") {
         Module::Absent => "this kernel has no FUSE: use nbd-client or QEMU".to_owned(),
-        _ => "make /dev/fuse: `modprobe fuse`; in a container, start it with `--device /dev/fuse`"
+        _ => "create /dev/fuse: `modprobe fuse`; start a container with `--device /dev/fuse`"
             .to_owned(),
     })
 }
@@ -80,7 +80,7 @@ fn loop_device(machine: &Machine) -> Ability {
     if !machine.has("/dev/loop-control") {
         fixes.push(match machine.module("loop") {
             Module::Absent => "this kernel has no loop devices: use nbd-client or QEMU".to_owned(),
-            _ => "make /dev/loop-control: `modprobe loop`".to_owned(),
+            _ => "create /dev/loop-control: `modprobe loop`".to_owned(),
         });
     }
     fixes.extend(program(machine, "losetup", "mount"));
@@ -107,7 +107,7 @@ fn fio(machine: &Machine) -> Ability {
     Ability::new("fio", "measuring and verifying a volume", fixes)
 }
 
-/// What to do if a program is not there.
+/// The fix if a program is missing.
 fn program(machine: &Machine, name: &str, package: &str) -> Option<String> {
     let missing = !machine.has_program(name);
     missing.then(|| format!("install {name} (Debian: `apt-get install {package}`)"))

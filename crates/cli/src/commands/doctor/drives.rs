@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::machine::Machine;
 use crate::format;
 
-/// Bytes of what sysfs calls a sector.
+/// Bytes of a sector of sysfs.
 const SECTOR_BYTES: u64 = 512;
 
 /// A zoned block device of the kernel.

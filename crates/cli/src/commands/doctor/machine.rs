@@ -1,10 +1,10 @@
-//! A machine, as far as its files tell what it is.
+//! A machine, as its files describe it.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where to look: another root in tests.
+/// The root of its files: a temporary directory in tests.
 pub(super) struct Machine {
     root: PathBuf,
     /// Where programs are, below the root.

@@ -1,8 +1,8 @@
-//! `zoneweave doctor`: what this machine can do, and what to do about the rest.
+//! `zoneweave doctor`: the features of this machine, and how to add the missing ones.
 //!
-//! Nothing is changed, no drive is written to, and no program is started: what is asked is the ring, and files of the
-//! kernel. The engine needs io_uring; everything else is a way to reach a volume from here, of which one
-//! is enough, since clients of a network block device may run anywhere.
+//! It changes nothing, writes to no drive and starts no program: it sets up a ring and reads files
+//! of the kernel. The engine needs io_uring. Everything else is a way to reach a volume from this
+//! machine; one is enough, since NBD clients may run anywhere.
 
 mod clients;
 mod drives;
@@ -21,7 +21,7 @@ use machine::Machine;
 #[derive(Args)]
 pub(crate) struct Doctor {}
 
-/// Whether something can be done here.
+/// Whether a feature is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -29,19 +29,19 @@ enum State {
     Missing,
 }
 
-/// Something that a machine can do, or cannot.
+/// A feature of the machine.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Ability {
     name: &'static str,
-    /// What it is good for.
+    /// Its use.
     purpose: &'static str,
     state: State,
-    /// Why not, and what to do about it, one after the other.
+    /// Steps to add it, each with its reason.
     fixes: Vec<String>,
 }
 
 impl Ability {
-    /// There if nothing is to be done.
+    /// A feature, ready if there is nothing to fix.
     fn new(name: &'static str, purpose: &'static str, fixes: Vec<String>) -> Self {
         let state = if fixes.is_empty() { State::Ready } else { State::Missing };
         Self { name, purpose, state, fixes }
@@ -90,7 +90,7 @@ fn tell(report: &Report, output: &Output) {
         vec![ability.name.to_owned(), state.to_owned(), ability.purpose.to_owned()]
     });
     for (number, text) in
-        format::table(&["WHAT", "STATE", "FOR"], &rows.collect::<Vec<_>>()).iter().enumerate()
+        format::table(&["FEATURE", "STATE", "USE"], &rows.collect::<Vec<_>>()).iter().enumerate()
     {
         let ability = number.checked_sub(1).map(|at| &report.abilities[at]);
         let tone = match ability.map(|ability| ability.state) {
@@ -108,12 +108,12 @@ fn tell(report: &Report, output: &Output) {
         output.line(format_args!("{drive}"));
     }
     output.line(match report.zoned_drives.is_empty() {
-        true => "no zoned drive found; `zoneweave emu create` makes emulated ones",
-        false => "`zoneweave zones DRIVE` looks at one, `zoneweave array create NAME DRIVE...` makes an array of some",
+        true => "no zoned drive found; `zoneweave emu create` creates emulated ones",
+        false => "`zoneweave zones DRIVE` shows the zones of a drive, `zoneweave array create NAME DRIVE...` creates an array",
     });
     output.line(match report.can_serve {
-        true => "arrays can be served here: `zoneweave quickstart DIR` makes one and serves it",
-        false => "no array can be served here before io_uring is there",
+        true => "arrays can be served here: `zoneweave quickstart DIR` creates one and serves it",
+        false => "arrays cannot be served here without io_uring",
     });
 }
 

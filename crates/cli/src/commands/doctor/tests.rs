@@ -1,4 +1,4 @@
-//! A machine is made up of files, and asked what it can do.
+//! Machines made of files, and their features.
 
 use std::ffi::OsStr;
 use std::fs;

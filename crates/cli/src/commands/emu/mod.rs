@@ -20,41 +20,39 @@ use crate::session::random_uuid;
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Make emulated drives: DIR/drive0 and so on, one sparse file each
+    /// Create emulated drives DIR/drive0, DIR/drive1, ... as sparse files
     Create(Create),
-    /// List the presets that drives can behave like, or print one
+    /// List drive presets, or print one
     Presets(presets::Presets),
-    /// Serve a drive as a zoned disk of this machine's kernel, /dev/ublkbN (as root; Linux 6.6 or newer with
-    /// ublk_drv)
+    /// Serve a drive as the zoned kernel disk /dev/ublkbN (needs root, Linux 6.6+ and ublk_drv)
     Serve(serve::Serve),
 }
 
-/// What drives to make.
+/// The drives to create.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Create {
-    /// The directory; it is made if there is none
+    /// Directory of the drives (created if missing)
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// How many drives
+    /// Number of drives
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub drives: u32,
-    /// Zones of each drive [default: those of the preset; without one 64]
+    /// Zones per drive [default: the preset's, or 64]
     #[arg(long, value_name = "Z")]
     pub zones: Option<u32>,
-    /// What a zone holds, such as 16MiB [default: as in the preset; without one 16MiB]
+    /// Capacity of a zone, e.g. 16MiB [default: the preset's, or 16MiB]
     #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks)]
     pub zone_capacity: Option<u32>,
-    /// What the drives behave like, delays and wear included; `zoneweave emu presets` lists what there
-    /// is. Without it they are as fast as the file system
+    /// Preset of delays and wear, from `zoneweave emu presets` [default: none, as fast as the file
+    /// system]
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// Without metadata beside their blocks, as disks are that have no format for it: arrays of such drives
-    /// keep it in blocks among the others
+    /// Create drives without per-block metadata; arrays store it in data blocks instead
     #[arg(long)]
     pub without_metadata: bool,
 }
 
-/// Without a preset.
+/// Defaults without a preset.
 const ZONES: u32 = 64;
 const ZONE_CAPACITY: BlockCount = BlockCount(4096);
 
@@ -106,15 +104,15 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The files that the drives would be in.
+/// Paths of the drives.
 pub(crate) fn drive_paths(directory: &Path, drives: u32) -> Vec<PathBuf> {
     (0..drives).map(|number| directory.join(format!("drive{number}"))).collect()
 }
 
-/// What drives are made.
+/// Geometry and preset of the drives.
 struct Kind {
     geometry: Geometry,
-    /// What they behave like, where that is not simply to be fast.
+    /// `None` for drives without delays and wear.
     preset: Option<PresetName>,
 }
 
@@ -139,7 +137,7 @@ fn formatted_kind(create: &Create) -> Result<Kind, CliError> {
         let capacity = capacity.unwrap_or(preset.geometry().zone_capacity);
         preset = preset.with_zones(zones, capacity).map_err(presets::refused)?;
     }
-    // What there is nothing to remember of is an ordinary drive.
+    // A preset without delays and wear makes ordinary drives.
     let plain = preset.is_instant() && preset.wear().is_none();
     let remembered = PresetName::new(name).ok().filter(|_| !plain);
     Ok(Kind { geometry: preset.geometry().clone(), preset: remembered })
@@ -151,7 +149,7 @@ fn create_drives(create: &Create) -> Result<Made, CliError> {
     let missing = directory
         .ancestors()
         .take_while(|path| !path.as_os_str().is_empty() && path.symlink_metadata().is_err());
-    // Whatever goes wrong, it is taken back when this is dropped.
+    // Dropping this removes everything again, unless it is kept.
     let mut made = Made {
         drives: Vec::new(),
         directories: missing.map(Path::to_owned).collect(),
@@ -159,11 +157,11 @@ fn create_drives(create: &Create) -> Result<Made, CliError> {
     };
     fs::create_dir_all(directory).map_err(|error| CliError::File {
         path: directory.clone(),
-        action: "make the directory",
+        action: "create the directory",
         error,
     })?;
     let paths = drive_paths(directory, create.drives);
-    // Before the first is made, so that a name that is taken leaves nothing behind.
+    // Before the first drive is created, so that a conflict leaves nothing behind.
     if let Some(path) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
         return Err(FileDriveError::Exists { path: path.clone() }.into());
     }
@@ -178,27 +176,27 @@ fn create_drives(create: &Create) -> Result<Made, CliError> {
     Ok(made)
 }
 
-/// Makes the drives, for other verbs.
+/// Creates the drives, for other verbs.
 pub(crate) fn create_quietly(create: &Create) -> Result<Made, CliError> {
     create_drives(create)
 }
 
-/// Drives that were made, and the directories for them. All of it is taken back unless it is kept.
+/// Created drives and directories. Drop removes them unless they are kept.
 #[must_use]
 pub(crate) struct Made {
     drives: Vec<CreatedDrive>,
-    /// Those that there were not, the innermost first.
+    /// Created directories, innermost first.
     directories: Vec<PathBuf>,
     kept: bool,
 }
 
 impl Made {
-    /// How many drives.
+    /// Number of drives.
     pub(crate) fn drives(&self) -> usize {
         self.drives.len()
     }
 
-    /// They are to stay.
+    /// Keeps the drives.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }
@@ -209,7 +207,7 @@ impl Drop for Made {
         if self.kept {
             return;
         }
-        // The error that led here is the one to tell. A directory in which there is something else stays.
+        // The error that led here is reported. A directory with other files stays.
         for drive in &self.drives {
             let _ = fs::remove_file(&drive.path);
         }
@@ -219,7 +217,7 @@ impl Drop for Made {
     }
 }
 
-/// A UUID the usual way.
+/// A UUID in its usual notation.
 pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
     zoneweave_raid::log::format::MemberUuid(*uuid).to_string()
 }

@@ -1,4 +1,4 @@
-//! `zoneweave emu presets`: what emulated drives can behave like.
+//! `zoneweave emu presets`: the drive presets.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Presets {
-    /// Print the file of this one, which says where every figure is from
+    /// Print the file of this preset, with the source of every figure
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }
@@ -66,18 +66,18 @@ fn tell(list: &List, output: &Output) {
         vec![entry.name.to_owned(), shape, entry.summary.clone()]
     };
     let rows: Vec<_> = list.presets.iter().map(row).collect();
-    for line in format::table(&["PRESET", ">ZONES", "WHAT IT IS"], &rows) {
+    for line in format::table(&["PRESET", ">ZONES", "DESCRIPTION"], &rows) {
         output.line(line);
     }
 }
 
-/// The preset that drives are to be made as.
+/// The preset of this name.
 pub(super) fn named(name: &str) -> Result<Preset, CliError> {
     let is_file = name.contains('/') || name.ends_with(".toml");
     if is_file {
         let problem = format!(
-            "drives in files remember a preset by its name, so {name} cannot be one: choose one of \
-             {}; programs can give a file drive any timing, see docs/emulator.md",
+            "file drives store the name of their preset, so the file {name} cannot be one: choose one \
+             of {}; programs can give a file drive any timing, see docs/emulator.md",
             preset::names().join(", ")
         );
         return Err(CliError::Usage { option: "preset", problem });

@@ -1,4 +1,4 @@
-//! `zoneweave emu serve`: an emulated drive as a zoned disk of this machine's kernel.
+//! `zoneweave emu serve`: an emulated drive as a zoned kernel disk.
 
 use std::path::PathBuf;
 
@@ -15,18 +15,19 @@ use crate::format::bytes;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session};
 
-/// What to serve.
+/// The drive to serve.
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// The drive
+    /// Emulated drive
     #[arg(value_name = "DRIVE")]
     drive: PathBuf,
-    /// The N of /dev/ublkbN; without it that of the server before, if it was killed, or one that is free
+    /// N of /dev/ublkbN [default: the disk of a killed server of this drive, or the first free
+    /// number]
     #[arg(long, value_name = "N")]
     number: Option<u32>,
 }
 
-/// Printed when the disk is there.
+/// The document printed once the disk exists.
 #[derive(Serialize)]
 struct ServingDrive {
     drive: String,
@@ -38,7 +39,7 @@ struct ServingDrive {
 
 pub(crate) fn run(request: &Serve, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    // Before anything can start a thread, which would take signals the old way.
+    // Before any thread starts: a thread started earlier would still take the signals.
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
     let NamedDrive { label, drive, .. } = session.open(&request.drive, Access::Exclusive)?;
@@ -55,7 +56,7 @@ pub(crate) fn run(request: &Serve, output: &Output) -> Result<Exit, CliError> {
     };
     tell(&serving, output);
     let waited = session.executor.run(signals.next());
-    output.note("stopping: finishing the requests under way");
+    output.note("stopping: finishing requests in flight");
     let flushed = session.executor.run(async {
         stop_ublk(server, output).await;
         drive.flush().await
@@ -73,7 +74,7 @@ fn tell(serving: &ServingDrive, output: &Output) {
     output.result("emu-serve", serving, |output| {
         let ServingDrive { drive, zones, .. } = serving;
         output.line(format_args!(
-            "{drive}  {zones} zones of {}, {} of which can be written",
+            "{drive}  {zones} zones of {}, zone capacity {}",
             bytes(serving.zone_bytes),
             bytes(serving.zone_capacity_bytes)
         ));

@@ -1,7 +1,7 @@
-//! `zoneweave experiment`: measurements that papers and this project publish, done again.
+//! `zoneweave experiment`: reproduces the experiments of papers and of this project.
 //!
-//! Experiments run in virtual time, so the files they write depend on nothing but the program: not
-//! on the number of threads, nor on how often a run was interrupted.
+//! Experiments run in virtual time, so their files depend on the program alone, not on the number
+//! of threads or on interruptions.
 
 mod points;
 
@@ -21,7 +21,7 @@ use crate::format;
 use crate::output::progress::Progress;
 use crate::output::{Output, Tone};
 
-/// Where rows of an experiment are kept, beside what is made of them.
+/// File with the rows of an experiment, beside the report.
 const POINTS: &str = "points.jsonl";
 
 #[derive(Args)]
@@ -32,33 +32,34 @@ pub(crate) struct Experiment {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// What there is
+    /// List the experiments
     List,
-    /// Carry out one, those of a group, or all; what a run that was cut short has measured is kept
+    /// Run an experiment, a group or all; a run that was interrupted is resumed
     Run(Run),
 }
 
 #[derive(Args)]
 struct Run {
-    /// An experiment, a group (the part of a name before the slash), or `all`
+    /// Experiment, group (the part of a name before the slash), or `all`
     name: String,
-    /// Where files go, each experiment's in a directory of its name
+    /// Output directory, with a subdirectory per experiment
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     out: PathBuf,
-    /// Part of the published amount of data, where an experiment can be done in part; what warms it up is no less for it
+    /// Fraction of the published amount of data, from 0.0001 to 100; some experiments ignore it,
+    /// and warm-up is not scaled
     #[arg(long, value_name = "S", default_value_t = Settings::default().scale, value_parser = parse_scale)]
     scale: f64,
-    /// Runs with different seeds, where there are several
+    /// Number of seeds, for experiments that repeat their runs
     #[arg(long, value_name = "N", default_value_t = Settings::default().runs, value_parser = clap::value_parser!(u64).range(1..=100))]
     runs: u64,
-    /// Measure everything anew, also what a run of the same engine has measured
+    /// Discard stored rows and measure everything again
     #[arg(long)]
     fresh: bool,
-    /// Measure those points only whose names contain this, numbers as a whole; nothing is made of them, and what is
-    /// known of others stays
+    /// Measure only points whose name contains TEXT (numbers match as a whole), without a report;
+    /// stored rows of other points are kept
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Threads; as many as there are processors if not given
+    /// Threads [default: the number of CPUs]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
@@ -89,7 +90,7 @@ struct Done {
 #[derive(Serialize)]
 struct Report {
     name: &'static str,
-    /// Where not all were wanted.
+    /// With --only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     points: Vec<Row>,
     findings: Vec<Judged>,
@@ -154,7 +155,7 @@ fn carry_out(request: &Run, output: &Output) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Measures those points whose names contain `only`, and makes nothing of them.
+/// Measures the points whose names contain `only`, without a report.
 fn measure_only(
     only: &str,
     wanted: &[&Known],
@@ -179,12 +180,12 @@ fn measure_only(
     Ok(())
 }
 
-/// That no point is called so, and how they are called.
+/// The error for a text that matches no point, with the names of all points.
 fn none_called(only: &str, wanted: &[&Known], request: &Run) -> String {
     let line = |known: &&Known| {
         let all = known.points(&request.settings());
         let mut names: Vec<_> = all.iter().map(|point| point.key().point.as_str()).collect();
-        // There is one for each seed.
+        // There is one per seed.
         names.dedup();
         match names[..] {
             [] => format!("\n  {} is measured as a whole", known.name),
@@ -192,10 +193,10 @@ fn none_called(only: &str, wanted: &[&Known], request: &Run) -> String {
         }
     };
     let lines: String = wanted.iter().map(line).collect();
-    format!("no point has {only:?} in its name, of these:{lines}")
+    format!("no point has {only:?} in its name; choose from:{lines}")
 }
 
-/// The points that are to be measured.
+/// The chosen points.
 fn points(known: &Known, request: &Run) -> Vec<Point> {
     let only = request.only.as_deref().unwrap_or_default();
     let mut points = known.points(&request.settings());
@@ -203,7 +204,7 @@ fn points(known: &Known, request: &Run) -> Vec<Point> {
     points
 }
 
-/// Carries one out and writes its files.
+/// Runs an experiment and writes its files.
 fn one(
     known: &Known,
     request: &Run,
@@ -221,7 +222,7 @@ fn one(
     Ok(report)
 }
 
-/// Measures its points, or reads what was measured.
+/// Measures the points of an experiment that have no stored row.
 fn measure(
     known: &Known,
     request: &Run,
@@ -229,7 +230,7 @@ fn measure(
     files: &mut Vec<PathBuf>,
 ) -> Result<Vec<Row>, CliError> {
     let out = request.out.join(known.name);
-    fs::create_dir_all(&out).map_err(|error| failed(&out, "make the directory", error))?;
+    fs::create_dir_all(&out).map_err(|error| failed(&out, "create the directory", error))?;
     output.note(format_args!("running {}", known.name));
     let points = points(known, request);
     let mut rows = Vec::new();
@@ -250,7 +251,7 @@ fn measure(
         }
         if ledger.outdated() > 0 {
             output.note(format_args!(
-                "measuring {} of {} points again: what {} has of them is of another engine",
+                "measuring {} of {} points again: their rows in {} are of another engine version",
                 ledger.outdated(),
                 points.len(),
                 path.display()
@@ -266,14 +267,14 @@ fn measure(
 
 fn would_be_lost(path: &Path, otherwise: usize) -> CliError {
     let problem = format!(
-        "{} has {otherwise} measurements of the same points at another scale or with other seeds, which \
-         would be lost: choose another directory, or measure everything anew with --fresh",
+        "{} has {otherwise} rows of these points at another scale or with other seeds, which would \
+         be lost: choose another --out directory, or discard them with --fresh",
         path.display()
     );
     CliError::Usage { option: "out", problem }
 }
 
-/// One page about the experiments of a group, if all of them were carried out.
+/// Writes the page of a group, if all of its experiments were run.
 fn group_report(
     group: &str,
     found: &[(&'static str, Found)],
@@ -307,7 +308,7 @@ fn list(output: &Output) {
     let all: Vec<_> = EXPERIMENTS.iter().map(listed).collect();
     output.result("experiments", &all, |output| {
         let row = |one: &Listed| vec![one.name.to_owned(), one.summary.to_owned()];
-        table(&["EXPERIMENT", "WHAT IT SHOWS"], &all.iter().map(row).collect::<Vec<_>>(), output);
+        table(&["EXPERIMENT", "SUMMARY"], &all.iter().map(row).collect::<Vec<_>>(), output);
     });
 }
 
@@ -330,7 +331,7 @@ fn tell(done: &Done, output: &Output) {
             continue;
         }
         let rows: Vec<_> = report.findings.iter().map(row).collect();
-        table(&["WHAT", "PUBLISHED", "HERE", "HOLDS IF", "HOLDS"], &rows, output);
+        table(&["FINDING", "PUBLISHED", "HERE", "HOLDS IF", "HOLDS"], &rows, output);
         output.line("");
     }
     done.files.iter().for_each(|file| output.line(format_args!("wrote {}", file.display())));

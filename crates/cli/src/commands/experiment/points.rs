@@ -1,9 +1,9 @@
-//! Runs the points of an experiment on threads, and keeps what they measured.
+//! Runs the points of an experiment on threads, and stores their rows.
 //!
-//! Each row is appended to `points.jsonl` when it comes, so that a run which was cut short goes on where
-//! it was. At the end the file is written again in the order of the points: it does not tell in
-//! which order, on how many threads or in how many attempts they were run. Rows of a program that measured
-//! otherwise are dropped: their points are run again. Rows of other points stay behind those, if they are wanted.
+//! Each row is appended to `points.jsonl` as it completes, so that an interrupted run can resume.
+//! At the end the file is rewritten in the order of the points, so that it does not depend on
+//! scheduling, threads or attempts. Rows of another engine version are dropped and measured again.
+//! Rows of other points are kept at the end of the file, if requested.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -18,25 +18,25 @@ use crate::error::CliError;
 use crate::job::Job;
 use crate::output::progress::Progress;
 
-/// Rows on their way to a file.
+/// The rows of an experiment, and their file.
 pub(super) struct Ledger {
     path: PathBuf,
     rows: Vec<Row>,
-    /// Points that the file of before had from a program that measured otherwise.
+    /// Points with rows of another engine version in the file.
     outdated: usize,
-    /// What the file of before has of other points.
+    /// Rows of other points in the file.
     others: Vec<Row>,
 }
 
 impl Ledger {
-    /// The rows that the file of before has of these points.
+    /// Reads the rows of these points from the file.
     pub(super) fn open(path: PathBuf, points: &[Point]) -> Result<Self, CliError> {
         let text = match fs::read(&path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
             Err(error) => return Err(failed(&path, "read", error)),
         };
-        // What cannot be read was cut short, or is of another version.
+        // A line that does not parse was cut short, or is of another version.
         let rows = text.lines().filter_map(|line| serde_json::from_str::<Row>(line).ok());
         let rows: Vec<_> = rows.collect();
         let wanted = |row: &Row| {
@@ -55,18 +55,18 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Points that were measured before, by a program that measured otherwise.
+    /// Points with rows of another engine version in the file.
     pub(super) fn outdated(&self) -> usize {
         self.outdated
     }
 
-    /// Measurements of these points at another scale, or with other seeds.
+    /// Rows of these points at another scale, or with other seeds.
     pub(super) fn otherwise(&self, points: &[Point]) -> usize {
         let named = |row: &&Row| points.iter().any(|point| point.key().point == row.key.point);
         self.others.iter().filter(named).count()
     }
 
-    /// Keeps nothing of other points.
+    /// Drops the rows of other points.
     pub(super) fn forget_others(&mut self) {
         self.others.clear();
     }
@@ -75,7 +75,7 @@ impl Ledger {
         self.rows.iter().any(|row| row.key == *key)
     }
 
-    /// Runs the points that are missing; all rows in the order of the points.
+    /// Runs the missing points; returns all rows in the order of the points.
     pub(super) fn complete(
         mut self,
         points: &[Point],
@@ -101,7 +101,7 @@ impl Ledger {
         Ok(self.rows)
     }
 
-    /// The file with what is known, open at its end.
+    /// Writes the known rows, and opens the file for appending.
     fn start(&self) -> Result<File, CliError> {
         self.write()?;
         let opened = File::options().append(true).open(&self.path);
@@ -129,8 +129,8 @@ fn failed(path: &Path, action: &'static str, error: std::io::Error) -> CliError 
     CliError::File { path: path.to_owned(), action, error }
 }
 
-/// Runs points on so many threads, and hands over rows as they come. After an error nothing is
-/// begun any more.
+/// Runs points on `jobs` threads, and hands over rows as they complete. After an error no point is
+/// started.
 fn on_threads(
     points: &[&Point],
     jobs: usize,
@@ -150,17 +150,18 @@ fn on_threads(
             });
         }
         drop(sender);
-        // Dropped on an error, at which sending fails.
+        // An error drops the receiver, so that sending fails.
         rows.into_iter().try_for_each(|row| take(row.map_err(impossible)?))
     })
 }
 
-/// An experiment that could not be carried out.
+/// The error of an experiment that cannot be run.
 pub(super) fn impossible(error: ExperimentError) -> CliError {
-    CliError::System { action: "carry the experiment out", error: std::io::Error::other(error) }
+    CliError::System { action: "run the experiment", error: std::io::Error::other(error) }
 }
 
-/// Whether a text is part of a name, and numbers at its ends are whole ones there: "QD=1" is not in "QD=16".
+/// Whether a text is part of a name, and numbers at its ends are whole ones there: "QD=1" is not in
+/// "QD=16".
 pub(super) fn contains(name: &str, text: &str) -> bool {
     let ends_in_digit = |text: &str| text.ends_with(|last: char| last.is_ascii_digit());
     let begins_with_digit = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());

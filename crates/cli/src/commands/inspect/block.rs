@@ -13,18 +13,18 @@ use super::body_words;
 /// Bytes of a line of a dump.
 const DUMP_LINE: usize = 16;
 
-/// What a block is, in words.
+/// The description of a block.
 #[derive(Debug, Serialize)]
 pub(super) struct BlockView {
     pub offset: u32,
     pub summary: String,
     pub details: Vec<String>,
-    /// What the metadata beside the block says, and whether that is true.
+    /// The block's metadata, and whether it verifies.
     pub oob: Option<String>,
     pub dump: Vec<String>,
 }
 
-/// What is known of the array that a drive belongs to.
+/// The array that a drive belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     array: ArrayUuid,
@@ -39,13 +39,13 @@ impl Owner {
 }
 
 impl BlockView {
-    /// A block that the drive did not give.
+    /// A block that cannot be read.
     pub(super) fn unreadable(offset: u32, status: Status) -> Self {
         let summary = format!("cannot be read: {status}");
         Self { offset, summary, details: Vec::new(), oob: None, dump: Vec::new() }
     }
 
-    /// A block as it is on the drive; `owner` is the array that the drive belongs to, if it is known.
+    /// Decodes a block; `owner` is the array of the drive, if it is known.
     pub(super) fn decode(offset: u32, data: &[u8], oob: &[u8], owner: Option<Owner>) -> Self {
         let (summary, details) = decode_block(data, owner.map(|owner| owner.array));
         let oob = decode_oob(data, oob, owner);
@@ -91,14 +91,14 @@ fn decode_block(data: &[u8], array: Option<ArrayUuid>) -> (String, Vec<String>) 
     of_array(described, owner, array)
 }
 
-/// Notes where a block is another array's.
+/// Adds a note if the block belongs to another array.
 fn of_array(
     mut described: (String, Vec<String>),
     owner: ArrayUuid,
     expected: Option<ArrayUuid>,
 ) -> (String, Vec<String>) {
     if expected.is_some_and(|expected| expected != owner) {
-        described.1.push(format!("of another array: {owner}"));
+        described.1.push(format!("belongs to another array: {owner}"));
     }
     described
 }
@@ -150,7 +150,7 @@ fn describe_header(header: &SegmentHeader) -> (String, Vec<String>) {
     (summary, details)
 }
 
-/// Which columns of the array a narrow segment is not on.
+/// The columns that a narrow segment leaves out.
 fn absent_words(absent: ColumnSet) -> Option<String> {
     let columns: Vec<_> = absent.iter().map(|column| column.0.to_string()).collect();
     (!absent.is_empty()).then(|| format!("not on columns {}", columns.join(" ")))
@@ -176,13 +176,13 @@ fn describe_tombstones(block: &TombstoneBlock) -> (String, Vec<String>) {
     (format!("{} trimmed extents", block.extents.len()), extents.collect())
 }
 
-/// What the metadata says; whether it verifies can be told where the array is known.
+/// Describes the metadata. It can be verified only if the array is known.
 fn decode_oob(data: &[u8], bytes: &[u8], owner: Option<Owner>) -> Option<String> {
     if bytes.iter().all(|byte| *byte == 0) {
         return None;
     }
     let Some(oob) = Oob::parse(bytes) else {
-        return Some("metadata: not ours, or damaged".to_owned());
+        return Some("metadata: not of zoneweave, or damaged".to_owned());
     };
     let mut text = format!(
         "metadata: {} generation {} column {}",
@@ -204,14 +204,14 @@ fn decode_oob(data: &[u8], bytes: &[u8], owner: Option<Owner>) -> Option<String>
         text.push_str(if verifies(owner, &oob, bytes, data) {
             " (verified)"
         } else {
-            " (DAMAGED: it does not verify)"
+            " (DAMAGED: checksum mismatch)"
         });
     }
     Some(text)
 }
 
-/// Whether data and metadata are what was written. Whether a chunk's role is data or parity decides how
-/// its checksum is made: all segments have as many parity chunks, however wide they are.
+/// Whether data and metadata match their checksum. The checksum of a chunk depends on its role,
+/// data or parity; all segments have the same number of parity chunks, however wide they are.
 fn verifies(owner: Owner, oob: &Oob, bytes: &[u8], data: &[u8]) -> bool {
     let seed = Seed::of(owner.array);
     if oob.place != Place::Chunk {
@@ -220,7 +220,7 @@ fn verifies(owner: Owner, oob: &Oob, bytes: &[u8], data: &[u8]) -> bool {
     Oob::verify_any_chunk(seed, bytes, data, owner.parity).is_some()
 }
 
-/// The bytes, with what repeats left out.
+/// A hex dump, with repeated lines left out.
 pub(super) fn hexdump(data: &[u8], oob: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut skipping = false;

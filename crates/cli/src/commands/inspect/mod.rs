@@ -1,7 +1,7 @@
-//! `zoneweave inspect`: what is on a drive, decoded as far as it decodes.
+//! `zoneweave inspect`: decodes the contents of a drive.
 //!
-//! It only reads, takes no lock, and works on damaged drives and beside a running server. Bytes
-//! on media are hostile: decoding goes through the engine's own checked decoders.
+//! It only reads, takes no lock, and works on damaged drives and while a server runs. Bytes on
+//! media are untrusted: decoding uses the engine's own checked decoders.
 
 mod block;
 
@@ -24,21 +24,21 @@ use crate::output::{Output, Tone};
 use crate::session::{Access, NamedDrive, Session};
 use block::{BlockView, Owner, hexdump};
 
-/// Blocks of a zone that are listed, unless more are asked for.
+/// Default number of blocks listed.
 const LISTED_BLOCKS: u32 = 64;
 
 #[derive(Args)]
 pub(crate) struct Inspect {
-    /// The drive
+    /// Drive to decode
     #[arg(value_name = "DRIVE")]
     drive: PathBuf,
-    /// Show the blocks of this zone
+    /// List the blocks of this zone
     #[arg(long, value_name = "Z")]
     zone: Option<u32>,
-    /// Show this block of the zone in full
+    /// Show this block of the zone in full, with a hex dump
     #[arg(long, value_name = "O", requires = "zone")]
     offset: Option<u32>,
-    /// Show at most so many blocks of the zone
+    /// Maximum number of blocks of the zone to list
     #[arg(long, value_name = "N", default_value_t = LISTED_BLOCKS, requires = "zone")]
     blocks: u32,
 }
@@ -86,7 +86,7 @@ struct ZoneView {
     state: &'static str,
     written_blocks: u32,
     resets: u64,
-    /// What its first block is.
+    /// Summary of its first block.
     first: String,
 }
 
@@ -200,7 +200,7 @@ fn view_record(zone: ZoneId, record: &SuperblockRecord) -> RecordView {
     }
 }
 
-/// What a record says beyond the state every record repeats.
+/// The content of a record beyond the state that every record repeats.
 pub(super) fn body_words(body: &RecordBody) -> String {
     match body {
         RecordBody::State => "state".to_owned(),
@@ -219,7 +219,7 @@ pub(super) fn body_words(body: &RecordBody) -> String {
 fn seal_words(seal: &SealRecord) -> String {
     let valid = seal.valid.iter().filter(|valid| **valid).count();
     format!(
-        "segment {} is sealed: rows below {}, and {valid} of the {} after them, count",
+        "segment {} is sealed: rows below {}, and {valid} of the {} after them, are valid",
         seal.segment,
         seal.rows,
         seal.valid.len()
@@ -281,7 +281,9 @@ fn tell_drive(view: &DriveView, output: &Output) {
     ));
     output.line(view.wear.line());
     if view.superblock.is_empty() {
-        output.line("no superblock record: the drive is in no array, or its records are damaged");
+        output.line(
+            "no superblock record: the drive belongs to no array, or its records are damaged",
+        );
     }
     for record in &view.superblock {
         output.line(format_args!(

@@ -1,4 +1,4 @@
-//! An array in service in this thread: its engine, its control socket, and who looks after it.
+//! An array in service in this thread: the volume, its control socket and its spares.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ use crate::start::{INDEX_PAGES, Started, start};
 use crate::status::ArrayStatus;
 use crate::writing::with_spares;
 
-/// How often a server looks after itself.
+/// Period of the health check.
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// An array in service.
@@ -28,7 +28,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Starts an array, and answers who asks about it.
+    /// Starts the array and its control socket.
     pub(super) fn start(
         session: &Session,
         order: &Order,
@@ -53,7 +53,7 @@ impl Engine {
         let (ring, handle) = (&session.ring, &session.handle);
         let service = Service::new(ring, handle, config.clone(), volume, slots, others);
         let service = Rc::new(service);
-        // It tells whether another server has this array.
+        // Fails if another server has this array.
         let control = ControlServer::start(ring, handle, config.array, service.clone())?;
         Ok(Self { config, service, control, spares })
     }
@@ -62,7 +62,8 @@ impl Engine {
         self.service.volume()
     }
 
-    /// Lets clients find the volume, and begins what goes on beside serving them. The array as it is then.
+    /// Registers the front ends, resumes an interrupted rebuild and adds the spares. Returns the
+    /// status.
     pub(super) fn serve(
         &mut self,
         session: &Session,
@@ -70,13 +71,13 @@ impl Engine {
         exports: Vec<String>,
     ) -> Result<ArrayStatus, CliError> {
         self.service.adopt(servers, exports);
-        // Before the status is told, which then tells of it.
+        // Before the status is taken, so that it shows the rebuild.
         session.handle.spawn("resume rebuild", self.service.clone().resume());
         self.spares.drain(..).try_for_each(|spare| self.service.keep_spare(spare))?;
         Ok(session.executor.run(self.service.status()))
     }
 
-    /// Looks after the array, and tells what happens to it.
+    /// Checks the array every second and reports changes.
     pub(super) async fn watch(&self, session: &Session, output: &Output) {
         loop {
             self.tell_news(output);
@@ -90,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// Answers nobody any more, and leaves the array in order once nobody uses it.
+    /// Closes the control socket and the servers, then shuts the volume down.
     pub(super) fn close(self, session: &Session, output: &Output) -> Result<(), CliError> {
         self.control.close();
         Ok(session.executor.run(async {

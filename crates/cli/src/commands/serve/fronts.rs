@@ -1,4 +1,4 @@
-//! The servers by which an array is reached: where they are, how they start, and how they stop.
+//! The front ends of a volume: their addresses, their start and their shutdown.
 
 use std::net::ToSocketAddrs;
 use std::os::unix::ffi::OsStrExt;
@@ -18,28 +18,28 @@ use crate::format::word;
 use crate::output::Output;
 use crate::session::Session;
 
-/// Where it is served.
+/// Addresses of the front ends.
 #[derive(Default)]
 pub(super) struct Places {
-    /// For NBD, which needs one at least.
+    /// NBD sockets; none without NBD.
     pub(super) endpoints: Vec<Endpoint>,
-    /// The name of the NBD export.
+    /// Name of the NBD export.
     pub(super) export: Option<String>,
-    /// As a disk, perhaps with a number.
+    /// Kernel disk, with its number if one was given.
     pub(super) ublk: Option<Option<u32>>,
-    /// For virtual machines.
+    /// Socket of virtual machines.
     pub(super) vhost_user: Option<PathBuf>,
-    /// As a file.
+    /// FUSE mount point.
     pub(super) fuse: Option<PathBuf>,
 }
 
 impl Places {
-    /// Looks whether servers can be started there, before the array is: a start may put drives out of service, as those that
-    /// were not named, which is in vain if nobody is served.
+    /// Checks that the front ends can start, before the array does: starting an array may take
+    /// drives that were not named out of service, in vain if no client can then be served.
     pub(super) fn check(&self, session: &Session) -> Result<(), CliError> {
         let unix = self.vhost_user.iter().map(|path| Endpoint::Unix(path.clone()));
         let endpoints = self.endpoints.iter().cloned().chain(unix);
-        // All at a time: two of them may be the same.
+        // All at once: two of them may be the same.
         let listeners = endpoints.map(|endpoint| Listener::start(&endpoint));
         listeners.collect::<Result<Vec<_>, _>>()?;
         if let Some(path) = &self.fuse {
@@ -50,7 +50,8 @@ impl Places {
         }
         match &self.export {
             Some(name) if name.len() > NAME_BYTES_MAX || name.contains('\0') => {
-                let problem = format!("the name may have {NAME_BYTES_MAX} bytes, without NUL");
+                let problem =
+                    format!("the export name may have at most {NAME_BYTES_MAX} bytes, and no NUL");
                 Err(usage("export")(problem))
             }
             _ => Ok(()),
@@ -58,7 +59,8 @@ impl Places {
     }
 }
 
-/// Starts the servers, and adds to `exports` where clients find each. Should one fail, the others are in `servers`.
+/// Starts the servers and adds the address of each to `exports`. If one fails, the others stay in
+/// `servers`.
 pub(super) fn start_servers(
     session: &Session,
     config: &ArrayConfig,
@@ -98,7 +100,7 @@ pub(super) fn start_servers(
         let path = server.path().display();
         if server.has_cleared() {
             output
-                .note(format_args!("{path} was left mounted by a server that died: cleared away"));
+                .note(format_args!("{path} was still mounted by a server that died: unmounted it"));
         }
         exports.push(format!("{FUSE}{path}"));
         servers.fuse = Some(server);
@@ -113,13 +115,13 @@ pub(super) fn start_servers(
     Ok(())
 }
 
-/// What all servers of a device are given, so that a change of a part of a block by one never undoes what another
-/// one writes meanwhile: each that serves bytes finds the same [`ByteDevice`] in it.
+/// The device that all servers share. Servers of bytes find the same [`ByteDevice`] in it, so that
+/// a partial-block write of one server cannot undo a concurrent write of another.
 fn shared(device: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
     Rc::new(ByteDevice::new(device))
 }
 
-/// Stops the servers: those first from which most may still come.
+/// Stops the servers, the local ones with the most pending data first.
 pub(super) async fn stop_servers(servers: Servers, output: &Output) {
     let Servers { nbd, ublk, vhost_user, fuse } = servers;
     if let Some(server) = fuse {
@@ -127,7 +129,7 @@ pub(super) async fn stop_servers(servers: Servers, output: &Output) {
         if !server.shutdown().await {
             let path = path.display();
             output.warning(format_args!(
-                "{path} is still in use, and only gives errors now: unmount what is on it, and `losetup -d`"
+                "{path} is still in use and now returns I/O errors: unmount its file systems, then run `losetup -d`"
             ));
         }
     }
@@ -142,7 +144,7 @@ pub(super) async fn stop_servers(servers: Servers, output: &Output) {
     }
 }
 
-/// Makes a disk of the kernel.
+/// Creates a kernel disk.
 pub(crate) fn start_ublk(
     session: &Session,
     disk: UblkDisk,
@@ -153,22 +155,22 @@ pub(crate) fn start_ublk(
     let server = session.executor.run(starting)?;
     if server.was_taken_over() {
         let path = server.path();
-        output.note(format_args!("{} goes on where the last server left it", path.display()));
+        output.note(format_args!("{} was taken over from the last server", path.display()));
     }
     Ok(server)
 }
 
-/// Takes a disk of the kernel away, or tells why it stays.
+/// Removes a kernel disk, or warns why it stays.
 pub(crate) async fn stop_ublk(server: UblkServer, output: &Output) {
     let path = server.path();
     if !server.shutdown().await {
         let path = path.display();
         output
-            .warning(format_args!("{path} is still in use, and only gives errors now: unmount it"));
+            .warning(format_args!("{path} is still in use and now returns I/O errors: unmount it"));
     }
 }
 
-/// What the kernel keeps of a UUID, so that only the same array or drive takes a disk over.
+/// The identity that the kernel stores with a disk: only the same array or drive may take it over.
 pub(crate) fn identity(uuid: [u8; 16]) -> u64 {
     let half = |at: usize| {
         uuid[at..at + 8].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
@@ -176,7 +178,7 @@ pub(crate) fn identity(uuid: [u8; 16]) -> u64 {
     half(0) ^ half(8)
 }
 
-/// Where a client finds the export.
+/// NBD URI of an export.
 pub(crate) fn uri(endpoint: &Endpoint, name: &str) -> String {
     let name = escaped(name.as_bytes(), b"-._~");
     match endpoint {
@@ -189,7 +191,7 @@ pub(crate) fn uri(endpoint: &Endpoint, name: &str) -> String {
     }
 }
 
-/// Percent-encodes what has a meaning in a URI, other than what is `plain` there.
+/// Percent-encodes all bytes but letters, digits and `plain`.
 fn escaped(text: &[u8], plain: &[u8]) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || plain.contains(&byte);
     let escape = |byte: &u8| match plain(*byte) {
@@ -199,7 +201,7 @@ fn escaped(text: &[u8], plain: &[u8]) -> String {
     text.iter().map(escape).collect()
 }
 
-/// The address in words such as `unix:/run/vol0.sock` or `tcp:127.0.0.1:10809`.
+/// Parses `unix:/run/vol0.sock` or `tcp:127.0.0.1:10809`.
 pub(super) fn endpoint(address: &str) -> Result<Endpoint, CliError> {
     let wrong = |problem: String| usage("socket")(problem);
     if let Some(path) = address.strip_prefix("unix:").filter(|path| !path.is_empty()) {
@@ -208,7 +210,9 @@ pub(super) fn endpoint(address: &str) -> Result<Endpoint, CliError> {
         return match path.parent() {
             Some(directory) if !directory.as_os_str().is_empty() && !directory.is_dir() => {
                 let directory = directory.display();
-                Err(wrong(format!("there is no directory {directory}: make it, or check the path")))
+                Err(wrong(format!(
+                    "directory {directory} does not exist: create it, or check the path"
+                )))
             }
             _ => Ok(Endpoint::Unix(path)),
         };
@@ -219,15 +223,18 @@ pub(super) fn endpoint(address: &str) -> Result<Endpoint, CliError> {
     };
     let mut found = place
         .to_socket_addrs()
-        .map_err(|error| wrong(format!("{place:?} is no HOST:PORT: {error}")))?;
-    found.next().map(Endpoint::Tcp).ok_or_else(|| wrong(format!("{place:?} has no address")))
+        .map_err(|error| wrong(format!("{place:?} is not a valid HOST:PORT: {error}")))?;
+    found
+        .next()
+        .map(Endpoint::Tcp)
+        .ok_or_else(|| wrong(format!("{place:?} resolves to no address")))
 }
 
-/// How the places for virtual machines, and files, are told from others.
+/// Prefixes of exports to virtual machines, and of exports as files.
 const VHOST_USER: &str = "vhost-user:";
 const FUSE: &str = "fuse:";
 
-/// What to type to have a look at an export.
+/// A shell command that uses or shows an export.
 pub(super) fn look(export: &str) -> String {
     if let Some(path) = export.strip_prefix(VHOST_USER) {
         // QEMU has commas within a value doubled.
@@ -249,12 +256,12 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A path such as `unix:/run/vol0.sock` for a socket that only can be one of this machine.
+/// Parses `unix:/run/vol0.sock`; other addresses are refused.
 pub(super) fn unix_path(address: &str) -> Result<PathBuf, CliError> {
     match endpoint(address)? {
         Endpoint::Unix(path) => Ok(path),
         Endpoint::Tcp(_) => Err(usage("socket")(
-            "virtual machines share their memory, which no network can: give unix:PATH".to_owned(),
+            "vhost-user shares the memory of the virtual machine and works over a unix socket only: give unix:PATH".to_owned(),
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! `zoneweave serve`: an array for clients, until SIGTERM or SIGINT.
+//! `zoneweave serve`: serves a volume to clients, until SIGTERM or SIGINT.
 
 mod engine;
 mod fronts;
@@ -32,94 +32,97 @@ use shards::Others;
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Serve an array over NBD
+    /// Serve a volume over NBD
     Nbd(Nbd),
-    /// Serve an array as a disk of this machine's kernel, /dev/ublkbN (as root; Linux 6.5 or newer with ublk_drv)
+    /// Serve a volume as the kernel disk /dev/ublkbN (needs root, Linux 6.5+ and ublk_drv)
     Ublk(Ublk),
-    /// Serve an array to a virtual machine as its virtio disk (vhost-user-blk of QEMU and others)
+    /// Serve a volume to a virtual machine as a virtio disk (vhost-user-blk, e.g. of QEMU)
     VhostUser(VhostUser),
-    /// Serve an array as a file, through FUSE: for `losetup`, where the kernel has neither nbd nor ublk
+    /// Serve a volume as a file through FUSE, e.g. for `losetup` on kernels without nbd and ublk
     Fuse(Fuse),
 }
 
-/// What to serve over NBD, and where.
+/// A volume to serve over NBD.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Nbd {
     #[command(flatten)]
     pub array: Served,
-    /// Where clients connect: unix:PATH, or tcp:HOST:PORT of this machine; may be repeated
+    /// Address to listen on: unix:PATH, or tcp:HOST:PORT of this machine (may be repeated)
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub socket: Vec<String>,
-    /// The name clients ask for; the array's name otherwise
+    /// Export name [default: the name of the array]
     #[arg(long, value_name = "NAME")]
     pub export: Option<String>,
-    /// Serve it as a disk of this machine's kernel, too: /dev/ublkbN, with a number that is free or with this one
+    /// Also serve the volume as the kernel disk /dev/ublkbN [default N: the first free number]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
     pub ublk: Option<Option<u32>>,
 }
 
-/// What to serve as a disk.
+/// A volume to serve as a kernel disk.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Ublk {
     #[command(flatten)]
     array: Served,
-    /// The N of /dev/ublkbN; without it that of the server before, if it was killed, or one that is free
+    /// N of /dev/ublkbN [default: the disk of a killed server of this array, or the first free
+    /// number]
     #[arg(long, value_name = "N")]
     number: Option<u32>,
 }
 
-/// What to serve to a virtual machine.
+/// A volume to serve to a virtual machine.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct VhostUser {
     #[command(flatten)]
     array: Served,
-    /// Where the virtual machine connects: unix:PATH
+    /// Address to listen on: unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     socket: String,
 }
 
-/// What to serve as a file, and where.
+/// A volume to serve as a file.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Fuse {
     #[command(flatten)]
     array: Served,
-    /// The file, an empty one; it is made if it is not there. Unmounting it ends the server
+    /// Empty file to mount the volume on (created if missing); unmounting it stops the server
     #[arg(long, value_name = "FILE")]
     mountpoint: PathBuf,
 }
 
-/// An array to be served.
+/// The array to serve, and how.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Served {
-    /// The array's drives, in any order; those of all its shards, if the volume has several
+    /// Drives of the array, or of all shards of a volume, in any order
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
-    /// Start with half of the drives or fewer, the others become strangers; or where parts are lost, and nothing tells which: older
-    /// contents may be read in their place
+    /// Start without a majority of the drives (re-add the missing ones with `array replace`), or
+    /// although unidentifiable blocks are lost (they may read as older data)
     #[arg(long)]
     pub force: bool,
-    /// Wait for slow drives, too, instead of rebuilding from the others what they are late with
+    /// Wait for slow drives instead of reconstructing their late reads from the other drives
     #[arg(long)]
     pub no_hedging: bool,
-    /// Keep this drive ready: it takes the place of one that fails; may be repeated. Once it has, it is one of
-    /// the array's drives, here too. Shards of a volume get them by turns
+    /// Hot spare: replaces a drive that fails (may be repeated). A spare that has become a member
+    /// may still be given here. Shards get spares in turn
     #[arg(long, value_name = "DRIVE")]
     pub spare: Vec<PathBuf>,
-    /// The most that a rebuild writes in a second, such as 200M; as much as the drive takes otherwise
+    /// Limit the write rate of a rebuild, in bytes per second, e.g. 200M (at least 1M)
+    /// [default: unlimited]
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     pub rebuild_limit: Option<NonZeroU64>,
-    /// Memory for the index of the volume, such as 256M; as much as it needs otherwise, 1 GiB for each TiB. What of it
-    /// nobody asks for is on the drives then
+    /// Limit the in-memory index, e.g. 256M (at least 64K per shard) [default: unlimited, about
+    /// 1 GiB per TiB]. Least recently used pages are kept on the drives
     #[arg(long, value_name = "SIZE", value_parser = parse_index_memory)]
     pub index_memory: Option<u64>,
-    /// Read all of the index before serving, 2 s and a quarter more memory for each TiB, not while serving
+    /// Load the whole index before serving, not in the background (about 2 s per TiB, and a
+    /// quarter more memory)
     #[arg(long)]
     pub whole_index: bool,
     #[command(flatten)]
     pub writing: Writing,
 }
 
-/// Printed when clients can connect.
+/// The document printed once clients can connect.
 #[derive(Serialize)]
 struct Serving<'a> {
     uris: &'a [String],
@@ -164,7 +167,7 @@ fn serve(
     output: &Output,
 ) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    // Before anything can start a thread, which would take signals the old way.
+    // Before any thread starts: a thread started earlier would still take the signals.
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
     let mut orders = orders(&session, request, output)?;
@@ -176,10 +179,10 @@ fn serve(
     others.connect(&session)?;
     let device = others.volume(Rc::new(engine.volume().clone()));
     let (servers, exports) = start_fronts(&session, &engine.config, device, places, output)?;
-    // Whatever ends it, nothing is left behind without a server.
+    // However serving ends, the front ends are shut down.
     let served = engine.serve(&session, servers, exports).and_then(|status| {
         announce(&others.with_first(status), hints, output);
-        // A file that nobody can reach any more is served no longer.
+        // Unmounting the file ends the server.
         let watching = async {
             until(engine.watch(&session, &own), engine.service.unmounted()).await;
             output.note("the file was unmounted");
@@ -188,32 +191,30 @@ fn serve(
         signal.map_err(|error| CliError::System { action: "wait for a signal", error })
     });
     engine.tell_news(&own);
-    output.note("stopping: finishing the requests under way");
+    output.note("stopping: finishing requests in flight");
     let closed = engine.close(&session, output);
     others.end()?;
     closed?;
     served?;
-    output.note("stopped; everything acknowledged is on the drives");
+    output.note("stopped; all acknowledged writes are on the drives");
     Ok(Exit::Done)
 }
 
-/// The least that a rebuild may be held to: a drive of a terabyte takes eleven days then.
+/// The lowest rebuild rate, in bytes per second: 1 TB takes eleven days at it.
 const LEAST_RATE: u64 = 1 << 20;
 
 fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
     let bytes = parse_bytes(text)?;
-    let slow =
-        || format!("{bytes} bytes in a second would rebuild nothing for days: ask for 1M or more");
+    let slow = || format!("{bytes} bytes per second is too slow for a rebuild: use 1M or more");
     NonZeroU64::new(bytes).filter(|bytes| bytes.get() >= LEAST_RATE).ok_or_else(slow)
 }
 
-/// Less than this is hardly meant: what a request needs of the index is read for it, and let go again.
+/// The lowest index memory, in bytes: with less, every request would read its page again.
 const LEAST_INDEX_MEMORY: u64 = 64 << 10;
 
 fn parse_index_memory(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
-    let little =
-        || format!("{bytes} bytes of the index are too little to work with: ask for 64K or more");
+    let little = || format!("{bytes} bytes of index memory is too little: use 64K or more");
     (bytes >= LEAST_INDEX_MEMORY).then_some(bytes).ok_or_else(little)
 }
 

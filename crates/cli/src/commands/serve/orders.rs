@@ -1,4 +1,4 @@
-//! What each array is to have, where a volume may have several: decided before any of them is started.
+//! Drives, spares and index memory of each shard, decided before any shard starts.
 
 use std::path::PathBuf;
 
@@ -16,22 +16,22 @@ use crate::session::{Access, NamedDrive, Session, offer};
 use crate::shards::by_shard;
 use crate::status::ShardStatus;
 
-/// An array that is to be put in service.
+/// An array to start.
 #[derive(Clone)]
 pub(super) struct Order {
     pub(super) served: Served,
-    /// Its members. Where it is a volume by itself, drives that are none as well.
+    /// Drives given for it; without shards this includes drives that are not members.
     pub(super) drives: Vec<PathBuf>,
-    /// Drives to be kept ready.
+    /// Blank drives for hot spares.
     pub(super) spares: Vec<PathBuf>,
-    /// Memory for its index, if it is not to take what it needs.
+    /// Limit of the in-memory index, in bytes.
     pub(super) index_memory: Option<u64>,
-    /// Which one it is, if the volume has others.
+    /// Its shard and UUID, for a sharded volume.
     shard: Option<(Shard, ArrayUuid)>,
 }
 
 impl Order {
-    /// Makes sure that drives are the array that is meant.
+    /// Checks that the drives belong to the expected array.
     pub(super) fn accept(&self, found: &ArrayConfig) -> Result<(), CliError> {
         let (shard, array) = self.shard.unwrap_or((Shard::WHOLE, found.array));
         if (found.shard, found.array) == (shard, array) {
@@ -41,7 +41,7 @@ impl Order {
         Err(CliError::OtherShard { number, found })
     }
 
-    /// Where it is told what becomes of it.
+    /// Output with the shard as prefix.
     pub(super) fn output(&self, output: &Output) -> Output {
         match self.shard() {
             Some(shard) => output.about(format_args!("shard {}", shard.number)),
@@ -49,7 +49,7 @@ impl Order {
         }
     }
 
-    /// An error of this array.
+    /// Adds the shard to an error.
     pub(super) fn failed(&self, error: CliError) -> CliError {
         error.of(self.shard())
     }
@@ -59,10 +59,12 @@ impl Order {
     }
 }
 
-/// The arrays that hold the volume. Spares are theirs by turns, and memory is divided.
+/// One order per array of the volume. Spares are dealt to shards in turn; index memory is divided
+/// evenly.
 ///
 /// # Errors
-/// If one of them would not start, or a spare not do: starting the others, or it, could put drives out of service for nothing.
+/// If a shard would not start or a spare does not fit: starting anyway could take drives out of
+/// service in vain.
 pub(super) fn orders(
     session: &Session,
     request: &Served,
@@ -97,24 +99,25 @@ pub(super) fn orders(
     Ok(orders)
 }
 
-/// What each shard has of the memory for the index.
+/// Index memory of each shard, in bytes.
 fn share(index_memory: Option<u64>, shards: usize) -> Result<Option<u64>, CliError> {
     let Some(all) = index_memory else { return Ok(None) };
     let least = LEAST_INDEX_MEMORY * shards as u64;
     if all >= least {
         return Ok(Some(all / shards as u64));
     }
-    let problem = format!("{shards} shards need {} of it at the least", bytes(least));
+    let problem = format!("{shards} shards need at least {}", bytes(least));
     Err(usage("index-memory")(problem))
 }
 
-/// The blank ones of the spares at this shard's places, whatever became of the others.
+/// Blank spares of this shard. Spares that are members keep their turn, so that the others stay
+/// with their shard.
 fn spares_of(number: usize, shards: usize, spares: &[(PathBuf, bool)]) -> Vec<PathBuf> {
     let own = spares.iter().skip(number).step_by(shards);
     own.filter(|(_, blank)| *blank).map(|(path, _)| path.clone()).collect()
 }
 
-/// Looks whether an array would start beside the others of its volume, and with these spares, without changing anything.
+/// Checks, without writing, that the array would start and that its spares fit.
 fn look_ahead(session: &Session, order: &Order) -> Result<(), CliError> {
     let beside_others = order.shard.is_some() && !order.served.force;
     if !beside_others && order.spares.is_empty() {
@@ -125,14 +128,14 @@ fn look_ahead(session: &Session, order: &Order) -> Result<(), CliError> {
     if let Some(refusal) = found.refusal.filter(|_| beside_others) {
         return Err(refusal.into());
     }
-    // Drives that are no array its start refuses.
+    // The start itself refuses drives without an array.
     let Some(record) = found.membership else { return Ok(()) };
     let fits =
         |path: &PathBuf| check_spare(&record.config, &session.open(path, Access::Exclusive)?);
     order.spares.iter().try_for_each(fits)
 }
 
-/// Makes sure that a drive could be a member. How the array is going to be written follows from its spares, too.
+/// Checks that a drive could become a member: the write layout depends on the spares too.
 fn check_spare(config: &ArrayConfig, spare: &NamedDrive) -> Result<(), CliError> {
     let geometry = spare.member.geometry();
     let unfit = |error| {
@@ -152,7 +155,7 @@ fn check_spare(config: &ArrayConfig, spare: &NamedDrive) -> Result<(), CliError>
     }))
 }
 
-/// Tells spares that are blank from those that became members while an earlier server ran.
+/// Sorts spares: `true` for a blank drive, `false` for one that is a member already.
 fn sort_spares(session: &Session, paths: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>, CliError> {
     let sorted = paths.iter().map(|path| {
         let named = session.open(path, Access::Exclusive)?;

@@ -1,8 +1,8 @@
 //! The shards of a volume that run in threads of their own.
 //!
-//! A thread has its drives, its engine and its control socket, and shares nothing with others; what users ask of its part of
-//! the volume comes over a link. The first shard is run by the thread of the front ends. A panic in one thread ends the
-//! process, as it does where there is but one.
+//! A thread owns its drives, its engine and its control socket, and shares nothing. Requests for
+//! its part of the volume arrive over a link. The thread of the front ends runs the first shard. A
+//! panic in any thread ends the process, as with a single thread.
 
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,19 +21,19 @@ use crate::session::Session;
 use crate::status::{ArrayStatus, VolumeStatus};
 use crate::wait::until;
 
-/// A shard that another thread runs.
+/// A shard in another thread.
 struct Other {
-    /// What it tells when it is started.
+    /// Its link and status once it has started.
     told: Receiver<Result<(DeviceLink, ArrayStatus), CliError>>,
     thread: JoinHandle<Result<(), CliError>>,
 }
 
-/// The shards that other threads run. Dropping this lets them end, and waits for it.
+/// The shards in other threads. Drop ends them and waits.
 #[derive(Default)]
 pub(super) struct Others {
     threads: Vec<Other>,
     devices: Vec<Rc<RemoteDevice>>,
-    /// How they were when they were started.
+    /// Status of each at its start.
     statuses: Vec<ArrayStatus>,
 }
 
@@ -56,7 +56,7 @@ impl Others {
     /// Waits until all are started.
     ///
     /// # Errors
-    /// That of the first that could not.
+    /// The error of the first shard that did not start.
     pub(super) fn connect(&mut self, session: &Session) -> Result<(), CliError> {
         for other in &self.threads {
             let (link, status) = other.told.recv().expect("a thread tells before it ends")?;
@@ -66,7 +66,7 @@ impl Others {
         Ok(())
     }
 
-    /// The volume of which `first` is the first shard.
+    /// The volume; `first` is its first shard.
     pub(super) fn volume(&self, first: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
         if self.devices.is_empty() {
             return first;
@@ -78,7 +78,7 @@ impl Others {
         Rc::new(Shards::new(parts))
     }
 
-    /// How the volume is of which `first` is the first shard.
+    /// Status of the volume; `first` is that of the first shard.
     pub(super) fn with_first(&self, first: ArrayStatus) -> VolumeStatus {
         if self.statuses.is_empty() {
             return VolumeStatus::One(Box::new(first));
@@ -87,10 +87,10 @@ impl Others {
         VolumeStatus::of_shards(all.len(), all)
     }
 
-    /// Lets them end, and waits until they have.
+    /// Ends the threads and waits for them.
     ///
     /// # Errors
-    /// That of the first that could not end in order.
+    /// The error of the first shard that did not shut down in order.
     pub(super) fn end(mut self) -> Result<(), CliError> {
         self.close()
     }
@@ -99,7 +99,7 @@ impl Others {
         self.devices.drain(..).for_each(|device| device.close());
         let mut outcome = Ok(());
         for Other { told, thread } in self.threads.drain(..) {
-            // A link that nobody took up ends the shard as well.
+            // Dropping a link that was never received ends the shard as well.
             drop(told);
             let ended = thread.join().unwrap_or(Ok(()));
             outcome = outcome.and(ended);
@@ -110,24 +110,24 @@ impl Others {
 
 impl Drop for Others {
     fn drop(&mut self) {
-        // Whatever it is, there is an error before it.
+        // An earlier error is reported already.
         let _ = self.close();
     }
 }
 
-/// Ends the process should the thread panic.
+/// Ends the process if the thread panics.
 struct Fatal;
 
 impl Drop for Fatal {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // What a panic of the only thread ends with.
+            // The exit code of a panic in the main thread.
             std::process::exit(101);
         }
     }
 }
 
-/// A shard, from its start until nobody needs it any more.
+/// Runs a shard until its link is given back.
 fn run(
     order: &Order,
     output: &Output,
@@ -142,7 +142,7 @@ fn run(
     let (session, engine, status) = match started {
         Ok(started) => started,
         Err(error) => {
-            // Should nobody listen, another one failed before.
+            // If the receiver is gone, another shard failed first.
             let _ = telling.send(Err(order.failed(error)));
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Seeds on several threads, until there were enough.
+//! Runs seeds on several threads until a limit is reached.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,18 +14,18 @@ use super::marks::Counts;
 use super::threads::on_threads;
 use crate::output::Output;
 
-/// When there were enough.
+/// The limit of a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// So many seeds were run.
+    /// Number of seeds.
     Seeds(u64),
-    /// So many recoveries were verified.
+    /// Number of verified recoveries.
     Recoveries(u64),
-    /// So long.
+    /// Minutes of wall time.
     Minutes(u64),
 }
 
-/// What to run.
+/// The seeds to run, and how.
 pub(super) struct Campaign {
     pub first: u64,
     pub mix: Mix,
@@ -35,7 +35,7 @@ pub(super) struct Campaign {
     pub failures_most: u64,
 }
 
-/// What came out.
+/// The result of a campaign.
 pub(super) struct Outcome {
     pub tally: Tally,
     pub marks: Counts,
@@ -55,7 +55,7 @@ struct Progress {
 }
 
 impl Campaign {
-    /// Runs seeds until there were enough.
+    /// Runs seeds until the limit.
     pub(super) fn run(&self, output: &Output) -> Outcome {
         let (started, cpu) = (Instant::now(), cpu_seconds());
         let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -106,7 +106,7 @@ impl Campaign {
         while !enough.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if self.until == Until::Seeds(number) {
-                // This seed is the first too many; whoever has an earlier one runs it.
+                // This seed is beyond the limit; threads with earlier seeds finish them.
                 enough.store(true, Ordering::Relaxed);
             }
             if matches!(self.until, Until::Seeds(most) if number >= most) {
@@ -138,7 +138,7 @@ impl Campaign {
     }
 }
 
-/// Processor time that this process has taken.
+/// CPU time of this process, in seconds.
 #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
 pub(super) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);

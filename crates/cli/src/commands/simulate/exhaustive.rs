@@ -1,4 +1,4 @@
-//! A named space of small histories, searched whole or in ranges of its cases, on several threads.
+//! Searches a named space of small histories, or a range of its cases, on several threads.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Output, Tone};
 
-/// Failing cases that are told of.
+/// Failing cases that are reported.
 const TOLD: usize = 3;
 
 /// For command lines.
@@ -27,14 +27,14 @@ pub(super) fn parse_space(name: &str) -> Result<&'static Space, String> {
     let known = SPACES.iter().map(|space| format!("{} ({})", space.name, space.about));
     let known: Vec<_> = known.collect();
     Space::named(name)
-        .ok_or_else(|| format!("no space is called {name}; there are: {}", known.join(", ")))
+        .ok_or_else(|| format!("there is no space {name}: choose one of {}", known.join(", ")))
 }
 
 /// For command lines: `A..B`.
 pub(super) fn parse_range(text: &str) -> Result<Range<u64>, String> {
     let bounds =
         text.split_once("..").and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
-    bounds.ok_or_else(|| "a range of cases is A..B, from A on and before B".to_owned())
+    bounds.ok_or_else(|| "a range of cases is A..B, with B excluded".to_owned())
 }
 
 pub(super) fn parse_state(text: &str) -> Result<StateName, String> {
@@ -57,7 +57,7 @@ struct Report {
     failures: Vec<Found>,
 }
 
-/// Searches a space, or goes to one state of it.
+/// Searches a space, or runs one of its states.
 pub(super) fn run(
     space: &'static Space,
     request: &Simulate,
@@ -90,7 +90,7 @@ pub(super) fn run(
 fn no_such_case(option: &'static str, space: &Space) -> CliError {
     CliError::Usage {
         option,
-        problem: format!("{} has the cases 0..{}", space.name, space.cases()),
+        problem: format!("out of range: {} has the cases 0..{}", space.name, space.cases()),
     }
 }
 
@@ -209,7 +209,7 @@ impl Report {
             searched.starts
         ));
         output.line(format_args!(
-            "{:.1} s of processor time, {:.0} verified starts a minute of it",
+            "{:.1} s of CPU time, {:.0} verified starts per CPU minute",
             self.cpu_seconds, self.starts_per_cpu_minute
         ));
         for found in &self.failures {

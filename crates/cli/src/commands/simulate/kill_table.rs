@@ -1,9 +1,9 @@
-//! `simulate kill-table`: which planted bugs the histories find, and how soon.
+//! `simulate kill-table`: counts the histories that find each planted bug.
 //!
-//! Seed after seed is run without a mutant, and then with each that was asked for on the way. What
-//! comes out is entered in the order of the seeds, so that a table depends on neither threads nor
-//! interruptions: all mutants have come equally far, and a later run goes on from there. A seed that
-//! fails without a mutant proves nothing, and is told.
+//! Each seed runs without a mutant, and then with every chosen mutant whose code it reached.
+//! Results are entered in the order of the seeds, so that the table depends on neither threads nor
+//! interruptions: all mutants have run the same seeds, and a later run resumes there. A seed that
+//! fails without a mutant proves nothing, and is reported.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,36 +27,36 @@ const STORED_AFTER_SEEDS: u64 = 100;
 
 #[derive(Args)]
 pub(super) struct KillTable {
-    /// The first seed
+    /// First seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Seeds for each mutant, those in the table included
+    /// Seeds per mutant, including the seeds in the table
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     runs: u64,
-    /// Run a mutant no further once it was found in so many seeds
+    /// Stop running a mutant that N seeds have found [default: never]
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     kills: u64,
-    /// Plant only this bug; can be repeated
+    /// Plant only this bug (may be repeated)
     #[arg(long, value_name = "NAME", value_parser = parse_mutant)]
     mutant: Vec<Mutant>,
-    /// Take no new seeds after so long
+    /// Start no new seeds after this many minutes [default: unlimited]
     #[arg(long, value_name = "M")]
     minutes: Option<u64>,
-    /// Go on with the table in this file, and keep it there
+    /// Table file to resume from and update
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
-    /// Threads; as many as there are processors if not given
+    /// Threads [default: the number of CPUs]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
 
 struct Shared {
     table: Table,
-    /// The seed to be run next, counted from the table's first.
+    /// The next seed to run, counted from the first of the table.
     next: u64,
-    /// The seed to be entered next.
+    /// The next seed to enter.
     entered: u64,
-    /// Seeds that were done before earlier ones.
+    /// Results that wait for earlier seeds.
     early: BTreeMap<u64, Fared>,
     /// Why the table could not be stored.
     failed: Option<CliError>,
@@ -114,7 +114,7 @@ impl KillTable {
     }
 }
 
-/// Runs the history of a seed without a mutant and with those that can change it.
+/// Runs the history of a seed without a mutant, and with each mutant that can change it.
 fn fare(seed: u64, wanted: &[Mutant]) -> Fared {
     let started = Instant::now();
     let scenario = scenario_of(seed);
@@ -129,10 +129,10 @@ fn fare(seed: u64, wanted: &[Mutant]) -> Fared {
 }
 
 impl Shared {
-    /// Enters the seeds whose turn it is.
+    /// Enters completed seeds in order.
     fn enter(&mut self, request: &KillTable, mutants: &[Mutant]) {
         while let Some(fared) = self.early.remove(&self.entered) {
-            // What other threads found meanwhile may be enough for some.
+            // Some mutants may have enough kills from other threads by now.
             let wanted = self.table.wanted(mutants, self.entered, request.kills);
             self.table.enter(self.entered, &wanted, &fared);
             self.entered += 1;

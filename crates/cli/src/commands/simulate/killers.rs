@@ -1,9 +1,9 @@
-//! `simulate killers`: one stored history for each planted bug, which finds it.
+//! `simulate killers`: one stored history per planted bug, which finds it.
 //!
-//! What a stored history runs into depends on every step of the engine, so a change of the engine
-//! may make it miss its bug. Then histories that crash a little earlier or later are run, and other seeds,
-//! until one finds the bug again: the bug is still found, and the history wants renewing. A bug that
-//! nothing finds is a failure.
+//! The course of a stored history depends on every step of the engine, so a change of the engine
+//! may make it miss its bug. Then histories that crash slightly earlier or later are run, and other
+//! seeds, until one finds the bug: it passes, and the stored history should be renewed. A bug that
+//! no history finds is a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,33 +22,33 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Output, Tone};
 
-/// Histories tried to cut down one that finds a bug.
+/// Histories tried to shrink one that finds a bug.
 const SHRINK_TRIES: u64 = 1000;
 
-/// Histories tried that are like the stored one: a few dozen are enough mostly.
+/// Variations of the stored history that are tried; a few dozen are enough in most cases.
 const VARIED: u64 = 5000;
 
 #[derive(Args)]
 pub(super) struct Killers {
-    /// Where the histories are, each called after the mutant that it finds
+    /// Directory of the histories, each named after the mutant that it finds
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Store new histories for mutants that have none, or one that misses them
+    /// Store new histories for mutants without one that finds them
     #[arg(long)]
     renew: bool,
-    /// The first seed tried for such mutants, if no history like the stored one finds them
+    /// First seed to try if no variation of the stored history finds a mutant
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Seeds tried for each of them
+    /// Seeds to try per mutant
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     runs: u64,
-    /// Try the first seed that this kill table names before any other
+    /// Kill table whose seeds are tried first
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
-    /// Look at this mutant only; can be repeated
+    /// Run only this mutant (may be repeated)
     #[arg(long, value_name = "NAME", value_parser = parse_mutant)]
     mutant: Vec<Mutant>,
-    /// Threads; as many as there are processors if not given
+    /// Threads [default: the number of CPUs]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
@@ -59,7 +59,7 @@ struct Killed {
     mutant: &'static str,
     /// The seed of the history that found it, if the stored one did not.
     seed: Option<u64>,
-    /// How it failed; nothing if it was not found.
+    /// The failure; `None` if the mutant was not found.
     failure: Option<Failure>,
 }
 
@@ -71,7 +71,7 @@ struct Report {
 pub(super) fn run(request: &Killers, output: &Output) -> Result<Exit, CliError> {
     needs_build("mutant")?;
     if !request.renew && !request.directory.is_dir() {
-        let problem = format!("{} is no directory of histories", request.directory.display());
+        let problem = format!("{} is not a directory of histories", request.directory.display());
         return Err(CliError::Usage { option: "DIR", problem });
     }
     let all = || Mutant::ALL.to_vec();
@@ -122,7 +122,7 @@ impl Killers {
     }
 }
 
-/// Cuts a history down and stores it.
+/// Shrinks a history and stores it.
 fn store(
     mutant: Mutant,
     whole: Scenario,
@@ -132,7 +132,7 @@ fn store(
     select(Some(mutant));
     let shrunk = shrink(whole.clone(), failure.clone(), SHRINK_TRIES, |_, _| {});
     select(None);
-    // What is left may run into a failure of the engine itself that looks the same.
+    // The shrunk history may fail the same way without the mutant.
     let (mut scenario, failure) = match kill(mutant, &shrunk.scenario) {
         Some(failure) => (shrunk.scenario, failure),
         None => (whole, failure),
@@ -152,7 +152,11 @@ impl Report {
                     output.line(output.paint(Tone::Bad, &format!("{mutant} was not found")));
                 }
                 (Some(seed), Some(failure)) => {
-                    let now = if renewed { "stored now" } else { "its history wants renewing" };
+                    let now = if renewed {
+                        "stored now"
+                    } else {
+                        "renew its stored history with --renew"
+                    };
                     output.line(format_args!(
                         "{mutant} was found in a history of or near that of seed {seed}, {now}: {failure}"
                     ));

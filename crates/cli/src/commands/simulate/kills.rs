@@ -1,16 +1,16 @@
-//! What planted bugs make of a history.
+//! Runs a history with a planted bug.
 //!
-//! A history is a function of its scenario and of what is planted. So a mutant that the engine
-//! never asked for in a history without one cannot change it.
+//! A history is a function of its scenario and of the planted bug. So a mutant that the engine
+//! never consulted in the run without one cannot change it.
 
 use zoneweave_raid::instrument::mutants::{Mutant, select, take_asked};
 use zoneweave_sim::simulate::{Failure, Mix, Scenario, generate, run};
 
-/// What the engine does with a history when nothing is planted.
+/// The result of a history without a mutant.
 pub(super) enum Healthy {
-    /// It passes, and asks for these mutants; no other can change it.
+    /// It passes, and consults these mutants; no other can change it.
     Passes(Vec<Mutant>),
-    /// It fails, so that mutants prove nothing here.
+    /// It fails, so that mutants prove nothing.
     Fails(Failure),
 }
 
@@ -37,8 +37,8 @@ pub(super) fn kill(mutant: Mutant, scenario: &Scenario) -> Option<Failure> {
     run(scenario).is_ok().then_some(failure)
 }
 
-/// Which histories mutants are run on: every other seed is drawn as swarm, for some mutants die
-/// more often in one mix and some in the other.
+/// The mix of a seed for mutants: every other seed is a swarm seed, since some mutants die more
+/// often in one mix and some in the other.
 pub(super) const fn mix_of(seed: u64) -> Mix {
     Mix { swarm: seed % 2 == 1, layout: None, inline: false }
 }

@@ -1,8 +1,8 @@
-//! How often histories took the branches of the engine that carry marks.
+//! Hit counts of the coverage marks of the engine.
 //!
-//! Counts are kept in text files, a line for each mark and run: its name, a space, how often it was
-//! hit. Runs append to them, also those of the engine's own tests (`ZONEWEAVE_MARKS`), and lines of
-//! the same mark add up.
+//! Counts are stored in text files, with a line per mark and run: the name, a space, the count.
+//! Runs append to them, including the engine's own tests (`ZONEWEAVE_MARKS`); lines of the same
+//! mark add up.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -18,27 +18,27 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Output, Tone};
 
-/// Marks named as those that were hit least.
+/// Number of rarest marks that are printed.
 const RAREST: usize = 8;
 
-/// How often each mark was hit; one that is not in it was not.
+/// Hits of each mark; a mark that is missing was not hit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts(BTreeMap<Mark, u64>);
 
 impl Counts {
-    /// What this thread has counted.
+    /// The counts of this thread.
     pub(super) fn of_this_thread() -> Self {
         Self(marks::counts().into_iter().collect())
     }
 
-    /// Adds what others have counted.
+    /// Adds other counts.
     pub(super) fn add(&mut self, other: &Self) {
         for (mark, count) in &other.0 {
             *self.0.entry(*mark).or_default() += count;
         }
     }
 
-    /// The counts of a file.
+    /// Reads the counts of a file.
     fn read(path: &Path) -> Result<Self, CliError> {
         let text = fs::read_to_string(path).map_err(|error| file_error(path, "read", error))?;
         let mut counts = Self::default();
@@ -49,14 +49,14 @@ impl Counts {
             });
             let (mark, count) = counted.ok_or_else(|| CliError::Usage {
                 option: "marks",
-                problem: format!("{}: this is no count of a mark: {line}", path.display()),
+                problem: format!("{}: not the name of a mark and a count: {line}", path.display()),
             })?;
             *counts.0.entry(mark).or_default() += count;
         }
         Ok(counts)
     }
 
-    /// Appends the counts to a file, if there is one.
+    /// Appends the counts to a file, if one is given.
     pub(super) fn append_if_asked(&self, path: Option<&Path>) -> Result<(), CliError> {
         let Some(path) = path else { return Ok(()) };
         let hit = self.sorted().into_iter().filter(|(_, count)| *count > 0);
@@ -66,7 +66,7 @@ impl Counts {
         written.map_err(|error| file_error(path, "write", error))
     }
 
-    /// All marks, those that were hit least first.
+    /// All marks, the rarest first.
     fn sorted(&self) -> Vec<(Mark, u64)> {
         let count = |mark: &Mark| (*mark, self.0.get(mark).copied().unwrap_or(0));
         let mut counts: Vec<_> = Mark::ALL.iter().map(count).collect();
@@ -74,7 +74,7 @@ impl Counts {
         counts
     }
 
-    /// Tells which marks were never hit, and which hardly ever.
+    /// Prints the marks that were never hit, and the rarest.
     pub(super) fn tell(&self, output: &Output) {
         let counts = self.sorted();
         let (never, hit) = counts.split_at(counts.partition_point(|(_, count)| *count == 0));
@@ -100,17 +100,17 @@ impl Serialize for Counts {
     }
 }
 
-/// Whether counts can be stored is better known before hours of work than after.
+/// Checks before hours of work that counts can be stored.
 pub(super) fn writable_before(path: Option<&Path>) -> Result<(), CliError> {
     Counts::default().append_if_asked(path)
 }
 
 #[derive(Args)]
 pub(super) struct Check {
-    /// Files that `--marks` or the tests of the engine have written
+    /// Files written by --marks, or by the engine's tests (ZONEWEAVE_MARKS)
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// How often each mark must have been hit
+    /// Minimum hits of each mark
     #[arg(long, value_name = "N", default_value_t = 1)]
     least: u64,
 }

@@ -1,8 +1,8 @@
-//! `zoneweave simulate`: histories of the volume made up from seeds, on drives in memory, judged.
+//! `zoneweave simulate`: random histories of the volume on in-memory drives, with an oracle.
 //!
-//! Seed after seed is drawn and run, on as many threads as asked for, until there were enough. What
-//! fails is cut down, stored as a file, and comes with the command that replays it. The result
-//! depends on the seeds alone, not on threads or time.
+//! Each seed generates a history; seeds run on several threads until the chosen limit. A failing
+//! history is shrunk and stored, and reported with the command that replays it. The result depends
+//! on the seeds alone, not on threads or time.
 
 mod campaign;
 mod exhaustive;
@@ -36,10 +36,10 @@ use campaign::{Campaign, Until};
 use marks::Counts;
 use report::{Found, Report};
 
-/// Histories tried to cut down one that fails.
+/// Histories tried to shrink a failing one.
 const SHRINK_TRIES: u64 = 4000;
 
-/// More than the longest history that seeds draw has.
+/// Larger than the longest generated history.
 const SCENARIO_BYTES_MOST: u64 = 64 << 20;
 
 /// A year.
@@ -50,72 +50,72 @@ const MINUTES_MOST: u64 = 366 * 24 * 60;
 pub(crate) struct Simulate {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// The first seed; drawn at random, and printed, if not given
+    /// First seed [default: random, and printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Seeds to run
+    /// Number of seeds
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..),
           conflicts_with_all = ["minutes", "recoveries"])]
     runs: u64,
-    /// Run seeds for so long
+    /// Run seeds for this many minutes
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..=MINUTES_MOST),
           conflicts_with = "recoveries")]
     minutes: Option<u64>,
-    /// Run seeds until so many recoveries after crashes were verified
+    /// Run seeds until N recoveries from crashes have been verified
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     recoveries: Option<u64>,
-    /// Leave features out by seed and do the others more often
+    /// Swarm testing: each seed disables some features and uses the others more often
     #[arg(long)]
     swarm: bool,
-    /// Arrays of drives without metadata only
+    /// Use only arrays of drives without per-block metadata
     #[arg(long)]
     inline: bool,
-    /// Arrays of one layout only, instead of all
+    /// Use only arrays of this layout [default: all]
     #[arg(long, value_name = "NAME", value_parser = parse_layout)]
     layout: Option<Layout>,
-    /// Replay a stored history instead
+    /// Replay a stored history instead of generating some
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "inline"])]
     scenario: Option<PathBuf>,
-    /// Search a space of small histories whole instead: every crash, with every drive impaired
+    /// Search a space of small histories exhaustively: every crash, with every drive impaired
     #[arg(long, value_name = "NAME", value_parser = exhaustive::parse_space,
           conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "inline", "scenario"])]
     exhaustive: Option<&'static Space>,
-    /// Search these cases of the space only
+    /// Search only these cases of the space, B excluded
     #[arg(long, value_name = "A..B", value_parser = exhaustive::parse_range, requires = "exhaustive")]
     range: Option<Range<u64>>,
-    /// Go to one state of the space
+    /// Run a single state of the space
     #[arg(long, value_name = "STATE", value_parser = exhaustive::parse_state, requires = "exhaustive",
           conflicts_with = "range")]
     state: Option<StateName>,
-    /// Cut the stored history down if it fails, and store what is left beside it
+    /// Shrink the stored history if it fails, and store the result beside it
     #[arg(long, requires = "scenario")]
     shrink: bool,
-    /// Plant a bug, and see how soon it is found (needs a build with `--features instrumented`)
+    /// Plant a bug and report how soon it is found (needs a build with --features instrumented)
     #[arg(long, value_name = "NAME", value_parser = parse_mutant)]
     mutant: Option<Mutant>,
-    /// Append to a file how often each mark of the engine was hit (needs the same build)
+    /// Append the hit counts of coverage marks to a file (needs --features instrumented)
     #[arg(long, value_name = "FILE", value_parser = parse_instrumented, conflicts_with = "exhaustive")]
     marks: Option<PathBuf>,
-    /// Threads; as many as there are processors if not given
+    /// Threads [default: the number of CPUs]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Where histories that fail are stored
+    /// Directory for failing histories
     #[arg(long, value_name = "DIR", default_value = ".")]
     traces: PathBuf,
-    /// Failures after which no further seeds are run
+    /// Stop after this many failures
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     failures: u64,
 }
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Sum files of `--marks`, and fail if a mark was never hit
+    /// Sum the files of --marks; fail if a mark was never hit
     #[command(hide = !INSTRUMENTED)]
     Marks(marks::Check),
-    /// Plant one bug after the other and see in how many histories each is found; fail if one is not
+    /// Plant each bug in turn and count the histories that find it; fail if a bug is never found
     #[command(hide = !INSTRUMENTED)]
     KillTable(kill_table::KillTable),
-    /// Replay a stored history for each of these bugs, which has to find it
+    /// Replay the stored history of each bug; fail if a bug is not found
     #[command(hide = !INSTRUMENTED)]
     Killers(killers::Killers),
 }
@@ -128,11 +128,11 @@ fn parse_instrumented(path: &str) -> Result<PathBuf, String> {
 fn needs_instrumented() -> Result<(), String> {
     match INSTRUMENTED {
         true => Ok(()),
-        false => Err("this build has none: build it with --features instrumented".to_owned()),
+        false => Err("not available in this build: build with --features instrumented".to_owned()),
     }
 }
 
-/// The same for commands that need it whatever their options are.
+/// As [`needs_instrumented`], for commands.
 fn needs_build(option: &'static str) -> Result<(), CliError> {
     needs_instrumented().map_err(|problem| CliError::Usage { option, problem })
 }
@@ -140,13 +140,14 @@ fn needs_build(option: &'static str) -> Result<(), CliError> {
 fn parse_layout(name: &str) -> Result<Layout, String> {
     let names = || Layout::ALL.map(Layout::name).join(", ");
     let named = Layout::ALL.into_iter().find(|layout| layout.name() == name);
-    named.ok_or_else(|| format!("no layout is called {name}; there are: {}", names()))
+    named.ok_or_else(|| format!("there is no layout {name}: choose one of {}", names()))
 }
 
 fn parse_mutant(name: &str) -> Result<Mutant, String> {
     needs_instrumented()?;
     let names = || Mutant::ALL.iter().map(|mutant| mutant.name()).collect::<Vec<_>>().join(", ");
-    Mutant::named(name).ok_or_else(|| format!("no mutant is called {name}; there are: {}", names()))
+    Mutant::named(name)
+        .ok_or_else(|| format!("there is no mutant {name}: choose one of {}", names()))
 }
 
 pub(crate) fn run(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
@@ -173,9 +174,9 @@ fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliE
     marks::writable_before(request.marks.as_deref())?;
     if scenario.lives.is_empty() || !is_possible(&scenario) {
         let problem = if scenario.lives.is_empty() {
-            "it has no lives, so there is nothing to run"
+            "the history has no lives, so there is nothing to run"
         } else {
-            "no array of its shape can be: its zones are too few or too small for its chunks"
+            "the array is impossible: its zones are too few or too small for its chunks"
         };
         let problem = format!("{}: {problem}", path.display());
         return Err(CliError::Usage { option: "scenario", problem });
@@ -246,17 +247,17 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
     Ok(if passed { Exit::Done } else { Exit::Failed })
 }
 
-/// Whether failures can be stored is better known before hours of work than after.
+/// Checks before hours of work that failures can be stored.
 fn writable_before(traces: &Path) -> Result<(), CliError> {
     let found = fs::metadata(traces).map_err(|error| file_error(traces, "store in", error))?;
     if found.is_dir() {
         return Ok(());
     }
-    let problem = format!("{} is no directory", traces.display());
+    let problem = format!("{} is not a directory", traces.display());
     Err(CliError::Usage { option: "traces", problem })
 }
 
-/// Cuts a failing history down and stores what is left; until then, what there was.
+/// Stores a failing history, shrinks it and stores the result.
 fn cut_down(
     scenario: Scenario,
     failure: Failure,
@@ -266,7 +267,7 @@ fn cut_down(
 ) -> Result<Found, CliError> {
     let before = scenario.size();
     fs::write(path, scenario.text()).map_err(|error| file_error(path, "write", error))?;
-    output.news(format_args!("stored in {}; cutting the history down", path.display()));
+    output.news(format_args!("stored in {}; shrinking the history", path.display()));
     let mut told = Instant::now();
     let shrunk = shrink(scenario, failure, SHRINK_TRIES, |best, tried| {
         if told.elapsed() > threads::TELLING {
@@ -290,7 +291,7 @@ fn cut_down(
     })
 }
 
-/// A scenario from a file that may be anything.
+/// Reads a scenario from an untrusted file.
 fn read_scenario(path: &Path, option: &'static str) -> Result<Scenario, CliError> {
     let useless = |problem: String| CliError::Usage {
         option,
@@ -301,18 +302,20 @@ fn read_scenario(path: &Path, option: &'static str) -> Result<Scenario, CliError
     let read = file.and_then(|file| file.take(SCENARIO_BYTES_MOST + 1).read_to_end(&mut text));
     read.map_err(|error| file_error(path, "read", error))?;
     if text.len() as u64 > SCENARIO_BYTES_MOST {
-        return Err(useless(format!("no scenario has more than {SCENARIO_BYTES_MOST} bytes")));
+        return Err(useless(format!(
+            "the file is larger than a scenario can be ({SCENARIO_BYTES_MOST} bytes)"
+        )));
     }
     let text = String::from_utf8(text).map_err(|error| useless(error.to_string()))?;
     Scenario::parse(&text).map_err(|error| useless(error.to_string()))
 }
 
-/// What a replay needs beside its history.
+/// Further options of a replay.
 fn planted(mutant: Option<&str>) -> String {
     mutant.map_or_else(String::new, |mutant| format!(" --mutant {mutant}"))
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! What a campaign was worth, and what it found.
+//! The report of a campaign.
 
 use serde::Serialize;
 use zoneweave_raid::instrument::marks::INSTRUMENTED;
@@ -23,7 +23,7 @@ impl Found {
         let name = self.seed.map_or_else(String::new, |seed| format!("seed {seed} "));
         output.line(output.paint(Tone::Bad, &format!("{name}fails {}", self.failure)));
         output.line(format_args!(
-            "  cut down from {} to {} actions; replay it with\n  {}",
+            "  shrunk from {} to {} actions; replay it with\n  {}",
             self.actions_before, self.actions, self.replay
         ));
     }
@@ -95,7 +95,7 @@ impl Report {
             tally.segments_reclaimed
         ));
         output.line(format_args!(
-            "{:.1} s of processor time, {:.0} verified recoveries a minute of it",
+            "{:.1} s of CPU time, {:.0} verified recoveries per CPU minute",
             self.cpu_seconds, self.recoveries_per_cpu_minute
         ));
         if let Some(marks) = &self.marks {

@@ -1,4 +1,4 @@
-//! The kill table as a file that later runs go on with, and as text.
+//! The kill table: a file that later runs resume from, and its Markdown.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,45 +13,45 @@ use super::kills::{mix_of, scenario_of};
 use crate::error::CliError;
 use crate::output::{Output, Tone};
 
-/// Scenarios of which a table keeps the checksum.
+/// Number of scenarios in the checksum of a table.
 const WITNESSES: u64 = 16;
 
-/// Letters of a failure's message in the text.
+/// Maximum length of a failure message in the Markdown.
 const MESSAGE_LETTERS: usize = 110;
 
-/// How every mutant fared.
+/// The results of all mutants.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     first_seed: u64,
-    /// Checksum of some scenarios: seeds of another generator are other histories.
+    /// Checksum of the first scenarios: another generator makes other histories of the same seeds.
     generator: u32,
     mutants: BTreeMap<String, Entry>,
-    /// Seeds in which the engine fails without a mutant, and how; in them no mutant is found.
+    /// Seeds that fail without a mutant, with the failure; they count for no mutant.
     unsound: BTreeMap<u64, String>,
-    /// What all that took, added up over threads.
+    /// Seconds of all threads.
     seconds: f64,
 }
 
-/// How one mutant fared on the seeds from the table's first one on.
+/// The results of a mutant on the seeds from the first of the table on.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// All seeds, also those in which it could make no difference.
+    /// All seeds, including seeds that it cannot change.
     seeds: u64,
-    /// Those in which it was asked for, so that it had to be run.
+    /// Seeds that consulted the mutant, so that it was run.
     asked: u64,
     kills: u64,
     first_seed: Option<u64>,
-    /// How it failed there.
+    /// The failure in the first seed.
     message: String,
 }
 
-/// How mutants fared in one seed.
+/// The results of a seed.
 pub(super) struct Fared {
-    /// How each mutant failed that was run, if it did; or how the engine fails without one.
+    /// The failure of each mutant that was run, if any; or the failure without a mutant.
     pub outcome: Result<BTreeMap<Mutant, Option<Failure>>, Failure>,
-    /// What it took.
+    /// Seconds of the thread.
     pub seconds: f64,
 }
 
@@ -88,7 +88,9 @@ impl Table {
         };
         let old: Self = serde_json::from_str(&text).map_err(|error| useless(error.to_string()))?;
         if (old.first_seed, old.generator) != (new.first_seed, new.generator) {
-            return Err(useless("it is of other seeds, or of another generator".to_owned()));
+            return Err(useless(
+                "the table was made with other seeds, or with another generator".to_owned(),
+            ));
         }
         Ok(old)
     }
@@ -97,7 +99,7 @@ impl Table {
     pub(super) fn store(&self, path: Option<&Path>) -> Result<(), CliError> {
         let Some(path) = path else { return Ok(()) };
         let text = serde_json::to_string_pretty(self).expect("a table has a text");
-        // Whoever interrupts this finds the old table or the new one.
+        // An interruption leaves the old table or the new one.
         let new = path.with_extension("new");
         let stored = fs::write(&new, text + "\n").and_then(|()| fs::rename(&new, path));
         stored.map_err(|error| file_error(path, "write", error))
@@ -114,7 +116,7 @@ impl Table {
         entries.filter(|entry| entry.kills < kills).map(|entry| entry.seeds).min().unwrap_or(0)
     }
 
-    /// The mutants that were not run on a seed and are found less often than asked for.
+    /// The mutants that still have to run on a seed: with fewer kills than asked for.
     pub(super) fn wanted(&self, mutants: &[Mutant], number: u64, kills: u64) -> Vec<Mutant> {
         let wanted = |mutant: &Mutant| {
             let entry = &self.mutants[mutant.name()];
@@ -123,7 +125,7 @@ impl Table {
         mutants.iter().copied().filter(wanted).collect()
     }
 
-    /// Enters how these mutants fared in the seed that is next for them.
+    /// Enters the results of these mutants in their next seed.
     pub(super) fn enter(&mut self, number: u64, wanted: &[Mutant], fared: &Fared) {
         let seed = self.first_seed.wrapping_add(number);
         self.seconds += fared.seconds;
@@ -152,7 +154,7 @@ impl Table {
     }
 }
 
-/// Prints the table as Markdown, what dies least often first.
+/// Prints the table as Markdown, the mutants that die least often first.
 #[expect(clippy::cast_precision_loss, reason = "rates for people")]
 pub(super) fn tell(table: &Table, output: &Output) {
     output.line(

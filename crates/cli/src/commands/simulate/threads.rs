@@ -1,15 +1,15 @@
-//! The same work on several threads, with a line now and then about how far it is.
+//! Runs the same work on several threads, with progress lines.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two lines about how far it is.
+/// Period of progress lines.
 pub(super) const TELLING: Duration = Duration::from_secs(30);
 
-/// Between two looks at whether it has ended.
+/// Polling period for the end of the threads.
 const LOOKING: Duration = Duration::from_millis(20);
 
-/// Runs `work` on each of `jobs` threads until all have ended, and `tell` from time to time.
+/// Runs `work` on `jobs` threads until all have ended, and calls `tell` every [`TELLING`].
 pub(super) fn on_threads(jobs: usize, work: impl Fn() + Sync, tell: impl Fn()) {
     thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(&work)).collect();

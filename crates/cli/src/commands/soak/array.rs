@@ -21,13 +21,13 @@ use crate::session::{Session, random_number, random_uuid};
 /// Blocks of a zone: 2 MiB, so that there are hundreds of segments.
 const ZONE_BLOCKS: u32 = 512;
 
-/// Zones that an array needs to write as servers do, and to collect.
+/// Minimum number of zones: for the write layout of servers and garbage collection.
 const ZONES_LEAST: u32 = 32;
 
-/// The part of all zones that the volume has.
+/// Size of the volume in percent of all zones.
 const VOLUME_PERCENT: u64 = 77;
 
-/// A volume and what it runs on.
+/// A volume and its session.
 pub(super) struct Array {
     volume: Volume,
     blocks: u64,
@@ -36,14 +36,15 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// An array of drives of so many blocks each.
+    /// An array of drives of `drive_blocks` blocks each.
     pub(super) fn new(drive_blocks: u64) -> Result<Self, CliError> {
         let zones = u32::try_from(drive_blocks / u64::from(ZONE_BLOCKS)).unwrap_or(u32::MAX);
         let geometry = Geometry::new(zones, BlockCount(ZONE_BLOCKS));
         if zones < ZONES_LEAST || !MemoryDrive::fits(&geometry) {
             let zone = format::bytes(u64::from(ZONE_BLOCKS) * 4096);
-            let problem =
-                format!("give them {ZONES_LEAST} zones of {zone} or more, and less than 16 TiB");
+            let problem = format!(
+                "drives must have at least {ZONES_LEAST} zones of {zone}, and less than 16 TiB"
+            );
             return Err(CliError::Usage { option: "drive", problem });
         }
         let scheme = Scheme::new(3, 1).expect("a possible scheme");
@@ -97,7 +98,7 @@ impl Array {
         self.blocks
     }
 
-    /// What the drives take, blocks and their metadata: they have all of it from the start.
+    /// Memory of the drives, blocks and metadata, allocated from the start.
     pub(super) const fn drives_memory_bytes(&self) -> u64 {
         self.drives_memory_bytes
     }

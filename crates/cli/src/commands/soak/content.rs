@@ -1,17 +1,17 @@
-//! What the volume must hold: a version for each block, and which blocks a request is about.
+//! The expected contents of the volume: a version per block, and the blocks of requests in flight.
 //!
-//! Requests in flight together never overlap, as clients that let them are promised no order; so what a read
-//! returns is known exactly.
+//! Requests in flight never overlap, since the order of overlapping requests is undefined. So the
+//! result of every read is known exactly.
 
 use std::ops::Range;
 
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba};
 
-/// Ranges drawn before others get their turn to end.
+/// Ranges drawn before the caller yields to other requests.
 const DRAWS: u32 = 64;
 
-/// Which write a block has its data of; 0 reads as zeros.
+/// The write that a block has its data from; 0 reads as zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Version(u32);
 
@@ -25,11 +25,11 @@ pub(super) struct Content {
 impl Content {
     /// A volume of zeros.
     pub(super) fn new(blocks: u64) -> Self {
-        let blocks = usize::try_from(blocks).expect("what is in memory can be counted");
+        let blocks = usize::try_from(blocks).expect("an in-memory volume is addressable");
         Self { versions: vec![Version(0); blocks], busy: vec![false; blocks], next: 0 }
     }
 
-    /// A range that no request in flight is about, and now one is; `None` if that is hard to find.
+    /// Claims a range without requests in flight; `None` after [`DRAWS`] attempts.
     pub(super) fn claim(&mut self, random: &mut Random, blocks: u32) -> Option<Range<usize>> {
         let length = blocks as usize;
         let places = (self.versions.len() + 1).saturating_sub(length).max(1) as u64;
@@ -49,18 +49,19 @@ impl Content {
         self.busy[range].fill(false);
     }
 
-    /// A version for the next write. It comes again after 2^32 of them, when hardly a block still has it.
+    /// A version for the next write. Versions repeat after 2^32 writes, when hardly a block still
+    /// has the old one.
     pub(super) fn draw(&mut self) -> Version {
         self.next = self.next.checked_add(1).unwrap_or(1);
         Version(self.next)
     }
 
-    /// The blocks hold that version now.
+    /// Records that the blocks hold a version.
     pub(super) fn set(&mut self, range: Range<usize>, version: Version) {
         self.versions[range].fill(version);
     }
 
-    /// The first block of `data`, which was read from `first` on, that is not what was written.
+    /// The first block of `data`, read from `first` on, that differs from the version written.
     pub(super) fn first_wrong<'a>(
         &self,
         first: usize,
@@ -105,7 +106,7 @@ fn seed(version: Version, at: usize) -> u64 {
     Random::new(u64::from(version.0) << 32 ^ at as u64).next()
 }
 
-/// Words of a block differ, so that parts of it that changed places are noticed.
+/// Words of a block differ, so that swapped parts are noticed.
 fn word(seed: u64, number: u64) -> [u8; 8] {
     seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes()
 }

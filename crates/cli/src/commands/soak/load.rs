@@ -1,4 +1,4 @@
-//! The load of a soak: reads, writes, trims and flushes of several sizes, many at a time.
+//! The load of a soak: reads, writes, trims and flushes of several sizes.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -14,22 +14,22 @@ use super::outcome::Outcome;
 use super::sample::{Sample, Sampler};
 use crate::error::CliError;
 
-/// Blocks of requests, each as likely: most are small, as they are, and most bytes are in large ones.
+/// Request sizes in blocks, equally likely: most requests are small, most bytes are in large ones.
 const SIZES: [u32; 24] =
     [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4, 4, 4, 4, 7, 8, 8, 16, 16, 64, 256];
 
-/// Of a thousand requests; the rest are reads. As many writes as reads.
+/// Shares of requests, per mille; the rest, as many as writes, are reads.
 const WRITES_PER_MILLE: u64 = 480;
 const TRIMS_PER_MILLE: u64 = 25;
 const FLUSHES_PER_MILLE: u64 = 5;
 
-/// Of a thousand writes those that are durable when they are answered.
+/// Share of writes with FUA, per mille.
 const FUA_PER_MILLE: u64 = 20;
 
-/// Blocks of a request of the fill and of the last look at everything.
+/// Request size of the fill and of the final verification, in blocks.
 const WHOLE_BLOCKS: usize = 64;
 
-/// When something ends, or comes again.
+/// A limit or a period.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Until {
     Requests(u64),
@@ -37,7 +37,7 @@ pub(super) enum Until {
 }
 
 impl Until {
-    /// The next time.
+    /// The limit after this one.
     fn and(self, every: Self) -> Self {
         match (self, every) {
             (Self::Requests(last), Self::Requests(more)) => Self::Requests(last + more),
@@ -60,7 +60,7 @@ pub(super) struct Load {
     handle: Handle,
     content: RefCell<Content>,
     outcome: Cell<Outcome>,
-    /// Somebody failed, or it is time.
+    /// A worker failed, or the limit is reached.
     over: Cell<bool>,
     seed: u64,
 }
@@ -99,7 +99,7 @@ impl Load {
         })
     }
 
-    /// So many requests at a time until the end; hands over a sample each time.
+    /// Keeps `depth` requests in flight until the limit; hands over a sample every period.
     pub(super) fn run(
         self: &Rc<Self>,
         array: &Array,
@@ -144,13 +144,13 @@ impl Load {
                 self.over.set(true);
                 return done;
             }
-            // Ready at once, or not: others get their turn.
+            // Yields even after requests that completed at once.
             self.handle.yield_now().await;
         }
         Ok(())
     }
 
-    /// One request of a kind drawn, if there is a place for it.
+    /// One request of a random kind, if a free range is found.
     async fn request(&self, random: &mut Random) -> Result<(), CliError> {
         let kind = random.below(1000);
         if kind < FLUSHES_PER_MILLE {
@@ -220,7 +220,7 @@ impl Load {
 
 /// All blocks of a volume, in ranges.
 fn whole(blocks: u64) -> impl Iterator<Item = Range<usize>> {
-    let blocks = usize::try_from(blocks).expect("what is in memory can be counted");
+    let blocks = usize::try_from(blocks).expect("an in-memory volume is addressable");
     (0..blocks).step_by(WHOLE_BLOCKS).map(move |first| first..blocks.min(first + WHOLE_BLOCKS))
 }
 

@@ -1,10 +1,10 @@
-//! `zoneweave soak`: a volume under every kind of load for as long as one likes, everything read
-//! verified, while the memory of the process is watched.
+//! `zoneweave soak`: a long mixed load on a volume, with every read verified, while the memory of
+//! the process is watched.
 //!
-//! A RAID-5 array of drives in memory, written as servers write, its volume filling 77 % of all zones, so that
-//! segments are collected all the time. What is promised: at no time more memory than the drives hold, the index's
-//! formula and 256 MiB; and no growth. What is beyond the drives and the index is that of the engine, of the program, of the
-//! load, which keeps a version of each block, and of requests under way.
+//! The array is a RAID-5 of in-memory drives, written as servers write it. The volume fills 77 % of
+//! all zones, so that garbage collection never stops. Limits: the drives, the index by its formula
+//! and 256 MiB at any time, and no growth. The 256 MiB are for the engine, the program, the load
+//! (which keeps a version of each block) and requests in flight.
 
 mod array;
 mod content;
@@ -25,37 +25,37 @@ use load::{Load, Until};
 use outcome::Outcome;
 use sample::{Sample, Samples, Verdict};
 
-/// What a process may take beyond its drives and the index.
+/// Memory of the process beyond its drives and the index, in bytes.
 const ALLOWANCE_BYTES: u64 = 256 << 20;
 
-/// Samples of a run that ends after so many requests.
+/// Samples of a run with --requests.
 const SAMPLES: u64 = 20;
 
 #[derive(Args)]
 pub(crate) struct Soak {
-    /// How long
+    /// Duration in minutes
     #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = parse_minutes)]
     minutes: f64,
-    /// So many requests instead, however long they take
+    /// Run this many requests instead of --minutes
     #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "every"],
           value_parser = clap::value_parser!(u64).range(1000..))]
     requests: Option<u64>,
     /// Requests in flight
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: u32,
-    /// The size of each of the four drives, which are in memory
+    /// Size of each of the four in-memory drives
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = format::parse_blocks)]
     drive: u64,
-    /// Seconds from line to line
+    /// Seconds between lines of output
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     every: u64,
-    /// Draw the same requests again; their order still is the machine's
+    /// Seed of the requests; their order still varies from run to run
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
 fn parse_minutes(text: &str) -> Result<f64, String> {
-    let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is no number of minutes"))?;
+    let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of minutes"))?;
     if (0.01..=100_000.0).contains(&minutes) {
         return Ok(minutes);
     }
@@ -68,7 +68,7 @@ struct Report {
     array: String,
     depth: u32,
     drive_bytes: u64,
-    /// What the four drives take, metadata of blocks included.
+    /// Memory of the four drives, including per-block metadata.
     drives_memory_bytes: u64,
     volume_bytes: u64,
     /// By the engine's formula.
@@ -123,7 +123,7 @@ pub(crate) fn run(request: &Soak, output: &Output) -> Result<Exit, CliError> {
     Ok(if verdict.holds() { Exit::Done } else { Exit::Failed })
 }
 
-/// A line while it runs: beside a document it is for who waits.
+/// Prints a line while the load runs; to stderr if the result is a document.
 fn say(output: &Output, line: &str) {
     if output.json() {
         output.note(line);
@@ -151,7 +151,7 @@ fn tell_verdict(report: &Report, output: &Output) {
         format::bytes(report.drive_bytes)
     ));
     output.line(format_args!(
-        "{} writes, {} reads, {} trims, {} flushes in {}; {} read and all of it right",
+        "{} writes, {} reads, {} trims, {} flushes in {}; {} read and verified",
         outcome.writes,
         outcome.reads,
         outcome.trims,
@@ -164,7 +164,7 @@ fn tell_verdict(report: &Report, output: &Output) {
         output.paint(tone, word)
     };
     output.line(format_args!(
-        "{}: at most {} of memory: {} of drives, {} of index, and 256 MiB; it was {}",
+        "{}: at most {} of memory (drives {}, index {}, 256 MiB for the rest); the peak was {}",
         judged(verdict.is_within()),
         format::bytes(verdict.allowed_bytes),
         format::bytes(report.drives_memory_bytes),
@@ -174,18 +174,18 @@ fn tell_verdict(report: &Report, output: &Output) {
     let growth = verdict.growth_bytes;
     let sign = if growth < 0 { "-" } else { "" };
     let told = format!(
-        "no growth: a line through the second half, {:.0} s of it, rises by {sign}{}",
+        "no growth: a linear fit of the second half ({:.0} s) rises by {sign}{}",
         verdict.second_half_seconds,
         format::bytes(growth.unsigned_abs())
     );
     match verdict.is_steady() {
         Some(steady) => output.line(format_args!(
-            "{}: {told}, of {} that it may",
+            "{}: {told}, with {} allowed",
             judged(steady),
             format::bytes(sample::GROWTH_BYTES)
         )),
         None => output.line(format_args!(
-            "not judged: {told}; that says something of runs of {} minutes or more",
+            "not judged: {told}; only runs of {} minutes or more are judged",
             sample::JUDGED_SECONDS / 60.0
         )),
     }

@@ -1,8 +1,8 @@
-//! What a soak asked for.
+//! The requests of a soak, counted.
 
 use serde::Serialize;
 
-/// What was asked for.
+/// Requests and bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Outcome {
     pub(super) reads: u64,

@@ -1,6 +1,7 @@
-//! What the process takes at a moment, and what to think of it all.
+//! Samples of the memory of the process, and the verdict on them.
 //!
-//! Resident memory is what the kernel says it is: with the program itself, and with what the allocator keeps.
+//! Resident memory is the figure of the kernel, including the program and the caches of the
+//! allocator.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,20 +14,21 @@ use super::outcome::Outcome;
 use crate::error::CliError;
 use crate::format;
 
-/// How much a line through the second half of a run may rise: beyond it something is kept. The allocator gives pages back
-/// late and takes them again, some MiB of them.
+/// Maximum rise of a linear fit of the second half of a run. The allocator returns some MiB of
+/// pages late and takes them again; a larger rise is a leak.
 pub(super) const GROWTH_BYTES: u64 = 4 << 20;
 
-/// The shortest run whose growth is judged: before that the allocator and the engine still get what they keep.
+/// The shortest run whose growth is judged: caches of the allocator and the engine fill before
+/// that.
 pub(super) const JUDGED_SECONDS: f64 = 600.0;
 
-/// Samples that are kept at the most: those of a day, one a second, would themselves grow by more than is allowed.
+/// Maximum number of samples kept: one a second for a day would itself exceed the allowed growth.
 const KEPT_MOST: usize = 4096;
 
 /// Above [`Sample::line`].
 pub(super) const HEADINGS: &str = "    TIME    REQUESTS    REQ/S  WRITTEN/S     READ/S     BESIDE     ENGINE    AT MOST  OPEN  FREE  AMPLIFICATION";
 
-/// At one moment; rates are since the sample before.
+/// One sample; rates are since the previous one.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Sample {
     pub(super) seconds: f64,
@@ -34,18 +36,18 @@ pub(super) struct Sample {
     pub(super) requests_per_second: f64,
     pub(super) written_bytes_per_second: f64,
     pub(super) read_bytes_per_second: f64,
-    /// Of the process, drives included.
+    /// Of the process, including drives.
     pub(super) resident_bytes: u64,
-    /// The same without what drives hold.
+    /// Of the process, without drives.
     pub(super) beside_drives_bytes: u64,
-    /// What the engine counts of its own now.
+    /// Of the engine, by its own count.
     pub(super) engine_bytes: u64,
-    /// What it may come to, by the formula.
+    /// Maximum of the engine, by its formula.
     pub(super) engine_at_most_bytes: u64,
     pub(super) segments_open: usize,
     pub(super) segments_free: u32,
     pub(super) mapped_bytes: u64,
-    /// Data blocks written, of whatever kind, for each block that users wrote.
+    /// Data blocks written per block of user writes.
     pub(super) amplification: f64,
 }
 
@@ -58,7 +60,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Of a process whose drives hold so much.
+    /// A sampler for a process whose drives hold `drives_bytes`.
     pub(super) fn new(volume: &Volume, drives_bytes: u64) -> Self {
         let counters = volume.status().counters;
         Self { drives_bytes, time: Nanos::ZERO, outcome: Outcome::default(), counters }
@@ -97,7 +99,7 @@ impl Sampler {
     }
 }
 
-/// Data blocks written, of whatever kind.
+/// All data blocks written: user data, padding, relocations and checkpoints.
 fn written(counters: &Counters) -> u64 {
     let users = counters.user_blocks_written + counters.padding_blocks;
     users + counters.relocated_blocks + counters.checkpoint_blocks
@@ -133,15 +135,15 @@ impl Sample {
     }
 }
 
-/// What became of what is promised.
+/// Whether the memory limits held.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Verdict {
     /// Drives, the index's formula and 256 MiB.
     pub(super) allowed_bytes: u64,
-    /// The most that the process ever took.
+    /// Peak of the process.
     pub(super) resident_peak_bytes: u64,
     pub(super) second_half_seconds: f64,
-    /// How much a line through the samples of the second half rises, by least squares.
+    /// Rise of the least-squares line through the second half of the samples.
     pub(super) growth_bytes: i64,
     growth_allowed_bytes: u64,
     growth_is_judged: bool,
@@ -153,12 +155,12 @@ pub(super) struct Verdict {
 pub(super) struct Samples {
     kept: Vec<Sample>,
     seen: u64,
-    /// Of so many, as a power of two, one is kept.
+    /// One of 2^`thinned` samples is kept.
     thinned: u32,
 }
 
 impl Samples {
-    /// Adds a sample. Where there are too many every other one goes, of those to come as well.
+    /// Adds a sample. If there are too many, every other one is dropped, now and from then on.
     pub(super) fn add(&mut self, sample: Sample) {
         let before = self.seen.checked_sub(1);
         if before.is_some_and(|before| !before.is_multiple_of(1 << self.thinned)) {
@@ -176,7 +178,7 @@ impl Samples {
         }
     }
 
-    /// Those that are kept.
+    /// The kept samples.
     pub(super) fn kept(self) -> Vec<Sample> {
         self.kept
     }
@@ -208,7 +210,7 @@ impl Verdict {
         self.resident_peak_bytes <= self.allowed_bytes
     }
 
-    /// Whether there was no growth; `None` after too short a run.
+    /// Whether memory did not grow; `None` after too short a run.
     pub(super) fn is_steady(&self) -> Option<bool> {
         let grown = u64::try_from(self.growth_bytes).unwrap_or(0);
         self.growth_is_judged.then_some(grown <= self.growth_allowed_bytes)
@@ -219,7 +221,7 @@ impl Verdict {
     }
 }
 
-/// Of the line with the least squares.
+/// Slope of the least-squares line.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = ratio(points.len() as u64).max(1.0);
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -229,12 +231,12 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// What the process has of the machine's memory now.
+/// Resident memory of the process.
 fn resident_bytes() -> Result<u64, CliError> {
     of_process("VmRSS:")
 }
 
-/// The most that it ever had.
+/// Peak resident memory of the process.
 pub(super) fn resident_peak_bytes() -> Result<u64, CliError> {
     of_process("VmHWM:")
 }

@@ -1,8 +1,8 @@
-//! A load over NBD: so many requests in flight over one connection, by one thread.
+//! A load over NBD: one thread keeps requests in flight over one connection.
 //!
-//! All answers that are there are read at once, and as many requests are sent at once: a client that is as cheap
-//! as can be shows what the server takes. Requests are reads only or writes only, so what goes one way is always
-//! short and fits the socket: neither side can wait for the other while both want to send.
+//! The client reads all available answers with one call and sends as many requests with another, to
+//! be cheap next to the server. A load is all reads or all writes, so that one direction is always
+//! short and fits the socket buffer: the two sides cannot block each other while both send.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,15 +19,15 @@ use zoneweave_runtime::Random;
 use super::Counted;
 use crate::commands::bench::volume::{LATENCY_MOST_NS, Requests};
 
-/// Blocks of a request that fills, and so many at a time.
+/// Blocks and depth of the requests of the fill.
 const FILL: (u32, u32) = (16, 8);
 
-/// What is asked, and how much of it.
+/// The requests of a load, and their limits.
 pub(super) struct Load {
     pub(super) requests: Requests,
     pub(super) volume_bytes: u64,
     pub(super) seconds: f64,
-    /// Requests at the most.
+    /// Maximum number of requests.
     pub(super) most: u64,
 }
 
@@ -53,7 +53,7 @@ impl Connection {
     }
 }
 
-/// Whether there is a server to talk to.
+/// Whether a server answers at a socket.
 pub(super) fn try_out(socket: &Path) -> io::Result<()> {
     Connection::open(socket)?.close()
 }
@@ -77,7 +77,7 @@ pub(super) fn run(socket: &Path, load: &Load) -> io::Result<Counted> {
     })
 }
 
-/// Writes everything once.
+/// Writes every block once.
 pub(super) fn fill(socket: &Path) -> io::Result<()> {
     let connection = Connection::open(socket)?;
     let (blocks, depth) = FILL;
@@ -88,13 +88,13 @@ pub(super) fn fill(socket: &Path) -> io::Result<()> {
     flight.close().map(drop)
 }
 
-/// Requests on their way, each in a place of its own, whose number is its cookie.
+/// Requests in flight, each in a slot whose number is its cookie.
 struct Flight {
     connection: Connection,
     requests: Requests,
-    /// When each was sent.
+    /// Time at which each was sent.
     sent: Vec<Instant>,
-    /// Places to be used by what is sent next.
+    /// Free slots.
     free: Vec<usize>,
     headers: Vec<[u8; REQUEST_HEADER_BYTES]>,
     /// Data of every write.
@@ -123,7 +123,8 @@ impl Flight {
         }
     }
 
-    /// Sends `most` requests or as long as `goes_on`, one each at the least, and waits for every answer.
+    /// Sends up to `most` requests while `goes_on`, at least one per slot, and waits for all
+    /// answers.
     fn run(
         &mut self,
         most: u64,
@@ -170,7 +171,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Takes the answers that are there, and waits for some if there are none.
+    /// Takes the available answers; waits if there are none.
     fn receive(&mut self) -> io::Result<()> {
         let count = self.connection.stream.read(&mut self.received[self.filled..])?;
         if count == 0 {
@@ -189,7 +190,7 @@ impl Flight {
                 break;
             }
             let slot = usize::try_from(cookie.0).ok().filter(|slot| *slot < self.sent.len());
-            let slot = slot.ok_or_else(|| io::Error::other("an answer that nobody asked for"))?;
+            let slot = slot.ok_or_else(|| io::Error::other("an answer without a request"))?;
             let latency = now.duration_since(self.sent[slot]).as_nanos();
             self.latencies.saturating_record(u64::try_from(latency).unwrap_or(u64::MAX));
             self.free.push(slot);

@@ -11,7 +11,7 @@ use super::client::Load;
 use crate::error::CliError;
 
 pub(super) struct Fio {
-    /// Where it writes its results.
+    /// The file of its results.
     results: PathBuf,
 }
 
@@ -43,14 +43,14 @@ impl Fio {
         let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(failed)?;
         let text = std::fs::read_to_string(&self.results).map_err(failed)?;
         if !ended.success() {
-            let said = text.lines().next().unwrap_or("it said nothing").to_owned();
+            let said = text.lines().next().unwrap_or("no message").to_owned();
             return Err(failed(io::Error::other(said)));
         }
-        counted(&text, kind).ok_or_else(|| failed(io::Error::other("it reports nothing")))
+        counted(&text, kind).ok_or_else(|| failed(io::Error::other("no result in its report")))
     }
 }
 
-/// What is in its report. In front of that is what the engine had to say.
+/// Parses its report, which follows messages of the engine.
 fn counted(text: &str, kind: &str) -> Option<Counted> {
     let report: Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
     let job = &report["jobs"][0][kind];
@@ -58,7 +58,7 @@ fn counted(text: &str, kind: &str) -> Option<Counted> {
     let percentiles = &job["clat_ns"]["percentile"];
     Some(Counted {
         requests,
-        // What it calls a runtime is in whole milliseconds.
+        // Its runtime is in whole milliseconds, too coarse.
         seconds: super::ratio(requests, 1) / job["iops"].as_f64()?,
         latency_p50_ns: percentiles["50.000000"].as_u64()?,
         latency_p99_ns: percentiles["99.000000"].as_u64()?,

@@ -1,9 +1,9 @@
-//! The engine behind an NBD server, beside nbdkit's memory plugin, which does nothing but copy.
+//! The engine behind an NBD server, compared with nbdkit's memory plugin, which only copies.
 //!
-//! An array of drives in memory is served by a thread of its own, as `zoneweave serve nbd` does it, over a unix
-//! socket. The load comes from [`client`], and once more from fio, which is what others measure with. Where fio or
-//! nbdkit are not installed that is said, and their rows are missing. What is compared runs one after the other in
-//! each run, so that both have the same machine.
+//! A thread serves an array of in-memory drives over a unix socket, as `zoneweave serve nbd` does.
+//! The load comes from [`client`], and again from fio, for figures comparable to those of others.
+//! If fio or nbdkit is not installed, a warning says so and its rows are left out. The servers that
+//! are compared run one after the other in each run, so that the machine is equally fast.
 
 mod client;
 mod fio;
@@ -25,7 +25,7 @@ use fio::Fio;
 use nbdkit::Nbdkit;
 use server::Host;
 
-/// Requests of each kind: blocks, and how many at a time.
+/// Block counts and depths of requests.
 const REQUESTS: [(u32, u32); 3] = [(1, DEPTH), (16, DEPTH), (1, 1)];
 
 /// Requests of one kind.
@@ -53,13 +53,13 @@ enum Client {
     Fio,
 }
 
-/// What was measured of one server by one client.
+/// The measurement of a server by a client.
 pub(super) struct Row {
     pub(super) array: String,
     pub(super) workload: &'static str,
     pub(super) requests: Requests,
     pub(super) measure: Measure,
-    /// Of our own server: beside nbdkit.
+    /// For our own server: ratios to nbdkit.
     pub(super) beside: Option<Beside>,
 }
 
@@ -70,34 +70,34 @@ struct Measured {
     runs: Vec<Measure>,
 }
 
-/// How everything is measured.
+/// Settings of all measurements.
 pub(super) struct Settings {
     pub(super) zones: u32,
     pub(super) seconds: f64,
     pub(super) runs: u32,
 }
 
-/// What is measured with: sockets, servers, and the programs that are there.
+/// Sockets, servers and the installed programs.
 struct Bench {
     host: Host,
     nbdkit: Option<Nbdkit>,
     fio: Option<Fio>,
-    /// Removed when nothing in it is used any more.
+    /// Removed when dropped, after the servers.
     _directory: TempDir,
 }
 
 impl Workload {
-    /// What people call it.
+    /// The label.
     pub(super) fn label(&self) -> String {
         label_of(self.name)
     }
 
-    /// What is measured of it.
+    /// The requests to measure.
     pub(super) fn requests(&self) -> impl Iterator<Item = Requests> {
         requests_of(REQUESTS, self.write)
     }
 
-    /// The medians of some runs for each server, client, size and depth.
+    /// The medians of runs for each server, client, size and depth.
     pub(super) fn measure(
         &self,
         settings: &Settings,
@@ -150,19 +150,19 @@ impl Bench {
             client::fill(nbdkit.socket()).map_err(talking)?;
         } else {
             output.warning(
-                "nbdkit is not installed (or lacks its memory plugin): nothing is compared with it",
+                "nbdkit is not installed, or lacks its memory plugin: no comparison with it",
             );
         }
         let fio = Fio::find(directory.path().join("fio.json"));
         if fio.is_none() {
             output.warning(
-                "fio is not installed (or lacks its engine nbd): the load is our own only",
+                "fio is not installed, or lacks its engine nbd: measuring with the built-in load only",
             );
         }
         Ok(Self { host, nbdkit, fio, _directory: directory })
     }
 
-    /// What there is to measure, with what is to be compared one behind the other.
+    /// The measurements, with the servers that are compared in sequence.
     fn rows(&self, requests: &[Requests]) -> Vec<Measured> {
         let mut rows = Vec::new();
         for requests in requests {
@@ -203,7 +203,7 @@ impl Bench {
         processor_ns: &dyn Fn() -> Result<u64, CliError>,
     ) -> Result<Measure, CliError> {
         let volume_bytes = self.host.volume_bytes();
-        // Of writes no more than go to an array before anything is moved; nbdkit gets as many.
+        // Writes end before relocation begins; nbdkit gets the same number.
         let most = self.host.physical_blocks() * FRESH_PERCENT / 100;
         let most =
             if row.requests.write { most / u64::from(row.requests.blocks) } else { u64::MAX };
@@ -228,7 +228,7 @@ impl Bench {
     }
 }
 
-/// What a load counted.
+/// The result of a load.
 struct Counted {
     requests: u64,
     seconds: f64,

@@ -1,4 +1,4 @@
-//! nbdkit with its memory plugin, as a process of its own, for as long as it is measured.
+//! nbdkit with its memory plugin, as a child process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use super::client;
 use crate::error::CliError;
 
-/// How long it may take to listen.
+/// Time limit until it listens.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// Killed when it is dropped, and when this process ends.
+/// A running nbdkit, killed when dropped, and when this process ends.
 pub(super) struct Nbdkit {
     child: Child,
     socket: PathBuf,
 }
 
 impl Nbdkit {
-    /// Starts it with so much memory; `None` if it is not installed.
+    /// Starts it with a size in bytes; `None` if it is not installed.
     pub(super) fn start(socket: PathBuf, bytes: u64) -> Result<Option<Self>, CliError> {
         let mut asking = Command::new("nbdkit");
         asking.args(["memory", "--dump-plugin"]).stdin(Stdio::null());
@@ -36,7 +36,7 @@ impl Nbdkit {
         while client::try_out(&nbdkit.socket).is_err() {
             let ended = nbdkit.child.try_wait().map_err(failed)?;
             if ended.is_some() || started.elapsed() > START_LIMIT {
-                return Err(failed(io::Error::other("it does not listen at its socket")));
+                return Err(failed(io::Error::other("it does not listen on its socket")));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -47,7 +47,7 @@ impl Nbdkit {
         &self.socket
     }
 
-    /// With all threads that have ended; in steps of 10 ms.
+    /// CPU time, including ended threads, in steps of 10 ms.
     pub(super) fn processor_time(&self) -> Result<u64, CliError> {
         stat_ns(&Path::new("/proc").join(self.child.id().to_string()).join("stat"))
     }
@@ -55,19 +55,19 @@ impl Nbdkit {
 
 impl Drop for Nbdkit {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The processor's time of a process so far, by its `stat` file.
+/// CPU time of a process, from its `stat` file.
 fn stat_ns(path: &Path) -> Result<u64, CliError> {
     let broken = |error| CliError::File { path: path.to_owned(), action: "read", error };
     let text = std::fs::read_to_string(path).map_err(broken)?;
     let behind_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields = behind_name.split_whitespace().skip(11).take(2);
     let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
-    // The kernel tells processes of 100 ticks a second, whatever it counts itself.
+    // The kernel reports 100 ticks per second to processes, whatever its own tick is.
     Ok(ticks * 10_000_000)
 }

@@ -1,4 +1,4 @@
-//! An array of drives in memory behind our own server, by a thread of its own.
+//! An array of in-memory drives behind our own server, in its own thread.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -13,31 +13,31 @@ use crate::commands::bench::volume::{Array, Bench as Drives};
 use crate::commands::bench::workload::{USED_PERCENT, scheme};
 use crate::error::CliError;
 
-/// What the thread is asked for: a new array, until the other end is closed.
+/// An order to the thread: serve a new array until the other end of the socket is closed.
 struct Order {
-    /// Whether every block is written before.
+    /// Whether to write every block first.
     fill: bool,
     until: OwnedFd,
 }
 
-/// What it says of itself: where its times are, and what an array of its drives holds.
+/// Facts about the thread: the files of its times, and the size of its arrays.
 struct Facts {
     schedstat: PathBuf,
     volume_bytes: u64,
     physical_blocks: u64,
 }
 
-/// The thread, which has the drives.
+/// The thread with the drives.
 pub(super) struct Host {
     socket: PathBuf,
     facts: Facts,
     orders: Option<Sender<Order>>,
-    /// Twice for each order: when it can be used, and when it is gone.
+    /// Two per order: once it can be used, and once it has ended.
     answers: Receiver<Result<(), CliError>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A server that runs; clients are to be gone when it is stopped.
+/// A running server; clients must disconnect before it is stopped.
 pub(super) struct Serving<'a> {
     host: &'a Host,
     _until: UnixStream,
@@ -54,7 +54,7 @@ impl Host {
             match facts {
                 Err(error) => drop(telling.send(Err(error))),
                 Ok((facts, drives)) => {
-                    // Whoever started it waits for these.
+                    // The starter waits for these.
                     let _ = telling.send(Ok(facts));
                     work(&drives, &place, &ordered, &answering);
                 }
@@ -114,7 +114,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told already.
+            // A panic there has been reported already.
             let _ = thread.join();
         }
     }

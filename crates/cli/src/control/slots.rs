@@ -1,0 +1,99 @@
+//! The drives of the members.
+//!
+//! Only the engine knows the member in a slot, and it may change at any time: a spare is taken, or
+//! a replacement begins hours after it was requested. So drives are found by the UUID of their
+//! member, not by slot. A drive that waits to become a member belongs to no slot yet: its failure
+//! must not be taken for that of the member in the slot.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use zoneweave_raid::log::MemberStatus;
+
+use crate::drives::paths::same_file;
+use crate::session::NamedDrive;
+
+/// A drive with the UUID of its member.
+struct Slot {
+    uuid: String,
+    named: NamedDrive,
+    /// Not a member yet.
+    waits: bool,
+}
+
+/// The drives of all members, including failed ones, and drives that wait to become members.
+#[derive(Default)]
+pub(super) struct Slots(RefCell<Vec<Slot>>);
+
+impl Slots {
+    /// The drives found at the start; `drives` is by slot.
+    pub(super) fn new(members: &[MemberStatus], drives: Vec<Option<NamedDrive>>) -> Self {
+        let slots = Self::default();
+        for (member, named) in members.iter().zip(drives) {
+            if let Some(named) = named {
+                slots.put(member.uuid.clone(), named);
+            }
+        }
+        slots
+    }
+
+    /// Adds the drive of a member.
+    pub(super) fn put(&self, uuid: String, named: NamedDrive) {
+        self.0.borrow_mut().push(Slot { uuid, named, waits: false });
+    }
+
+    /// Adds a drive that waits to become a member, until [`Self::ends_waiting`].
+    pub(super) fn waits(&self, uuid: String, named: NamedDrive) {
+        self.0.borrow_mut().push(Slot { uuid, named, waits: true });
+    }
+
+    /// Ends the wait of a drive: it has become a member, or never will.
+    pub(super) fn ends_waiting(&self, uuid: &str) {
+        let mut slots = self.0.borrow_mut();
+        slots.iter_mut().filter(|slot| slot.uuid == uuid).for_each(|slot| slot.waits = false);
+    }
+
+    /// Drops drives that are no longer members.
+    pub(super) fn keep(&self, members: &[MemberStatus]) {
+        let is_member = |slot: &Slot| members.iter().any(|member| member.uuid == slot.uuid);
+        self.0.borrow_mut().retain(|slot| slot.waits || is_member(slot));
+    }
+
+    /// The drive of a member.
+    pub(super) fn of(&self, member: &MemberStatus) -> Option<NamedDrive> {
+        let slots = self.0.borrow();
+        slots.iter().find(|slot| slot.uuid == member.uuid).map(|slot| slot.named.clone())
+    }
+
+    /// Why the drive of a member failed; an idle drive fails without any request noticing.
+    pub(super) fn failure_of(&self, member: &MemberStatus) -> Option<String> {
+        self.of(member)?.drive.failure()
+    }
+
+    /// The label of a member's drive.
+    pub(super) fn label_of(&self, member: &MemberStatus) -> String {
+        self.of(member).map(|named| named.label).unwrap_or_default()
+    }
+
+    /// Whether a drive belongs to a member in service, or waits to become one.
+    pub(super) fn is_used(&self, path: &Path, members: &[MemberStatus]) -> bool {
+        let in_service = |member: &&MemberStatus| matches!(member.state, "online" | "rebuilding");
+        let uses = |slot: &Slot| {
+            slot.waits || members.iter().filter(in_service).any(|member| member.uuid == slot.uuid)
+        };
+        self.0.borrow().iter().any(|slot| uses(slot) && same_file(slot.named.drive.path(), path))
+    }
+
+    /// Whether a drive is known at all.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.0.borrow().iter().any(|slot| same_file(slot.named.drive.path(), path))
+    }
+
+    /// Drops the drive of a failed member, so that it can be opened again; returns the member's
+    /// UUID.
+    pub(super) fn forget(&self, path: &Path) -> Option<String> {
+        let mut slots = self.0.borrow_mut();
+        let at = slots.iter().position(|slot| same_file(slot.named.drive.path(), path))?;
+        Some(slots.remove(at).uuid)
+    }
+}
