@@ -78,11 +78,11 @@ pub(crate) enum CliError {
     #[error("{} is given twice: give each drive once", path.display())]
     GivenTwice { path: PathBuf },
     #[error(
-        "slot {slot} is {state} ({drive}): replacing a working drive reduces redundancy until the new \
+        "slot {slot} is online ({drive}): replacing a working drive reduces redundancy until the new \
          one is rebuilt; take it out of service with `zoneweave array fail DRIVE... --slot {slot}` \
          first, or repeat with --yes-destroy"
     )]
-    SlotInService { slot: usize, state: &'static str, drive: String },
+    SlotInService { slot: usize, drive: String },
     #[error(
         "{drive} cannot be a spare of array {name}: {error}; the array was not started: leave the \
          drive out, or give another one"

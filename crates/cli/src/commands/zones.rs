@@ -1,6 +1,7 @@
 //! `zoneweave zones`: the zone map, one character per zone.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -59,7 +60,7 @@ struct DriveMap {
 #[derive(Serialize)]
 struct Zone {
     zone: u32,
-    state: &'static str,
+    state: StateWord,
     written_bytes: u64,
     capacity_bytes: u64,
     resets: u64,
@@ -126,7 +127,7 @@ fn valid_by_drive(paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, Parts>, CliErro
 fn describe(path: PathBuf, info: &DriveInfo, valid: Option<&Parts>) -> DriveMap {
     let zone = |zone: &ZoneInfo| Zone {
         zone: zone.zone.0,
-        state: state_word(zone.state),
+        state: zone.state.into(),
         written_bytes: u64::from(zone.write_pointer.0) * BLOCK_BYTES as u64,
         capacity_bytes: u64::from(zone.capacity.0) * BLOCK_BYTES as u64,
         resets: zone.resets,
@@ -135,15 +136,41 @@ fn describe(path: PathBuf, info: &DriveInfo, valid: Option<&Parts>) -> DriveMap 
     DriveMap { path, zones: info.zones.iter().map(zone).collect(), wear: WearView::of(info) }
 }
 
-/// A zone's state, in a word.
-pub(crate) const fn state_word(state: ZoneState) -> &'static str {
-    match state {
-        ZoneState::Empty => "empty",
-        ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen => "open",
-        ZoneState::Closed => "closed",
-        ZoneState::Full => "full",
-        ZoneState::ReadOnly => "read-only",
-        ZoneState::Offline => "offline",
+/// A zone's state as output shows it, without the kinds of open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StateWord {
+    Empty,
+    Open,
+    Closed,
+    Full,
+    ReadOnly,
+    Offline,
+}
+
+impl From<ZoneState> for StateWord {
+    fn from(state: ZoneState) -> Self {
+        match state {
+            ZoneState::Empty => Self::Empty,
+            ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen => Self::Open,
+            ZoneState::Closed => Self::Closed,
+            ZoneState::Full => Self::Full,
+            ZoneState::ReadOnly => Self::ReadOnly,
+            ZoneState::Offline => Self::Offline,
+        }
+    }
+}
+
+impl fmt::Display for StateWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "empty",
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Full => "full",
+            Self::ReadOnly => "read-only",
+            Self::Offline => "offline",
+        })
     }
 }
 
@@ -164,12 +191,12 @@ fn tell(map: &Map, by: By, output: &Output) {
 
 fn sign(zone: &Zone, by: By, most: u64) -> char {
     match (by, zone.state) {
-        (_, "read-only") => 'R',
-        (_, "offline") => 'X',
-        (By::State, "empty") => '·',
-        (By::State, "open") => '▒',
-        (By::State, "closed") => '▓',
-        (By::State, _) => '█',
+        (_, StateWord::ReadOnly) => 'R',
+        (_, StateWord::Offline) => 'X',
+        (By::State, StateWord::Empty) => '·',
+        (By::State, StateWord::Open) => '▒',
+        (By::State, StateWord::Closed) => '▓',
+        (By::State, StateWord::Full) => '█',
         (By::Valid, _) => zone.valid.map_or('·', ramp),
         #[expect(clippy::cast_precision_loss, reason = "one of six signs")]
         (By::Wear, _) => ramp(zone.resets as f64 / most.max(1) as f64),

@@ -24,7 +24,7 @@ use crate::error::CliError;
 use crate::job::Job;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
 use crate::status::served::{FrontEnds, SlotDrive};
-use crate::status::{ArrayStatus, OtherDrive, SpareStatus, served_status};
+use crate::status::{ArrayStatus, OtherDrive, SpareState, SpareStatus, served_status};
 
 /// Drives opened at once, each in a thread; more requests wait.
 const OPENINGS: u64 = 4;
@@ -167,7 +167,8 @@ impl Service {
             SpareStatus {
                 drive: spare.label.clone(),
                 path: Some(spare.path.clone()),
-                state: taken.map_or("waiting", |taken| taken.state).to_owned(),
+                state: taken
+                    .map_or(SpareState::Waiting, |taken| SpareState::of_engine(taken.state)),
                 slot: taken.map(|taken| taken.slot),
                 reason: taken.and_then(|taken| taken.reason.clone()),
             }
@@ -364,7 +365,7 @@ pub(crate) fn refuse_working(
     destroy: bool,
 ) -> Result<(), CliError> {
     match works {
-        Some(drive) if !destroy => Err(CliError::SlotInService { slot, state: "online", drive }),
+        Some(drive) if !destroy => Err(CliError::SlotInService { slot, drive }),
         _ => Ok(()),
     }
 }

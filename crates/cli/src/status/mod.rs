@@ -4,6 +4,7 @@ mod inactive;
 mod render;
 pub(crate) mod served;
 pub(crate) mod shard;
+pub(crate) mod states;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub(crate) use inactive::{describe_drives, inactive_status};
 pub(crate) use render::{render, render_volume};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;
+pub(crate) use states::{LaneCommand, LaneRequests, MemberState, SpareState};
 
 /// Health of an array; worse is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -177,8 +179,7 @@ pub(crate) struct SpareStatus {
     /// Absolute path: the server may have another working directory than the client.
     #[serde(default)]
     pub path: Option<PathBuf>,
-    /// `waiting`, `rebuilding`, `rebuilt` or `given_up`.
-    pub state: String,
+    pub state: SpareState,
     /// The slot that it replaced.
     pub slot: Option<u8>,
     /// Why it was given up.
@@ -194,16 +195,15 @@ pub(crate) struct WritingStatus {
 }
 
 /// Open segments of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaneStatus {
     /// Their writes: `small` or `large` requests, lone requests (`narrow`), or relocations
     /// (`moved`).
-    pub requests: String,
+    pub requests: LaneRequests,
     pub segments: u32,
     pub chunk_bytes: u64,
     pub group_rows: u32,
-    /// `append`, `write` or `gathered`.
-    pub command: String,
+    pub command: LaneCommand,
 }
 
 /// Counters since the start of the server.
@@ -266,8 +266,7 @@ pub(crate) struct MemberStatus {
     pub uuid: String,
     /// Path of the drive, if known.
     pub drive: Option<String>,
-    /// `online`, `rebuilding`, `failed` or `missing`.
-    pub state: String,
+    pub state: MemberState,
     pub reason: Option<String>,
     pub zones: Option<ZoneCounts>,
     /// Resets of the most reset zone.
@@ -331,7 +330,7 @@ const DRIVES: &str = "DRIVE...";
 
 /// Number of further drives of an array that may fail.
 fn losses_left(scheme: Scheme, members: &[MemberStatus]) -> usize {
-    let lost = members.iter().filter(|member| member.state != "online");
+    let lost = members.iter().filter(|member| member.state != MemberState::Online);
     scheme.losses_left(lost.map(|member| Column(member.slot)).collect())
 }
 
@@ -339,7 +338,7 @@ impl ArrayStatus {
     /// Replaces the placeholder in advice with drives of this array (one, if it is served), so that
     /// the operator of several arrays does not pick a drive of another.
     fn with_drives_named(mut self) -> Self {
-        let in_service = self.members.iter().filter(|member| member.state == "online");
+        let in_service = self.members.iter().filter(|member| member.state == MemberState::Online);
         let labels = in_service.filter_map(|member| member.drive.clone());
         let most = if self.server.is_some() { 1 } else { usize::MAX };
         let drives = labels.take(most).map(word).collect::<Vec<_>>().join(" ");

@@ -1,8 +1,9 @@
 //! The status as text: state, reason and action, then the members, then the numbers.
 
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberStatus,
-    ServerStatus, SpareStatus, VolumeStatus, WritingStatus,
+    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneCommand, LaneRequests,
+    LaneStatus, MemberState, MemberStatus, ServerStatus, SpareState, SpareStatus, VolumeStatus,
+    WritingStatus,
 };
 use crate::format::{bytes, span, table};
 use crate::job::Job;
@@ -61,7 +62,7 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
 
 /// The number of lost drives, and of further drives that may fail.
 fn losses(members: &[MemberStatus], left: usize) -> String {
-    let lost = members.iter().filter(|member| member.state != "online").count();
+    let lost = members.iter().filter(|member| member.state != MemberState::Online).count();
     let left = match left {
         0 => "no other may be lost".to_owned(),
         1 => "any one more may be lost".to_owned(),
@@ -103,15 +104,15 @@ fn members(status: &ArrayStatus, output: &Output) {
     }
     let rows: Vec<_> = status.members.iter().map(|member| row(member, served)).collect();
     for (number, line) in table(&headings, &rows).iter().enumerate() {
-        let tone = match number.checked_sub(1).map(|at| status.members[at].state.as_str()) {
+        let tone = match number.checked_sub(1).map(|at| status.members[at].state) {
             None => Tone::Faint,
-            Some("online") => Tone::Good,
-            Some("rebuilding") => Tone::Warning,
+            Some(MemberState::Online) => Tone::Good,
+            Some(MemberState::Rebuilding) => Tone::Warning,
             Some(_) => Tone::Bad,
         };
         output.line(format_args!("  {}", output.paint(tone, line)));
     }
-    for member in status.members.iter().filter(|member| member.state == "online") {
+    for member in status.members.iter().filter(|member| member.state == MemberState::Online) {
         if let Some(reason) = &member.reason {
             output.line(format_args!("  slot {}: {reason}", member.slot));
         }
@@ -130,7 +131,7 @@ fn row(member: &MemberStatus, served: bool) -> Vec<String> {
     let mut row = vec![
         member.slot.to_string(),
         member.drive.clone().unwrap_or_else(unknown),
-        member.state.clone(),
+        member.state.to_string(),
         zones,
         member.resets_max.map_or_else(unknown, |resets| resets.to_string()),
     ];
@@ -229,25 +230,28 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
 fn told(spare: &SpareStatus) -> String {
     let SpareStatus { drive, state, slot, reason, .. } = spare;
     let place = slot.map_or_else(|| "any slot".to_owned(), |slot| format!("slot {slot}"));
-    match state.as_str() {
-        "waiting" => format!("{drive} on standby for {place}"),
-        "rebuilding" => format!("{drive} is replacing {place}"),
-        "rebuilt" => format!("{drive} has replaced {place}"),
-        _ => format!("{drive} is unusable: {}", reason.as_deref().unwrap_or("it failed")),
+    match state {
+        SpareState::Waiting => format!("{drive} on standby for {place}"),
+        SpareState::Rebuilding => format!("{drive} is replacing {place}"),
+        SpareState::Rebuilt => format!("{drive} has replaced {place}"),
+        SpareState::GivenUp => {
+            format!("{drive} is unusable: {}", reason.as_deref().unwrap_or("it failed"))
+        }
     }
 }
 
 /// The open segments for user writes, and their commands.
 fn lanes(writing: &WritingStatus) -> String {
-    let of =
-        |wanted: fn(&str) -> bool| writing.lanes.iter().filter(move |lane| wanted(&lane.requests));
-    let by_size = of(|requests| !matches!(requests, "moved" | "narrow"));
+    let of = |wanted: fn(LaneRequests) -> bool| {
+        writing.lanes.iter().filter(move |lane| wanted(lane.requests))
+    };
+    let by_size = of(|requests| !matches!(requests, LaneRequests::Moved | LaneRequests::Narrow));
     let alone = by_size.clone().count() == 1;
     let told = |lane: &LaneStatus| {
-        let command = match lane.command.as_str() {
-            "append" => "Zone Append",
-            "write" => "Zone Write",
-            _ => "Zone Write of queued data",
+        let command = match lane.command {
+            LaneCommand::Append => "Zone Append",
+            LaneCommand::Write => "Zone Write",
+            LaneCommand::Gathered => "Zone Write of queued data",
         };
         let (segments, chunk, rows) = (lane.segments, bytes(lane.chunk_bytes), lane.group_rows);
         let requests = if alone { String::new() } else { format!("{}: ", lane.requests) };
@@ -259,7 +263,7 @@ fn lanes(writing: &WritingStatus) -> String {
     let narrow = |lane: &LaneStatus| {
         format!("lone writes: narrow segments of {} chunks", bytes(lane.chunk_bytes))
     };
-    let narrow = of(|requests| requests == "narrow").map(narrow);
+    let narrow = of(|requests| requests == LaneRequests::Narrow).map(narrow);
     by_size.map(told).chain(narrow).collect::<Vec<_>>().join("; ")
 }
 

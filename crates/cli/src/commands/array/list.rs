@@ -1,6 +1,7 @@
 //! `zoneweave array list`: drives, and the array that each belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session, offer};
-use crate::status::{ArrayStatus, ShardStatus};
+use crate::status::{ArrayStatus, ShardStatus, SpareState};
 
 #[derive(Args)]
 pub(crate) struct List {
@@ -37,9 +38,7 @@ struct Listed {
 #[derive(Serialize)]
 struct Listing {
     path: PathBuf,
-    /// `member`, `spare` (a blank hot spare of a server), `blank`, `unknown` (written, but not by
-    /// an array), `no-drive` or `unreadable`.
-    kind: &'static str,
+    kind: Kind,
     array: Option<String>,
     name: Option<String>,
     scheme: Option<String>,
@@ -48,12 +47,49 @@ struct Listing {
     shard: Option<ShardStatus>,
     slot: Option<u8>,
     /// State by its own newest record, or `stale` if other members have dropped it.
-    state: Option<&'static str>,
+    state: Option<State>,
     epoch: Option<u64>,
     capacity_bytes: Option<u64>,
     damaged_records: usize,
     served: bool,
     problem: Option<String>,
+}
+
+/// The kind of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Member,
+    /// A blank hot spare of a server.
+    Spare,
+    Blank,
+    /// Written, but not by an array.
+    Unknown,
+    NoDrive,
+    Unreadable,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Member => "member",
+            Self::Spare => "spare",
+            Self::Blank => "blank",
+            Self::Unknown => "unknown",
+            Self::NoDrive => "no-drive",
+            Self::Unreadable => "unreadable",
+        })
+    }
+}
+
+/// The state of a member by its own records, or stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Online,
+    Rebuilding,
+    Failed,
+    Stale,
 }
 
 pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
@@ -73,7 +109,7 @@ pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
             }
             Err(error) => {
                 let gone = error.is_not_found();
-                drives.push(problem(path, "no-drive", error.to_string()));
+                drives.push(problem(path, Kind::NoDrive, error.to_string()));
                 if gone {
                     missing = Some(error);
                 }
@@ -116,7 +152,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
 async fn describe(path: PathBuf, named: &NamedDrive) -> (Listing, Option<SuperblockRecord>) {
     let records = match read_records(&*named.member).await {
         Ok(records) => records,
-        Err(status) => return (problem(path, "unreadable", describe_status(status)), None),
+        Err(status) => return (problem(path, Kind::Unreadable, describe_status(status)), None),
     };
     use zoneweave_zoned::ZonedDevice;
     let capacity = named.drive.geometry().capacity_blocks() * zoneweave_zoned::BLOCK_BYTES as u64;
@@ -124,7 +160,7 @@ async fn describe(path: PathBuf, named: &NamedDrive) -> (Listing, Option<Superbl
     let mut listing = Listing {
         capacity_bytes: Some(capacity),
         damaged_records: records.damaged.len(),
-        ..problem(path, if blank { "blank" } else { "unknown" }, String::new())
+        ..problem(path, if blank { Kind::Blank } else { Kind::Unknown }, String::new())
     };
     listing.problem = records
         .other_version
@@ -142,16 +178,16 @@ fn describe_status(status: Status) -> String {
 
 fn member(listing: &mut Listing, record: &SuperblockRecord) {
     let own = record.members.get(record.slot.index());
-    listing.kind = "member";
+    listing.kind = Kind::Member;
     listing.array = Some(record.config.array.to_string());
     listing.name = Some(record.config.name.clone());
     listing.scheme = Some(record.config.scheme.to_string());
     listing.shard = ShardStatus::of(record.config.shard);
     listing.slot = Some(record.slot.0);
     listing.state = own.map(|member| match member.state {
-        MemberState::Online => "online",
-        MemberState::Rebuilding => "rebuilding",
-        MemberState::Failed => "failed",
+        MemberState::Online => State::Online,
+        MemberState::Rebuilding => State::Rebuilding,
+        MemberState::Failed => State::Failed,
     });
     listing.epoch = Some(record.epoch);
 }
@@ -198,7 +234,7 @@ fn mark_left(session: &Session, drives: &mut [Listing], members: &[Member]) {
             }
             _ => continue,
         };
-        drives[member.place].state = Some("stale");
+        drives[member.place].state = Some(State::Stale);
         drives[member.place].problem = Some(why.to_owned());
     }
 }
@@ -210,7 +246,7 @@ fn ask_servers(
     members: &BTreeMap<ArrayUuid, Vec<Member>>,
     output: &Output,
 ) {
-    let any_blank = drives.iter().any(|drive| drive.kind == "blank");
+    let any_blank = drives.iter().any(|drive| drive.kind == Kind::Blank);
     let mut asked: BTreeSet<_> = members.keys().map(|array| socket_of(*array)).collect();
     asked.extend(sockets().into_iter().filter(|_| any_blank));
     let answers = ask_all(asked, any_blank);
@@ -218,7 +254,7 @@ fn ask_servers(
         let answer = &answers[&socket_of(*array)];
         of_one.iter().for_each(|member| mark_served(&mut drives[member.place], answer));
     }
-    let mut blank: Vec<_> = drives.iter_mut().filter(|drive| drive.kind == "blank").collect();
+    let mut blank: Vec<_> = drives.iter_mut().filter(|drive| drive.kind == Kind::Blank).collect();
     for (socket, answer) in answers {
         match answer {
             Answer::Serves(Some(status)) => {
@@ -251,12 +287,12 @@ fn keeps(status: &ArrayStatus, path: &Path) -> bool {
     let mut spares = status.server.iter().flat_map(|server| &server.spares);
     spares.any(|spare| {
         let is_it = |kept: &PathBuf| same_file(kept, path);
-        spare.state == "waiting" && spare.path.as_ref().is_some_and(is_it)
+        spare.state == SpareState::Waiting && spare.path.as_ref().is_some_and(is_it)
     })
 }
 
 fn spare(listing: &mut Listing, status: &ArrayStatus) {
-    listing.kind = "spare";
+    listing.kind = Kind::Spare;
     listing.array = Some(status.array.clone());
     listing.name = Some(status.name.clone());
     listing.scheme = Some(status.scheme.clone());
@@ -264,7 +300,7 @@ fn spare(listing: &mut Listing, status: &ArrayStatus) {
     listing.served = true;
 }
 
-fn problem(path: PathBuf, kind: &'static str, problem: String) -> Listing {
+fn problem(path: PathBuf, kind: Kind, problem: String) -> Listing {
     Listing {
         path,
         kind,
@@ -287,7 +323,7 @@ fn tell(listed: &Listed, output: &Output) {
     let rows = listed.drives.iter().map(|drive| {
         vec![
             drive.path.display().to_string(),
-            drive.kind.to_owned(),
+            drive.kind.to_string(),
             match (&drive.name, drive.shard) {
                 (Some(name), Some(shard)) => format!("{name}, {shard}"),
                 (name, _) => text(name),

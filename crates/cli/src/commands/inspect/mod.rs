@@ -16,7 +16,7 @@ use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt}
 
 use super::emu::uuid_text;
 use super::wear::WearView;
-use super::zones::state_word;
+use super::zones::StateWord;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format;
@@ -83,7 +83,7 @@ struct DamagedView {
 #[derive(Serialize)]
 struct ZoneView {
     zone: u32,
-    state: &'static str,
+    state: StateWord,
     written_blocks: u32,
     resets: u64,
     /// Summary of its first block.
@@ -94,7 +94,7 @@ struct ZoneView {
 struct ZoneBlocks {
     path: PathBuf,
     zone: u32,
-    state: &'static str,
+    state: StateWord,
     written_blocks: u32,
     blocks: Vec<BlockView>,
 }
@@ -145,7 +145,7 @@ async fn view_drive(
         };
         zone_list.push(ZoneView {
             zone: info.zone.0,
-            state: state_word(info.state),
+            state: info.state.into(),
             written_blocks: info.write_pointer.0,
             resets: info.resets,
             first,
@@ -264,7 +264,7 @@ async fn view_zone(
     Ok(ZoneBlocks {
         path: request.drive.clone(),
         zone: info.zone.0,
-        state: state_word(info.state),
+        state: info.state.into(),
         written_blocks: info.write_pointer.0,
         blocks,
     })
@@ -313,11 +313,11 @@ fn tell_drive(view: &DriveView, output: &Output) {
     let rows: Vec<_> = view
         .zone_list
         .iter()
-        .filter(|zone| zone.state != "empty")
+        .filter(|zone| zone.state != StateWord::Empty)
         .map(|zone| {
             vec![
                 zone.zone.to_string(),
-                zone.state.to_owned(),
+                zone.state.to_string(),
                 zone.written_blocks.to_string(),
                 zone.resets.to_string(),
                 zone.first.clone(),
