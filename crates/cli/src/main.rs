@@ -4,8 +4,8 @@
 //!
 //! * [`arguments`]: the command line.
 //! * [`output`]: text, or one JSON document. [`error`] and [`exit`]: errors and exit codes.
-//! * [`session`]: the ring, the executor and drives on it. [`drives`]: their paths and contents, and
-//!   the consent to overwrite them.
+//! * [`session`]: the ring, the executor and drives on it. [`drives`]: their paths and contents,
+//!   and the consent to overwrite them.
 //! * [`start`]: finds an array's server, or starts the array. [`shards`]: sorts drives by shard.
 //!   [`writing`]: `--write-mode`.
 //! * [`status`]: the status of an array, served or not.
