@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders and files, from the crate's folder on.
-const DECIDING: [&str; 11] = [
+const DECIDING: [&str; 10] = [
     "../runtime/src",
     "../zoned/src",
     "../emulator/src",
@@ -20,7 +20,6 @@ const DECIDING: [&str; 11] = [
     "../erasure/src",
     "../raid/src",
     "src/workload",
-    "src/workload.rs",
     "src/characterize/profile.rs",
     "src/replay/generate.rs",
     "src/experiments/zapraid",
