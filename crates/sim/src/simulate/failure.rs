@@ -19,7 +19,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) fn leak(blocks: usize) -> Self {
+    pub(crate) fn leak(blocks: usize) -> Self {
         let message = format!("{blocks} blocks of memory are still held after the end");
         Self { message, place: String::new(), life: 0 }
     }
@@ -69,7 +69,7 @@ pub fn note_panics() {
 }
 
 /// Runs a history to its end or to a panic.
-pub(super) fn catch<T>(history: impl FnOnce() -> T) -> Result<T, Failure> {
+pub(crate) fn catch<T>(history: impl FnOnce() -> T) -> Result<T, Failure> {
     PLACE.set(String::new());
     CATCHING.set(true);
     // What a panic leaves behind is the history's own, and dropped with it.

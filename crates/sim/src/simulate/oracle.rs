@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A moment in the history: requests begin and end one after the other.
-pub(super) type Moment = u64;
+pub(crate) type Moment = u64;
 
 const NEVER: Moment = Moment::MAX;
 
@@ -62,7 +62,7 @@ struct Extent {
 
 /// How much of the history a crash leaves promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Survives {
+pub(crate) enum Survives {
     /// Everything acknowledged.
     Acknowledged,
     /// Everything promised to be durable.
@@ -71,7 +71,7 @@ pub(super) enum Survives {
 
 /// The history of a volume.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     clock: Moment,
     writes: Vec<Extent>,
     blocks: BTreeMap<u64, Vec<Version>>,
@@ -83,30 +83,30 @@ pub(super) struct Oracle {
 
 impl Oracle {
     /// The next moment.
-    pub(super) fn tick(&mut self) -> Moment {
+    pub(crate) fn tick(&mut self) -> Moment {
         self.clock += 1;
         self.clock
     }
 
     /// A read begins.
-    pub(super) fn begin_read(&mut self) -> Moment {
+    pub(crate) fn begin_read(&mut self) -> Moment {
         let now = self.tick();
         self.reading.insert(now);
         now
     }
 
     /// A read that began then has ended, and was checked.
-    pub(super) fn end_read(&mut self, began: Moment) {
+    pub(crate) fn end_read(&mut self, began: Moment) {
         self.reading.remove(&began);
     }
 
     /// From now on blocks may have lost any number of versions, but are never made up.
-    pub(super) fn lose_promises(&mut self) {
+    pub(crate) fn lose_promises(&mut self) {
         self.beyond = true;
     }
 
     /// A write, or with `zeros` a trim, is submitted; returns its version.
-    pub(super) fn submit(&mut self, lba: u64, blocks: u64, zeros: bool) -> u64 {
+    pub(crate) fn submit(&mut self, lba: u64, blocks: u64, zeros: bool) -> u64 {
         let now = self.tick();
         self.writes.push(Extent { lba, blocks, zeros });
         let number = self.writes.len() as u64;
@@ -127,7 +127,7 @@ impl Oracle {
     }
 
     /// A write was acknowledged; `promised` if that says that it is durable.
-    pub(super) fn acknowledge(&mut self, number: u64, promised: bool) {
+    pub(crate) fn acknowledge(&mut self, number: u64, promised: bool) {
         let now = self.tick();
         let index = usize::try_from(number - 1).expect("an index into a vector");
         let Extent { lba, blocks, .. } = self.writes[index];
@@ -149,7 +149,7 @@ impl Oracle {
     }
 
     /// A flush that began at `began` promises everything acknowledged before.
-    pub(super) fn flushed(&mut self, began: Moment) {
+    pub(crate) fn flushed(&mut self, began: Moment) {
         for versions in self.blocks.values_mut() {
             for version in versions.iter_mut().filter(|one| one.acknowledged < began) {
                 version.promised = true;
@@ -161,7 +161,7 @@ impl Oracle {
     ///
     /// # Errors
     /// If it must not, with the reason.
-    pub(super) fn read(&mut self, lba: u64, reads_as: u64, began: Moment) -> Result<(), String> {
+    pub(crate) fn read(&mut self, lba: u64, reads_as: u64, began: Moment) -> Result<(), String> {
         let now = self.tick();
         if self.beyond {
             return self.once_written(lba, reads_as);
@@ -196,7 +196,7 @@ impl Oracle {
     ///
     /// # Errors
     /// If it must not be, with the reason.
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
         lba: u64,
         reads_as: u64,
@@ -223,7 +223,7 @@ impl Oracle {
     }
 
     /// What each block that was ever written may be found as after a crash now.
-    pub(super) fn promises(&self, survives: Survives) -> Vec<(u64, Vec<u64>)> {
+    pub(crate) fn promises(&self, survives: Survives) -> Vec<(u64, Vec<u64>)> {
         let allowed = |versions: &Vec<Version>| {
             let mut numbers: Vec<_> = versions.iter().map(|one| one.reads_as).collect();
             numbers.sort_unstable();
@@ -235,12 +235,12 @@ impl Oracle {
     }
 
     /// How many writes were submitted.
-    pub(super) fn writes(&self) -> usize {
+    pub(crate) fn writes(&self) -> usize {
         self.writes.len()
     }
 
     /// Whether a write after the first so many may have left a block as that.
-    pub(super) fn written_since(&self, writes: usize, lba: u64, reads_as: u64) -> bool {
+    pub(crate) fn written_since(&self, writes: usize, lba: u64, reads_as: u64) -> bool {
         let mut since = (1..).zip(&self.writes).skip(writes);
         since.any(|(number, extent)| {
             let version = if extent.zeros { 0 } else { number };

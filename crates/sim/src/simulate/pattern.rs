@@ -17,7 +17,7 @@ fn start(lba: u64, version: u64) -> u64 {
 }
 
 /// The contents of a version of a block.
-pub(super) fn contents(lba: u64, version: u64) -> Bytes {
+pub(crate) fn contents(lba: u64, version: u64) -> Bytes {
     if version == 0 {
         return zero_blocks(BlockCount(1));
     }
@@ -33,7 +33,7 @@ pub(super) fn contents(lba: u64, version: u64) -> Bytes {
 }
 
 /// The version that a block holds; `None` for what was never written to it.
-pub(super) fn version_of(lba: u64, data: &[u8]) -> Option<u64> {
+pub(crate) fn version_of(lba: u64, data: &[u8]) -> Option<u64> {
     assert_eq!(data.len(), BLOCK_BYTES, "a block is a block");
     let word = |at: usize| {
         let bytes = &data[at * WORD_BYTES..(at + 1) * WORD_BYTES];

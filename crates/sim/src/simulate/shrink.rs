@@ -3,9 +3,9 @@
 //! Every part of a scenario is a scenario, so parts are left out one after the other, large ones
 //! first, and whatever still fails the same way is kept, until nothing more can be left out.
 
-use super::failure::Failure;
-use super::run;
-use super::scenario::{Action, Layout, Life, Scenario};
+use crate::simulate::failure::Failure;
+use crate::simulate::run::run;
+use crate::simulate::scenario::{Action, Layout, Life, Scenario};
 
 /// A scenario cut down.
 #[derive(Clone, Debug)]
@@ -184,9 +184,9 @@ impl Shrinker<'_> {
             self.attempt(|scenario| scenario.lives[at].index_on_demand = None);
             self.attempt(|scenario| scenario.lives[at].index_pages = None);
             self.attempt(|scenario| scenario.lives[at].forced = false);
-            self.attempt(|scenario| scenario.lives[at].apart = None);
-            self.attempt(|scenario| scenario.lives[at].of_other_arrays = 0);
-            self.attempt(|scenario| scenario.lives[at].strangers = false);
+            self.attempt(|scenario| scenario.lives[at].split_brain = None);
+            self.attempt(|scenario| scenario.lives[at].foreign_drives = 0);
+            self.attempt(|scenario| scenario.lives[at].former_drives = false);
             self.attempt(|scenario| scenario.lives[at].order = 0);
             self.attempt(|scenario| scenario.lives[at].checked = false);
         }

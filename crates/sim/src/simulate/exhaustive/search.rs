@@ -12,10 +12,10 @@ use super::judge::{Crashed, Rules, Seen};
 use super::space::{Case, Space};
 use super::{Found, Searched};
 use crate::simulate::failure::{Failure, catch};
-use crate::simulate::format;
 use crate::simulate::oracle::Oracle;
+use crate::simulate::run::create;
+use crate::simulate::run::harness::Harness;
 use crate::simulate::scenario::{FORMAT, Scenario, Shape};
-use crate::simulate::world::World;
 
 /// One crash: at which boundary of the run under which order, what it left, and what is wrong with
 /// the drives then.
@@ -99,11 +99,11 @@ impl Ready {
     fn new(space: &Space, number: u64) -> Self {
         let case = space.case(number);
         let made = only_made(case.drives.shape());
-        let world = World::new(made.shape);
-        assert!(format::make(&world, &made), "the array of a space is possible");
-        let bay = world.bay.borrow();
-        let drives = bay.drives.iter().map(|drive| drive.ram.fork(Immediate)).collect();
-        let rules = Rules { power: case.drives.power, volume_blocks: world.blocks.get() };
+        let harness = Harness::new(made.shape);
+        assert!(create::make(&harness, &made), "the array of a space is possible");
+        let drives = harness.drives.borrow();
+        let drives = drives.in_slots.iter().map(|drive| drive.ram.fork(Immediate)).collect();
+        let rules = Rules { power: case.drives.power, volume_blocks: harness.blocks.get() };
         Self { case, rules, drives }
     }
 

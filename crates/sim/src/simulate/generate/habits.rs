@@ -2,8 +2,9 @@
 
 use zoneweave_runtime::Random;
 
-use super::faults::{FAULT_KINDS, FaultKind};
-use super::{Mix, pick};
+use super::fault_kind::{FAULT_KINDS, FaultKind};
+use super::mix::Mix;
+use crate::simulate::random::pick;
 use crate::simulate::scenario::Shape;
 
 /// How often the histories of a seed do what, in parts of 1,000 or by weight.
@@ -25,7 +26,7 @@ pub(super) struct Habits {
     pub missing: u64,
     pub refused: u64,
     pub blanked: u64,
-    pub strangers: u64,
+    pub former_drives: u64,
     pub admin: u64,
     pub pulls: u64,
     pub timed: u64,
@@ -33,9 +34,9 @@ pub(super) struct Habits {
     pub faults_before: u64,
     pub kinds: Vec<FaultKind>,
     /// Lives in a row that belong together, in place of one.
-    pub plots: u64,
+    pub templates: u64,
     /// The same, with drives that do not belong and starts by force.
-    pub strange: u64,
+    pub foreign_templates: u64,
     pub steps_most: u64,
 }
 
@@ -56,8 +57,8 @@ impl Habits {
         let refused = if shape.columns() > 1 { often(30) } else { 0 };
         let (flushes, trims, zeroes) = (often(80), often(60), often(20));
         let (sleeps, fua, early_stops) = (often(40), often(100), 100 + often(200));
-        let (reads, strangers) = (often(120), often(200));
-        let (plots, strange) = (often(150), often(20));
+        let (reads, former_drives) = (often(120), often(200));
+        let (templates, foreign_templates) = (often(150), often(20));
         // What is told in plots needs drives that nothing else has happened to.
         let calm = !mix.swarm && random.per_mille(300);
         let unless_calm = |usual: u64| if calm { 0 } else { usual };
@@ -86,15 +87,15 @@ impl Habits {
             missing,
             refused,
             blanked,
-            strangers,
+            former_drives,
             admin,
             pulls,
             timed: unless_calm(timed),
             faults: unless_calm(faults),
             faults_before: unless_calm(faults_before),
             kinds,
-            plots,
-            strange,
+            templates,
+            foreign_templates,
             steps_most: pick(random, &[300, 1000, 3000]),
         }
     }

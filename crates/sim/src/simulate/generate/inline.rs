@@ -4,9 +4,10 @@
 
 use zoneweave_runtime::Random;
 
-use super::super::drives::FRAME;
-use super::super::scenario::{Life, Mode, Shape};
-use super::{Mix, between};
+use super::mix::Mix;
+use crate::simulate::drives::attach::FRAME;
+use crate::simulate::random::between;
+use crate::simulate::scenario::{Life, Mode, Shape};
 
 /// Histories in a hundred.
 const PERCENT: u64 = 14;

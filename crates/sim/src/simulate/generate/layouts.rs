@@ -4,8 +4,9 @@
 
 use zoneweave_runtime::Random;
 
-use super::super::scenario::{Layout, Shape};
-use super::{Mix, pick};
+use super::mix::Mix;
+use crate::simulate::random::pick;
+use crate::simulate::scenario::{Layout, Shape};
 
 /// Seeds of the layouts: what is drawn otherwise from these says nothing about the histories.
 const LAYOUTS: u64 = 0x6C61_796F_7574_0001;

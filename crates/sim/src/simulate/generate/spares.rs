@@ -4,9 +4,8 @@
 
 use zoneweave_runtime::Random;
 
-use super::super::bay::index;
-use super::super::scenario::{Action, Command, Fault, Life, On, Shape, Spare};
-use super::pick;
+use crate::simulate::random::{index, pick};
+use crate::simulate::scenario::{Action, Command, Fault, Life, On, Shape, Spare};
 
 /// Histories in a hundred that do.
 const PERCENT: u64 = 30;

@@ -7,8 +7,8 @@ use std::num::NonZeroU32;
 
 use zoneweave_runtime::Random;
 
-use super::super::scenario::{Life, Mode, Shape, Writing};
-use super::{between, pick};
+use crate::simulate::random::{between, pick};
+use crate::simulate::scenario::{Life, Mode, Shape, Writing};
 
 /// Histories in a hundred that do, and that leave it to the engine.
 const PERCENT: u64 = 35;

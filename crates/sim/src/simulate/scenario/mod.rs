@@ -6,8 +6,10 @@
 //! unless the scenario is one `beyond` the contract. So any part of a scenario is a scenario.
 
 mod fault;
+mod foreign;
 mod spare;
-mod stranger;
+mod trace;
+mod vary;
 mod writing;
 
 use std::collections::BTreeSet;
@@ -17,8 +19,10 @@ use serde::{Deserialize, Serialize};
 use zoneweave_raid::scheme::{Arrangement, Scheme};
 
 pub use fault::{Class, Command, Fault, On, Part};
+pub use foreign::{Impostor, SplitBrain};
 pub use spare::Spare;
-pub use stranger::{Apart, Impostor};
+pub use trace::TraceError;
+pub use vary::vary;
 pub use writing::{Mode, Writing};
 
 /// The layout of scenario files that this release writes and reads.
@@ -228,17 +232,17 @@ pub struct Life {
     pub forced: bool,
     /// Drives left behind are started by themselves, by force, and offered together with the rest
     /// again. All of it happens to copies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub apart: Option<Apart>,
+    #[serde(rename = "apart", default, skip_serializing_if = "Option::is_none")]
+    pub split_brain: Option<SplitBrain>,
     /// Slots whose drive is replaced by a blank one before the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blanked: Vec<usize>,
     /// Whether drives that were taken out earlier are offered as well.
-    #[serde(default)]
-    pub strangers: bool,
+    #[serde(rename = "strangers", default)]
+    pub former_drives: bool,
     /// Drives offered as well that are arrays by themselves. They must not be touched.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub of_other_arrays: u32,
+    #[serde(rename = "of_other_arrays", default, skip_serializing_if = "is_zero")]
+    pub foreign_drives: u32,
     /// In which order drives are offered, by seed; 0 is the order of slots.
     #[serde(default)]
     pub order: u64,
@@ -399,7 +403,7 @@ impl Scenario {
         let life = |life: &Life| {
             let actions: usize = life.actors.iter().map(|actor| 1 + actor.len()).sum();
             let happens = life.meanwhile.len() + life.timed.len() + life.spares.len();
-            1 + actions + happens + life.missing.len() + life.refused.len() + stranger::size(life)
+            1 + actions + happens + life.missing.len() + life.refused.len() + foreign::size(life)
         };
         let formats = self.interrupted_formats.len() + self.broken_formats.len();
         self.lives.iter().map(life).sum::<usize>() + formats

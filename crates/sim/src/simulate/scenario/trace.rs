@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use thiserror::Error;
 
-use super::scenario::{FORMAT, Scenario};
+use super::{FORMAT, Scenario};
 
 /// Lists and objects nested deeper than this are on one line.
 const OPEN_LEVELS: usize = 6;

@@ -15,42 +15,35 @@ use zoneweave_raid::log::{
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockDevice, Lba};
 
-use super::drives;
-use super::pattern::{contents, version_of};
-use super::scenario::Apart;
-use super::strangers::copy;
-use super::world::World;
+use crate::simulate::drives::attach::attach;
+use crate::simulate::drives::drive::Seen;
+use crate::simulate::pattern::{contents, version_of};
+use crate::simulate::run::foreign_drives::copy;
+use crate::simulate::run::harness::Harness;
+use crate::simulate::scenario::SplitBrain;
 
 /// Versions that are written apart: no user of the other history gets so far.
-const APART: u64 = 1 << 40;
-
-/// What a recovery found.
-pub(super) struct Seen {
-    /// The writes submitted before.
-    writes: usize,
-    /// What each block read as.
-    found: Vec<Option<u64>>,
-}
+const VERSIONS_APART: u64 = 1 << 40;
 
 /// A start has come to its end with these members in service.
-pub(super) fn note(world: &World, found: &[Option<u64>]) {
-    let writes = world.oracle.borrow().writes();
+pub(crate) fn record(harness: &Harness, found: &[Option<u64>]) {
+    let writes = harness.oracle.borrow().writes();
     let seen = Rc::new(Seen { writes, found: found.to_vec() });
-    world.bay.borrow_mut().note_seen(&seen);
+    harness.drives.borrow_mut().note_seen(&seen);
 }
 
 /// Starts drives left behind by themselves.
 ///
 /// # Panics
 /// If they serve what they must not, or count where they must not.
-pub(super) fn start(world: &World, apart: Apart) {
-    let bay = world.bay.borrow();
-    if world.shape.beyond || !bay.undamaged() {
+pub(crate) fn start(harness: &Harness, apart: SplitBrain) {
+    let drives = harness.drives.borrow();
+    if harness.shape.beyond || !drives.undamaged() {
         return;
     }
     let (mut left, mut kept, mut oldest) = (Vec::new(), Vec::new(), None::<Rc<Seen>>);
-    for (slot, drive) in bay.drives.iter().enumerate() {
-        if !bay.is_out(slot) {
+    for (slot, drive) in drives.in_slots.iter().enumerate() {
+        if !drives.is_out(slot) {
             kept.push(copy(&drive.ram));
         } else if let Some(seen) = &drive.seen {
             left.push(copy(&drive.ram));
@@ -58,36 +51,39 @@ pub(super) fn start(world: &World, apart: Apart) {
             oldest = if older { Some(seen.clone()) } else { oldest };
         }
     }
-    drop(bay);
+    drop(drives);
     let Some(oldest) = oldest else { return };
     for number in 0..apart.starts.max(1) {
-        if !go_on(world, &left, &oldest, apart.blocks, APART + u64::from(number)) {
+        if !go_on(harness, &left, &oldest, apart.blocks, VERSIONS_APART + u64::from(number)) {
             return;
         }
     }
     compare(&kept, &left);
-    world.count(|tally| tally.apart += 1);
+    harness.count(|tally| tally.split_brains += 1);
 }
 
 fn offer(drives: &[&RamDrive], handle: &Handle) -> Vec<OfferedDrive> {
     let label = |(number, drive): (usize, &&RamDrive)| OfferedDrive {
-        device: drives::attach(drive, handle),
+        device: attach(drive, handle),
         label: format!("copy {number}"),
     };
     drives.iter().enumerate().map(label).collect()
 }
 
 /// One start by force, which writes a version of its own; `false` if there is too little for one.
-fn go_on(world: &World, left: &[RamDrive], seen: &Seen, blocks: u32, version: u64) -> bool {
+fn go_on(harness: &Harness, left: &[RamDrive], seen: &Seen, blocks: u32, version: u64) -> bool {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let offered = offer(&left.iter().collect::<Vec<_>>(), &executor.handle());
-    let force =
-        OpenOptions { force: true, lineage: world.shape.seed ^ version, ..OpenOptions::default() };
+    let force = OpenOptions {
+        force: true,
+        lineage: harness.shape.seed ^ version,
+        ..OpenOptions::default()
+    };
     executor.run(async {
         let opened = open_array(&executor.handle(), offered, force).await;
         let Ok((volume, _)) = opened else { return false };
-        judge(world, &volume, seen, version).await;
-        for lba in 0..u64::from(blocks).min(world.blocks.get()) {
+        judge(harness, &volume, seen, version).await;
+        for lba in 0..u64::from(blocks).min(harness.blocks.get()) {
             let written = volume.write(Lba(lba), vec![contents(lba, version)], false).await;
             written.expect("a volume that was started by force can be written");
         }
@@ -97,14 +93,14 @@ fn go_on(world: &World, left: &[RamDrive], seen: &Seen, blocks: u32, version: u6
 }
 
 /// Each block is as it was found when the drives were members, or as it was written since.
-async fn judge(world: &World, volume: &Volume, seen: &Seen, version: u64) {
+async fn judge(harness: &Harness, volume: &Volume, seen: &Seen, version: u64) {
     for (lba, found) in (0..).zip(&seen.found) {
         let data = volume.read(Lba(lba), 1).await;
         let data = data.expect("what is left of an array holds everything").concat();
         let read = version_of(lba, &data);
         let read = read.unwrap_or_else(|| panic!("block {lba} reads as garbage, apart"));
-        let written_apart = (APART..version).contains(&read);
-        let since = world.oracle.borrow().written_since(seen.writes, lba, read);
+        let written_apart = (VERSIONS_APART..version).contains(&read);
+        let since = harness.oracle.borrow().written_since(seen.writes, lba, read);
         assert!(
             found.is_none_or(|found| found == read) || since || written_apart,
             "started apart, block {lba} reads as version {read}, and was {found:?} before"

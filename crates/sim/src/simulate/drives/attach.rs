@@ -8,7 +8,7 @@ use zoneweave_runtime::Handle;
 use zoneweave_zoned::{OobKind, ZonedDevice};
 
 /// Frames of drives without metadata: the smallest, since zones are small.
-pub(super) const FRAME: FrameShape = match FrameShape::of_exponent(2) {
+pub(crate) const FRAME: FrameShape = match FrameShape::of_exponent(2) {
     Some(shape) => shape,
     None => panic!("frames of four blocks are possible"),
 };
@@ -17,7 +17,7 @@ pub(super) const FRAME: FrameShape = match FrameShape::of_exponent(2) {
 ///
 /// # Panics
 /// If the zones of a drive without metadata are too small for frames.
-pub(super) fn attach(ram: &RamDrive, handle: &Handle) -> Rc<dyn ZonedDevice> {
+pub(crate) fn attach(ram: &RamDrive, handle: &Handle) -> Rc<dyn ZonedDevice> {
     let device = ram.attach(handle);
     match ram.geometry().oob {
         OobKind::None => Rc::new(

@@ -1,16 +1,17 @@
 //! Plots with drives that do not belong, or that are left behind.
 
-use super::{Draw, between};
-use crate::simulate::scenario::{Action, Apart, Impostor, Life, Since, Stop};
+use crate::simulate::generate::draw::Draw;
+use crate::simulate::random::between;
+use crate::simulate::scenario::{Action, Impostor, Life, Since, SplitBrain, Stop};
 
 /// Kinds of plots.
-const PLOTS: u64 = 2;
+const TEMPLATES: u64 = 2;
 
 impl Draw<'_> {
     /// A few lives, with everything in order before.
-    pub(super) fn strange_plot(&mut self) -> Vec<Life> {
+    pub(in crate::simulate::generate) fn foreign_template(&mut self) -> Vec<Life> {
         let mut lives = vec![self.healing()];
-        lives.extend(match self.random.below(PLOTS) {
+        lives.extend(match self.random.below(TEMPLATES) {
             0 => self.left_behind(),
             _ => vec![self.impostors()],
         });
@@ -38,7 +39,7 @@ impl Draw<'_> {
             }
             forced.forced = true;
             forced.missing.clone_from(&missing);
-            forced.apart = self.apart();
+            forced.split_brain = self.split_brain();
             lives.push(forced);
             if self.chance(300) {
                 lives.push(self.brief());
@@ -47,19 +48,19 @@ impl Draw<'_> {
         let mut healing = self.healing();
         let replaced = (0..self.shape.parity).map(|_| Action::Replace { slot: usize::MAX });
         healing.actors[0].extend(replaced);
-        healing.strangers = true;
-        healing.apart = self.apart();
+        healing.former_drives = true;
+        healing.split_brain = self.split_brain();
         lives.push(healing);
         let mut after = self.brief();
-        after.strangers = true;
+        after.former_drives = true;
         lives.push(after);
         lives
     }
 
     /// Drives left behind go on by themselves.
-    fn apart(&mut self) -> Option<Apart> {
+    fn split_brain(&mut self) -> Option<SplitBrain> {
         let (starts, blocks) = (between(self.random, 1, 3), between(self.random, 0, 8));
-        self.chance(500).then_some(Apart { starts, blocks })
+        self.chance(500).then_some(SplitBrain { starts, blocks })
     }
 
     /// Drives that cannot be what they say, and some of other arrays.
@@ -67,7 +68,7 @@ impl Draw<'_> {
         let mut life = self.brief();
         let slot = self.slot();
         life.impostors = vec![Impostor::Twin { slot }, Impostor::Shrunk { slot }];
-        life.of_other_arrays = 1 + u32::from(self.chance(500));
+        life.foreign_drives = 1 + u32::from(self.chance(500));
         life
     }
 }

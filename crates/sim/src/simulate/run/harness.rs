@@ -11,76 +11,18 @@ use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockError};
 
-use super::bay::Bay;
-use super::drives::FRAME;
-use super::oracle::{Oracle, Survives};
-use super::scenario::Shape;
-
-/// What was done, for whoever wants to know what a run was worth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Tally {
-    /// Histories run.
-    pub scenarios: u64,
-    /// Times that the engine was stopped.
-    pub crashes: u64,
-    /// Those of them in which the power was lost, too.
-    pub power_losses: u64,
-    /// Those of them that fell into recovery.
-    pub crashes_in_recovery: u64,
-    /// The most crashes in a row without a recovery that came to its end.
-    pub deepest: u64,
-    /// Recoveries after a crash that came to their end and were verified, block by block.
-    pub recoveries: u64,
-    /// Those of them without every member.
-    pub degraded_recoveries: u64,
-    /// Starts with too few drives, refused.
-    pub refusals: u64,
-    /// Times that drives left behind were started apart.
-    pub apart: u64,
-    /// Recoveries that the offline checker looked at.
-    pub offline_checks: u64,
-    /// Requests of users that ended.
-    pub requests: u64,
-    /// Reads among them, of blocks.
-    pub blocks_read: u64,
-    /// Faults planned or done.
-    pub faults: u64,
-    /// Drives rebuilt.
-    pub rebuilds: u64,
-    /// Scrubs that came to their end.
-    pub scrubs: u64,
-    /// Segments reclaimed.
-    pub segments_reclaimed: u64,
-}
-
-impl Tally {
-    /// Adds what another run was worth.
-    pub fn add(&mut self, other: &Self) {
-        self.scenarios += other.scenarios;
-        self.crashes += other.crashes;
-        self.power_losses += other.power_losses;
-        self.crashes_in_recovery += other.crashes_in_recovery;
-        self.deepest = self.deepest.max(other.deepest);
-        self.recoveries += other.recoveries;
-        self.degraded_recoveries += other.degraded_recoveries;
-        self.refusals += other.refusals;
-        self.apart += other.apart;
-        self.offline_checks += other.offline_checks;
-        self.requests += other.requests;
-        self.blocks_read += other.blocks_read;
-        self.faults += other.faults;
-        self.rebuilds += other.rebuilds;
-        self.scrubs += other.scrubs;
-        self.segments_reclaimed += other.segments_reclaimed;
-    }
-}
+use super::tally::Tally;
+use crate::simulate::drives::attach::FRAME;
+use crate::simulate::drives::slots::Drives;
+use crate::simulate::oracle::{Oracle, Survives};
+use crate::simulate::scenario::Shape;
 
 /// The history.
-pub(super) struct World {
+pub(crate) struct Harness {
     /// The array.
     pub shape: Shape,
     /// The drives.
-    pub bay: RefCell<Bay>,
+    pub drives: RefCell<Drives>,
     /// What blocks may read as.
     pub oracle: RefCell<Oracle>,
     /// What was counted.
@@ -101,16 +43,16 @@ pub(super) struct World {
     lineages: Cell<u64>,
 }
 
-impl World {
+impl Harness {
     /// Blank drives.
-    pub(super) fn new(shape: Shape) -> Self {
+    pub(crate) fn new(shape: Shape) -> Self {
         let mut oracle = Oracle::default();
         if shape.beyond {
             oracle.lose_promises();
         }
         Self {
             shape,
-            bay: RefCell::new(Bay::new(shape)),
+            drives: RefCell::new(Drives::new(shape)),
             oracle: RefCell::new(oracle),
             tally: RefCell::default(),
             blocks: Cell::new(0),
@@ -124,7 +66,7 @@ impl World {
     }
 
     /// What the array is made of.
-    pub(super) fn create_options(&self, wipe: bool) -> CreateOptions {
+    pub(crate) fn create_options(&self, wipe: bool) -> CreateOptions {
         let shape = &self.shape;
         let members = (0..shape.columns() as u64).map(|slot| self.member(slot)).collect();
         CreateOptions {
@@ -144,8 +86,8 @@ impl World {
     }
 
     /// How the array is started: by force where nothing else would do.
-    pub(super) fn start_options(&self) -> OpenOptions {
-        let forced = self.forced.get() && self.bay.borrow().needs_force();
+    pub(crate) fn start_options(&self) -> OpenOptions {
+        let forced = self.forced.get() && self.drives.borrow().needs_force();
         let index_page_entries = self.shape.page_entries;
         let options = OpenOptions { index_page_entries, ..OpenOptions::default() };
         if !forced {
@@ -175,44 +117,44 @@ impl World {
     }
 
     /// The identity of the n-th drive.
-    pub(super) fn member(&self, number: u64) -> MemberUuid {
+    pub(crate) fn member(&self, number: u64) -> MemberUuid {
         MemberUuid(self.identity(number))
     }
 
-    pub(super) fn identity(&self, number: u64) -> [u8; 16] {
+    pub(crate) fn identity(&self, number: u64) -> [u8; 16] {
         let mut bytes = [0; 16];
         Random::new(self.shape.seed.wrapping_add(number.wrapping_mul(0x1_0001))).fill(&mut bytes);
         bytes
     }
 
     /// Whether acknowledged writes survive a power loss without a flush.
-    pub(super) fn writethrough(&self) -> bool {
+    pub(crate) fn writethrough(&self) -> bool {
         !self.shape.volatile || self.shape.writethrough == Some(true)
     }
 
     /// Whether requests may fail.
-    pub(super) fn may_fail(&self) -> bool {
+    pub(crate) fn may_fail(&self) -> bool {
         self.shape.beyond || self.broken.get()
     }
 
     /// A life begins: nothing has happened in it.
-    pub(super) fn begin_life(&self) {
+    pub(crate) fn begin_life(&self) {
         self.broken.set(false);
         self.slowest.set(1);
     }
 
     /// A drive takes so many times as long.
-    pub(super) fn slow_down(&self, times: u64) {
+    pub(crate) fn slow_down(&self, times: u64) {
         self.slowest.set(self.slowest.get().max(times));
     }
 
     /// What takes so long at most, with a slow drive.
-    pub(super) fn patience(&self, usual: Nanos) -> Nanos {
+    pub(crate) fn patience(&self, usual: Nanos) -> Nanos {
         Nanos(usual.0.saturating_mul(self.slowest.get()))
     }
 
     /// Counts something.
-    pub(super) fn count(&self, change: impl FnOnce(&mut Tally)) {
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Tally)) {
         change(&mut self.tally.borrow_mut());
     }
 
@@ -220,7 +162,7 @@ impl World {
     ///
     /// # Panics
     /// If it failed and must not.
-    pub(super) fn expect<T>(&self, what: &str, result: Result<T, BlockError>) -> Option<T> {
+    pub(crate) fn expect<T>(&self, what: &str, result: Result<T, BlockError>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(error) if self.may_fail() => {
@@ -233,34 +175,34 @@ impl World {
     }
 
     /// Asks the engine which slots have no working member.
-    pub(super) fn observe(&self, volume: &Volume) {
+    pub(crate) fn observe(&self, volume: &Volume) {
         self.seat_spares(volume);
-        self.bay.borrow_mut().observe(slots_out(volume));
+        self.drives.borrow_mut().observe(slots_out(volume));
     }
 
     /// Asks the engine which spares have taken whose place.
-    pub(super) fn seat_spares(&self, volume: &Volume) {
-        let mut bay = self.bay.borrow_mut();
-        if !bay.has_spares() {
+    pub(crate) fn seat_spares(&self, volume: &Volume) {
+        let mut drives = self.drives.borrow_mut();
+        if !drives.has_spares() {
             return;
         }
         let status = volume.status();
         for member in &status.members {
             let is_member = |number| self.member(number).to_string() == member.uuid;
-            bay.seat(usize::from(member.slot), is_member);
+            drives.seat(usize::from(member.slot), is_member);
         }
         for spare in status.spares.taken.iter().filter(|spare| spare.state == "rebuilt") {
             let member = &status.members[usize::from(spare.slot)];
             if member.state == "online" && member.uuid == spare.uuid {
-                bay.confirm_spare(usize::from(spare.slot));
+                drives.confirm_spare(usize::from(spare.slot));
             }
         }
     }
 
     /// Asks the engine which slots have no working member, where that is on record.
-    pub(super) fn confirm(&self, volume: &Volume) {
+    pub(crate) fn confirm(&self, volume: &Volume) {
         self.seat_spares(volume);
-        self.bay.borrow_mut().confirm(slots_out(volume));
+        self.drives.borrow_mut().confirm(slots_out(volume));
     }
 }
 

@@ -4,35 +4,36 @@
 //! never written when another member is lost, a decision that is not on media when the next start
 //! has to decide again. Lives drawn one by one come to such sequences hardly ever.
 
-use super::{Draw, pick};
+use crate::simulate::generate::draw::Draw;
+use crate::simulate::random::pick;
 use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, Timed};
 
 /// Kinds of plots.
-const PLOTS: u64 = 12;
+const TEMPLATES: u64 = 12;
 
 /// Commands of one kind, as good as all of a life.
-pub(super) const MANY: u64 = 1000;
+pub(in crate::simulate::generate) const MANY: u64 = 1000;
 
 impl Draw<'_> {
     /// A few lives, perhaps with everything in order before: while one drive is damaged nothing
     /// may happen to another.
-    pub(super) fn plot(&mut self) -> Vec<Life> {
+    pub(in crate::simulate::generate) fn template(&mut self) -> Vec<Life> {
         let heals = self.chance(300);
         let mut lives = if heals { vec![self.healing()] } else { Vec::new() };
-        lives.extend(self.one_plot());
+        lives.extend(self.one_template());
         lives
     }
 
     /// Everything is brought back.
-    pub(super) fn healing(&mut self) -> Life {
+    pub(in crate::simulate::generate) fn healing(&mut self) -> Life {
         let mut heal = vec![Action::Resume];
         heal.extend((0..self.shape.spared()).map(|_| Action::Replace { slot: usize::MAX }));
         heal.push(Action::Scrub);
         Life { actors: vec![heal], order: self.random.next(), ..Life::default() }
     }
 
-    fn one_plot(&mut self) -> Vec<Life> {
-        match self.random.below(PLOTS) {
+    fn one_template(&mut self) -> Vec<Life> {
+        match self.random.below(TEMPLATES) {
             0 => self.errors_then_loss(),
             1 => self.crashes_in_a_row(),
             2 => self.start_that_cannot_read(),
@@ -306,7 +307,7 @@ impl Draw<'_> {
     }
 
     /// Writes of a stripe each.
-    pub(super) fn full_stripes(&mut self, writes: u64) -> Vec<Action> {
+    pub(in crate::simulate::generate) fn full_stripes(&mut self, writes: u64) -> Vec<Action> {
         let stripe = self.shape.data * self.shape.chunk_blocks as usize;
         let blocks = u32::try_from(stripe).expect("a stripe's blocks");
         (0..writes).map(|_| Action::Write { lba: self.lba(), blocks, fua: false }).collect()
@@ -324,7 +325,11 @@ impl Draw<'_> {
     }
 
     /// Every drive takes long to write records.
-    pub(super) fn slow_records(&self, after: u64, times: u64) -> Vec<Action> {
+    pub(in crate::simulate::generate) fn slow_records(
+        &self,
+        after: u64,
+        times: u64,
+    ) -> Vec<Action> {
         let on = On { command: Command::Write, after };
         (0..self.shape.columns()).map(|slot| slowed(slot, on, times)).collect()
     }
@@ -338,7 +343,7 @@ impl Draw<'_> {
     }
 
     /// Users at work until a crash.
-    pub(super) fn busy(&mut self, steps: u64) -> Life {
+    pub(in crate::simulate::generate) fn busy(&mut self, steps: u64) -> Life {
         let users = 1 + self.random.below(self.habits.actors_most);
         let actors = (0..users).map(|_| self.user()).collect();
         let stop = Some(self.stop_at(steps));
@@ -346,7 +351,7 @@ impl Draw<'_> {
     }
 
     /// A start that is verified, and a crash soon after.
-    pub(super) fn brief(&mut self) -> Life {
+    pub(in crate::simulate::generate) fn brief(&mut self) -> Life {
         let steps = self.random.below(60);
         let actors = if self.chance(300) { vec![self.user()] } else { Vec::new() };
         let stop = Some(self.stop_at(steps));
@@ -354,20 +359,20 @@ impl Draw<'_> {
     }
 
     /// A start without a drive.
-    pub(super) fn without(&mut self, slot: usize) -> Life {
+    pub(in crate::simulate::generate) fn without(&mut self, slot: usize) -> Life {
         let steps = self.random.below(600);
         let mut life = self.busy(steps);
         life.missing = vec![slot];
         life
     }
 
-    pub(super) fn stop_at(&mut self, steps: u64) -> Stop {
+    pub(in crate::simulate::generate) fn stop_at(&mut self, steps: u64) -> Stop {
         let power = self.chance(self.habits.power);
         Stop { since: Since::Serving, steps, power, seed: self.random.next() }
     }
 
     /// Two slots, different ones if there are.
-    pub(super) fn two_slots(&mut self) -> (usize, usize) {
+    pub(in crate::simulate::generate) fn two_slots(&mut self) -> (usize, usize) {
         let one = self.slot();
         let columns = self.shape.columns() as u64;
         let apart = 1 + self.random.below((columns - 1).max(1));
@@ -377,6 +382,6 @@ impl Draw<'_> {
 }
 
 /// Commands of a drive take longer than anything else.
-pub(super) const fn slowed(slot: usize, on: On, times: u64) -> Action {
+pub(in crate::simulate::generate) const fn slowed(slot: usize, on: On, times: u64) -> Action {
     Action::Fault { slot, fault: Fault::Slow { on, times, us: 100_000 } }
 }

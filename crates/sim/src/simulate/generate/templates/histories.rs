@@ -9,49 +9,52 @@
 
 use zoneweave_runtime::Random;
 
-use super::habits::Habits;
-use super::layouts::choose_layout;
-use super::plots::{MANY, slowed};
-use super::stories::last_lives;
-use super::{Draw, Mix, between, pick, shape};
+use super::lives::{MANY, slowed};
+use crate::simulate::generate::common::last_lives;
+use crate::simulate::generate::draw::Draw;
+use crate::simulate::generate::habits::Habits;
+use crate::simulate::generate::layouts::choose_layout;
+use crate::simulate::generate::mix::Mix;
+use crate::simulate::generate::shape::shape;
+use crate::simulate::random::{between, pick};
 use crate::simulate::scenario::{
     Action, Command, FORMAT, Life, Mode, On, Scenario, Shape, Since, Stop, Timed, Writing,
 };
 
 /// Seeds of a thousand that tell each of the tales.
-const TOLD: u64 = 15;
+const SEEDS_OF_EACH: u64 = 15;
 
 /// Seeds of the tales: what is drawn otherwise from these says nothing about the histories.
-const TALES: u64 = 0x7461_6C65_732E_0001;
+const TEMPLATE_SEEDS: u64 = 0x7461_6C65_732E_0001;
 
 /// What a tale is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Plot {
+enum Template {
     Evictions,
     Decisions,
     Promises,
 }
 
 /// The tale of a seed, if it tells one.
-pub(super) fn tale(seed: u64, mix: Mix) -> Option<Scenario> {
-    let mut random = Random::new(seed ^ TALES);
-    let plot = match random.below(1000) / TOLD {
-        0 => Plot::Evictions,
-        1 => Plot::Decisions,
-        2 => Plot::Promises,
+pub(in crate::simulate::generate) fn history_template(seed: u64, mix: Mix) -> Option<Scenario> {
+    let mut random = Random::new(seed ^ TEMPLATE_SEEDS);
+    let template = match random.below(1000) / SEEDS_OF_EACH {
+        0 => Template::Evictions,
+        1 => Template::Decisions,
+        2 => Template::Promises,
         _ => return None,
     };
     let drawn = shape(&mut random);
     // Where segments are short of room, nothing is left as a crash has left it.
     let zones = between(&mut random, 10, 14) + drawn.spare_zones;
     let drawn = Shape { zones, beyond: false, ..drawn };
-    let mut shape = match plot {
-        Plot::Evictions => of_evictions(drawn, &mut random),
-        Plot::Decisions => {
+    let mut shape = match template {
+        Template::Evictions => of_evictions(drawn, &mut random),
+        Template::Decisions => {
             Shape { group_rows: pick(&mut random, &[1, 2, 4, 8]), active_zones: 8, ..drawn }
         }
         // What a single drive loses is lost.
-        Plot::Promises => Shape {
+        Template::Promises => Shape {
             parity: 0,
             tabled: false,
             volatile: true,
@@ -63,13 +66,13 @@ pub(super) fn tale(seed: u64, mix: Mix) -> Option<Scenario> {
     choose_layout(seed, mix, &mut shape);
     let habits = Habits::draw(&mut random, mix, &shape);
     let mut draw = Draw { random: &mut random, shape: &shape, habits: &habits };
-    let mut lives = match plot {
-        Plot::Evictions => draw.evictions(),
-        Plot::Decisions => draw.decisions(),
-        Plot::Promises => draw.promises(),
+    let mut lives = match template {
+        Template::Evictions => draw.evictions(),
+        Template::Decisions => draw.decisions(),
+        Template::Promises => draw.promises(),
     };
     lives.extend(last_lives(&shape, &mut random));
-    if plot == Plot::Evictions && random.per_mille(500) {
+    if template == Template::Evictions && random.per_mille(500) {
         // Where several segments are open, all of them are to be given up.
         let writing = several_open(&shape, &mut random);
         lives.iter_mut().for_each(|life| life.writing = Some(writing));

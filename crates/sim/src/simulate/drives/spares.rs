@@ -2,11 +2,12 @@
 //!
 //! Only in lives with spares: in others a drive sits where an administrator is about to put it.
 
-use super::{Bay, Drive};
+use super::drive::Drive;
+use super::slots::Drives;
 
-impl Bay {
+impl Drives {
     /// A blank drive is kept ready in this life.
-    pub(in crate::simulate) fn add_spare(&mut self) -> &mut Drive {
+    pub(crate) fn add_spare(&mut self) -> &mut Drive {
         self.has_spares = true;
         let spare = self.make();
         self.spares.push(spare);
@@ -14,21 +15,21 @@ impl Bay {
     }
 
     /// Whether there were any in this life.
-    pub(in crate::simulate) fn has_spares(&self) -> bool {
+    pub(crate) fn has_spares(&self) -> bool {
         self.has_spares
     }
 
     /// The engine has another drive in a slot than was thought. Where it was before is on record by then.
-    pub(in crate::simulate) fn seat(&mut self, slot: usize, is_member: impl Fn(u64) -> bool) {
+    pub(crate) fn seat(&mut self, slot: usize, is_member: impl Fn(u64) -> bool) {
         let is_member = |drive: &Drive| is_member(drive.number);
-        if is_member(&self.drives[slot]) {
+        if is_member(&self.in_slots[slot]) {
             return;
         }
         if let Some(at) = self.spares.iter().position(is_member) {
             let new = self.spares.remove(at);
-            self.former.push(std::mem::replace(&mut self.drives[slot], new));
+            self.former.push(std::mem::replace(&mut self.in_slots[slot], new));
         } else if let Some(at) = self.former.iter().position(is_member) {
-            std::mem::swap(&mut self.former[at], &mut self.drives[slot]);
+            std::mem::swap(&mut self.former[at], &mut self.in_slots[slot]);
         } else {
             return;
         }
@@ -36,7 +37,7 @@ impl Bay {
     }
 
     /// It is on record that a spare has become a working member.
-    pub(in crate::simulate) fn confirm_spare(&mut self, slot: usize) {
+    pub(crate) fn confirm_spare(&mut self, slot: usize) {
         self.out.remove(&slot);
     }
 }

@@ -23,7 +23,7 @@ pub enum Impostor {
 /// Drives left behind are started by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Apart {
+pub struct SplitBrain {
     /// How many times, each by force.
     pub starts: u32,
     /// The blocks that are written each time.
@@ -32,6 +32,6 @@ pub struct Apart {
 
 /// How much of this there is in a life.
 pub(super) fn size(life: &Life) -> usize {
-    let flags = usize::from(life.forced) + usize::from(life.apart.is_some());
-    life.impostors.len() + flags + life.of_other_arrays as usize
+    let flags = usize::from(life.forced) + usize::from(life.split_brain.is_some());
+    life.impostors.len() + flags + life.foreign_drives as usize
 }

@@ -8,8 +8,8 @@ use zoneweave_raid::log::{OfferedDrive, OpenOptions, create, open_array};
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockDevice, Lba};
 
-use super::scenario::{BrokenFormat, Scenario, Since, Stop};
-use super::world::World;
+use crate::simulate::run::harness::Harness;
+use crate::simulate::scenario::{BrokenFormat, Scenario, Since, Stop};
 
 /// Steps in which every attempt comes to its end.
 const FORMAT_STEPS_MAX: u64 = 100_000;
@@ -21,50 +21,50 @@ const KILL: Stop = Stop { since: Since::Start, steps: 0, power: false, seed: 2 }
 ///
 /// # Panics
 /// If making it fails.
-pub(super) fn make(world: &World, scenario: &Scenario) -> bool {
+pub(crate) fn make(harness: &Harness, scenario: &Scenario) -> bool {
     let interrupted = &scenario.interrupted_formats;
     for broken in &scenario.broken_formats {
-        if attempt(world, true, |steps| vanish(world, *broken, steps)) == Attempt::Impossible {
+        if attempt(harness, true, |steps| vanish(harness, *broken, steps)) == Attempt::Impossible {
             return false;
         }
-        world.bay.borrow_mut().crash(&KILL);
-        look_at(world);
+        harness.drives.borrow_mut().crash(&KILL);
+        look_at(harness);
     }
     for stop in interrupted {
-        let made = attempt(world, true, |steps| steps > stop.steps);
+        let made = attempt(harness, true, |steps| steps > stop.steps);
         if made == Attempt::Impossible {
             return false;
         }
-        world.bay.borrow_mut().crash(stop);
-        world.count(|tally| tally.crashes += u64::from(made == Attempt::CutShort));
-        look_at(world);
+        harness.drives.borrow_mut().crash(stop);
+        harness.count(|tally| tally.crashes += u64::from(made == Attempt::CutShort));
+        look_at(harness);
     }
     let wipe = !(interrupted.is_empty() && scenario.broken_formats.is_empty());
-    match attempt(world, wipe, |_| false) {
+    match attempt(harness, wipe, |_| false) {
         Attempt::Impossible => return false,
         Attempt::CutShort => unreachable!("nobody stopped it"),
         Attempt::Failed(error) => panic!("the array cannot be made: {error}"),
         Attempt::Made => {}
     }
-    let stop = Stop { since: Since::Start, steps: 0, power: world.shape.seed & 1 == 1, seed: 1 };
-    world.bay.borrow_mut().crash(&stop);
+    let stop = Stop { since: Since::Start, steps: 0, power: harness.shape.seed & 1 == 1, seed: 1 };
+    harness.drives.borrow_mut().crash(&stop);
     true
 }
 
 /// Whether an array of this shape can be.
-pub(super) fn is_possible(world: &World) -> bool {
-    if world.shape.scheme().is_none() {
+pub(crate) fn is_possible(harness: &Harness) -> bool {
+    if harness.shape.scheme().is_none() {
         return false;
     }
     let executor = Executor::new(Rc::new(VirtualTime::new()));
-    create::plan(&offer(world, &executor.handle()), &world.create_options(false)).is_ok()
+    create::plan(&offer(harness, &executor.handle()), &harness.create_options(false)).is_ok()
 }
 
 /// A drive vanishes at some step of an attempt. It is back before the next.
-fn vanish(world: &World, broken: BrokenFormat, steps: u64) -> bool {
-    if steps == broken.steps && broken.slot < world.shape.columns() {
-        world.bay.borrow_mut().pull(broken.slot, false);
-        world.count(|tally| tally.faults += 1);
+fn vanish(harness: &Harness, broken: BrokenFormat, steps: u64) -> bool {
+    if steps == broken.steps && broken.slot < harness.shape.columns() {
+        harness.drives.borrow_mut().pull(broken.slot, false);
+        harness.count(|tally| tally.faults += 1);
     }
     assert!(steps < FORMAT_STEPS_MAX, "making an array comes to no end without a drive");
     false
@@ -79,18 +79,18 @@ enum Attempt {
     Impossible,
 }
 
-fn offer(world: &World, handle: &Handle) -> Vec<OfferedDrive> {
-    let offered = world.bay.borrow().offer(handle, &BTreeSet::new(), false, 0);
+fn offer(harness: &Harness, handle: &Handle) -> Vec<OfferedDrive> {
+    let offered = harness.drives.borrow().offer(handle, &BTreeSet::new(), false, 0);
     offered.into_iter().map(|(_, drive)| drive).collect()
 }
 
-fn attempt(world: &World, wipe: bool, mut stops: impl FnMut(u64) -> bool) -> Attempt {
-    if world.shape.scheme().is_none() {
+fn attempt(harness: &Harness, wipe: bool, mut stops: impl FnMut(u64) -> bool) -> Attempt {
+    if harness.shape.scheme().is_none() {
         return Attempt::Impossible;
     }
     let executor = Executor::new(Rc::new(VirtualTime::new()));
-    let offered = offer(world, &executor.handle());
-    let options = world.create_options(wipe);
+    let offered = offer(harness, &executor.handle());
+    let options = harness.create_options(wipe);
     if create::plan(&offered, &options).is_err() {
         return Attempt::Impossible;
     }
@@ -102,7 +102,7 @@ fn attempt(world: &World, wipe: bool, mut stops: impl FnMut(u64) -> bool) -> Att
     match made {
         None => Attempt::CutShort,
         Some(Ok(config)) => {
-            world.blocks.set(config.volume_blocks);
+            harness.blocks.set(config.volume_blocks);
             Attempt::Made
         }
         Some(Err(error)) => Attempt::Failed(error.to_string()),
@@ -110,10 +110,10 @@ fn attempt(world: &World, wipe: bool, mut stops: impl FnMut(u64) -> bool) -> Att
 }
 
 /// Half an array is none, or an empty one.
-fn look_at(world: &World) {
+fn look_at(harness: &Harness) {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
-    let offered = offer(world, &handle);
+    let offered = offer(harness, &handle);
     let volume = RefCell::new(None);
     executor.run(async {
         let Ok((opened, _)) = open_array(&handle, offered, OpenOptions::default()).await else {
@@ -127,5 +127,5 @@ fn look_at(world: &World) {
         *volume.borrow_mut() = Some(opened);
     });
     drop(executor);
-    world.bay.borrow_mut().crash(&KILL);
+    harness.drives.borrow_mut().crash(&KILL);
 }

@@ -6,22 +6,22 @@ use zoneweave_raid::log::{AdminError, ReplaceError, Volume};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{BlockDevice, Lba};
 
-use super::drives;
-use super::pattern::{contents, version_of};
-use super::scenario::Action;
-use super::strike::{pull, strike};
-use super::world::World;
+use crate::simulate::drives::attach::attach;
+use crate::simulate::pattern::{contents, version_of};
+use crate::simulate::run::harness::Harness;
+use crate::simulate::run::inject::{inject, pull};
+use crate::simulate::scenario::Action;
 
 /// One user or administrator.
-pub(super) struct Actor {
-    pub world: Rc<World>,
+pub(crate) struct Actor {
+    pub harness: Rc<Harness>,
     pub volume: Volume,
     pub handle: Handle,
 }
 
 impl Actor {
     /// Does everything on a list.
-    pub(super) async fn run(self, actions: Vec<Action>) {
+    pub(crate) async fn run(self, actions: Vec<Action>) {
         for action in actions {
             self.act(action).await;
         }
@@ -43,29 +43,29 @@ impl Actor {
             }
             Action::Scrub => self.scrub().await,
             Action::Pull { slot, too_many, forgetting } => {
-                self.world.observe(&self.volume);
+                self.harness.observe(&self.volume);
                 let rebuilding = self.volume.status().rebuild.is_some();
-                pull(&self.world, slot, too_many, forgetting, rebuilding);
+                pull(&self.harness, slot, too_many, forgetting, rebuilding);
             }
             // Only while the engine is down.
             Action::Keep { .. } | Action::GoBack { .. } => {}
             Action::Fault { slot, fault } => {
-                self.world.observe(&self.volume);
-                strike(&self.world, slot, fault);
+                self.harness.observe(&self.volume);
+                inject(&self.harness, slot, fault);
             }
         }
     }
 
     /// The part of the volume that a request is for.
     fn range(&self, lba: u64, blocks: u32) -> (u64, u64) {
-        let capacity = self.world.blocks.get();
+        let capacity = self.harness.blocks.get();
         let lba = lba % capacity;
         (lba, u64::from(blocks.max(1)).min(capacity - lba))
     }
 
     async fn write(&self, lba: u64, blocks: u32, fua: bool) {
         let (lba, blocks) = self.range(lba, blocks);
-        let version = self.world.oracle.borrow_mut().submit(lba, blocks, false);
+        let version = self.harness.oracle.borrow_mut().submit(lba, blocks, false);
         let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
         let result = self.volume.write(Lba(lba), data, fua).await;
         self.acknowledged("a write", version, fua, result);
@@ -73,7 +73,7 @@ impl Actor {
 
     async fn zero(&self, lba: u64, blocks: u32, fua: bool, trim: bool) {
         let (lba, blocks) = self.range(lba, blocks);
-        let version = self.world.oracle.borrow_mut().submit(lba, blocks, true);
+        let version = self.harness.oracle.borrow_mut().submit(lba, blocks, true);
         let result = match trim {
             true => self.volume.trim(Lba(lba), blocks, fua).await,
             false => self.volume.write_zeroes(Lba(lba), blocks, fua).await,
@@ -88,25 +88,25 @@ impl Actor {
         fua: bool,
         result: Result<(), zoneweave_zoned::BlockError>,
     ) {
-        self.world.count(|tally| tally.requests += 1);
-        if self.world.expect(what, result).is_some() {
-            let promised = fua || self.world.writethrough();
-            self.world.oracle.borrow_mut().acknowledge(version, promised);
+        self.harness.count(|tally| tally.requests += 1);
+        if self.harness.expect(what, result).is_some() {
+            let promised = fua || self.harness.writethrough();
+            self.harness.oracle.borrow_mut().acknowledge(version, promised);
         }
     }
 
     async fn read(&self, lba: u64, blocks: u32) {
         let (lba, blocks) = self.range(lba, blocks);
-        let began = self.world.oracle.borrow_mut().begin_read();
+        let began = self.harness.oracle.borrow_mut().begin_read();
         let length = u32::try_from(blocks).expect("a request's length");
         let result = self.volume.read(Lba(lba), length).await;
-        self.world.count(|tally| tally.requests += 1);
-        let mut oracle = self.world.oracle.borrow_mut();
-        let data = self.world.expect("a read", result).unwrap_or_default();
+        self.harness.count(|tally| tally.requests += 1);
+        let mut oracle = self.harness.oracle.borrow_mut();
+        let data = self.harness.expect("a read", result).unwrap_or_default();
         if data.is_empty() {
             return oracle.end_read(began);
         }
-        self.world.count(|tally| tally.blocks_read += blocks);
+        self.harness.count(|tally| tally.blocks_read += blocks);
         let mut at = lba;
         for piece in data {
             for block in piece.chunks_exact(zoneweave_zoned::BLOCK_BYTES) {
@@ -122,87 +122,87 @@ impl Actor {
     }
 
     async fn flush(&self) {
-        let began = self.world.oracle.borrow_mut().tick();
+        let began = self.harness.oracle.borrow_mut().tick();
         let result = self.volume.flush().await;
-        self.world.count(|tally| tally.requests += 1);
-        if self.world.expect("a flush", result).is_some() {
-            self.world.oracle.borrow_mut().flushed(began);
+        self.harness.count(|tally| tally.requests += 1);
+        if self.harness.expect("a flush", result).is_some() {
+            self.harness.oracle.borrow_mut().flushed(began);
         }
     }
 
     async fn fail(&self, slot: usize) {
-        self.world.observe(&self.volume);
-        if slot >= self.world.shape.columns() || !self.world.bay.borrow().may_impair(slot) {
+        self.harness.observe(&self.volume);
+        if slot >= self.harness.shape.columns() || !self.harness.drives.borrow().may_impair(slot) {
             return;
         }
-        self.world.bay.borrow_mut().suspect(slot);
+        self.harness.drives.borrow_mut().suspect(slot);
         match self.volume.fail(slot).await {
             Ok(()) | Err(AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. }) => {}
-            Err(error) => assert!(self.world.may_fail(), "failing slot {slot}: {error}"),
+            Err(error) => assert!(self.harness.may_fail(), "failing slot {slot}: {error}"),
         }
     }
 
     async fn replace(&self, slot: usize) {
-        self.world.observe(&self.volume);
+        self.harness.observe(&self.volume);
         let failed = self.volume.status().members;
         let failed = failed.iter().find(|member| matches!(member.state, "failed" | "missing"));
         let slot = failed.map_or(slot, |member| usize::from(member.slot));
-        let allowed = failed.is_some() || self.world.bay.borrow().may_impair(slot);
-        if slot >= self.world.shape.columns() || !allowed {
+        let allowed = failed.is_some() || self.harness.drives.borrow().may_impair(slot);
+        if slot >= self.harness.shape.columns() || !allowed {
             return;
         }
-        replace(&self.world, &self.volume, &self.handle, slot).await;
+        replace(&self.harness, &self.volume, &self.handle, slot).await;
     }
 
     fn note_rebuild(&self, result: Result<(), ReplaceError>) {
-        note_rebuild(&self.world, &self.volume, result);
+        note_rebuild(&self.harness, &self.volume, result);
     }
 
     async fn scrub(&self) {
-        scrub(&self.world, &self.volume).await;
+        scrub(&self.harness, &self.volume).await;
     }
 }
 
 /// Puts a blank drive into a slot and rebuilds it.
-pub(super) async fn replace(world: &Rc<World>, volume: &Volume, handle: &Handle, slot: usize) {
+pub(crate) async fn replace(harness: &Rc<Harness>, volume: &Volume, handle: &Handle, slot: usize) {
     let (device, old, new) = {
-        let mut bay = world.bay.borrow_mut();
-        let old = bay.exchange(slot);
-        bay.suspect(slot);
-        bay.begin_replacing(slot);
-        (drives::attach(&bay.drives[slot].ram, handle), old, bay.drives[slot].number)
+        let mut drives = harness.drives.borrow_mut();
+        let old = drives.exchange(slot);
+        drives.suspect(slot);
+        drives.begin_replacing(slot);
+        (attach(&drives.in_slots[slot].ram, handle), old, drives.in_slots[slot].number)
     };
-    let uuid = world.member(new);
+    let uuid = harness.member(new);
     let result = volume.replace(slot, device, uuid).await;
-    world.bay.borrow_mut().end_replacing(slot);
+    harness.drives.borrow_mut().end_replacing(slot);
     let wanted = volume.status().members[slot].uuid == uuid.to_string();
     if result.is_err() && !wanted {
-        world.bay.borrow_mut().undo_exchange(slot, old, new);
+        harness.drives.borrow_mut().undo_exchange(slot, old, new);
     }
-    note_rebuild(world, volume, result);
+    note_rebuild(harness, volume, result);
 }
 
 /// A rebuild came to its end, one way or the other.
-pub(super) fn note_rebuild(world: &World, volume: &Volume, result: Result<(), ReplaceError>) {
+pub(crate) fn note_rebuild(harness: &Harness, volume: &Volume, result: Result<(), ReplaceError>) {
     if result.is_ok() {
-        world.count(|tally| tally.rebuilds += 1);
-        world.confirm(volume);
+        harness.count(|tally| tally.rebuilds += 1);
+        harness.confirm(volume);
     }
-    world.observe(volume);
+    harness.observe(volume);
 }
 
 /// Scrubs the volume.
-pub(super) async fn scrub(world: &World, volume: &Volume) {
-    let before = world.bay.borrow().before_scrub();
+pub(crate) async fn scrub(harness: &Harness, volume: &Volume) {
+    let before = harness.drives.borrow().before_scrub();
     match volume.scrub().await {
         Ok(report) => {
-            world.count(|tally| tally.scrubs += 1);
+            harness.count(|tally| tally.scrubs += 1);
             if report.unrepairable == 0 {
-                world.bay.borrow_mut().after_scrub(&before);
+                harness.drives.borrow_mut().after_scrub(&before);
             } else {
-                assert!(world.may_fail(), "a scrub lost blocks: {report:?}");
+                assert!(harness.may_fail(), "a scrub lost blocks: {report:?}");
             }
         }
-        Err(error) => assert!(world.may_fail(), "a scrub failed: {error}"),
+        Err(error) => assert!(harness.may_fail(), "a scrub failed: {error}"),
     }
 }

@@ -16,64 +16,63 @@ use zoneweave_zoned::{
     BlockCount, Command, Completion, Geometry, OobKind, ZoneId, ZoneInfo, ZonedDevice,
 };
 
-use super::bay::Bay;
-use super::drives;
-use super::scenario::{Impostor, Life};
-use super::world::World;
+use crate::simulate::drives::attach::attach;
+use crate::simulate::drives::slots::Drives;
+use crate::simulate::run::harness::Harness;
+use crate::simulate::scenario::{Impostor, Life};
 
 /// Zones of a drive that is an array by itself.
 const OTHER_ZONES: u32 = 6;
 
 /// The drive of an array that is none of ours.
-pub(super) struct OtherArray {
+pub(crate) struct ForeignDrive {
     ram: RamDrive,
     array: ArrayUuid,
     zones: Vec<ZoneInfo>,
 }
 
 /// The drives of other arrays that a life offers.
-pub(super) fn of_other_arrays(world: &World, life: &Life) -> Vec<OtherArray> {
+pub(crate) fn of_life(harness: &Harness, life: &Life) -> Vec<ForeignDrive> {
     // The array that most drives belong to is started: one drive alone may be taken for another's.
-    let columns = world.shape.columns();
-    if columns < world.bay.borrow().impaired().len() + 2 {
+    let columns = harness.shape.columns();
+    if columns < harness.drives.borrow().impaired().len() + 2 {
         return Vec::new();
     }
-    (0..life.of_other_arrays).filter_map(|number| OtherArray::make(world, number)).collect()
+    (0..life.foreign_drives).filter_map(|number| ForeignDrive::make(harness, number)).collect()
 }
 
-impl OtherArray {
-    fn make(world: &World, number: u32) -> Option<Self> {
-        let mut geometry = Geometry::new(OTHER_ZONES, BlockCount(world.shape.zone_blocks));
-        if world.shape.inline {
+impl ForeignDrive {
+    fn make(harness: &Harness, number: u32) -> Option<Self> {
+        let mut geometry = Geometry::new(OTHER_ZONES, BlockCount(harness.shape.zone_blocks));
+        if harness.shape.inline {
             geometry.oob = OobKind::None;
         }
         let ram = RamDrive::new(geometry, Immediate).ok()?;
-        let array = ArrayUuid(world.identity(u64::MAX - 1 - u64::from(number)));
+        let array = ArrayUuid(harness.identity(u64::MAX - 1 - u64::from(number)));
         let options = CreateOptions {
             name: "another".to_owned(),
             scheme: Scheme::new(1, 0).ok()?,
             volume_blocks: None,
             array,
             members: vec![MemberUuid(array.0)],
-            ..world.create_options(false)
+            ..harness.create_options(false)
         };
         let executor = Executor::new(Rc::new(VirtualTime::new()));
-        let drive =
-            OfferedDrive { device: drives::attach(&ram, &executor.handle()), label: String::new() };
+        let drive = OfferedDrive { device: attach(&ram, &executor.handle()), label: String::new() };
         executor.run(create(&[drive], &options)).ok()?;
         let zones = zones(&ram);
         Some(Self { ram, array, zones })
     }
 
-    pub(super) fn offer(&self, handle: &Handle) -> OfferedDrive {
+    pub(crate) fn offer(&self, handle: &Handle) -> OfferedDrive {
         OfferedDrive {
-            device: drives::attach(&self.ram, handle),
+            device: attach(&self.ram, handle),
             label: "drive of another array".to_owned(),
         }
     }
 
     /// The start of an array to which it was offered left it alone.
-    pub(super) fn assert_left_alone(&self, report: &OpenReport) {
+    pub(crate) fn assert_left_alone(&self, report: &OpenReport) {
         let foreign = DriveRole::Foreign { array: self.array };
         let named = report.drives.iter().any(|verdict| verdict.role == foreign);
         assert!(named, "a drive of another array is not named as such: {:?}", report.drives);
@@ -86,13 +85,14 @@ fn zones(ram: &RamDrive) -> Vec<ZoneInfo> {
 }
 
 /// A start without force where no majority is left, which must be refused.
-pub(super) fn be_refused_without_force(world: &World, away: &BTreeSet<usize>) {
-    let bay = world.bay.borrow();
-    let columns = world.shape.columns();
-    if world.shape.beyond || (columns - away.len()) * 2 > columns || !bay.undamaged() {
+pub(crate) fn be_refused_without_force(harness: &Harness, away: &BTreeSet<usize>) {
+    let drives = harness.drives.borrow();
+    let columns = harness.shape.columns();
+    if harness.shape.beyond || (columns - away.len()) * 2 > columns || !drives.undamaged() {
         return;
     }
-    let opened = start(&Copies::of(&bay), away, OpenOptions::default(), |_, device| vec![device]);
+    let opened =
+        start(&Copies::of(&drives), away, OpenOptions::default(), |_, device| vec![device]);
     let refused = matches!(
         opened,
         Err(OpenError::NoQuorum { .. }
@@ -101,35 +101,35 @@ pub(super) fn be_refused_without_force(world: &World, away: &BTreeSet<usize>) {
             | OpenError::HistoryInDoubt { .. })
     );
     assert!(refused, "without the drives in slots {away:?} the array starts without force");
-    world.count(|tally| tally.refusals += 1);
+    harness.count(|tally| tally.refusals += 1);
 }
 
 /// A start with a drive that cannot be what it says, which must be refused.
-pub(super) fn refuse(world: &World, impostor: Impostor) {
+pub(crate) fn refuse(harness: &Harness, impostor: Impostor) {
     let (Impostor::Twin { slot } | Impostor::Shrunk { slot }) = impostor;
-    let bay = world.bay.borrow();
-    let sound = bay.undamaged() && !bay.impaired().contains(&slot);
-    if world.shape.beyond || slot >= world.shape.columns() || !sound {
+    let drives = harness.drives.borrow();
+    let sound = drives.undamaged() && !drives.impaired().contains(&slot);
+    if harness.shape.beyond || slot >= harness.shape.columns() || !sound {
         return;
     }
-    let copies = Copies::of(&bay);
-    drop(bay);
+    let copies = Copies::of(&drives);
+    drop(drives);
     let offers = |at, device: Rc<dyn ZonedDevice>| match impostor {
         _ if at != slot => vec![device],
         Impostor::Twin { .. } => vec![device.clone(), device],
         Impostor::Shrunk { .. } => vec![Rc::new(Shrunk::from(device)) as Rc<dyn ZonedDevice>],
     };
-    let opened = start(&copies, &BTreeSet::new(), world.start_options(), offers);
+    let opened = start(&copies, &BTreeSet::new(), harness.start_options(), offers);
     let refused = match impostor {
         Impostor::Twin { .. } => matches!(opened, Err(OpenError::Duplicate { .. })),
         Impostor::Shrunk { .. } => matches!(opened, Err(OpenError::Shrunk { .. })),
     };
     assert!(refused, "a start with {impostor:?} is not refused: {:?}", opened.err());
-    world.count(|tally| tally.refusals += 1);
+    harness.count(|tally| tally.refusals += 1);
 }
 
 /// A copy of a drive, in which nothing is planned to go wrong.
-pub(super) fn copy(ram: &RamDrive) -> RamDrive {
+pub(crate) fn copy(ram: &RamDrive) -> RamDrive {
     let copy = ram.fork(Immediate);
     copy.faults(FaultPlan::clear);
     copy
@@ -139,8 +139,8 @@ pub(super) fn copy(ram: &RamDrive) -> RamDrive {
 struct Copies(Vec<RamDrive>);
 
 impl Copies {
-    fn of(bay: &Bay) -> Self {
-        Self(bay.drives.iter().map(|drive| copy(&drive.ram)).collect())
+    fn of(drives: &Drives) -> Self {
+        Self(drives.in_slots.iter().map(|drive| copy(&drive.ram)).collect())
     }
 }
 
@@ -158,7 +158,7 @@ fn start(
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
     let here = copies.0.iter().enumerate().filter(|(slot, _)| !away.contains(slot));
-    let devices = here.flat_map(|(slot, copy)| offers(slot, drives::attach(copy, &handle)));
+    let devices = here.flat_map(|(slot, copy)| offers(slot, attach(copy, &handle)));
     let label = |(number, device)| OfferedDrive { device, label: format!("copy {number}") };
     let offered = devices.enumerate().map(label).collect();
     let opened = executor.run(open_array(&handle, offered, options));

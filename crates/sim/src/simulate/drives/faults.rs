@@ -1,107 +1,19 @@
-//! What happens to drives, as far as the contract covers it.
+//! Carrying out faults on emulated drives.
 
 use zoneweave_emulator::{
     BlockPart, CommandKind, Damage, FaultAction, FaultClass, RamDrive, SeededFaults, Selector,
 };
-use zoneweave_raid::log::Volume;
-use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState};
 
-use super::bay::index;
-use super::drives;
-use super::scenario::{Class, Command, Fault, On, Part, Spare};
-use super::world::World;
+use crate::simulate::random::index;
+use crate::simulate::scenario::{Class, Command, Fault, On, Part};
 
 /// Zones at the beginning of a drive that hold superblock records, where none of them is worn.
 const SUPERBLOCK_ZONES: u32 = 2;
 
-/// How many times as long a drive takes that becomes slow now and then.
-const SLOWEST_TIMES: u64 = 1000;
-
-/// Something happens to the drive in a slot, if the contract covers it.
-pub(super) fn strike(world: &World, slot: usize, fault: Fault) {
-    let mut bay = world.bay.borrow_mut();
-    let harmless = is_harmless(fault);
-    if slot >= world.shape.columns() || !(harmless || bay.may_impair(slot)) {
-        return;
-    }
-    if !harmless {
-        bay.suspect(slot);
-    }
-    if damages(fault) {
-        bay.damage(slot);
-    }
-    if wears(fault) {
-        bay.wear(slot);
-    }
-    be_patient(world, fault);
-    world.count(|tally| tally.faults += 1);
-    apply(&bay.drives[slot].ram, fault);
-}
-
-/// A blank drive is kept ready. Nothing of the array depends on it before it is a member, so what
-/// happens to it is within the contract.
-pub(super) fn keep_spare(world: &World, volume: &Volume, handle: &Handle, spare: Spare) {
-    let mut bay = world.bay.borrow_mut();
-    let drive = bay.add_spare();
-    if let Some(fault) = spare.fault.filter(|fault| !damages(*fault)) {
-        if !is_harmless(fault) {
-            drive.suspect();
-        }
-        if wears(fault) {
-            drive.wear();
-        }
-        be_patient(world, fault);
-        world.count(|tally| tally.faults += 1);
-        apply(&drive.ram, fault);
-    }
-    let added = volume.add_spare(drives::attach(&drive.ram, handle), world.member(drive.number));
-    assert!(added.is_ok(), "a spare is refused: {added:?}");
-}
-
-fn wears(fault: Fault) -> bool {
-    matches!(fault, Fault::ZoneWorn { .. } | Fault::ZoneFails { .. })
-}
-
-/// What happens to a drive may take longer.
-fn be_patient(world: &World, fault: Fault) {
-    match fault {
-        Fault::Sluggish { times } => world.slow_down(u64::from(times)),
-        Fault::Often { class: Class::Slow, .. } => world.slow_down(SLOWEST_TIMES),
-        _ => {}
-    }
-}
-
-/// Pulls the drive in a slot out, if the contract covers it, or if it is to be `too_many`. While
-/// a drive is rebuilt that takes a majority, whose drives alone carry every record.
-pub(super) fn pull(world: &World, slot: usize, too_many: bool, forgetting: bool, rebuilding: bool) {
-    let mut bay = world.bay.borrow_mut();
-    if slot >= world.shape.columns() {
-        return;
-    }
-    let covered = bay.may_impair(slot);
-    if !covered {
-        let recoverable = !bay.is_degraded() || rebuilding && bay.leaves_majority(slot);
-        // What was damaged before would be lost with it for good.
-        if !too_many || !bay.undamaged() || !recoverable {
-            return;
-        }
-        world.broken.set(true);
-    }
-    bay.pull(slot, forgetting && covered);
-    world.count(|tally| tally.faults += 1);
-}
-
-/// A drive holds what it held some time ago, if the contract covers that it is lost.
-pub(super) fn go_back(world: &World, slot: usize) {
-    let mut bay = world.bay.borrow_mut();
-    if slot < world.shape.columns() && bay.may_impair(slot) && bay.go_back(slot) {
-        world.count(|tally| tally.faults += 1);
-    }
-}
-
 /// Whether the drive only takes its time.
-fn is_harmless(fault: Fault) -> bool {
+pub(crate) fn is_harmless(fault: Fault) -> bool {
     matches!(
         fault,
         Fault::Slow { .. } | Fault::Sluggish { .. } | Fault::Often { class: Class::Slow, .. }
@@ -110,7 +22,7 @@ fn is_harmless(fault: Fault) -> bool {
 
 /// Whether what is on the drive, or will be, is not what was written. A flush that does nothing
 /// counts, for the power may fail.
-fn damages(fault: Fault) -> bool {
+pub(crate) fn damages(fault: Fault) -> bool {
     match fault {
         Fault::Slow { .. } | Fault::Sluggish { .. } => false,
         Fault::Error { .. } | Fault::Partial { .. } => false,
@@ -129,7 +41,11 @@ fn damages(fault: Fault) -> bool {
     }
 }
 
-fn apply(ram: &RamDrive, fault: Fault) {
+pub(crate) fn wears(fault: Fault) -> bool {
+    matches!(fault, Fault::ZoneWorn { .. } | Fault::ZoneFails { .. })
+}
+
+pub(crate) fn apply(ram: &RamDrive, fault: Fault) {
     let plan = |on: On, action| ram.inject(selector(on), action);
     match fault {
         Fault::Rot { seed, part, bit } => {

@@ -9,10 +9,10 @@ use zoneweave_raid::log::{Health, Volume};
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, BlockError, Lba, ZonedDevice};
 
-use super::apart;
-use super::oracle::Survives;
-use super::pattern::version_of;
-use super::world::World;
+use crate::simulate::oracle::Survives;
+use crate::simulate::pattern::version_of;
+use crate::simulate::run::harness::Harness;
+use crate::simulate::run::split_brain;
 
 /// Blocks read at a time.
 const READ_BLOCKS: u64 = 64;
@@ -27,49 +27,49 @@ const SUPERBLOCK_ZONES: u64 = 2;
 type Found = Option<u64>;
 
 /// A start has come to its end: every block holds what it may, and is pinned.
-pub(super) async fn verify_recovered(
-    world: &Rc<World>,
+pub(crate) async fn verify_recovered(
+    harness: &Rc<Harness>,
     volume: &Volume,
     away: &BTreeSet<usize>,
     offline: bool,
 ) {
     // What was read is a promise, also if the next crash comes before the rest was.
-    let survives = world.survives.get();
-    let found = read_all(world, volume, |lba, found| {
-        let mut oracle = world.oracle.borrow_mut();
+    let survives = harness.survives.get();
+    let found = read_all(harness, volume, |lba, found| {
+        let mut oracle = harness.oracle.borrow_mut();
         for (lba, version) in (lba..).zip(found) {
             let Some(version) = version else { continue };
             oracle.settle(lba, *version, survives).unwrap_or_else(|why| panic!("{why}"));
         }
     });
     let found = found.await;
-    world.survives.set(Survives::Acknowledged);
+    harness.survives.set(Survives::Acknowledged);
     volume.assert_consistent();
-    world.confirm(volume);
-    apart::note(world, &found);
+    harness.confirm(volume);
+    split_brain::record(harness, &found);
     for member in volume.status().members {
-        world.bay.borrow_mut().note_orphans(usize::from(member.slot), member.orphan_zones);
+        harness.drives.borrow_mut().note_orphans(usize::from(member.slot), member.orphan_zones);
     }
-    world.bay.borrow_mut().started();
-    let crashed = world.crashed.replace(0);
+    harness.drives.borrow_mut().started();
+    let crashed = harness.crashed.replace(0);
     let degraded = volume.status().health != Health::Healthy;
-    world.count(|tally| {
+    harness.count(|tally| {
         tally.recoveries += u64::from(crashed > 0);
         tally.degraded_recoveries += u64::from(crashed > 0 && degraded);
         tally.blocks_read += found.len() as u64;
     });
-    if offline && world.bay.borrow().unsuspected() {
-        check_offline(world, away, Some(&found));
+    if offline && harness.drives.borrow().unsuspected() {
+        check_offline(harness, away, Some(&found));
     }
 }
 
 /// Reads everything, and hands on what was found at each place as soon as it is read.
 async fn read_all(
-    world: &World,
+    harness: &Harness,
     volume: &Volume,
     mut read_at: impl FnMut(u64, &[Found]),
 ) -> Vec<Found> {
-    let blocks = world.blocks.get();
+    let blocks = harness.blocks.get();
     let mut found = Vec::new();
     let mut lba = 0;
     while lba < blocks {
@@ -77,10 +77,10 @@ async fn read_all(
         match read(volume, lba, length).await {
             Ok(versions) => found.extend(versions.into_iter().map(Some)),
             Err(error) => {
-                world.expect::<()>("a read of a recovered volume", Err(error));
+                harness.expect::<()>("a read of a recovered volume", Err(error));
                 for lba in lba..lba + length {
                     let block = read(volume, lba, 1).await;
-                    found.push(world.expect("a read", block).map(|versions| versions[0]));
+                    found.push(harness.expect("a read", block).map(|versions| versions[0]));
                 }
             }
         }
@@ -103,19 +103,19 @@ async fn read(volume: &Volume, lba: u64, blocks: u64) -> Result<Vec<u64>, BlockE
 /// The offline checker, which shares no code with the engine, finds nothing on media that
 /// contradicts itself, no damage where none was done, and if the volume is running what it returned. Not where drives are damaged:
 /// then stripes of the last group may not count for it, and the next start would write them again.
-pub(super) fn check_offline(world: &World, away: &BTreeSet<usize>, found: Option<&[Found]>) {
+pub(crate) fn check_offline(harness: &Harness, away: &BTreeSet<usize>, found: Option<&[Found]>) {
     let sound = {
-        let bay = world.bay.borrow();
-        bay.undamaged() && bay.is_clean()
+        let drives = harness.drives.borrow();
+        drives.undamaged() && drives.is_clean()
     };
-    if world.shape.beyond || !sound {
+    if harness.shape.beyond || !sound {
         return;
     }
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
-    let bay = world.bay.borrow();
+    let drives = harness.drives.borrow();
     // Copies: attaching the drives themselves would take them from the engine.
-    let copies: Vec<_> = bay.drives.iter().map(|drive| drive.ram.fork(Immediate)).collect();
+    let copies: Vec<_> = drives.in_slots.iter().map(|drive| drive.ram.fork(Immediate)).collect();
     let devices = copies.iter().enumerate().map(|(slot, copy)| {
         copy.faults(FaultPlan::clear);
         (!away.contains(&slot)).then(|| -> Rc<dyn ZonedDevice> { copy.attach(&handle) })
@@ -131,7 +131,7 @@ pub(super) fn check_offline(world: &World, away: &BTreeSet<usize>, found: Option
             "the checker finds {} contradictions, such as {contradictions:?}",
             checked.report.tally.violations
         );
-        assert_no_damage(world, &checked.report.findings);
+        assert_no_damage(harness, &checked.report.findings);
         let Some(contents) = checked.contents else {
             panic!("the checker finds no array");
         };
@@ -150,66 +150,66 @@ pub(super) fn check_offline(world: &World, away: &BTreeSet<usize>, found: Option
             }
         }
     });
-    world.count(|tally| tally.offline_checks += 1);
+    harness.count(|tally| tally.offline_checks += 1);
 }
 
 /// Where nothing was ever done to drives but to slow them down, the checker finds no damage. (A write that failed may leave a
 /// part of a chunk, and what is appended behind that is out of place to it.) That no majority is there is said of
 /// every array that goes on by force.
-fn assert_no_damage(world: &World, findings: &[Finding]) {
-    let forced = world.forced.get();
+fn assert_no_damage(harness: &Harness, findings: &[Finding]) {
+    let forced = harness.forced.get();
     let damage = |finding: &&Finding| {
         let expected = forced && finding.problem == Problem::NoMajority;
         finding.severity >= Severity::Damage && !expected
     };
     let found: Vec<_> = findings.iter().filter(damage).take(3).collect();
     assert!(
-        found.is_empty() || !world.bay.borrow().is_pristine(),
+        found.is_empty() || !harness.drives.borrow().is_pristine(),
         "the checker finds damage on drives that nothing was done to, such as {found:?}"
     );
 }
 
 /// Users have stopped: what goes on in the background ends, and every zone is accounted for.
-pub(super) async fn verify_quiet(world: &World, volume: &Volume, handle: &Handle) {
+pub(crate) async fn verify_quiet(harness: &Harness, volume: &Volume, handle: &Handle) {
     let found = {
-        let began = world.oracle.borrow_mut().begin_read();
-        (began, read_all(world, volume, |_, _| {}).await)
+        let began = harness.oracle.borrow_mut().begin_read();
+        (began, read_all(harness, volume, |_, _| {}).await)
     };
     {
-        let mut oracle = world.oracle.borrow_mut();
+        let mut oracle = harness.oracle.borrow_mut();
         for (lba, version) in (0..).zip(&found.1) {
             let Some(version) = version else { continue };
             oracle.read(lba, *version, found.0).unwrap_or_else(|why| panic!("{why}"));
         }
         oracle.end_read(found.0);
     }
-    if world.may_fail() {
+    if harness.may_fail() {
         return;
     }
-    handle.sleep(world.patience(SETTLING)).await;
+    handle.sleep(harness.patience(SETTLING)).await;
     volume.assert_consistent();
-    world.seat_spares(volume);
-    let bay = world.bay.borrow();
-    let sound = bay.undamaged() && bay.impaired().is_empty();
+    harness.seat_spares(volume);
+    let drives = harness.drives.borrow();
+    let sound = drives.undamaged() && drives.impaired().is_empty();
     if sound {
-        account_for_zones(world, volume);
+        account_for_zones(harness, volume);
     }
 }
 
-fn account_for_zones(world: &World, volume: &Volume) {
+fn account_for_zones(harness: &Harness, volume: &Volume) {
     let status = volume.status();
     let segments = volume.segments();
     for member in &status.members {
         let slot = usize::from(member.slot);
         let held = segments.iter().filter(|segment| segment.zones[slot].is_some()).count() as u64;
-        if world.bay.borrow().lost_zones(slot) > 0 {
+        if harness.drives.borrow().lost_zones(slot) > 0 {
             continue;
         }
         let known = member.free_zones + held + u64::from(member.orphan_zones) + SUPERBLOCK_ZONES;
         assert!(
-            known == u64::from(world.shape.zones),
+            known == u64::from(harness.shape.zones),
             "of the {} zones in slot {slot} {} are free, {held} in segments, {} orphans",
-            world.shape.zones,
+            harness.shape.zones,
             member.free_zones,
             member.orphan_zones
         );
@@ -217,11 +217,11 @@ fn account_for_zones(world: &World, volume: &Volume) {
 }
 
 /// The volume is closed: no task and no command is left.
-pub(super) async fn verify_ended(world: &World, handle: &Handle) {
-    handle.sleep(world.patience(SETTLING)).await;
+pub(crate) async fn verify_ended(harness: &Harness, handle: &Handle) {
+    handle.sleep(harness.patience(SETTLING)).await;
     let waiting = handle.task_names();
     assert!(waiting.is_empty(), "tasks outlive the volume: {}", waiting.join(", "));
-    for (slot, drive) in world.bay.borrow().drives.iter().enumerate() {
+    for (slot, drive) in harness.drives.borrow().in_slots.iter().enumerate() {
         let pending = drive.ram.in_flight();
         assert!(pending.is_empty(), "commands to slot {slot} outlive the volume: {pending:?}");
     }

@@ -1,0 +1,54 @@
+//! Carrying out a scenario: the array is made, and its lives are lived one after the other.
+
+mod actor;
+pub(super) mod create;
+mod foreign_drives;
+pub(super) mod harness;
+mod inject;
+mod life;
+mod split_brain;
+mod tally;
+mod verify;
+
+use std::rc::Rc;
+
+pub use tally::Tally;
+
+use super::failure::{self, Failure};
+use super::scenario::Scenario;
+use harness::Harness;
+
+/// Whether there can be an array of the scenario's shape. Where not, nothing is run.
+///
+/// # Panics
+/// If there cannot even be drives.
+#[must_use]
+pub fn is_possible(scenario: &Scenario) -> bool {
+    create::is_possible(&Harness::new(scenario.shape))
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// If a promise was broken: where and how.
+pub fn run(scenario: &Scenario) -> Result<Tally, Failure> {
+    let in_use = zoneweave_zoned::blocks_in_use();
+    let life = std::cell::Cell::new(0);
+    let tally = failure::catch(|| {
+        let harness = Rc::new(Harness::new(scenario.shape));
+        if create::make(&harness, scenario) {
+            for (number, one) in (1..).zip(&scenario.lives) {
+                life.set(number);
+                life::live(&harness, one);
+            }
+        }
+        harness.count(|tally| tally.scenarios += 1);
+        *harness.tally.borrow()
+    });
+    let tally = tally.map_err(|failure| Failure { life: life.get(), ..failure })?;
+    let left = zoneweave_zoned::blocks_in_use();
+    if left > in_use {
+        return Err(Failure::leak(left - in_use));
+    }
+    Ok(tally)
+}
