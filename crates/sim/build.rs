@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders and files, from the crate's folder on.
-const DECIDING: [&str; 10] = [
+const DECIDING: [&str; 11] = [
     "../runtime/src",
     "../zoned/src",
     "../emulator/src",
@@ -22,11 +22,12 @@ const DECIDING: [&str; 10] = [
     "src/workload",
     "src/characterize/profile.rs",
     "src/replay/generate.rs",
+    "src/testbed",
     "src/experiments/zapraid",
 ];
 
 /// What begins like this in the last folder counts its versions, or only judges what was measured.
-const VERSIONED: [&str; 3] = ["exp", "fig", "beyond"];
+const VERSIONED: [&str; 3] = ["exp", "fig2", "adaptive"];
 
 fn main() -> io::Result<()> {
     let mut hash = 0xcbf2_9ce4_8422_2325;

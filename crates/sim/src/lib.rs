@@ -16,4 +16,5 @@ pub mod hostile;
 pub mod mixed_load;
 pub mod replay;
 pub mod simulate;
+mod testbed;
 pub mod workload;

@@ -12,6 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use super::ExperimentError;
 
+/// How much of an experiment is carried out, where it can be done in part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Part of the published amount of data.
+    pub scale: f64,
+    /// Runs with different seeds.
+    pub runs: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { scale: 1.0 / 16.0, runs: 5 }
+    }
+}
+
 /// What tells a point from every other one, in every version of the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Key {

@@ -11,7 +11,8 @@ use zoneweave_zoned::{BlockCount, BlockDevice};
 
 use super::fold::{REQUEST_BLOCKS_MAX, fold};
 use super::{TIME_MAX_NS, TraceRequest};
-use crate::experiments::{ExperimentError, Testbed};
+use crate::experiments::ExperimentError;
+use crate::testbed::Testbed;
 use crate::workload::{BlockRequest, Driver, Figures, Host, WorkloadError};
 
 /// Requests in flight where they come at their times, at most; others wait, which counts.

@@ -1,0 +1,192 @@
+//! The list of experiments.
+
+use super::error::ExperimentError;
+use super::point::{Point, Row, Settings};
+use super::report::Report;
+use super::suite::Suite;
+use super::{zapraid, zn540, zns_vs_block};
+
+/// An experiment that can be asked for by name.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub summary: &'static str,
+    /// Grows when rows of before mean something else.
+    version: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Done in one go.
+    Whole(fn() -> Result<Report, ExperimentError>),
+    /// Made of points.
+    Points(fn() -> Suite),
+}
+
+/// Every experiment.
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "zn540",
+        summary: "the timing of the zn540 presets against measurements of the drives, row by row",
+        version: 1,
+        kind: Kind::Whole(zn540::run),
+    },
+    Experiment {
+        name: "zapraid/fig2",
+        summary: "Zone Write and Zone Append to one drive, against the number of zones",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::fig2::suite),
+    },
+    Experiment {
+        name: "zapraid/exp4",
+        summary: "requests made up like those of a cloud's volumes",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::exp4::suite),
+    },
+    Experiment {
+        name: "zapraid/exp5",
+        summary: "random writes to one open segment, by Zone Write, Zone Append and ZapRAID",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::exp5::suite),
+    },
+    Experiment {
+        name: "zapraid/exp6",
+        summary: "normal reads and degraded ones, one at a time",
+        version: 2,
+        kind: Kind::Points(zapraid::figures::exp6::suite),
+    },
+    Experiment {
+        name: "zapraid/exp7",
+        summary: "what the size of stripe groups does for writes and degraded reads",
+        version: 2,
+        kind: Kind::Points(zapraid::figures::exp7::suite),
+    },
+    Experiment {
+        name: "zapraid/exp8",
+        summary: "RAID-0, RAID-01, RAID-4, RAID-5 and RAID-6 on four drives",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::exp8::suite),
+    },
+    Experiment {
+        name: "zapraid/exp9",
+        summary: "how long a start takes after a crash, by lists and by checkpoints",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::exp9::suite),
+    },
+    Experiment {
+        name: "zapraid/exp10",
+        summary: "queue depths, on two kinds of zoned drives and a conventional RAID-5",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::exp10::suite),
+    },
+    Experiment {
+        name: "zapraid/exp11",
+        summary: "random writes to several open segments, and against RAIZN-SPDK",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::exp11::suite),
+    },
+    Experiment {
+        name: "zapraid/exp12",
+        summary: "collecting, with 20 to 100 % of the space in reserve",
+        version: 2,
+        kind: Kind::Points(zapraid::figures::exp12::suite),
+    },
+    Experiment {
+        name: "zapraid/exp13",
+        summary: "an index that takes less memory than it needs",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::exp13::suite),
+    },
+    Experiment {
+        name: "zapraid/gc",
+        summary: "what collecting costs in steady state, beside theory, and how evenly it goes on",
+        version: 1,
+        kind: Kind::Points(zapraid::figures::gc::suite),
+    },
+    Experiment {
+        name: "zns-vs-block",
+        summary: "a zoned drive beside conventional drives of the same dies, with 7 % and 28 % spare",
+        version: 1,
+        kind: Kind::Whole(zns_vs_block::run),
+    },
+];
+
+/// The experiments of a name: one, those of a group, or `all`.
+#[must_use]
+pub fn named(name: &str) -> Vec<&'static Experiment> {
+    let wanted = |one: &&Experiment| name == "all" || one.name == name || one.group() == Some(name);
+    EXPERIMENTS.iter().filter(wanted).collect()
+}
+
+impl Experiment {
+    /// The experiment of that name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        EXPERIMENTS.iter().find(|one| one.name == name)
+    }
+
+    /// The paper it is from, if several of it are done again.
+    #[must_use]
+    pub fn group(&self) -> Option<&'static str> {
+        self.name.split_once('/').map(|(group, _)| group)
+    }
+
+    /// What there is to run before the report; none where that does all itself.
+    #[must_use]
+    pub fn points(&self, settings: &Settings) -> Vec<Point> {
+        match self.kind {
+            Kind::Whole(_) => Vec::new(),
+            Kind::Points(suite) => suite().points(self.name, self.version, settings),
+        }
+    }
+
+    /// What the rows of its points, in their order, say.
+    ///
+    /// # Errors
+    /// If a drive cannot be made, or fails.
+    ///
+    /// # Panics
+    /// If rows are missing.
+    pub fn report(&self, rows: &[Row]) -> Result<Report, ExperimentError> {
+        match self.kind {
+            Kind::Whole(run) => run(),
+            Kind::Points(suite) => Ok(suite().report(rows)),
+        }
+    }
+
+    /// Carries it out, point after point.
+    ///
+    /// # Errors
+    /// If a drive cannot be made, or fails.
+    pub fn run(&self, settings: &Settings) -> Result<Report, ExperimentError> {
+        let rows: Result<Vec<_>, _> = self.points(settings).iter().map(Point::run).collect();
+        self.report(&rows?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_by_their_names() {
+        assert_eq!(named("all").len(), EXPERIMENTS.len());
+        assert!(named("zapraid").iter().all(|one| one.name.starts_with("zapraid/")));
+        assert!(!named("zapraid").is_empty() && named("zap").is_empty());
+        assert_eq!(named("zn540").len(), 1);
+    }
+
+    #[test]
+    fn points_of_an_experiment_differ() {
+        let settings = Settings { scale: 0.01, runs: 2 };
+        for experiment in EXPERIMENTS {
+            let points = experiment.points(&settings);
+            let keys: Vec<_> = points.iter().map(|point| point.key().to_string()).collect();
+            let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
+            assert_eq!(distinct.len(), keys.len(), "{}", experiment.name);
+        }
+    }
+}
