@@ -1,17 +1,18 @@
-//! A fingerprint of all that decides what an experiment measures, in `ZONEWEAVE_FINGERPRINT`.
+//! A fingerprint of the sources that decide an experiment's measurements, in
+//! `ZONEWEAVE_FINGERPRINT`.
 //!
-//! It is a hash over the sources of the engine, of the emulated drives and of what experiments share.
-//! The files of single experiments, and the traces that one of them replays, are not in it: those count their
-//! versions, so that the wording of one does not make the measurements of all others stale. Nor are lines that only say something to
-//! readers, and tests.
+//! The hash covers the sources of the engine, of the emulated drives, and of the code that
+//! experiments share. Files of single experiments have version numbers instead, so that rewording
+//! one does not make the measurements of all others stale. The same holds for the traces that one
+//! of them replays. Comments and tests are left out.
 //!
-//! The hash is FNV-1a with 64 bits, which is enough among the versions of a program.
+//! The hash is FNV-1a with 64 bits, enough to tell the versions of one program apart.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Folders and files, from the crate's folder on.
+/// Files and folders, relative to the crate's folder.
 const DECIDING: [&str; 11] = [
     "../runtime/src",
     "../zoned/src",
@@ -26,7 +27,8 @@ const DECIDING: [&str; 11] = [
     "src/experiments/zapraid",
 ];
 
-/// What begins like this in the last folder counts its versions, or only judges what was measured.
+/// Prefixes of files in the last folder that have a version number, or that only judge
+/// measurements.
 const VERSIONED: [&str; 3] = ["exp", "fig2", "adaptive"];
 
 fn main() -> io::Result<()> {
@@ -39,7 +41,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Adds a file, or all of a folder in the order of names.
+/// Hashes a file, or a folder in the order of names.
 fn add(path: &Path, hash: &mut u64) -> io::Result<()> {
     if !decides(path) {
         return Ok(());
@@ -67,7 +69,7 @@ fn decides(path: &Path) -> bool {
     !of_experiment && name != "tests.rs" && name != "tests"
 }
 
-/// Adds some bytes, and a mark where they end.
+/// Hashes some bytes and an end mark.
 fn mix(bytes: &[u8], hash: &mut u64) {
     for byte in bytes.iter().chain(b"\n") {
         *hash = (*hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

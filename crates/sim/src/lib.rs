@@ -1,13 +1,17 @@
 //! Workloads, measurements and simulated histories of drives and volumes.
 //!
-//! What is here drives the other crates and judges what they do; nothing of it is needed to serve
-//! a volume. [`workload`] issues I/O and measures it; [`characterize`] finds out what a drive is like;
-//! [`calibrate`] holds the emulator's timing against measurements of real drives; [`experiments`]
-//! measures figures of papers again; [`replay`] carries out block traces; [`mixed_load`] is there to measure what emulation costs;
-//! [`simulate`] makes up histories of the volume, with crashes and faults, and judges them; [`hostile`] starts
-//! arrays from drives that lie.
+//! These modules drive the other crates and judge their behaviour; a server needs none of them.
+//! From a drive up to histories of a whole volume:
 //!
-//! Everything is deterministic: it runs on the caller's reactor, and takes its choices from seeds.
+//! - [`workload`] issues I/O and measures it; [`mixed_load`] measures the cost of emulation.
+//! - [`calibrate`] compares the emulator's timing with measurements of real drives.
+//! - [`characterize`] measures the properties of a drive.
+//! - `testbed` builds arrays of calibrated drives in virtual time; [`replay`] runs block traces on
+//!   them, and [`experiments`] reproduces figures of papers.
+//! - [`simulate`] generates histories of the volume with crashes and faults, and judges them.
+//! - [`hostile`] starts arrays from lying drives.
+//!
+//! Everything is deterministic: it runs on the caller's reactor, and all choices derive from seeds.
 
 pub mod calibrate;
 pub mod characterize;

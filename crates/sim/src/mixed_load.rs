@@ -1,9 +1,9 @@
-//! A load that uses every part of an emulated drive, to measure what emulating it costs.
+//! A load that uses every part of an emulated drive, to measure the cost of emulation.
 //!
-//! Half of the commands are reads of single blocks at random places of a full zone; the others are
-//! single blocks written and appended in equal parts, each stream to a zone of its own, and what it
-//! takes to go on for ever: zones are closed half-way, opened again, finished, and reset. Data are
-//! patterns, another one in each block that is read; what is read is checked.
+//! Half of the commands are reads of single blocks at random places of a full zone. The others
+//! write and append single blocks in equal parts, each stream to a zone of its own. Zones are
+//! closed half-way, opened again, finished, and reset. Each block that is read has its own pattern,
+//! which is verified.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use zoneweave_zoned::{
     ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
 };
 
-/// Streams that write, and as many that append.
+/// Writing streams, and as many appending streams.
 pub const WRITERS: u32 = 4;
 
 /// Reads in flight.
@@ -24,7 +24,7 @@ pub const READERS: u32 = 48;
 /// Blocks that a stream writes before it closes its zone, and again before it finishes it.
 const HALF_BLOCKS: u32 = 32_768;
 
-/// Payloads that a stream writes in turn.
+/// Payloads of a stream, used in turn.
 const PAYLOADS: usize = 16;
 
 /// A drive with a full zone, and an executor in virtual time.
@@ -35,24 +35,26 @@ pub struct MixedLoad {
     filled: ZoneId,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixedLoadOutcome {
     /// Commands completed.
     pub commands: u64,
-    /// Time that passed for the drive.
+    /// Elapsed virtual time.
     pub virtual_time: Nanos,
-    /// What the drive counted, the preparation included.
+    /// The drive's counters, including the preparation.
     pub counters: DriveCounters,
 }
 
 impl MixedLoad {
-    /// A drive of the preset's kind; the seed decides how its durations vary.
+    /// A drive of the preset; the seed determines the variation of its latencies.
     ///
     /// # Errors
+    ///
     /// If the preset's geometry is impossible.
     ///
     /// # Panics
+    ///
     /// If the drive has fewer than ten zones.
     pub fn new(preset: &Preset, seed: u64) -> Result<Self, GeometryError> {
         let drive = RamDrive::new(preset.geometry().clone(), preset.timing(seed))?;
@@ -63,10 +65,11 @@ impl MixedLoad {
         Ok(Self { executor, drive, device, filled })
     }
 
-    /// Fills the zone that is read.
+    /// Fills the zone for reads.
     ///
     /// # Errors
-    /// If the drive refuses.
+    ///
+    /// If the drive rejects a command.
     pub fn prepare(&self) -> Result<(), Status> {
         let geometry = self.drive.geometry();
         self.executor.run(async {
@@ -84,7 +87,8 @@ impl MixedLoad {
     /// Issues about so many commands, a multiple of 48.
     ///
     /// # Errors
-    /// If the drive refuses one.
+    ///
+    /// If the drive rejects one.
     pub fn run(&self, commands: u32) -> Result<MixedLoadOutcome, Status> {
         let handle = self.executor.handle();
         let started = handle.now();

@@ -1,4 +1,4 @@
-//! The timing model stays as close to the measured drives as it is published to be.
+//! The timing model stays as close to the measured drives as published.
 
 use std::path::Path;
 

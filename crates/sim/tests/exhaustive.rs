@@ -1,4 +1,4 @@
-//! Spaces of small histories: a part of one, and what their names lead to.
+//! Spaces of small histories: a part of one, and the names of states.
 
 use zoneweave_sim::simulate::exhaustive::{SPACES, Space, StateName, replay, search};
 

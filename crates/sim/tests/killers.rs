@@ -1,9 +1,9 @@
 //! Each planted bug is found by a stored history.
 //!
-//! `killers` holds one scenario for each mutant, called after it: the engine passes it, and fails it
-//! with the mutant planted. So no rule of the engine goes untested, whatever seeds are drawn. What a
-//! history runs into depends on the engine's steps: after a change of the engine one may miss its
-//! mutant, and is renewed then (docs/simulation.md).
+//! `killers` holds one scenario for each mutant, with its name: the engine passes it, and fails it
+//! with the mutant planted. So every rule of the engine is tested, whatever seeds are drawn. A
+//! history depends on the engine's steps: after a change of the engine it may miss its mutant, and
+//! must be renewed (docs/simulation.md).
 
 use std::fs;
 use std::path::PathBuf;

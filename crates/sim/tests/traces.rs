@@ -1,7 +1,7 @@
-//! Histories that once failed are run for ever.
+//! Histories that failed once are run for ever.
 //!
-//! Each file in `traces` is a scenario that was cut down when it failed; its `story` says what the
-//! bug was. `zoneweave simulate --scenario crates/sim/traces/NAME.json` replays one.
+//! Each file in `traces` is a scenario that was reduced when it failed; its `story` describes the
+//! bug. `zoneweave simulate --scenario crates/sim/traces/NAME.json` replays one.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn numbers_out_of_range_are_refused_by_name() {
     }
 }
 
-/// A history must replay, or a failure could not be looked into.
+/// A history must be reproducible, or a failure could not be analysed.
 #[test]
 fn a_history_is_the_same_each_time() {
     for seed in 0..10 {
@@ -79,7 +79,7 @@ fn fresh_histories_pass() {
     }
 }
 
-/// A scenario that asks for the impossible is not run, and one that fails is cut down.
+/// An impossible scenario is not run, and a failing one is reduced.
 #[test]
 fn parts_of_a_scenario_are_scenarios() {
     let whole = generate(3, Mix::default());

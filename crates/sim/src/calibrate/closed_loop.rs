@@ -1,9 +1,9 @@
 //! Closed-loop workloads directly on a drive's timing.
 //!
-//! Each stream has one request in flight: as many streams per zone as the queue is deep. A request is
-//! one command, or several at once if it is larger than a command can be. The host takes the
-//! same time before each submission that a polling driver takes. Zones that are full are emptied at
-//! once and for nothing, so that runs are as long as they need to be.
+//! Each stream has one request in flight, with as many streams per zone as the queue is deep. A
+//! request is one command, or several at once if it exceeds the largest command. Before each
+//! submission the host takes the time of a polling driver. Full zones are emptied at once and at no
+//! cost, so that runs last as long as needed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,7 +12,7 @@ use zoneweave_emulator::{CommandId, Preset, Request, Schedule, Timing};
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, ZoneAction, ZoneAddress, ZoneId, ZoneSet};
 
-/// What a job does.
+/// The operation of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Reads at random aligned places of written zones.
@@ -26,7 +26,7 @@ pub enum Kind {
 /// One job of a workload.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What it does.
+    /// The operation.
     pub kind: Kind,
     /// Size of one command.
     pub command: BlockCount,
@@ -47,14 +47,14 @@ pub struct Job {
 pub struct Outcome {
     /// Requests a second.
     pub iops: f64,
-    /// Mebibytes a second.
+    /// Throughput in MiB per second.
     pub mib_per_second: f64,
     /// Latencies of all requests in nanoseconds, sorted.
     pub latencies: Vec<u64>,
 }
 
 impl Outcome {
-    /// The latency that so many of a hundred requests do not exceed, in microseconds.
+    /// The given percentile of the latencies, in microseconds.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "latencies are far below 53 bits")]
     pub fn percentile_us(&self, percent: usize) -> f64 {
@@ -91,7 +91,7 @@ struct Stream {
     due: Nanos,
 }
 
-/// A drive's timing with its zones, and what is going on.
+/// A drive's timing with its zones, and the pending events.
 pub struct ClosedLoop {
     timing: Box<dyn Timing>,
     zones: ZoneSet,
@@ -99,7 +99,7 @@ pub struct ClosedLoop {
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     added: u64,
     decision: Option<Nanos>,
-    /// Commands the timing keeps, and the streams they are of.
+    /// Commands that the timing holds back, with their streams.
     kept: BTreeMap<u64, (Request, Option<usize>)>,
     commands: u64,
     random: Random,
@@ -107,9 +107,10 @@ pub struct ClosedLoop {
 }
 
 impl ClosedLoop {
-    /// A blank drive of the preset's kind.
+    /// A blank drive of the preset.
     ///
     /// # Panics
+    ///
     /// If the preset's geometry is impossible, which [`Preset`] excludes.
     #[must_use]
     pub fn new(preset: &Preset, seed: u64) -> Self {
@@ -149,10 +150,11 @@ impl ClosedLoop {
         self.zones.manage(zone, action).expect("the transition is allowed");
     }
 
-    /// How long one zone management command takes by itself.
+    /// Latency of one zone management command by itself.
     ///
     /// # Panics
-    /// If it never ends.
+    ///
+    /// If it never completes.
     #[must_use]
     pub fn manage(mut self, zone: ZoneId, action: ZoneAction) -> Nanos {
         let start = self.now;
@@ -166,7 +168,7 @@ impl ClosedLoop {
         }
     }
 
-    /// How long one write or append takes by itself.
+    /// Latency of one write or append by itself.
     #[must_use]
     pub fn write(self, kind: Kind, zone: ZoneId, blocks: BlockCount) -> Nanos {
         let job = Job {
@@ -182,7 +184,7 @@ impl ClosedLoop {
         Nanos(outcomes[0].latencies[0])
     }
 
-    /// Runs jobs side by side, and tells what each did after the warm-up.
+    /// Runs jobs concurrently; returns the outcome of each after the warm-up.
     #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 53 bits")]
     #[must_use]
     pub fn run(mut self, jobs: &[Job], warm_up: Nanos, duration: Nanos) -> Vec<Outcome> {
@@ -293,7 +295,7 @@ impl ClosedLoop {
         }
     }
 
-    /// Empties a zone that has no room.
+    /// Resets a zone without room for a write.
     fn make_room(&mut self, zone: ZoneId, blocks: BlockCount) {
         let capacity = self.zones.geometry().zone_capacity.0;
         if self.zones.record(zone).write_pointer.0 + blocks.0 > capacity {

@@ -16,7 +16,7 @@ macro_rules! embedded {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// What it is about, for people.
+    /// The group of the report that the row belongs to.
     pub group: String,
     /// The workload.
     pub operation: String,
@@ -28,13 +28,13 @@ pub struct Row {
     pub queue_depth: u32,
     /// Blocks written before a reset or finish, or MiB/s of the writer beside a reader.
     pub parameter: Option<u32>,
-    /// What was measured.
+    /// The measured quantity.
     pub quantity: String,
     /// Its unit.
     pub unit: String,
     /// The value.
     pub measured: f64,
-    /// Where it is from.
+    /// The source of the measurement.
     pub source: String,
 }
 
@@ -44,17 +44,17 @@ pub enum MeasuredError {
     /// The directory.
     #[error("cannot list the measurements in {path}: {error}")]
     Directory {
-        /// Which one.
+        /// The directory.
         path: String,
-        /// Why not.
+        /// The error of the file system.
         error: std::io::Error,
     },
     /// A file or one of its rows.
     #[error("cannot read the measurements in {path}: {error}")]
     File {
-        /// Which one.
+        /// The file.
         path: String,
-        /// Why not.
+        /// The parser's error.
         error: csv::Error,
     },
 }

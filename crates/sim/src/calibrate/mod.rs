@@ -1,8 +1,11 @@
-//! The timing model of the emulator against measurements of real drives.
+//! Comparison of the emulator's timing model with measurements of real drives.
 //!
-//! [`rows`] reads what was measured, [`residuals`] runs the same workloads on the model, and
-//! `report` sets them side by side. The workloads run on [`zoneweave_emulator::Timing`] itself,
-//! without drive or executor, so that hundreds of them take seconds.
+//! [`rows`] reads the measurements, [`residuals`] runs the same workloads on the model, and
+//! `report` compares the two. The workloads run on [`zoneweave_emulator::Timing`] itself, without
+//! drive or executor, so that hundreds of them take seconds.
+//!
+//! Order of the files: `measured` (rows), `closed_loop` (a workload on the model), `points` (a row
+//! repeated on the model), `report` (errors in groups).
 
 mod closed_loop;
 mod measured;

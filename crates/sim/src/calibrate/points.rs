@@ -1,9 +1,9 @@
-//! Each measured row, done again on the model.
+//! Each measured row, repeated on the model.
 //!
-//! The host is the one of the measurements: a polling driver that takes [`SUBMISSION`] for each
-//! submission, which counts as latency in the mean but not in the percentiles of the data, and
-//! [`GAP`] between a completion and the next submission. With the kernel's scheduler
-//! ([`MERGE`]) half the queue is merged into each write.
+//! The host is the one of the measurements: a polling driver. It takes [`SUBMISSION`] for each
+//! submission, which the mean latency of the data includes and its percentiles do not, and [`GAP`]
+//! between a completion and the next submission. With the kernel's scheduler ([`MERGE`]) half the
+//! queue is merged into each write.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use zoneweave_zoned::{BlockCount, ZoneAction, ZoneId};
 use super::measured::Row;
 use super::{ClosedLoop, Job, Kind, Outcome};
 
-/// Time of the host for a submission: part of mean latencies and of all of zone management.
+/// Host time per submission: part of mean latencies and of all zone management.
 const SUBMISSION: Nanos = Nanos(500);
 
 /// From a completion to the next submission.
 const GAP: Nanos = Nanos(450);
 
-/// The kernel's part of each request, and that of a scheduler that passes a write on alone.
+/// The kernel's time per request, and that of a scheduler that passes on a write unmerged.
 const KERNEL: Nanos = Nanos(1_300);
 const SINGLE: Nanos = Nanos(1_900);
 
-/// A scheduler that merges: for each merged write, and for each request in it.
+/// A merging scheduler: time per merged write, and per request in it.
 const MERGE: Nanos = Nanos(5_900);
 const MERGE_EACH: Nanos = Nanos(850);
 
@@ -37,9 +37,9 @@ const SEED: u64 = 540;
 /// A measured row beside the model's value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Residual {
-    /// What was measured.
+    /// The measurement.
     pub row: Row,
-    /// What the model gives, in the same unit.
+    /// The model's value, in the same unit.
     pub model: f64,
 }
 
@@ -53,10 +53,11 @@ impl Residual {
 
 type Key = (String, Option<u32>, u32, u32, Option<u32>);
 
-/// Runs what is needed for the rows, each workload once.
+/// Runs the workloads of the rows, each once.
 ///
 /// # Panics
-/// If a row asks for what is not known here.
+///
+/// If a row has an unknown operation or quantity.
 #[must_use]
 pub fn residuals(rows: &[Row]) -> Vec<Residual> {
     let mut presets = BTreeMap::new();
@@ -106,8 +107,8 @@ fn micros(span: Nanos) -> f64 {
     span.as_secs_f64() * 1e6
 }
 
-/// Requests that the scheduler merges into one write: those that wait while the other half is
-/// being written.
+/// Requests that the scheduler merges into one write: the half of the queue that waits while the
+/// other half is written.
 fn merged(row: &Row) -> u32 {
     (row.queue_depth / 2).max(1)
 }
@@ -151,13 +152,13 @@ fn workload(row: &Row, preset: &Preset) -> Vec<Outcome> {
         "read-under-saturation" => (vec![reader(), job(Kind::Append, 1024, 500..504, 32)], true),
         other => panic!("unknown workload {other}"),
     };
-    // Where the buffer fills up, that takes its time.
+    // A write buffer takes time to fill.
     let warm_up = Nanos::from_millis(if saturates { 1500 } else { 20 });
     let duration = Nanos::from_millis(500);
     drive.run(&jobs, warm_up, duration)
 }
 
-/// What the scheduler adds between two writes to a zone.
+/// Time that the scheduler adds between two writes to a zone.
 fn host_of_merging(row: &Row) -> Nanos {
     match row.queue_depth {
         1 => GAP + KERNEL + SINGLE,

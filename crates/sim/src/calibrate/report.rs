@@ -8,9 +8,9 @@ use super::points::Residual;
 /// Residuals of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What they have in common.
+    /// The common operation and quantity.
     pub name: String,
-    /// How many.
+    /// Number of residuals.
     pub count: usize,
     /// Root of the mean square of the errors, in percent.
     pub rms_percent: f64,
@@ -18,7 +18,7 @@ pub struct Group {
     pub worst_percent: f64,
 }
 
-/// The residuals by kind: rates, latencies without a queue, and the rest of the distributions apart.
+/// The residuals by kind: rates, latencies without a queue, and other percentiles.
 #[must_use]
 pub fn groups(residuals: &[Residual]) -> Vec<Group> {
     let mut kinds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -58,7 +58,8 @@ fn kind(residual: &Residual) -> String {
 /// Every row with the model's value and error, as CSV.
 ///
 /// # Errors
-/// Never: it is written to memory.
+///
+/// Never: the table is in memory.
 pub fn table(residuals: &[Residual]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let head = "group,operation,request_kib,zones,queue_depth,parameter,quantity,unit,measured,\
@@ -86,7 +87,7 @@ pub fn table(residuals: &[Residual]) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The groups for people.
+/// The groups as a Markdown table.
 #[must_use]
 pub fn markdown(residuals: &[Residual]) -> String {
     let mut text = String::from(

@@ -1,9 +1,8 @@
-//! The drive under measurement: which of its zones are empty, which hold data to read, and what
-//! was measured so far.
+//! The drive under measurement: its empty zones, its readable zones, and the samples so far.
 //!
-//! Invariant: between two measurements every zone of the subject is empty, but for those that hold
-//! data to read. So a measurement may use any number of zones and leave them as they are, and
-//! [`Bench::tidy_up`] finds them by the drive's report.
+//! Invariant: between two measurements every zone of the subject is empty, except readable zones.
+//! So a measurement may use any number of zones and leave them as they are: [`Bench::tidy_up`]
+//! finds them by the drive's report.
 
 use std::rc::Rc;
 
@@ -18,10 +17,10 @@ use crate::workload::{
     Host, Job, Length, Measurement, Operation, Pace, Recorder, Refill, WorkloadError,
 };
 
-/// Zones that a run needs at least: two to read, three for writes that go round.
+/// The fewest zones of a run: two to read, three for writes that wrap.
 const ZONES_MIN: usize = 8;
 
-/// How much of a zone is written to be read: enough to touch every die of a drive often.
+/// Written part of a readable zone: enough to touch every die of a drive often.
 const READABLE_BLOCKS: u32 = 64 * 1024;
 
 pub(super) struct Bench<'a> {
@@ -32,7 +31,7 @@ pub(super) struct Bench<'a> {
     pub results: Results,
 }
 
-/// A zoned drive and the zones of it that are used.
+/// A zoned drive and its zones in use.
 pub(super) struct Zones {
     pub device: Rc<dyn ZonedDevice>,
     handle: Handle,
@@ -58,7 +57,7 @@ impl<'a> Bench<'a> {
         Ok(Self { handle: handle.clone(), subject, plan, drive, results })
     }
 
-    /// Numbers of zones to measure: those of the plan, as far as the drive opens that many.
+    /// Numbers of zones to measure: those of the plan that the drive can keep open.
     pub(super) fn zone_counts(&self) -> Vec<u32> {
         let most = self.drive.streams_max();
         let mut counts: Vec<u32> = self.plan.zones.iter().map(|count| (*count).min(most)).collect();
@@ -66,7 +65,7 @@ impl<'a> Bench<'a> {
         counts
     }
 
-    /// A pace of the plan.
+    /// The pace of one job.
     pub(super) fn pace(&self, queue_depth: u32, host: Host) -> Pace {
         let seed = self.plan.seed;
         Pace { queue_depth, host, rate_bytes_per_second: None, length: self.plan.length, seed }
@@ -77,7 +76,7 @@ impl<'a> Bench<'a> {
         self.results.samples.push(sample);
     }
 
-    /// Runs a job on empty or readable zones of the drive, and leaves it tidy.
+    /// Runs a job on empty or readable zones, and restores the invariant.
     pub(super) async fn run(
         &mut self,
         operation: Operation,
@@ -91,14 +90,14 @@ impl<'a> Bench<'a> {
         Ok(measured)
     }
 
-    /// Resets what the last measurement wrote, and lets the drive come to rest.
+    /// Resets the zones of the last measurement, and lets the drive come to rest.
     pub(super) async fn tidy_up(&mut self) -> Result<(), CharacterizeError> {
         self.drive.tidy_up().await?;
         self.handle.sleep(self.plan.pause).await;
         Ok(())
     }
 
-    /// Leaves the drive empty.
+    /// Leaves every zone empty.
     pub(super) async fn clean_up(mut self) -> Result<Results, CharacterizeError> {
         self.drive.forget_readable();
         self.drive.tidy_up().await?;
@@ -126,7 +125,7 @@ impl Zones {
         Ok(drive)
     }
 
-    /// Zones that can be written at once, leaving as many as it takes to go round.
+    /// Streams of writes, leaving the zones through which they wrap.
     pub(super) fn streams_max(&self) -> u32 {
         let geometry = self.device.geometry();
         let limits = [geometry.max_open, geometry.max_active].into_iter().flatten().min();
@@ -153,7 +152,7 @@ impl Zones {
         Ok(Job { operation, request, streams, zones, written, refill: Refill::Reset, pace })
     }
 
-    /// Makes sure that so many zones can be read.
+    /// Makes so many zones readable.
     pub(super) async fn prepare_reads(&mut self, zones: u32) -> Result<(), CharacterizeError> {
         while self.readable.len() < zones as usize {
             let zone = self.take()?;
@@ -166,7 +165,7 @@ impl Zones {
         Ok(())
     }
 
-    /// An empty zone that the caller puts back, empty.
+    /// An empty zone, which the caller returns empty.
     pub(super) fn take(&mut self) -> Result<ZoneId, CharacterizeError> {
         self.empty.pop().ok_or(CharacterizeError::TooFewZones { have: 0, need: 1 })
     }
@@ -175,7 +174,7 @@ impl Zones {
         self.empty.push(zone);
     }
 
-    /// How many zones can be taken.
+    /// Zones that can be taken.
     pub(super) fn free(&self) -> usize {
         self.empty.len()
     }
@@ -196,7 +195,7 @@ impl Zones {
         Ok(())
     }
 
-    /// Writes zeros; how long it took.
+    /// Writes zeros; returns the latency.
     pub(super) async fn write(
         &self,
         at: ZoneAddress,
@@ -209,7 +208,7 @@ impl Zones {
         Ok(self.handle.now().since(started))
     }
 
-    /// Appends a block of zeros; how long it took.
+    /// Appends a block of zeros; returns the latency.
     pub(super) async fn append(&self, zone: ZoneId) -> Result<Nanos, CharacterizeError> {
         let started = self.submit().await;
         let payload = Payload { data: vec![zero_blocks(BlockCount(1))], oob: bytes::Bytes::new() };
@@ -218,7 +217,7 @@ impl Zones {
         Ok(self.handle.now().since(started))
     }
 
-    /// Changes the state of a zone; how long it took.
+    /// Changes the state of a zone; returns the latency.
     pub(super) async fn manage(
         &self,
         zone: ZoneId,
@@ -231,7 +230,7 @@ impl Zones {
         Ok(self.handle.now().since(started))
     }
 
-    /// Lets the host submit a command; when it began to.
+    /// Charges the host's submission time; returns the time before it.
     async fn submit(&self) -> Nanos {
         let started = self.handle.now();
         if self.submission > Nanos::ZERO {
@@ -244,7 +243,7 @@ impl Zones {
         self.empty.append(&mut self.readable);
     }
 
-    /// Resets every zone that is to be empty and is not; zones worn out are used no more.
+    /// Resets every zone outside the readable ones that is not empty; retires failed zones.
     pub(super) async fn tidy_up(&mut self) -> Result<(), CharacterizeError> {
         let report = self.device.report().await.map_err(CharacterizeError::Report)?;
         let of = |zone: ZoneId| -> Option<&ZoneInfo> { report.get(zone.index()) };
@@ -261,7 +260,7 @@ impl Zones {
     }
 }
 
-/// As part of a sentence.
+/// The name for error messages.
 pub(super) fn action_name(action: ZoneAction) -> &'static str {
     match action {
         ZoneAction::Close => "a close",
@@ -273,7 +272,7 @@ pub(super) fn action_name(action: ZoneAction) -> &'static str {
     }
 }
 
-/// A recorder's figures over the time its commands took.
+/// Latencies of lone commands; their sum is the measured time.
 pub(super) struct Latencies {
     recorder: Recorder,
     total: Nanos,
@@ -294,7 +293,7 @@ impl Latencies {
     }
 }
 
-/// A job's sample.
+/// The sample of a job.
 pub(super) fn sample_of(
     table: super::Table,
     action: super::Action,
@@ -312,7 +311,7 @@ pub(super) fn sample_of(
     }
 }
 
-/// An endless variant of a pace, for what runs in the background.
+/// An endless variant of a pace, for background loads.
 pub(super) fn endless(pace: Pace) -> Pace {
     Pace { length: Length::endless(), ..pace }
 }

@@ -2,23 +2,23 @@
 
 use serde::Serialize;
 
-/// What the numbers say about a claim.
+/// The verdict of the measurements on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// This drive does so.
+    /// The drive confirms the claim.
     Holds,
-    /// This drive does not.
+    /// The drive contradicts the claim.
     DoesNotHold,
-    /// This drive does not; it does what the paper's own data set shows instead, and what the paper
-    /// says has been traced to how it was measured or read.
+    /// The drive contradicts the claim and behaves as the paper's own data set shows; the paper's
+    /// statement has been traced to its measurement or interpretation.
     Artefact,
-    /// The run has not the numbers.
+    /// The run lacks the samples.
     CannotBeMeasured,
 }
 
 impl Verdict {
-    /// For people.
+    /// The text for reports.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -37,37 +37,37 @@ pub struct Claim {
     pub statement: &'static str,
     /// The rule that decides it.
     pub rule: &'static str,
-    /// What the paper says.
+    /// The paper's value.
     pub paper: &'static str,
-    /// What its published data set says.
+    /// The value of the paper's published data set.
     pub data_set: &'static str,
-    /// What this drive does; empty if it cannot be measured.
+    /// The value of this drive; empty if it cannot be measured.
     pub drive: String,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Whether the observation stands and falls with it.
+    /// Whether the observation depends on it.
     pub decides: bool,
-    /// What else it may be, where paper and data set disagree.
+    /// The alternative, where paper and data set disagree.
     pub artefact: Option<Artefact>,
 }
 
-/// What the data set has in place of a claim.
+/// The data set's contradiction of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Artefact {
-    /// Where the claim comes from, if not from the drive.
+    /// The origin of the claim, other than the drive.
     pub cause: &'static str,
-    /// The rule that tells whether this drive does as the data set has it.
+    /// The rule for behaviour as in the data set.
     pub rule: &'static str,
 }
 
-/// A number or two of this drive, and whether the rule is met; nothing if they were not measured.
+/// A number or two of this drive, and whether the rule holds; `None` if they were not measured.
 pub(super) type Found = Option<(String, bool)>;
 
-/// As [`Found`], and whether the rule of the data set is met.
+/// As [`Found`], and whether the rule of the data set holds.
 pub(super) type FoundOfTwo = Option<(String, bool, bool)>;
 
 impl Claim {
-    /// A claim that its observation stands and falls with.
+    /// A claim that decides its observation.
     pub(super) fn new(statement: &'static str, rule: &'static str) -> Self {
         Self {
             statement,
@@ -81,12 +81,12 @@ impl Claim {
         }
     }
 
-    /// What others measured.
+    /// Adds the measurements of the paper and of its data set.
     pub(super) fn known(self, paper: &'static str, data_set: &'static str) -> Self {
         Self { paper, data_set, ..self }
     }
 
-    /// The claim is shown beside those that decide.
+    /// Shows the claim without letting it decide.
     pub(super) fn aside(self) -> Self {
         Self { decides: false, ..self }
     }
@@ -101,8 +101,8 @@ impl Claim {
         Self { verdict, drive: found.map(|(text, _)| text).unwrap_or_default(), ..self }
     }
 
-    /// Decides a claim that the data set does not bear out: the drive may do as the paper says, as
-    /// the data set has it, or neither.
+    /// Decides a claim that the data set contradicts: the drive may behave as the paper says, as
+    /// the data set shows, or neither.
     pub(super) fn disputed(self, artefact: Artefact, found: FoundOfTwo) -> Self {
         let verdict = match &found {
             None => Verdict::CannotBeMeasured,
@@ -115,22 +115,22 @@ impl Claim {
     }
 }
 
-/// One of the thirteen.
+/// One of the thirteen observations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Observation {
     /// From 1 to 13.
     pub number: u8,
     /// In short.
     pub title: &'static str,
-    /// What it is made of.
+    /// The claims.
     pub claims: Vec<Claim>,
-    /// From the claims that decide.
+    /// The verdict of the deciding claims.
     pub verdict: Verdict,
 }
 
 impl Observation {
-    /// Decides the observation: it holds if all deciding claims that could be measured hold; if
-    /// some do not, it is an artefact if each of those is one.
+    /// Decides the observation. It holds if all deciding claims that could be measured hold. If
+    /// some do not, it is an artefact when each of those is one.
     pub(super) fn new(number: u8, title: &'static str, claims: Vec<Claim>) -> Self {
         let verdicts: Vec<Verdict> = claims
             .iter()

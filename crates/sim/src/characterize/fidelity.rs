@@ -1,14 +1,14 @@
 //! Which emulators can show which observation.
 //!
-//! What the others can is as the characterisation paper's section on emulation describes them
-//! (FEMU and NVMeVirt as of its writing, ConfZNS by its announcement); QEMU emulates what zones do and
-//! takes no care of how long. The last column is not written down anywhere: it is the run's.
+//! The columns of FEMU and NVMeVirt follow the emulation section of the characterisation paper,
+//! that of ConfZNS its announcement. QEMU emulates zone states without timing. The last column
+//! comes from the run itself.
 
 use serde::Serialize;
 
 use super::{Observation, Verdict};
 
-/// What an emulator does about an observation.
+/// How an emulator covers an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shows {
@@ -25,7 +25,7 @@ pub enum Shows {
 }
 
 impl Shows {
-    /// For people.
+    /// The text for reports.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -38,14 +38,14 @@ impl Shows {
     }
 }
 
-/// An emulator, and what it shows of observations 1 to 13.
+/// An emulator and its coverage of observations 1 to 13.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Emulator {
     /// Its name.
     pub name: &'static str,
     /// By observation.
     pub shows: [Shows; 13],
-    /// Why.
+    /// The reason.
     pub because: &'static str,
 }
 
@@ -54,11 +54,11 @@ pub struct Emulator {
 pub struct Fidelity {
     /// The observation.
     pub number: u8,
-    /// In short.
+    /// The title of the observation.
     pub title: &'static str,
     /// QEMU, FEMU, NVMeVirt, ConfZNS.
     pub others: Vec<Shows>,
-    /// What this run shows.
+    /// The verdict of this run.
     pub ours: &'static str,
 }
 

@@ -1,15 +1,22 @@
 //! The measurement programme of the ZNS characterisation literature, on any drive.
 //!
-//! [`run`] takes a [`Subject`] (a zoned drive, and if there are any its other LBA formats and a
-//! conventional twin) and a [`Plan`], and brings [`Results`]: samples by table, and series by second.
-//! [`observations`] judges the thirteen observations of Doekemeijer et al., "Performance
-//! Characterization of NVMe Flash Devices with Zoned Namespaces" (CLUSTER 2023), by explicit
-//! rules from the samples alone, beside what the paper says and what its published data set says.
-//! [`recommendations`] follow from the same numbers. [`report`] writes all of it down.
+//! In the order of a run:
 //!
-//! Everything in the zones of the subject is destroyed. They are empty afterwards unless a
-//! measurement failed. The run needs nothing else of the drive than its zones: other zones that are
-//! active must leave room for the open zones that are measured.
+//! - [`Subject`] (the drive, its other LBA formats, a conventional twin) and [`Plan`] go into
+//!   [`run`].
+//! - `bench` runs jobs on the subject, and `measure` the programme table by table.
+//! - `sample` defines the [`Results`].
+//! - [`observations`] judges, [`recommendations`] advises, and [`report`] writes files.
+//! - `profile` extracts the part that the engine's write policy needs.
+//!
+//! [`observations`] judges the thirteen observations of Doekemeijer et al., "Performance
+//! Characterization of NVMe Flash Devices with Zoned Namespaces" (CLUSTER 2023). The rules are
+//! explicit and use the samples alone; the figures of the paper and of its data set are shown next
+//! to them.
+//!
+//! Invariant: everything in the subject's zones is destroyed, and they are empty afterwards unless
+//! a measurement failed. Other active zones of the drive must leave room for the open zones of the
+//! run.
 
 mod bench;
 mod claim;
@@ -40,10 +47,10 @@ pub use sample::{Action, Beside, Results, Sample, Series, Stack, Subsystem, Tabl
 
 use bench::Bench;
 
-/// What is measured.
+/// The drives to measure.
 #[derive(Clone)]
 pub struct Subject {
-    /// What the report calls it.
+    /// Name of the subject in the report.
     pub name: String,
     /// The drive.
     pub zoned: Rc<dyn ZonedDevice>,
@@ -57,7 +64,7 @@ pub struct Subject {
     pub stacks: Stacks,
 }
 
-/// The storage stacks a subject is measured through; those that are not there are not modelled.
+/// The storage stacks that a subject is measured through; `None` is not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stacks {
     /// The shortest way to the drive.
@@ -76,14 +83,14 @@ impl Stacks {
         scheduler: Some(Host::MQ_DEADLINE),
     };
 
-    /// What is between this process and the drive, and nothing modelled: for real time.
+    /// The real stack between this process and the drive, with nothing modelled: for real time.
     pub const REAL: Self = Self { direct: Host::NONE, kernel: None, scheduler: None };
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The part that is about to be measured.
+    /// The part to be measured next.
     pub table: Table,
     /// Parts done.
     pub done: usize,
@@ -91,7 +98,7 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// Why a run ended early.
+/// The reason for an early end of a run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CharacterizeError {
     /// A job failed.
@@ -100,9 +107,9 @@ pub enum CharacterizeError {
     /// A zone management command failed.
     #[error("{action} of {zone} failed: {status}")]
     Zone {
-        /// What was asked of the drive.
+        /// The command.
         action: &'static str,
-        /// Where.
+        /// The zone.
         zone: ZoneId,
         /// The drive's answer.
         status: Status,
@@ -113,16 +120,17 @@ pub enum CharacterizeError {
     /// There are too few zones.
     #[error("{have} zones may be used, {need} are needed: make a drive of more zones")]
     TooFewZones {
-        /// How many there are.
+        /// Usable zones.
         have: usize,
-        /// How many it takes.
+        /// Zones that the plan needs.
         need: usize,
     },
 }
 
-/// Measures everything.
+/// Measures every table.
 ///
 /// # Errors
+///
 /// If a command fails, or the drive has too few zones.
 pub async fn run(
     handle: &Handle,

@@ -9,7 +9,7 @@ use crate::workload::Length;
 pub struct Plan {
     /// Of each job.
     pub length: Length,
-    /// Between two measurements, for what the drive still has to do in the background.
+    /// Pause between two measurements, for the drive's background work.
     pub pause: Nanos,
     /// Between filling a zone and measuring its reset or finish.
     pub settle: Nanos,
@@ -29,7 +29,7 @@ pub struct Plan {
     pub occupancies: Vec<u32>,
     /// Rates of writes beside reads, in MiB/s.
     pub rates_mib: Vec<u32>,
-    /// Random choices.
+    /// Seed of random choices.
     pub seed: u64,
 }
 
@@ -38,7 +38,8 @@ impl Plan {
     #[must_use]
     pub fn full() -> Self {
         Self {
-            // The warm-up fills a write buffer of some 40 MiB even where it drains nearly as fast.
+            // The warm-up fills a write buffer of some 40 MiB even if it drains nearly as fast as
+            // it fills.
             length: Length {
                 warm_up: Nanos::from_millis(200),
                 duration: Nanos::from_millis(500),
@@ -94,7 +95,7 @@ impl Plan {
     }
 }
 
-/// A million writes are enough for a drive without latencies; one that has some takes longer.
+/// A million writes are enough for a drive without latencies; a drive with latencies takes longer.
 fn saturating(warm_up_ms: u64, duration_ms: u64) -> Length {
     Length {
         warm_up: Nanos::from_millis(warm_up_ms),

@@ -1,4 +1,4 @@
-//! The part of a characterisation that an engine chooses its way to write by.
+//! The part of a characterisation that the engine's write policy needs.
 
 use std::rc::Rc;
 
@@ -14,14 +14,14 @@ use crate::workload::{Figures, Host, Job, Length, Operation, Pace, Refill, Workl
 const WRITES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 const DEPTHS: [u32; 5] = [4, 8, 16, 32, 64];
 
-/// Zones that a measurement may go through.
+/// Zones that a measurement may use.
 const ZONES: u32 = 8;
 
 /// Enough for means: a few hundred commands of each kind.
 const LENGTH: Length =
     Length { warm_up: Nanos::from_millis(2), duration: Nanos::from_millis(20), operations: 1_000 };
 
-/// What was measured of writing to one zone.
+/// The measurements of writes to one zone.
 #[must_use]
 pub fn write_profile(results: &Results) -> WriteProfile {
     let of = |table, action| {
@@ -41,10 +41,10 @@ pub fn write_profile(results: &Results) -> WriteProfile {
     WriteProfile { writes, appends: appends.map(append).collect() }
 }
 
-/// The same, measured of a drive like a preset, on its own and in virtual time; nothing if it has no
-/// latencies.
+/// The same, measured on a drive of the preset in virtual time; `None` if it has no latencies.
 ///
 /// # Errors
+///
 /// If the preset's drive fails a command.
 pub fn write_profile_of(preset: &Preset) -> Result<Option<WriteProfile>, WorkloadError> {
     if preset.is_instant() {

@@ -1,6 +1,6 @@
-//! What follows for whoever uses the drive.
+//! Recommendations for users of the drive.
 //!
-//! Each recommendation is computed from samples, and left out where those are missing.
+//! Each one is computed from samples, and left out if those are missing.
 
 use serde::Serialize;
 
@@ -11,18 +11,18 @@ use super::{Action, Results, Sample, Stack, Table, Verdict};
 /// Advice and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recommendation {
-    /// The question.
+    /// The question it answers.
     pub question: &'static str,
-    /// What to do.
+    /// The advice.
     pub advice: String,
     /// The numbers behind it.
     pub reason: String,
 }
 
-/// As much of the best as counts as reaching it.
+/// Part of the best value that counts as reaching it.
 const NEARLY: f64 = 0.95;
 
-/// What a run recommends.
+/// The recommendations of a run.
 #[must_use]
 pub fn recommendations(results: &Results) -> Vec<Recommendation> {
     let all = [
@@ -68,7 +68,7 @@ fn write_or_append(results: &Results) -> Option<Recommendation> {
     })
 }
 
-/// The fewest zones in which writes of a size nearly reach the best that size does.
+/// The fewest zones in which writes of a size nearly reach their best throughput.
 fn zones(results: &Results) -> Option<Recommendation> {
     let of = |kib| Lookup::new(results, Table::Bandwidth, Action::Write).kib(kib);
     let fewest = |kib| -> Option<(u32, f64)> {

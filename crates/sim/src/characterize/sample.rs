@@ -1,4 +1,4 @@
-//! What a run brings: samples, each with the conditions it was taken under.
+//! Samples of a run, each with its conditions.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,17 +22,17 @@ pub enum Table {
     AppendGrid,
     /// Writes and appends by request size and concurrency.
     Bandwidth,
-    /// What opening and closing costs, explicitly and implicitly.
+    /// Costs of opening and closing, explicitly and implicitly.
     OpenClose,
-    /// Resets by what the zone holds, finished before or not.
+    /// Resets by zone occupancy, finished before or not.
     Reset,
-    /// Finishes by what the zone holds.
+    /// Finishes by zone occupancy.
     Finish,
-    /// Resets and finishes beside I/O, and I/O beside them.
+    /// Resets and finishes during I/O, and I/O during them.
     Interference,
-    /// Reads beside writes at a rate.
+    /// Reads during rate-limited writes.
     ReadUnderWrite,
-    /// Reads beside writes that saturate the drive, zoned and conventional.
+    /// Reads during writes that saturate the drive, zoned and conventional.
     Saturation,
 }
 
@@ -74,7 +74,7 @@ impl Table {
         }
     }
 
-    /// What is measured, for people.
+    /// The title for reports.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl Table {
     }
 }
 
-/// What a sample is of.
+/// The measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -170,7 +170,7 @@ impl Stack {
     }
 }
 
-/// Which drive a sample is of.
+/// The measured drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subsystem {
@@ -191,14 +191,14 @@ impl Subsystem {
     }
 }
 
-/// What else happened while a sample was taken.
+/// A concurrent operation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// What.
+    /// The operation.
     pub action: Action,
-    /// At what rate it was asked for, if it was limited.
+    /// Its rate limit in MiB/s, if any.
     pub asked_mib_per_second: Option<f64>,
-    /// At what rate it happened, if it moved data.
+    /// Its measured rate in MiB/s, if it moves data.
     pub mib_per_second: Option<f64>,
 }
 
@@ -209,9 +209,9 @@ pub struct Sample {
     pub table: Table,
     /// The drive.
     pub drive: Subsystem,
-    /// What was measured.
+    /// The measured operation.
     pub action: Action,
-    /// Through which host software.
+    /// The host software.
     pub stack: Stack,
     /// The drive's LBA format.
     pub format_bytes: u32,
@@ -221,17 +221,17 @@ pub struct Sample {
     pub zones: u32,
     /// Requests in flight in each zone.
     pub queue_depth: u32,
-    /// How much of its capacity the zone held, for zone management.
+    /// Part of the zone's capacity that was written, for zone management.
     pub occupancy_percent: Option<f64>,
     /// Whether the zone was finished before, for resets.
     pub finished: Option<bool>,
     /// Whether the zone was opened explicitly.
     pub explicit: Option<bool>,
-    /// What else was going on.
+    /// The concurrent operation, if any.
     pub beside: Option<Beside>,
     /// Commands sent to the drive for each request.
     pub commands_per_request: f64,
-    /// What was measured.
+    /// The figures.
     #[serde(flatten)]
     pub figures: Figures,
 }
@@ -270,16 +270,16 @@ impl Sample {
 pub struct Series {
     /// The drive.
     pub drive: Subsystem,
-    /// What was measured.
+    /// The measured operation.
     pub action: Action,
-    /// Reads in flight meanwhile, zero if there were none.
+    /// Concurrent reads in flight.
     pub read_depth: u32,
     /// Whole seconds only.
     pub mib_per_second: Vec<f64>,
 }
 
 impl Series {
-    /// The mean, and the standard deviation in parts of the mean; nothing without two seconds or
+    /// The mean, and the standard deviation as a part of the mean; `None` without two seconds or
     /// without throughput.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
@@ -295,12 +295,12 @@ impl Series {
     }
 }
 
-/// Everything a run measured.
+/// All measurements of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// In the order in which they were taken.
     pub samples: Vec<Sample>,
-    /// Throughput by second of what was saturated.
+    /// Throughput by second of saturating loads.
     pub series: Vec<Series>,
     /// The drive's limit of open zones.
     pub max_open: Option<u32>,

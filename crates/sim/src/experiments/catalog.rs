@@ -6,23 +6,23 @@ use super::report::Report;
 use super::suite::Suite;
 use super::{zapraid, zn540, zns_vs_block};
 
-/// An experiment that can be asked for by name.
+/// An experiment, selected by name.
 #[derive(Clone, Copy)]
 pub struct Experiment {
     /// Its name.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// One line for lists.
     pub summary: &'static str,
-    /// Grows when rows of before mean something else.
+    /// Incremented when rows change their meaning.
     version: u32,
     kind: Kind,
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Done in one go.
+    /// Runs as a whole.
     Whole(fn() -> Result<Report, ExperimentError>),
-    /// Made of points.
+    /// Consists of points.
     Points(fn() -> Suite),
 }
 
@@ -114,7 +114,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-/// The experiments of a name: one, those of a group, or `all`.
+/// The experiments of a name: one, a group, or `all`.
 #[must_use]
 pub fn named(name: &str) -> Vec<&'static Experiment> {
     let wanted = |one: &&Experiment| name == "all" || one.name == name || one.group() == Some(name);
@@ -128,13 +128,13 @@ impl Experiment {
         EXPERIMENTS.iter().find(|one| one.name == name)
     }
 
-    /// The paper it is from, if several of it are done again.
+    /// The paper it belongs to, if several of its figures are reproduced.
     #[must_use]
     pub fn group(&self) -> Option<&'static str> {
         self.name.split_once('/').map(|(group, _)| group)
     }
 
-    /// What there is to run before the report; none where that does all itself.
+    /// The points to run before the report; empty for experiments without points.
     #[must_use]
     pub fn points(&self, settings: &Settings) -> Vec<Point> {
         match self.kind {
@@ -143,12 +143,14 @@ impl Experiment {
         }
     }
 
-    /// What the rows of its points, in their order, say.
+    /// The report of the rows of all points, in order.
     ///
     /// # Errors
+    ///
     /// If a drive cannot be made, or fails.
     ///
     /// # Panics
+    ///
     /// If rows are missing.
     pub fn report(&self, rows: &[Row]) -> Result<Report, ExperimentError> {
         match self.kind {
@@ -157,9 +159,10 @@ impl Experiment {
         }
     }
 
-    /// Carries it out, point after point.
+    /// Runs all points one after the other.
     ///
     /// # Errors
+    ///
     /// If a drive cannot be made, or fails.
     pub fn run(&self, settings: &Settings) -> Result<Report, ExperimentError> {
         let rows: Result<Vec<_>, _> = self.points(settings).iter().map(Point::run).collect();

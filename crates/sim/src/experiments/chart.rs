@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// Okabe and Ito's colours, which colour-blind people tell apart.
+/// Okabe and Ito's colours, which colour-blind people can distinguish.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(0, 158, 115),
@@ -32,7 +32,7 @@ const COLOURS: [RGBColor; 6] = [
 pub(super) fn svg(chart: &Chart) -> String {
     let mut text = String::new();
     draw(chart, &mut text).expect("a chart of finite points is drawn into memory");
-    // The backend puts no newline at the end, and files end with one.
+    // The backend writes no final newline.
     text.push('\n');
     text
 }

@@ -1,4 +1,4 @@
-//! Why an experiment could not be carried out.
+//! The errors of experiments.
 
 use thiserror::Error;
 use zoneweave_emulator::{ConventionalError, PresetError};
@@ -10,7 +10,7 @@ use crate::workload::WorkloadError;
 /// Why an experiment could not be carried out.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
-    /// A drive failed, or could not do what was asked.
+    /// A drive failed or rejected a command.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// A conventional drive cannot be made.
@@ -25,7 +25,7 @@ pub enum ExperimentError {
     /// An array cannot be made of such drives.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// An array does not start with such a write policy.
+    /// The array cannot be opened with the write policy.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A table cannot be written.

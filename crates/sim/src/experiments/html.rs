@@ -1,6 +1,6 @@
-//! One page about some experiments: findings, every number beside the paper's, and the charts.
+//! One page about some experiments: findings, every number next to the paper's, and the charts.
 //!
-//! It needs nothing but itself: no scripts, and charts are inline.
+//! It is self-contained: no scripts, inline charts.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ td.n{text-align:right;font-variant-numeric:tabular-nums}\
 summary{cursor:pointer}\
 svg{max-width:100%;height:auto}";
 
-/// The page; each experiment comes with its name.
+/// The page; each report has the name of its experiment.
 #[must_use]
 pub fn page(title: &str, reports: &[(&str, &Report)]) -> String {
     let mut text = String::new();

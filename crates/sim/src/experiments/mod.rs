@@ -1,12 +1,18 @@
-//! Experiments: figures of papers, measured again on emulated drives.
+//! Experiments: figures of papers, reproduced on emulated drives.
 //!
-//! Each one builds its drives, puts a load on them in virtual time, and returns a [`Report`]: files
-//! to keep, and findings, each decided by a rule that is written down beside it. Nothing is read or
-//! written here; what is returned depends on nothing but the program.
+//! Each experiment builds its drives, runs a load in virtual time, and returns a [`Report`]: files,
+//! and findings that explicit rules decide. Most experiments consist of [points](Point), which run
+//! independently on any thread; [`Experiment::report`] turns their rows into a report. Experiments
+//! of one paper form a group: the part of their names before the slash.
 //!
-//! Most experiments are many [points](Point), each of which can be run on its own, on whatever thread;
-//! [`Experiment::report`] makes the report of their rows. Experiments of one paper are a group: the
-//! part of their names before the slash.
+//! In the order of a run:
+//!
+//! - `catalog` lists the experiments: `zn540`, `zns_vs_block` and those of `zapraid`.
+//! - `suite` describes an experiment made of points; `point` runs a configuration with a seed.
+//! - `summary` averages rows.
+//! - `report`, `chart` and `html` write the results.
+//!
+//! Invariant: nothing is read or written here, and results depend on nothing but the program.
 
 mod catalog;
 mod chart;

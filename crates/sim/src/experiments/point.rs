@@ -1,8 +1,8 @@
-//! Points of experiments: one configuration with one seed, which runs on its own.
+//! Points of experiments: one configuration with one seed, which runs independently.
 //!
-//! A point's result is a [`Row`], which can be written down as a line of JSON and read back: whoever
-//! runs an experiment may run its points in any order, on any thread, and another day. Numbers
-//! are kept to a thousandth, so that a row that was read back is the row that was written.
+//! The result of a point is a [`Row`], stored as a line of JSON. So points can run in any order, on
+//! any thread, and on different days. Numbers are rounded to a thousandth, so that a row survives
+//! being written and read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ExperimentError;
 
-/// How much of an experiment is carried out, where it can be done in part.
+/// How much of an experiment to run, if it can be scaled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Part of the published amount of data.
@@ -27,14 +27,14 @@ impl Default for Settings {
     }
 }
 
-/// What tells a point from every other one, in every version of the program.
+/// The identity of a point, across versions of the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Key {
     /// The experiment.
     pub experiment: String,
-    /// What the experiment did when the point was run.
+    /// Version of the experiment when the point was run.
     pub version: u32,
-    /// Of the sources that decide what is measured, when the point was run.
+    /// Fingerprint of the deciding sources when the point was run.
     #[serde(default)]
     pub fingerprint: String,
     /// Part of the published amount of data.
@@ -45,11 +45,12 @@ pub struct Key {
     pub seed: u64,
 }
 
-/// Of the sources that decide what is measured: the engine, the drives and what experiments share.
+/// Fingerprint of the deciding sources: the engine, the drives, and the code that experiments
+/// share.
 pub(super) const FINGERPRINT: &str = env!("ZONEWEAVE_FINGERPRINT");
 
 impl Key {
-    /// Whether it is the same point, of a program that measured other things, or measured otherwise.
+    /// Whether it is the same point, measured by another version of the program.
     #[must_use]
     pub fn is_outdated_by(&self, newer: &Self) -> bool {
         let as_newer =
@@ -64,13 +65,13 @@ impl fmt::Display for Key {
     }
 }
 
-/// What was measured, by name.
+/// Measured values by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, f64>);
 
 impl Values {
-    /// Notes a value, to a thousandth.
+    /// Stores a value, rounded to a thousandth.
     pub(super) fn put(&mut self, name: &str, value: f64) {
         assert!(value.is_finite(), "{name} is no number");
         self.0.insert(name.to_owned(), (value * 1000.0).round() / 1000.0);
@@ -88,13 +89,13 @@ impl Values {
     }
 }
 
-/// What a point measured.
+/// The result of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Which point.
+    /// The point.
     #[serde(flatten)]
     pub key: Key,
-    /// What it measured.
+    /// The measured values.
     pub values: Values,
 }
 

@@ -1,4 +1,4 @@
-//! What an experiment found: findings with their rules, and files to keep.
+//! The result of an experiment: findings with their rules, and files.
 
 use std::fmt::Write;
 
@@ -14,54 +14,54 @@ pub struct File {
     pub text: String,
 }
 
-/// Something that a paper says and the experiment decides about.
+/// A statement of a paper, and whether it was reproduced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What is compared.
+    /// The compared quantity.
     pub what: String,
-    /// What the paper says.
+    /// The paper's statement or value.
     pub paper: String,
-    /// What was measured here.
+    /// The measured value.
     pub ours: String,
-    /// When the shape holds.
+    /// The rule that decides.
     pub rule: String,
-    /// Whether it does.
+    /// Whether the rule holds.
     pub holds: bool,
 }
 
-/// A number beside the one of a paper.
+/// A measured number next to the paper's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The configuration.
     pub point: String,
-    /// What was measured.
+    /// The measured quantity.
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// What the paper says, where it does.
+    /// The paper's value, if it gives one.
     pub paper: Option<f64>,
-    /// What was measured here.
+    /// The measured value.
     pub here: Summary,
 }
 
 impl Comparison {
-    /// Here over there.
+    /// The measured value over the paper's.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         self.paper.map(|paper| self.here.mean / paper)
     }
 }
 
-/// What an experiment found.
+/// The result of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Title of the report.
     pub title: String,
-    /// What was done, in some paragraphs.
+    /// The method, in some paragraphs.
     pub method: String,
-    /// What was decided.
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// Every number, beside the paper's.
+    /// Every number, next to the paper's.
     pub comparisons: Vec<Comparison>,
     /// Tables and charts.
     pub files: Vec<File>,

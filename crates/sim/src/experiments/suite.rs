@@ -1,4 +1,4 @@
-//! Experiments made of points: configurations with what a paper says of them, and rules.
+//! Experiments made of points: configurations with the paper's values, and rules.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::report::Comparison;
 use super::summary::Summary;
 use super::{ExperimentError, Finding, Report, Settings};
 
-/// Something measured: its name in rows, and its unit for people.
+/// A measured quantity: its name in rows, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Metric {
     pub(super) name: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Metric {
 pub(super) struct Configuration {
     pub(super) name: String,
     pub(super) work: Work,
-    /// What the paper says, by metric.
+    /// The paper's values, by metric.
     pub(super) paper: Vec<(Metric, f64)>,
 }
 
@@ -30,7 +30,7 @@ impl Configuration {
         Self { name, work: Arc::new(work), paper: Vec::new() }
     }
 
-    /// The same, with what the paper says of a metric, if it does.
+    /// Adds the paper's value of a metric, if it gives one.
     pub(super) fn published(mut self, metric: Metric, value: Option<f64>) -> Self {
         self.paper.extend(value.map(|value| (metric, value)));
         self
@@ -41,10 +41,10 @@ impl Configuration {
 pub(super) struct Suite {
     pub(super) title: &'static str,
     pub(super) method: String,
-    /// What is compared for every configuration that has it.
+    /// Metrics that are compared for every configuration that has them.
     pub(super) metrics: &'static [Metric],
     pub(super) configurations: Vec<Configuration>,
-    /// Decides, and draws.
+    /// Decides the findings and draws the charts.
     pub(super) judge: fn(&Results<'_>, &mut Report),
 }
 
@@ -66,7 +66,7 @@ impl Suite {
         self.configurations.iter().flat_map(seeds).collect()
     }
 
-    /// What the rows of all points say.
+    /// The report of the rows of all points.
     pub(super) fn report(&self, rows: &[Row]) -> Report {
         let results = Results { rows };
         let mut report = Report {
@@ -94,7 +94,7 @@ impl Suite {
     }
 }
 
-/// What was measured at all points.
+/// The rows of all points.
 pub(super) struct Results<'a> {
     rows: &'a [Row],
 }
@@ -117,7 +117,7 @@ impl Results<'_> {
     }
 }
 
-/// A finding that holds if a number is as published, within a part of it.
+/// A finding that holds if a number is within a tolerance of the published one.
 pub(super) fn within(what: String, ours: f64, paper: f64, tolerance: f64) -> Finding {
     Finding {
         what,

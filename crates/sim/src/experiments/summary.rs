@@ -1,4 +1,4 @@
-//! Means over runs, and how sure they are.
+//! Means over runs, with confidence intervals.
 
 /// The mean of some runs, and the half-width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Summary {
 /// Student's t for 95 %, two-sided, by degrees of freedom from 1 on.
 const STUDENT_T: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
 
-/// The same for more degrees than the table has: a little too wide.
+/// The same for more degrees of freedom than the table has: slightly too wide.
 const STUDENT_T_BEYOND: f64 = 2.228;
 
 impl Summary {

@@ -4,7 +4,7 @@ use super::report::File;
 use super::{ExperimentError, Finding, Report};
 use crate::calibrate::{Group, embedded_rows, groups, markdown, residuals, table};
 
-/// Group, and the largest root of mean squares and single error in percent.
+/// Bounds of a group: root of the mean square, and the largest single error, in percent.
 const BARS: &[(&str, f64, f64)] = &[
     ("read IOPS", 3.0, 8.0),
     ("write IOPS", 3.0, 8.0),

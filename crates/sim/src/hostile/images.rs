@@ -1,6 +1,6 @@
-//! Small arrays in all kinds of states, made by the engine itself, the same in each run.
+//! Small arrays in many states, made by the engine itself, identical in each run.
 //!
-//! Where a crash has to come for a state is searched for, so that the engine may change.
+//! The crash that leads to a state is searched for, so that the engine may change.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,17 +16,17 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};
 
 use super::offer;
 
-/// The arrays' identity: what seeds their checksums.
+/// The arrays' identity, which seeds their checksums.
 pub(super) const ARRAY: ArrayUuid = ArrayUuid([0x66; 16]);
 
-/// How many images there are.
+/// Number of images.
 pub(super) const COUNT: u8 = 9;
 
-/// Drives as some history left them.
+/// Drives with the result of some history.
 pub(super) struct Image {
     /// The array's drives, by slot.
     pub(super) drives: Vec<RamDrive>,
-    /// Drives that do not belong to it any more.
+    /// Drives that no longer belong to the array.
     pub(super) strangers: Vec<RamDrive>,
 }
 
@@ -34,7 +34,7 @@ thread_local! {
     static IMAGES: Vec<Image> = (0..COUNT).map(make).collect();
 }
 
-/// Calls `use_it` with an image, which is made when it is first asked for.
+/// Calls `use_it` with an image, which is made on first use.
 pub(super) fn with_image<T>(choice: u8, use_it: impl FnOnce(&Image) -> T) -> T {
     IMAGES.with(|images| use_it(&images[usize::from(choice % COUNT)]))
 }
@@ -63,7 +63,7 @@ fn make(which: u8) -> Image {
     Image { drives, strangers: Vec::new() }
 }
 
-/// A member went away and comes back with what it held.
+/// A member was away and comes back with old contents.
 fn degraded() -> Image {
     let whole = closed(&blank(2, 2, 1, true), 40);
     whole[1].set_gone(true);
@@ -73,7 +73,7 @@ fn degraded() -> Image {
     Image { strangers: vec![whole[1].fork(Immediate)], drives }
 }
 
-/// A crash fell into a rebuild.
+/// A crash interrupted a rebuild.
 fn rebuilding() -> Image {
     let whole = closed(&blank(2, 1, 1, false), 100);
     let drives = search(
@@ -137,7 +137,7 @@ fn closed(drives: &[RamDrive], requests: u32) -> Vec<RamDrive> {
     drives
 }
 
-/// The array after a power loss that leaves what is wanted.
+/// The array after a power loss that leaves the wanted state.
 fn crashed(drives: &[RamDrive], wanted: impl Fn(&Found) -> bool) -> Vec<RamDrive> {
     search(
         |steps| {
@@ -149,7 +149,7 @@ fn crashed(drives: &[RamDrive], wanted: impl Fn(&Found) -> bool) -> Vec<RamDrive
     )
 }
 
-/// The first crash that leaves what is wanted.
+/// The first crash that leaves the wanted state.
 fn search(crash: impl Fn(u64) -> Vec<RamDrive>, wanted: impl Fn(&Found) -> bool) -> Vec<RamDrive> {
     let mut crashes = (1..1000).map(|nth| crash(nth * 5));
     crashes.find(|drives| wanted(&Found::on(drives))).expect("such a crash")
@@ -171,7 +171,7 @@ fn forks(drives: &[RamDrive]) -> Vec<RamDrive> {
     drives.iter().map(|drive| drive.fork(Immediate)).collect()
 }
 
-/// What a start finds.
+/// The result of a start.
 #[derive(Clone, Copy, Default)]
 struct Found {
     segments: u64,
@@ -198,7 +198,7 @@ impl Found {
     }
 }
 
-/// Runs something to its end, or for so many steps.
+/// Runs work to its end, or for so many steps.
 fn run<F: Future<Output = ()>>(steps: Option<u64>, work: impl FnOnce(Handle) -> F) {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();

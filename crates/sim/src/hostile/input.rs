@@ -1,6 +1,6 @@
-//! Choices made by an input's bytes.
+//! Choices derived from an input's bytes.
 
-/// Gives out an input byte by byte, then zeros.
+/// Returns an input byte by byte, then zeros.
 pub(super) struct Input<'a> {
     bytes: &'a [u8],
 }
@@ -10,7 +10,7 @@ impl<'a> Input<'a> {
         Self { bytes }
     }
 
-    /// Whether everything was given out.
+    /// Whether all bytes were used.
     pub(super) const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -1,12 +1,16 @@
 //! Starting arrays from hostile drives: the body of a fuzz target.
 //!
-//! An input names a small array, made by the engine in all kinds of states (`images`), and what
-//! is done to it (`mutate`): blocks damaged, moved and exchanged, fields set to extreme values
-//! under checksums that are right, zones and drives changed. Then the array is started, read,
-//! written, scrubbed, closed and started again, and the offline checker looks at it.
+//! In the order of a run:
 //!
-//! What must hold whatever the drives say: a start ends, with a volume or an error; requests end;
-//! nothing panics; no buffer is left over. How much memory is taken is for the caller to watch.
+//! - `input` turns bytes into choices.
+//! - `images` provides a small array, made by the engine, in one of many states.
+//! - `mutate` changes its drives: blocks are damaged, moved and exchanged, fields get extreme
+//!   values under correct checksums, zones and drives change.
+//! - This file starts the array, reads, writes, scrubs, closes and starts it again; then the
+//!   offline checker reads it.
+//!
+//! Invariants for any contents of the drives: a start ends, with a volume or an error; requests
+//! end; nothing panics; all buffers are freed. The caller limits memory.
 
 mod images;
 mod input;
@@ -23,10 +27,10 @@ use zoneweave_zoned::{BlockCount, BlockDevice, Lba, blocks_in_use, zero_blocks};
 use images::with_image;
 use input::Input;
 
-/// Steps in which everything done with one array comes to its end, many times what it takes.
+/// Upper bound of steps with one array, many times the usual count.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// Virtual time in which it does.
+/// Upper bound of virtual time.
 const TIME_MAX: Nanos = Nanos::from_secs(600);
 
 /// Runs one input.
@@ -39,7 +43,7 @@ pub fn image(input: &[u8]) {
     with_image(choice, |image| {
         let before = blocks_in_use();
         let drives = mutate::offered(image, &mut input);
-        // Not everything each time: what is left out, another input does.
+        // Each input tests one or the other.
         if options & 8 == 8 {
             check(&drives);
         }
@@ -53,7 +57,7 @@ pub fn image(input: &[u8]) {
     });
 }
 
-/// Inputs to begin with: each image as it is, and with some mutations drawn at random.
+/// Seeds of the corpus: each image unchanged, and with some random mutations.
 #[must_use]
 pub fn image_seeds() -> Vec<Vec<u8>> {
     let mut random = zoneweave_runtime::Random::new(9);
@@ -68,7 +72,11 @@ pub fn image_seeds() -> Vec<Vec<u8>> {
     plain.chain(mutated.collect::<Vec<_>>()).collect()
 }
 
-/// Runs something to its end, which must come.
+/// Runs work to its end.
+///
+/// # Panics
+///
+/// If it does not end.
 fn ended<F: Future<Output = ()>>(run: impl FnOnce(Handle) -> F) {
     ended_or(run, String::new);
 }
@@ -85,7 +93,7 @@ fn ended_or<F: Future<Output = ()>>(run: impl FnOnce(Handle) -> F, describe: imp
     assert!(ended.is_some(), "no end after {steps} steps");
 }
 
-/// Tells more about a panic.
+/// Prints the input's effect if a panic unwinds.
 struct OnPanic<F: Fn() -> String>(F);
 
 impl<F: Fn() -> String> Drop for OnPanic<F> {
@@ -111,13 +119,13 @@ fn check(drives: &[RamDrive]) {
         let checked = zoneweave_check::check(devices, options).await;
         let Some(contents) = checked.contents else { return };
         for lba in 0..contents.volume_blocks() {
-            // Nothing is promised but an answer.
+            // Any answer will do.
             let _ = contents.read(lba).await;
         }
     });
 }
 
-/// Starts the array, with force where the last bit of `options` says so, and uses it.
+/// Starts the array, with force if the last bit of `options` is set, and uses it.
 fn start(drives: &[RamDrive], options: u8, use_it: bool) {
     let running = RefCell::new(None);
     let life = async |handle: Handle| {
@@ -134,14 +142,14 @@ fn start(drives: &[RamDrive], options: u8, use_it: bool) {
         } else {
             read_all(&volume, volume.info().blocks).await;
         }
-        // Where writes have stopped there is nothing to flush.
+        // After writes have stopped there is nothing to flush.
         let _ = volume.close().await;
         volume.assert_consistent();
     };
     ended_or(life, || running.borrow().as_ref().map_or_else(String::new, Volume::describe));
 }
 
-/// Requests of every kind; each has to be answered, how does not matter.
+/// Sends requests of every kind; each must be answered, with success or an error.
 async fn use_volume(volume: &Volume, options: u8) {
     let blocks = volume.info().blocks;
     read_all(volume, blocks).await;
@@ -175,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything that is done with an array, without force.
+    /// All options except force.
     const ALL: u8 = 0xFE;
 
     fn copies(which: u8) -> Vec<RamDrive> {
@@ -187,22 +195,22 @@ mod tests {
         image_seeds().iter().for_each(|seed| image(seed));
     }
 
-    /// Where so many zones were lost that nothing could be written any more and nothing freed,
-    /// writes and scrubs waited for ever.
+    /// With so many zones lost that nothing could be written or freed, writes and scrubs used to
+    /// wait for ever.
     #[test]
     fn requests_end_where_no_zone_is_left() {
         for which in 0..images::COUNT {
             let drives = copies(which);
             let zones = (0..drives[0].geometry().zones).map(ZoneId);
-            // Two superblock zones have to be there.
+            // Two superblock zones must remain.
             let lost = zones.skip(2).filter(|zone| drives[0].zone(*zone).state == ZoneState::Empty);
             lost.for_each(|zone| drives[0].set_offline(zone));
             start(&drives, ALL, true);
         }
     }
 
-    /// Index runs named other blocks of the volume than what is there, under checksums that are
-    /// right: such a block was found to have died before it could be moved, again and again.
+    /// Summaries named blocks of the volume that the segment did not hold, under correct checksums.
+    /// Such a block was found dead before its relocation, again and again.
     #[test]
     fn segments_with_lists_that_lie_are_moved() {
         for which in 0..images::COUNT {

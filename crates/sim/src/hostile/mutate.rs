@@ -1,4 +1,4 @@
-//! What an input does to an image: each mutation is some bytes of it.
+//! Mutations of an image, drawn from the bytes of an input.
 
 use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
 use zoneweave_raid::log::format::{Seed, data_checksum};
@@ -10,10 +10,10 @@ use zoneweave_zoned::{
 use super::images::{ARRAY, Image};
 use super::input::Input;
 
-/// Mutations of one input at most.
+/// Maximum number of mutations per input.
 const MUTATIONS_MAX: usize = 24;
 
-/// Values at the edges of what fields may hold.
+/// Edge values of fields.
 const EDGES: [u64; 16] = [
     0,
     1,
@@ -33,13 +33,13 @@ const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-/// Bytes of an envelope, where the body of a structured block begins.
+/// Bytes of an envelope; the body of a structured block follows.
 const BODY: usize = 48;
 
-/// Where the payload of a superblock record begins.
+/// Offset of the payload of a superblock record.
 const RECORD_PAYLOAD: usize = BODY + 1160;
 
-/// The drives to offer: copies of the image's, changed as the input says.
+/// The drives to offer: copies of the image's drives with the input's mutations.
 pub(super) fn offered(image: &Image, input: &mut Input<'_>) -> Vec<RamDrive> {
     let mut drives: Vec<_> = image.drives.iter().map(|drive| drive.fork(Immediate)).collect();
     for _ in 0..MUTATIONS_MAX {
@@ -74,7 +74,7 @@ fn mutate(drives: &mut Vec<RamDrive>, image: &Image, input: &mut Input<'_>) {
     }
 }
 
-/// A written block of a drive: headers, the last blocks of a zone, or any.
+/// A written block of a drive: a header, one of the last blocks of a zone, or any.
 fn pick(drive: &RamDrive, input: &mut Input<'_>) -> Option<ZoneAddress> {
     let zones = (0..drive.geometry().zones).map(|zone| drive.zone(ZoneId(zone)));
     let written: Vec<_> = zones.filter(|info| info.write_pointer.0 > 0).collect();
@@ -114,7 +114,7 @@ fn damage(drives: &[RamDrive], input: &mut Input<'_>) {
     });
 }
 
-/// Copies a block elsewhere, as it is or as if it had been written there.
+/// Copies a block to another place, unchanged or as if it had been written there.
 fn copy(drives: &[RamDrive], input: &mut Input<'_>, fitting: bool) {
     let (from, to) = (input.below(drives.len()), input.below(drives.len()));
     let (Some(source), Some(target)) = (pick(&drives[from], input), pick(&drives[to], input))
@@ -155,12 +155,12 @@ fn manage(drives: &[RamDrive], input: &mut Input<'_>) {
         _ => return drive.set_offline(zone),
     };
     super::ended(async |handle| {
-        // A drive may refuse.
+        // A drive may reject it.
         let _ = drive.attach(&handle).manage(zone, action).await;
     });
 }
 
-/// Writes copies of some block behind what a zone holds.
+/// Appends copies of a block to a zone.
 fn append(drives: &[RamDrive], input: &mut Input<'_>) {
     let drive = &drives[input.below(drives.len())];
     let Some(source) = pick(drive, input) else { return };
@@ -173,12 +173,12 @@ fn append(drives: &[RamDrive], input: &mut Input<'_>) {
 fn write_behind(drive: &RamDrive, zone: ZoneId, payload: Payload) {
     let at = ZoneAddress { zone, offset: drive.zone(zone).write_pointer };
     super::ended(async |handle| {
-        // A drive may refuse.
+        // A drive may reject it.
         let _ = drive.attach(&handle).write(at, payload, true).await;
     });
 }
 
-/// Drives are missing, there twice, exchanged for others, or come back.
+/// Removes, duplicates, exchanges or returns drives.
 fn change_drives(drives: &mut Vec<RamDrive>, image: &Image, input: &mut Input<'_>) {
     let at = input.below(drives.len());
     match input.byte() % 4 {
@@ -189,8 +189,8 @@ fn change_drives(drives: &mut Vec<RamDrive>, image: &Image, input: &mut Input<'_
     }
 }
 
-/// Writes a record behind the newest one of every drive, with a field changed everywhere: a
-/// consistent lie.
+/// Writes a record after the newest one of every drive, with the same field changed: a consistent
+/// lie.
 fn next_record(drives: &[RamDrive], input: &mut Input<'_>) {
     let zone = ZoneId(u32::from(input.byte()) % 2);
     let change = FieldChange::record(input);
@@ -206,7 +206,7 @@ fn next_record(drives: &[RamDrive], input: &mut Input<'_>) {
     }
 }
 
-/// The same place of every drive: the copies of a header, a row.
+/// The same place on every drive: the copies of a header, a row.
 fn on_every_drive(drives: &[RamDrive], input: &mut Input<'_>) {
     let Some(at) = pick(&drives[0], input) else { return };
     let change = if input.byte().is_multiple_of(2) {
@@ -232,13 +232,13 @@ enum Part {
     Oob,
 }
 
-/// A field of so many bytes gets another value.
+/// A change of a field of so many bytes.
 #[derive(Clone, Copy)]
 struct FieldChange {
     part: Part,
     at: usize,
     bytes: usize,
-    /// What is done to the value.
+    /// The kind of change.
     how: u8,
     edge: u64,
 }
@@ -255,7 +255,7 @@ impl FieldChange {
         Self::new(Part::Oob, at, input)
     }
 
-    /// Mostly where the fields of structured blocks are.
+    /// Mostly within the fields of structured blocks.
     fn body(input: &mut Input<'_>) -> Self {
         let at = match input.byte() % 4 {
             0 => input.below(BLOCK_BYTES),
@@ -274,10 +274,10 @@ impl FieldChange {
     }
 }
 
-/// Lets every index run name the neighbour of each block of the volume.
+/// Makes every summary name the neighbour of each block.
 #[cfg(test)]
 pub(super) fn shift_listed_blocks(drives: &[RamDrive]) {
-    /// Where the entries of an index block begin; each has the LBA at 8 and the kind at 13.
+    /// Offset of the entries of a summary block; each has the LBA at 8 and the kind at 13.
     const ENTRIES: usize = BODY + 32;
     for drive in drives {
         for info in (0..drive.geometry().zones).map(|zone| drive.zone(ZoneId(zone))) {
@@ -300,12 +300,12 @@ pub(super) fn shift_listed_blocks(drives: &[RamDrive]) {
     }
 }
 
-/// A block being changed.
+/// A block to be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Block {
     data: Vec<u8>,
     oob: Vec<u8>,
-    /// It is a data block of a stripe: its own checksum stands for its data.
+    /// A data block of a stripe has a checksum of its own for its data.
     is_data: bool,
 }
 
@@ -359,7 +359,7 @@ impl Block {
         self.set(part, at, bytes, value);
     }
 
-    /// Makes every checksum right around what the block says now.
+    /// Recomputes every checksum after a change.
     fn seal(&mut self) {
         let length =
             u32::from_le_bytes([self.data[12], self.data[13], self.data[14], self.data[15]]);
@@ -398,7 +398,7 @@ mod tests {
     use super::*;
     use crate::hostile::images::{COUNT, with_image};
 
-    /// Or mutations would never get past the checksums.
+    /// Otherwise mutations would never pass the checksums.
     #[test]
     fn a_block_that_is_sealed_again_is_the_same() {
         for drive in (0..COUNT).flat_map(|image| with_image(image, |image| image.drives.clone())) {

@@ -1,6 +1,7 @@
 //! Alibaba's block traces of 2020: `device_id,opcode,offset,length,timestamp`.
 //!
-//! `opcode` is `R` or `W`, offsets and lengths are bytes, timestamps microseconds (github.com/alibaba/block-traces).
+//! `opcode` is `R` or `W`, offsets and lengths are bytes, timestamps microseconds
+//! (github.com/alibaba/block-traces).
 
 use super::lines::{device, fields, number};
 use super::{Parsed, TraceError};

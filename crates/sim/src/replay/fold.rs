@@ -1,19 +1,19 @@
-//! Requests of any device, on a volume of another size.
+//! Mapping of requests of any device to a volume of another size.
 //!
-//! Addresses wrap around at the volume's end. Each device begins somewhere else, so that what is hot on one
-//! does not lie upon what is hot on another. A request becomes the blocks that it touches; one that would
-//! run over the end is moved back, so that it stays one request.
+//! Addresses wrap at the volume's end. Each device starts at a different offset, so that hot blocks
+//! of different devices do not coincide. A request becomes the blocks that it touches. A request
+//! that would cross the end is moved back, so that it stays one request.
 
 use zoneweave_zoned::{BLOCK_BYTES, Lba};
 
 use super::{REQUEST_BYTES_MAX, TraceRequest};
 
-/// Blocks of the largest request, which need not begin with a block.
+/// Blocks of the largest request, which may begin within a block.
 pub(super) const REQUEST_BLOCKS_MAX: u32 = 8193;
 
 const _: () = assert!(REQUEST_BLOCKS_MAX as u64 == REQUEST_BYTES_MAX / BLOCK_BYTES as u64 + 1);
 
-/// Where a request goes on a volume of so many blocks, and how many it has.
+/// The first block and the length of a request on a volume of so many blocks.
 pub(super) fn fold(request: &TraceRequest, volume_blocks: u64) -> (Lba, u32) {
     assert!(volume_blocks > 0, "a volume has blocks");
     let block = BLOCK_BYTES as u64;

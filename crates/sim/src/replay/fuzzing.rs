@@ -1,15 +1,16 @@
 //! The body of a fuzz target: traces as hostile input.
 //!
-//! What must hold whatever a trace says: nothing panics; the requests are the same however the bytes come
-//! in pieces; each has a size that is allowed, and lies on the volume.
+//! Invariants for any trace: nothing panics; the requests do not depend on how the bytes are split
+//! into pieces; each request has an allowed size and lies on the volume.
 
 use super::fold::{REQUEST_BLOCKS_MAX, fold};
 use super::{Format, Parser, REQUEST_BYTES_MAX, TraceError, TraceRequest};
 
-/// Reads a trace: the first byte says in which format, the second in pieces of what size.
+/// Reads a trace: the first byte selects the format, the second the size of pieces.
 ///
 /// # Panics
-/// If something does not hold.
+///
+/// If an invariant is violated.
 pub fn trace(input: &[u8]) {
     let [format, piece, text @ ..] = input else { return };
     let format = if format % 2 == 0 { Format::Alibaba } else { Format::Msr };
@@ -24,7 +25,7 @@ pub fn trace(input: &[u8]) {
     }
 }
 
-/// Inputs to begin with.
+/// Seeds of the corpus.
 #[must_use]
 pub fn trace_seeds() -> Vec<Vec<u8>> {
     let alibaba = "419,W,38579773440,4096,1577808000000046\n725,R,3,8192,1577808000001000\n";
@@ -35,7 +36,7 @@ pub fn trace_seeds() -> Vec<Vec<u8>> {
     vec![seed(0, 7, alibaba), seed(1, 1, msr), seed(1, 200, msr), seed(0, 3, "")]
 }
 
-/// All requests and errors, up to a line that is too long.
+/// All requests and errors, up to an overlong line.
 fn read(format: Format, text: &[u8], piece: usize) -> Vec<Result<TraceRequest, TraceError>> {
     let mut parser = Parser::new(format);
     let mut read = Vec::new();

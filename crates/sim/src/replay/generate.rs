@@ -1,11 +1,12 @@
-//! Requests as published statistics of cloud volumes describe them.
+//! Requests drawn from published statistics of cloud volumes.
 //!
-//! Of the write requests of cloud block storage 60 % have 4 KiB at most and 25 % have 16 KiB at least (J. Li et al., "An
-//! In-Depth Analysis of Cloud Block Storage Workloads in Large-Scale Production", as the ZapRAID paper cites it). The
-//! statistics leave open what is between and beyond, so it is said here: small ones have 4 KiB, those between 8 or 12 KiB,
-//! and of large ones half have 16 KiB, half of the rest 32 KiB and so on up to 256 KiB, 48 KiB on average.
+//! Of the write requests of cloud block storage 60 % have at most 4 KiB and 25 % have at least 16
+//! KiB (J. Li et al., "An In-Depth Analysis of Cloud Block Storage Workloads in Large-Scale
+//! Production", as cited by the ZapRAID paper). The statistics leave other sizes open, so they are
+//! chosen here. Small requests have 4 KiB, and those between have 8 or 12 KiB. Half of the large
+//! ones have 16 KiB, half of the rest 32 KiB, and so on up to 256 KiB, 48 KiB on average.
 //!
-//! Places follow Zipf's law with an exponent of 1: so they can be drawn with integers alone, which are the same on
+//! Places follow Zipf's law with an exponent of 1, which integers alone can draw, identically on
 //! every machine.
 
 use zoneweave_runtime::{Nanos, Random};
@@ -14,19 +15,20 @@ use zoneweave_zoned::BLOCK_BYTES;
 use super::TraceRequest;
 use crate::workload::Direction;
 
-/// A request has this many blocks at most.
+/// Maximum blocks of a request.
 pub const MIXTURE_BLOCKS_MAX: u32 = 64;
 
 /// Spreads ranks over places: a prime above their number.
 const SPREAD: u64 = 4_294_967_311;
 
-/// A place of so many, by Zipf's law: the one of rank *r* in proportion to 1 / *r*.
+/// A place by Zipf's law: the probability of rank *r* is proportional to 1 / *r*.
 ///
 /// # Panics
+///
 /// If there is no place, or 2^31 of them.
 pub(crate) fn zipf(places: u64, random: &mut Random) -> u64 {
     assert!((1..1 << 31).contains(&places), "ranks times the prime fit 64 bits");
-    // Each doubling of the rank is as likely as any other; the last one is cut short.
+    // All doublings of the rank are equally likely; the last one is cut short.
     let doublings = u64::from(places.ilog2()) + 1;
     loop {
         let first = 1 << random.below(doublings);
@@ -37,34 +39,35 @@ pub(crate) fn zipf(places: u64, random: &mut Random) -> u64 {
     }
 }
 
-/// What requests are like.
+/// The distribution of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mixture {
-    /// Of 10,000 requests so many write.
+    /// Writes, of 10,000 requests.
     pub writes: u64,
-    /// Of 10,000 requests so many have 4 KiB.
+    /// Requests of 4 KiB, of 10,000.
     pub small: u64,
-    /// Of 10,000 requests so many have 16 KiB or more.
+    /// Requests of 16 KiB or more, of 10,000.
     pub large: u64,
     /// Blocks of the device.
     pub blocks: u64,
-    /// Requests a second, on average.
+    /// Mean requests per second.
     pub rate: u64,
-    /// Makes other choices.
+    /// Seed of the choices.
     pub seed: u64,
 }
 
 impl Mixture {
-    /// The published mix of cloud volumes that mostly write: 60 % small, 25 % large, 90 % writes.
+    /// The published mix of write-dominated cloud volumes: 60 % small, 25 % large, 90 % writes.
     #[must_use]
     pub const fn cloud(blocks: u64, seed: u64) -> Self {
         Self { writes: 9000, small: 6000, large: 2500, blocks, rate: 10_000, seed }
     }
 
-    /// Requests without end.
+    /// An endless sequence of requests.
     ///
     /// # Panics
-    /// If parts are more than a whole, the device is smaller than a request, or there is no rate.
+    ///
+    /// If parts exceed the whole, the device is smaller than a request, or the rate is zero.
     pub fn requests(self) -> impl Iterator<Item = TraceRequest> {
         assert!(self.small + self.large <= 10_000, "parts of a whole");
         assert!(self.blocks >= MIXTURE_BLOCKS_MAX.into(), "a request fits the device");
@@ -88,7 +91,7 @@ impl Mixture {
         } else if kind < 10_000 - self.large {
             2 + random.below(2)
         } else {
-            // Halves: as many doublings as there are ones in a row, four at most.
+            // One doubling for each leading one bit, four at most.
             4 << random.below(16).trailing_ones()
         }
     }

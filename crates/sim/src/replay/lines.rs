@@ -5,18 +5,19 @@ use super::TraceError;
 /// Several times the longest line of such traces.
 pub(super) const LINE_BYTES_MAX: usize = 512;
 
-/// Puts pieces together to lines. It keeps one line at most.
+/// Assembles pieces into lines. It keeps at most one line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
     line: Vec<u8>,
-    /// Whether it was handed over.
+    /// Whether the kept line was returned.
     complete: bool,
-    /// Lines handed over so far.
+    /// Lines returned so far.
     count: u64,
 }
 
 impl Lines {
-    /// The next line and its number, if `input` has its end; what was read is taken from `input`.
+    /// The next line and its number, if `input` contains its end; the consumed bytes are removed
+    /// from `input`.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<(u64, &[u8])>, TraceError> {
         if self.complete {
             self.line.clear();
@@ -32,7 +33,7 @@ impl Lines {
         Ok(end.map(|_| self.hand_over()))
     }
 
-    /// What is left after the last end of a line, if anything is.
+    /// The rest after the last end of a line, if any.
     pub(super) fn finish(&mut self) -> Option<(u64, &[u8])> {
         let left = !self.complete && !self.line.trim_ascii().is_empty();
         left.then(|| self.hand_over())
@@ -45,7 +46,7 @@ impl Lines {
     }
 }
 
-/// The fields of a line, which has so many.
+/// The fields of a line, which must have so many.
 pub(super) fn fields<const N: usize>(line: u64, text: &[u8]) -> Result<[&[u8]; N], TraceError> {
     let mut fields = [&text[..0]; N];
     let mut found = 0;
@@ -58,7 +59,7 @@ pub(super) fn fields<const N: usize>(line: u64, text: &[u8]) -> Result<[&[u8]; N
     if found == N { Ok(fields) } else { Err(TraceError::Fields { line, needed: N, found }) }
 }
 
-/// A number in decimal digits, and nothing else.
+/// A decimal number without other characters.
 pub(super) fn number(line: u64, field: &'static str, text: &[u8]) -> Result<u64, TraceError> {
     let digit = |value: u64, byte: &u8| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
@@ -68,8 +69,9 @@ pub(super) fn number(line: u64, field: &'static str, text: &[u8]) -> Result<u64,
     value.ok_or(TraceError::Number { line, field })
 }
 
-/// A number for a device by its name, which may have several parts: FNV-1a, the same everywhere. The last letter changes few
-/// of its bits, so all are mixed in the end, as `MurmurHash3` does: devices next to each other begin far apart on any volume.
+/// A number for a device by its name, which may have several parts: FNV-1a, the same everywhere.
+/// The last letter changes few bits, so a final step mixes all of them as `MurmurHash3` does. So
+/// neighbouring devices begin far apart on any volume.
 pub(super) fn device(name: &[&[u8]]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let bytes = name.iter().flat_map(|part| part.iter().chain(b","));

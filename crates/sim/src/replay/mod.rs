@@ -1,8 +1,16 @@
-//! Block traces: read, made up, folded onto a volume, and replayed on an emulated array.
+//! Block traces: read or generated, folded onto a volume, and replayed on an emulated array.
 //!
-//! A [`Parser`] makes [`TraceRequest`]s of the bytes of a trace, as they come: it reads nothing itself, keeps one
-//! line, and takes whatever it is given for hostile. A [`Mixture`] makes up requests as published statistics
-//! describe them, for those who do not have the traces. [`Replay`] carries either out in virtual time.
+//! In the order of a request:
+//!
+//! - `lines` splits the bytes of a trace, and `alibaba` and `msr` parse a line.
+//! - A [`Parser`] turns pieces into [`TraceRequest`]s. It does no I/O, keeps one line, and treats
+//!   its input as hostile.
+//! - `generate` draws a [`Mixture`] from published statistics, for users without the traces.
+//! - `fold` maps requests to the volume, and [`Replay`] (`run`) sends them in virtual time.
+//! - `fuzzing` is the body of a fuzz target.
+//!
+//! Invariant: a trace is hostile until it is parsed; a [`TraceRequest`] is within the limits of its
+//! fields.
 
 mod alibaba;
 mod fold;
@@ -21,93 +29,94 @@ pub use run::{Pace, Replay, Replayed};
 use crate::workload::Direction;
 use lines::Lines;
 
-/// The largest request that a trace may have: what a client of a volume may send at once.
+/// The largest request of a trace: the limit of a client of a volume.
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 
-/// The latest time of a request after the first one: a hundred years or so.
+/// The latest time of a request after the first one: about a century.
 const TIME_MAX_NS: u64 = 1 << 61;
 
 /// A request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
-    /// When, after the first request of the trace. Not in order where the trace is not.
+    /// Time after the first request of the trace; not in order if the trace is not.
     pub at: Nanos,
-    /// A number for the device that it was sent to.
+    /// A number for the request's device.
     pub device: u64,
-    /// What it did.
+    /// The operation.
     pub direction: Direction,
-    /// Where, in bytes.
+    /// First byte.
     pub offset_bytes: u64,
-    /// How much: at least one byte, at most [`REQUEST_BYTES_MAX`].
+    /// Length: at least one byte, at most [`REQUEST_BYTES_MAX`].
     pub bytes: u64,
 }
 
-/// How a trace is written down.
+/// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Alibaba's block traces of 2020: `device_id,opcode,offset,length,timestamp`, bytes and microseconds.
+    /// Alibaba's block traces of 2020: `device_id,opcode,offset,length,timestamp`, bytes and
+    /// microseconds.
     Alibaba,
-    /// MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, bytes and Windows' ticks of
-    /// 100 ns.
+    /// MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, bytes and
+    /// Windows' ticks of 100 ns.
     Msr,
 }
 
 /// Why a trace cannot be read. Lines are counted from one.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TraceError {
-    /// Longer than any line of such a trace.
+    /// A line exceeds the longest line of such traces.
     #[error("line {line} is longer than {} bytes", lines::LINE_BYTES_MAX)]
     LineTooLong {
-        /// Which.
+        /// Number of the line.
         line: u64,
     },
-    /// Not as many fields as the format has.
+    /// A line has the wrong number of fields.
     #[error("line {line} has {found} fields, not {needed}")]
     Fields {
-        /// Which.
+        /// Number of the line.
         line: u64,
-        /// What the format has.
+        /// Fields of the format.
         needed: usize,
-        /// What the line has.
+        /// Fields of the line.
         found: usize,
     },
-    /// Something else than a number that fits.
+    /// A field is not a number that fits.
     #[error("line {line}: the {field} is no number from 0 to 2^64 - 1")]
     Number {
-        /// Which.
+        /// Number of the line.
         line: u64,
-        /// What should be one.
+        /// The field.
         field: &'static str,
     },
     /// Neither a read nor a write.
     #[error("line {line}: the request is neither a read nor a write")]
     Operation {
-        /// Which.
+        /// Number of the line.
         line: u64,
     },
-    /// Nothing, or too much, at once.
+    /// An empty or too large request.
     #[error("line {line}: a request has 1 to {REQUEST_BYTES_MAX} bytes, not {bytes}")]
     Length {
-        /// Which.
+        /// Number of the line.
         line: u64,
-        /// How much.
+        /// Length of the request.
         bytes: u64,
     },
-    /// Beyond any device.
+    /// A request beyond any device.
     #[error("line {line}: the request ends beyond 2^64 bytes")]
     Range {
-        /// Which.
+        /// Number of the line.
         line: u64,
     },
-    /// Longer after the first request than any trace lasts.
+    /// A time longer after the first request than any trace lasts.
     #[error("line {line}: the request comes more than a century after the first one")]
     Time {
-        /// Which.
+        /// Number of the line.
         line: u64,
     },
 }
 
-/// What a line says.
+/// The fields of a line.
 struct Parsed {
     ticks: u64,
     device: u64,
@@ -126,16 +135,18 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// At the beginning of a trace.
+    /// A parser at the beginning of a trace.
     #[must_use]
     pub fn new(format: Format) -> Self {
         Self { format, lines: Lines::default(), first: None }
     }
 
-    /// The next request of `input`, from which what was read is taken; none if all of it was read and more is needed.
+    /// The next request of `input`, whose consumed bytes are removed; `None` if more input is
+    /// needed.
     ///
     /// # Errors
-    /// If a line is none of such a trace. What comes after it can be read all the same, unless it was too long.
+    ///
+    /// If a line is malformed. Later lines can still be read, unless the line was too long.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<TraceRequest>, TraceError> {
         while let Some((line, text)) = self.lines.next(input)? {
             if !text.is_empty() {
@@ -145,10 +156,11 @@ impl Parser {
         Ok(None)
     }
 
-    /// The last request, if the trace does not end with the end of a line.
+    /// The last request, if the trace does not end with a newline.
     ///
     /// # Errors
-    /// If the line is none of such a trace.
+    ///
+    /// If the line is malformed.
     pub fn finish(&mut self) -> Result<Option<TraceRequest>, TraceError> {
         let Some((line, text)) = self.lines.finish() else { return Ok(None) };
         request(self.format, &mut self.first, line, text).map(Some)
@@ -172,7 +184,7 @@ fn request(
     if offset.checked_add(length).is_none() {
         return Err(TraceError::Range { line });
     }
-    // Where a trace is not in order, a request may be older than the first one: it comes at once.
+    // In an unordered trace a request may be older than the first one: it is sent at once.
     let after = ticks.saturating_sub(*first.get_or_insert(ticks)).checked_mul(tick_ns);
     let at = after.filter(|after| *after <= TIME_MAX_NS).ok_or(TraceError::Time { line })?;
     Ok(TraceRequest { at: Nanos(at), device, direction, offset_bytes: offset, bytes: length })

@@ -1,7 +1,8 @@
 //! MSR Cambridge traces: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
 //!
-//! Timestamps are Windows' (100 ns since 1601), `Type` is `Read` or `Write`, offsets and sizes are bytes (Narayanan et
-//! al., "Write Off-Loading", FAST 2008; SNIA IOTTA). How long a request took there is not used, but has to be a number.
+//! Timestamps are Windows' (100 ns since 1601), `Type` is `Read` or `Write`, offsets and sizes are
+//! bytes (Narayanan et al., "Write Off-Loading", FAST 2008; SNIA IOTTA). The response time is not
+//! used, but must be a number.
 
 use super::lines::{device, fields, number};
 use super::{Parsed, TraceError};

@@ -1,4 +1,4 @@
-//! Carries a trace out on an emulated array, in virtual time.
+//! Replays a trace on an emulated array, in virtual time.
 
 use std::rc::Rc;
 
@@ -15,66 +15,67 @@ use crate::experiments::ExperimentError;
 use crate::testbed::Testbed;
 use crate::workload::{BlockRequest, Driver, Figures, Host, WorkloadError};
 
-/// Requests in flight where they come at their times, at most; others wait, which counts.
+/// Maximum requests in flight at recorded times; others wait, which counts as latency.
 const IN_FLIGHT_MOST: u32 = 1024;
 
-/// When requests are sent.
+/// The time of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// At their times, which are multiplied by this.
+    /// At their recorded times, multiplied by this factor.
     Recorded(f64),
-    /// As soon as fewer than so many are in flight.
+    /// At a fixed queue depth.
     QueueDepth(u32),
 }
 
-/// An array, and how a trace is replayed on it.
+/// An array, and the way of replaying a trace on it.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// Name of the drives' preset.
     pub preset: &'static str,
-    /// How they back each other up.
+    /// Redundancy of the array.
     pub scheme: Scheme,
-    /// What a zone holds. What a drive does to zones as a whole takes so much less time where that is less
-    /// than the preset says.
+    /// Capacity of a zone. Latencies of zone management are scaled by it if it is less than the
+    /// preset's.
     pub zone_blocks: u32,
     /// Size of the volume.
     pub volume_blocks: u64,
-    /// Room for so much more data than the volume has, in percent.
+    /// Reserved space, in percent of the volume.
     pub reserve_percent: u32,
-    /// How the volume writes.
+    /// The volume's write policy.
     pub writes: WriteChoice,
-    /// Blocks of a chunk that the array is made for.
+    /// Blocks of a chunk, fixed when the array is created.
     pub chunk_blocks: u32,
-    /// When requests are sent.
+    /// The time of requests.
     pub pace: Pace,
-    /// Decides how durations of drives vary.
+    /// Seed of the drives' latencies.
     pub seed: u64,
 }
 
-/// What was measured.
+/// The measurements of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Replayed {
     /// All requests.
     pub all: Figures,
-    /// Those that read.
+    /// Reads.
     pub reads: Figures,
-    /// Those that wrote.
+    /// Writes.
     pub writes: Figures,
-    /// Blocks written for each block of users', parity not counted.
+    /// Written blocks per user block, without parity.
     pub write_amplification: f64,
 }
 
 impl Replay {
-    /// The name of a preset as it is needed here.
+    /// The static name of a preset.
     #[must_use]
     pub fn preset_named(name: &str) -> Option<&'static str> {
         preset::names().into_iter().find(|known| *known == name)
     }
 
-    /// Replays what `next` draws, until it draws nothing any more.
+    /// Replays the requests of `next` until it returns none.
     ///
     /// # Errors
-    /// If there is no such array, a drive fails, or `next` does.
+    ///
+    /// If the array cannot be made, a drive fails, or `next` fails.
     pub fn run<E: From<ExperimentError> + From<WorkloadError>>(
         &self,
         next: impl FnMut() -> Result<Option<TraceRequest>, E>,
@@ -111,7 +112,7 @@ impl Replay {
         )?
     }
 
-    /// Segments that drives have to allow, whatever their preset says.
+    /// Open segments that drives must allow, whatever their preset.
     fn segments_asked_for(&self) -> u32 {
         match &self.writes {
             WriteChoice::Policy(policy) => {
@@ -130,7 +131,7 @@ impl Replay {
         Driver { queue_depth, largest, warm_up: 0 }
     }
 
-    /// What is drawn, on a volume of so many blocks and at its time.
+    /// The next request, folded onto the volume and scheduled.
     fn folded<E>(
         &self,
         mut next: impl FnMut() -> Result<Option<TraceRequest>, E>,

@@ -1,4 +1,4 @@
-//! Traces that are read, refused, made up and replayed.
+//! Tests of parsing, generating and replaying traces.
 
 use zoneweave_raid::log::{Lanes, WriteChoice, WritePolicy};
 use zoneweave_raid::scheme::Scheme;
@@ -59,7 +59,7 @@ fn errors_name_the_line_and_what_is_wrong_with_it() {
     assert_eq!(second("1,R,18446744073709551615,1,0"), TraceError::Range { line });
     assert_eq!(second("1,R,0,1,18446744073709551615"), TraceError::Time { line });
     assert_eq!(second(&"1".repeat(600)), TraceError::LineTooLong { line });
-    // Nobody has to send the end of a line for that.
+    // The last line needs no newline.
     let mut parser = Parser::new(Format::Msr);
     let endless = (0..100).find_map(|_| parser.next(&mut [b'1'; 64].as_slice()).err());
     assert_eq!(endless, Some(TraceError::LineTooLong { line: 1 }));

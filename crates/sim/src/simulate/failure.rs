@@ -1,4 +1,4 @@
-//! A history that broke a promise: what, where in the code, and in which life.
+//! A history that broke a promise: the message, its place in the code, and the life.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::sync::Once;
 
 use serde::Serialize;
 
-/// What a broken promise looks like.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// What was said.
+    /// Message of the failed check.
     pub message: String,
-    /// Where in the code, if [`note_panics`] was called: `file:line`.
+    /// Place of the check in the code as `file:line`, if [`note_panics`] was called.
     pub place: String,
-    /// In which life, from 1 on; 0 while the array was made.
+    /// Number of the life, from 1 on; 0 while the array was created.
     pub life: usize,
 }
 
@@ -24,7 +24,7 @@ impl Failure {
         Self { message, place: String::new(), life: 0 }
     }
 
-    /// Whether it looks like the same bug: numbers may differ, for a smaller history has others.
+    /// Whether it looks like the same bug. Numbers may differ, since a smaller history has others.
     #[must_use]
     pub fn resembles(&self, other: &Self) -> bool {
         let words = |text: &str| {
@@ -53,7 +53,7 @@ thread_local! {
     static CATCHING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Notes where panics of histories happen instead of printing them. Other panics print as ever.
+/// Records the places of panics in histories instead of printing them. Other panics print as ever.
 pub fn note_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -72,7 +72,7 @@ pub fn note_panics() {
 pub(crate) fn catch<T>(history: impl FnOnce() -> T) -> Result<T, Failure> {
     PLACE.set(String::new());
     CATCHING.set(true);
-    // What a panic leaves behind is the history's own, and dropped with it.
+    // A panic leaves only state of its own history behind, which is dropped.
     let result = catch_unwind(AssertUnwindSafe(history));
     CATCHING.set(false);
     result.map_err(|payload| {

@@ -1,13 +1,19 @@
-//! Histories of the log-structured volume that are made up from seeds, and judged.
+//! Simulated histories of the log-structured volume: drawn from seeds, run, and judged.
 //!
 //! A seed draws a [`Scenario`]: an array, and lives of its engine one after the other, with users,
-//! administrators, faults, and crashes wherever they fall. [`run`] makes the history happen, on
-//! the engine that serves real clients, in virtual time, and judges it against the contract: see
-//! `oracle` for what blocks may read as, `verify` for the rest. A scenario that fails is
-//! [cut down](shrink) and kept.
+//! administrators, faults, and crashes at any step. [`run`] runs it in virtual time on the engine
+//! that serves real clients, and judges it against the contract.
 //!
-//! One history fails another's way only if the code changed: nothing here has a clock, a thread or
-//! a random number that is not from the seed.
+//! In the order of a campaign:
+//!
+//! - `generate` draws a `scenario`.
+//! - `run` carries it out on `drives`.
+//! - `oracle` knows the allowed versions of each block, and `pattern` their contents.
+//! - A [`Failure`] is reduced by [`shrink`] and stored.
+//! - `exhaustive` searches small spaces of histories completely instead of drawing them.
+//!
+//! Invariant: a history depends on its scenario and the code alone. Nothing here reads a clock,
+//! starts a thread or draws a random number that is not derived from the seed.
 
 mod drives;
 pub mod exhaustive;

@@ -1,18 +1,19 @@
-//! What every block of the volume may read as.
+//! The allowed versions of every block.
 //!
-//! Each write gives its blocks a version of their own. Of each version of each block the oracle
-//! keeps when the first request that proves it (its write, or a read that returned it) ended, and
-//! when the last one began. Of two versions, *a* came before *b* if a request of *a* ended before
-//! one of *b* began. A history is linearizable exactly if no two versions came before each other
-//! (Gibbons and Korach 1997, for values written once); so each read is checked as it ends.
+//! Each write gives its blocks a version of their own. For each version of each block the oracle
+//! keeps two moments: the end of the first request that proves the version (its write, or a read
+//! that returned it), and the beginning of the last such request. Version *a* came before *b* if a
+//! request of *a* ended before one of *b* began. A history is linearizable exactly if no two
+//! versions came before each other (Gibbons and Korach 1997, for values written once). So each read
+//! is checked as it ends.
 //!
-//! A crash keeps what was promised: a killed process everything acknowledged, a lost power what
-//! was flushed, written through or FUA. What is found afterwards is *pinned*: it was read, so from
-//! then on it is a promise by itself, and no later crash or lost drive may change it.
+//! A crash keeps promised data. After a killed process everything acknowledged is promised; after a
+//! power failure, flushed, written-through and FUA data. A version found afterwards is *pinned*: it
+//! was read, so it is a promise by itself, and no later crash or lost drive may change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A moment in the history: requests begin and end one after the other.
+/// A moment of the history: requests begin and end one after the other.
 pub(crate) type Moment = u64;
 
 const NEVER: Moment = Moment::MAX;
@@ -21,20 +22,20 @@ const NEVER: Moment = Moment::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Version {
     number: u64,
-    /// What it reads as: itself, or 0 for zeros.
+    /// The version that it reads as: itself, or 0 for zeros.
     reads_as: u64,
     submitted: Moment,
     acknowledged: Moment,
-    /// The earliest end of a request that proves that it took effect.
+    /// The earliest end of a request that proves it.
     proven: Moment,
-    /// The latest beginning of a request for which it was in effect, or that wrote it.
+    /// The latest beginning of its write or of a read that returned it.
     seen: Moment,
     /// Whether it must survive a power loss.
     promised: bool,
 }
 
 impl Version {
-    /// What is there at the beginning, or after a recovery.
+    /// The version of a block at the beginning, or after a recovery.
     fn settled(reads_as: u64, now: Moment) -> Self {
         Self {
             number: reads_as,
@@ -52,7 +53,7 @@ impl Version {
     }
 }
 
-/// What a write covers, for histories in which more is lost than redundancy covers.
+/// The range of a write, for histories that lose more than redundancy covers.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     lba: u64,
@@ -60,7 +61,7 @@ struct Extent {
     zeros: bool,
 }
 
-/// How much of the history a crash leaves promised.
+/// The part of the history that survives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survives {
     /// Everything acknowledged.
@@ -75,9 +76,9 @@ pub(crate) struct Oracle {
     clock: Moment,
     writes: Vec<Extent>,
     blocks: BTreeMap<u64, Vec<Version>>,
-    /// When the reads under way began.
+    /// Begin of the reads in flight.
     reading: BTreeSet<Moment>,
-    /// More was lost than the redundancy covers: blocks may read as any version they ever had.
+    /// More was lost than the redundancy covers: blocks may read as any earlier version.
     beyond: bool,
 }
 
@@ -95,12 +96,12 @@ impl Oracle {
         now
     }
 
-    /// A read that began then has ended, and was checked.
+    /// A read that began at `began` has ended, and was checked.
     pub(crate) fn end_read(&mut self, began: Moment) {
         self.reading.remove(&began);
     }
 
-    /// From now on blocks may have lost any number of versions, but are never made up.
+    /// From now on blocks may have lost any number of versions, but must still read as one of them.
     pub(crate) fn lose_promises(&mut self) {
         self.beyond = true;
     }
@@ -126,14 +127,14 @@ impl Oracle {
         number
     }
 
-    /// A write was acknowledged; `promised` if that says that it is durable.
+    /// A write was acknowledged; `promised` if that implies durability.
     pub(crate) fn acknowledge(&mut self, number: u64, promised: bool) {
         let now = self.tick();
         let index = usize::try_from(number - 1).expect("an index into a vector");
         let Extent { lba, blocks, .. } = self.writes[index];
         for lba in lba..lba + blocks {
             let versions = self.blocks.get_mut(&lba).expect("submitted");
-            // It may have been superseded for good already.
+            // It may have been superseded already.
             let Some(version) = versions.iter_mut().find(|one| one.number == number) else {
                 continue;
             };
@@ -141,7 +142,7 @@ impl Oracle {
             version.proven = version.proven.min(now);
             version.promised |= promised;
         }
-        // What reads under way may still return is kept.
+        // Reads in flight may still return these versions.
         let began = self.reading.first().copied().unwrap_or(now);
         for lba in lba..lba + blocks {
             self.blocks.entry(lba).and_modify(|versions| forget_superseded(versions, began));
@@ -160,7 +161,8 @@ impl Oracle {
     /// A read that began at `began` returned `reads_as`.
     ///
     /// # Errors
-    /// If it must not, with the reason.
+    ///
+    /// If that version is not allowed, with the reason.
     pub(crate) fn read(&mut self, lba: u64, reads_as: u64, began: Moment) -> Result<(), String> {
         let now = self.tick();
         if self.beyond {
@@ -187,7 +189,7 @@ impl Oracle {
                 versions[index] = read;
                 Ok(())
             }
-            // Zeros, written more than once: which ones they are cannot be told.
+            // Zeros, written more than once: the version is ambiguous.
             _ => Ok(()),
         }
     }
@@ -195,7 +197,8 @@ impl Oracle {
     /// A block was found after a crash; from now on it is that version.
     ///
     /// # Errors
-    /// If it must not be, with the reason.
+    ///
+    /// If that version is not allowed, with the reason.
     pub(crate) fn settle(
         &mut self,
         lba: u64,
@@ -217,12 +220,12 @@ impl Oracle {
         }
         versions.clear();
         versions.push(Version::settled(reads_as, now));
-        // Nobody waits for the reads that the crash cut short.
+        // The crash cut these reads short.
         self.reading.clear();
         Ok(())
     }
 
-    /// What each block that was ever written may be found as after a crash now.
+    /// The versions allowed after a crash now, for each block ever written.
     pub(crate) fn promises(&self, survives: Survives) -> Vec<(u64, Vec<u64>)> {
         let allowed = |versions: &Vec<Version>| {
             let mut numbers: Vec<_> = versions.iter().map(|one| one.reads_as).collect();
@@ -234,12 +237,12 @@ impl Oracle {
         self.blocks.iter().map(|(lba, versions)| (*lba, allowed(versions))).collect()
     }
 
-    /// How many writes were submitted.
+    /// Number of submitted writes.
     pub(crate) fn writes(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether a write after the first so many may have left a block as that.
+    /// Whether a write after the first `writes` may have left this version of a block.
     pub(crate) fn written_since(&self, writes: usize, lba: u64, reads_as: u64) -> bool {
         let mut since = (1..).zip(&self.writes).skip(writes);
         since.any(|(number, extent)| {
@@ -261,7 +264,7 @@ impl Oracle {
     }
 }
 
-/// Whether a block may read like that after a crash: no version that survives is newer.
+/// Whether a crash may leave this version: no surviving version is newer.
 fn may_be_found(versions: &[Version], reads_as: u64, survives: Survives) -> bool {
     let survivor = |other: &&Version| match survives {
         Survives::Acknowledged => other.proven != NEVER,
@@ -273,8 +276,8 @@ fn may_be_found(versions: &[Version], reads_as: u64, survives: Survives) -> bool
     })
 }
 
-/// Drops the versions that came before one that was promised before every read under way began:
-/// nothing may return them any more, crash or not.
+/// Drops versions older than one that was promised before every read in flight began: nothing may
+/// return them any more, crash or not.
 fn forget_superseded(versions: &mut Vec<Version>, reading_since: Moment) {
     let settled = |one: &&Version| one.promised && one.acknowledged < reading_since;
     let floor = versions.iter().filter(settled).map(|one| one.submitted).max().unwrap_or(0);

@@ -1,7 +1,8 @@
-//! What blocks hold: every version of every block says which it is, in all of its 4 KiB.
+//! Contents of blocks: every version of every block encodes itself in all of its 4 KiB.
 //!
-//! Words after the first two follow from both, so that a block put together from two versions, or
-//! found at the wrong address, is recognised wherever it is cut. Version 0 is zeros.
+//! The first two words are the version and the address, and all later words follow from both. So a
+//! block mixed from two versions, or found at the wrong address, is detected wherever it is cut.
+//! Version 0 is zeros.
 
 use bytes::Bytes;
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, zero_blocks};
@@ -32,7 +33,7 @@ pub(crate) fn contents(lba: u64, version: u64) -> Bytes {
     buffer.freeze()
 }
 
-/// The version that a block holds; `None` for what was never written to it.
+/// The version of a block; `None` for contents that were never written to it.
 pub(crate) fn version_of(lba: u64, data: &[u8]) -> Option<u64> {
     assert_eq!(data.len(), BLOCK_BYTES, "a block is a block");
     let word = |at: usize| {

@@ -1,4 +1,4 @@
-//! Draws that several parts of the simulator make.
+//! Draws that several parts of the simulator share.
 
 use zoneweave_runtime::Random;
 

@@ -1,25 +1,25 @@
-//! Cutting a failing scenario down to what its failure needs.
+//! Reduction of a failing scenario to the parts that its failure needs.
 //!
-//! Every part of a scenario is a scenario, so parts are left out one after the other, large ones
-//! first, and whatever still fails the same way is kept, until nothing more can be left out.
+//! Every part of a scenario is a scenario. So parts are left out one after the other, large ones
+//! first. A part stays out if the rest still fails the same way, until no part can be left out.
 
 use crate::simulate::failure::Failure;
 use crate::simulate::run::run;
 use crate::simulate::scenario::{Action, Layout, Life, Scenario};
 
-/// A scenario cut down.
+/// A reduced scenario.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// What is left.
+    /// The rest.
     pub scenario: Scenario,
-    /// How it fails.
+    /// Its failure.
     pub failure: Failure,
-    /// Histories that were tried.
+    /// Number of histories tried.
     pub tried: u64,
 }
 
-/// Cuts a failing scenario down, trying at most so many histories; `tell` hears what is left after
-/// each, and how many were tried.
+/// Reduces a failing scenario with a limited number of tries; `tell` gets the best scenario and the
+/// number of tries after each.
 #[must_use]
 pub fn shrink(
     scenario: Scenario,

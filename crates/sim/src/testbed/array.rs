@@ -19,10 +19,10 @@ use super::host::{Charged, Looks, Thread};
 use crate::experiments::ExperimentError;
 use crate::workload::Host;
 
-/// What a run has beside its volume.
+/// The context of a run.
 pub(crate) struct Bench {
     pub(crate) handle: Handle,
-    /// The host's, for all drives.
+    /// The host's thread, shared by all drives.
     pub(crate) thread: Rc<Thread>,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Testbed {
     geometry: Geometry,
     scheme: Scheme,
     seed: u64,
-    /// As large as it may be, if nothing else is asked for.
+    /// The size of the volume; the maximum if `None`.
     volume_blocks: Option<u64>,
 }
 
 impl Testbed {
-    /// So many drives as the scheme needs, with so many zones.
+    /// As many drives as the scheme needs, with so many zones.
     pub(crate) fn new(
         name: &'static str,
         scheme: Scheme,
@@ -52,9 +52,9 @@ impl Testbed {
         Ok(Self { name, preset, geometry, scheme, seed, volume_blocks: None })
     }
 
-    /// The same, with drives that allow an array to keep so many segments open, if they do not.
+    /// Raises the drives' limits, if necessary, for so many open segments.
     pub(crate) fn allowing_segments(mut self, segments: u32) -> Self {
-        // As many again are left for what crashes leave behind, and three for other things.
+        // As many again for segments left by crashes, and three for other uses.
         let needed = (segments + 3) * 2;
         for limit in [&mut self.geometry.max_active, &mut self.geometry.max_open] {
             *limit = limit.map(|limit| limit.max(needed));
@@ -62,9 +62,8 @@ impl Testbed {
         self
     }
 
-    /// The same, with smaller zones that take as much of a drive's time as large ones for what they hold:
-    /// whatever is done to a zone as a whole takes so much less time, and the write buffer holds as many
-    /// zones, down to [`BUFFER_LEAST_MIB`].
+    /// Shrinks zones to so many blocks. Latencies of zone management shrink in proportion, and the
+    /// write buffer holds as many zones as before, down to [`BUFFER_LEAST_MIB`].
     pub(crate) fn with_zones_of(mut self, blocks: BlockCount) -> Result<Self, ExperimentError> {
         let part = f64::from(blocks.0) / f64::from(self.geometry.zone_capacity.0);
         self.geometry.zone_capacity = blocks;
@@ -75,7 +74,7 @@ impl Testbed {
         Ok(self)
     }
 
-    /// The same, with a volume of that size.
+    /// Sets the size of the volume.
     pub(crate) fn with_volume_of(mut self, blocks: u64) -> Self {
         self.volume_blocks = Some(blocks);
         self
@@ -90,12 +89,12 @@ impl Testbed {
         Ok((0..self.scheme.columns()).map(drive).collect::<Result<_, _>>()?)
     }
 
-    /// How much a zone takes.
+    /// Capacity of a zone.
     pub(crate) fn zone_capacity(&self) -> BlockCount {
         self.geometry.zone_capacity
     }
 
-    /// Does something with empty drives, in virtual time.
+    /// Runs work on empty drives, in virtual time.
     pub(crate) fn run_drives<T>(
         &self,
         host: Host,
@@ -104,7 +103,7 @@ impl Testbed {
         Self::run_on(&self.drives()?, host, Looks::FREE, work)
     }
 
-    /// Does something with drives, in virtual time; whoever reads a block looks at it.
+    /// Runs work on drives, in virtual time; reads are charged by `Looks`.
     fn run_on<T>(
         drives: &[RamDrive],
         host: Host,
@@ -121,8 +120,7 @@ impl Testbed {
         executor.run(work(charged, Bench { handle: handle.clone(), thread: thread.clone() }))
     }
 
-    /// Makes an array with a volume, and does something with that, in virtual
-    /// time.
+    /// Creates an array and runs work on its volume, in virtual time.
     pub(crate) fn run<T>(
         &self,
         policy: &WritePolicy,
@@ -133,7 +131,7 @@ impl Testbed {
         self.run_as(choice, chunk, host, work)
     }
 
-    /// The same with a policy that is chosen for the drives, and an array made for chunks of so many blocks.
+    /// The same with a policy chosen for the drives, and chunks of so many blocks.
     pub(crate) fn run_as<T>(
         &self,
         writes: WriteChoice,
@@ -144,12 +142,12 @@ impl Testbed {
         self.run_with(Self::without_checkpoints(writes), chunk_blocks, host, work)
     }
 
-    /// Those of the paper write none; for all to be alike neither does ours.
+    /// Disables checkpoints, which the paper's systems do not write.
     pub(crate) fn without_checkpoints(writes: WriteChoice) -> OpenOptions {
         OpenOptions { writes, checkpoint_share: None, ..OpenOptions::default() }
     }
 
-    /// Likewise, started as the options say.
+    /// The same with other options of the start.
     pub(crate) fn run_with<T>(
         &self,
         options: OpenOptions,
@@ -165,7 +163,7 @@ impl Testbed {
         })
     }
 
-    /// Makes an array, does something with its volume and looks at its drives, and lets the process die.
+    /// Creates an array, runs work on its volume, reads its drives, and kills the process.
     pub(crate) fn crash_after<T>(
         &self,
         options: OpenOptions,
@@ -182,8 +180,8 @@ impl Testbed {
         Ok((drives, done))
     }
 
-    /// Starts the array that is on drives, which stay as they are, and does something with its volume; looking
-    /// at what is read takes the host's time.
+    /// Starts the array of these drives, which stay unchanged, and runs work on its volume; reads
+    /// are charged to the host.
     pub(crate) fn start<T>(
         &self,
         drives: &[RamDrive],
@@ -232,11 +230,11 @@ fn offer(devices: Vec<Rc<dyn ZonedDevice>>) -> Vec<OfferedDrive> {
     devices.into_iter().enumerate().map(offer).collect()
 }
 
-/// The smallest write buffer, in MiB: what the four groups of dies of a ZN540 program at once. With less
+/// The smallest write buffer, in MiB: the program unit of the four die groups of a ZN540. With less
 /// the drive would be slower than it is.
 const BUFFER_LEAST_MIB: f64 = 12.0;
 
-/// A preset whose drives have smaller zones.
+/// A preset with smaller zones.
 fn shrunk(name: &str, stations: &StationParameters, part: f64) -> String {
     let buffer = f64::from(stations.buffer.size_mib.get());
     let buffer = (buffer * part).ceil().max(BUFFER_LEAST_MIB).min(buffer);
@@ -269,8 +267,8 @@ mod tests {
     use super::*;
     use crate::characterize::write_profile_of;
 
-    /// What an array with the defaults writes to drives of a preset, and how many segments are open after
-    /// many requests at a time.
+    /// The lane of users' writes in an array with defaults on drives of the preset, and the open
+    /// segments after many concurrent requests.
     fn lane_for_users(preset: &'static str) -> (LaneStatus, usize) {
         let scheme = Scheme::new(3, 1).unwrap();
         let testbed = Testbed::new(preset, scheme, 16, 1).unwrap();

@@ -1,9 +1,10 @@
-//! What the host adds to commands of a volume: the time of one thread for each.
+//! The host's time for commands of a volume, spent by one thread.
 //!
-//! In virtual time computing is free. A volume's experiments charge each command to a drive what a polling
-//! driver takes for it, on one thread for all drives: 0.5 us for a submission and 0.45 us for a
-//! completion, as in the measurements that the drives' timing was fitted to ([`Host::SPDK`]). A start has to
-//! look at what it reads, too, which takes the longer the more a block tells ([`Looks`]).
+//! In virtual time computing is free. So experiments with a volume charge each drive command with
+//! the time of a polling driver, on one thread for all drives: 0.5 us per submission and 0.45 us
+//! per completion. These are the values of the measurements that the drives' timing was fitted to
+//! ([`Host::SPDK`]). A start also processes the blocks it reads, at a cost that depends on their
+//! kind ([`Looks`]).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,9 +23,9 @@ use crate::workload::Host;
 pub(crate) struct Thread {
     handle: Handle,
     host: Host,
-    /// When it is done with what it was given so far.
+    /// End of the work accepted so far.
     free: Cell<Nanos>,
-    /// What it worked in all.
+    /// Total working time.
     busy: Cell<Nanos>,
 }
 
@@ -33,7 +34,7 @@ impl Thread {
         Rc::new(Self { handle: handle.clone(), host, free: Cell::default(), busy: Cell::default() })
     }
 
-    /// Works for so long, after what it has to do already; returns when it is done.
+    /// Adds work after the accepted work; returns its end.
     fn work(&self, time: Nanos) -> Nanos {
         let done = self.free.get().max(self.handle.now()) + time;
         self.free.set(done);
@@ -41,13 +42,13 @@ impl Thread {
         done
     }
 
-    /// How long it worked so far.
+    /// Total working time.
     pub(crate) fn busy(&self) -> Nanos {
         self.busy.get()
     }
 }
 
-/// What a thread takes to look at a block that was read, by what that is.
+/// Processor time per block read, by its kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Looks {
     /// A page of the index, with all its entries.
@@ -58,12 +59,12 @@ pub(crate) struct Looks {
     pub(crate) list: Nanos,
     /// A chunk's block.
     pub(crate) chunk: Nanos,
-    /// A header, a record of the superblock.
+    /// A header or a superblock record.
     pub(crate) other: Nanos,
 }
 
 impl Looks {
-    /// None: computing is free.
+    /// Computing is free.
     pub(crate) const FREE: Self = Self {
         page: Nanos::ZERO,
         directory: Nanos::ZERO,
@@ -76,7 +77,7 @@ impl Looks {
         let Ok(Reply::Read(payload)) = outcome else { return Nanos::ZERO };
         let oobs: Vec<_> =
             (0..payload.blocks().0 as usize).map(|at| Oob::parse(&payload.block_oob(at))).collect();
-        // Where there is parity between them, blocks are not read to be entered but as they come.
+        // With parity in between, the blocks are read for other purposes than the index.
         let of_index = oobs.iter().all(|oob| oob.as_ref().is_some_and(is_of_index));
         let looked_at = |(at, oob): (usize, &Option<Oob>)| match oob {
             None => self.other,
@@ -94,14 +95,14 @@ impl Looks {
     }
 }
 
-/// Whether a chunk's block is of a checkpoint of the index.
+/// Whether a chunk's block belongs to an index checkpoint.
 fn is_of_index(oob: &Oob) -> bool {
     let identity = BlockIdentity::decode(&oob.coded);
     oob.place == Place::Chunk
         && identity.is_some_and(|identity| identity.kind == ContentKind::Mapping)
 }
 
-/// A drive whose commands take a thread's time.
+/// A drive whose commands are charged to a thread.
 pub(crate) struct Charged {
     thread: Rc<Thread>,
     drive: Rc<dyn ZonedDevice>,
@@ -122,7 +123,7 @@ impl ZonedDevice for Charged {
     fn submit(&self, command: Command) -> Completion {
         let (responder, answer) = completion();
         let (thread, drive, looks) = (self.thread.clone(), self.drive.clone(), self.looks);
-        // Taken now, so that the thread does things in the order in which it was asked to.
+        // Charged now, so that the thread works in the order of requests.
         let submitted = thread.work(thread.host.submission);
         self.thread.handle.spawn("host", async move {
             thread.handle.sleep_until(submitted).await;
@@ -135,7 +136,7 @@ impl ZonedDevice for Charged {
     }
 }
 
-/// A volume of which each block that is written takes a thread's time before it is: all that the engine does for it.
+/// A volume whose writes are charged to a thread: the engine's whole time for a block.
 pub(crate) struct ChargedWrites {
     pub(crate) thread: Rc<Thread>,
     pub(crate) volume: Rc<dyn BlockDevice>,

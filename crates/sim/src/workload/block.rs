@@ -1,4 +1,4 @@
-//! Jobs on block devices: what conventional drives and volumes are measured with.
+//! Jobs on block devices: measurements of conventional drives and of volumes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use super::run::{Next, Run, Running, Started, Stream};
 use super::zoned::pattern;
 use super::{Measurement, Pace, WorkloadError};
 
-/// What a job on a block device does.
+/// The operation of a job on a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockOperation {
@@ -29,22 +29,23 @@ pub enum BlockOperation {
 /// A job on a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockJob {
-    /// What it does.
+    /// The operation.
     pub operation: BlockOperation,
     /// Size of a request; requests lie at multiples of it.
     pub request: BlockCount,
     /// Threads. Sequential ones share the range evenly.
     pub streams: u32,
-    /// How many blocks from the first on are used.
+    /// Number of blocks in use, from the first on.
     pub blocks: u64,
-    /// How fast and how long.
+    /// Rate and duration.
     pub pace: Pace,
 }
 
 impl BlockJob {
-    /// Starts the job and lets it run beside whatever else happens.
+    /// Starts the job in the background.
     ///
     /// # Errors
+    ///
     /// If the device is too small for it.
     pub fn start(
         self,
@@ -98,7 +99,7 @@ struct BlockStream {
     device: Rc<dyn BlockDevice>,
     operation: BlockOperation,
     request: BlockCount,
-    /// Requests to choose from, or still to come.
+    /// Places of random requests, or the rest of a sequential job.
     slots: std::ops::Range<u64>,
     source: Bytes,
     random: Random,
@@ -106,7 +107,7 @@ struct BlockStream {
 
 type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BlockError>>>>;
 
-/// A request on its way.
+/// A request in flight.
 enum BlockReply {
     Read(Answer<Vec<Bytes>>),
     Write(Answer<()>),

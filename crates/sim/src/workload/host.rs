@@ -1,9 +1,10 @@
-//! What the host adds to each request.
+//! The host's time per request.
 //!
-//! The defaults are those of the calibration data: SPDK takes 0.5 us for a submission, which counts
-//! as latency, and 0.45 us from a completion to the next one; `io_uring` adds 1.3 us to a request, the
-//! mq-deadline scheduler another 1.9 us, and where it merges the writes that wait for a zone, 5.9 us
-//! for each merged write and 0.85 us for each request in it. On real drives the host is there already: use [`Host::NONE`].
+//! The defaults are those of the calibration data. SPDK takes 0.5 us for a submission, which counts
+//! as latency, and 0.45 us from a completion to the next one. `io_uring` adds 1.3 us to a request,
+//! and the mq-deadline scheduler another 1.9 us. Where it merges the writes of a zone, that is 5.9
+//! us for each merged write and 0.85 us for each request in it. On real drives the host's time is
+//! part of the measurement: use [`Host::NONE`].
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
@@ -11,24 +12,24 @@ use zoneweave_zoned::BlockCount;
 /// A storage stack between a job and the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Processor time of a thread before each submission; no part of the latency.
+    /// Processor time before each submission, excluded from the latency.
     pub submission_gap: Nanos,
-    /// Processor time of a thread for each submission; part of the latency.
+    /// Processor time for each submission, included in the latency.
     pub submission: Nanos,
     /// Part of each request's latency.
     pub overhead: Nanos,
-    /// Whether writes that wait for their zone are merged; then a zone has one write in flight.
+    /// Whether writes waiting for their zone are merged; then a zone has one write in flight.
     pub merging: Option<Merging>,
 }
 
 /// A scheduler that holds back writes to a zone while one is in flight, and merges them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merging {
-    /// What a write costs that is passed on alone.
+    /// Time for a write passed on alone.
     pub single: Nanos,
-    /// What a merged write costs.
+    /// Time for a merged write.
     pub merged: Nanos,
-    /// What each request in a merged write costs.
+    /// Time for each request of a merged write.
     pub each: Nanos,
     /// The largest merged write.
     pub largest: BlockCount,

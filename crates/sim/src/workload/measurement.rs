@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use zoneweave_runtime::Nanos;
 
-/// The longest latency told apart from longer ones: an hour.
+/// The largest distinguishable latency: an hour.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Collects latencies.
@@ -29,14 +29,14 @@ pub struct Second {
     pub bytes: u64,
 }
 
-/// What a job measured.
+/// The measurements of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     /// Rates and latencies.
     pub figures: Figures,
     /// By second, from the end of the warm-up; the last one may be cut short.
     pub seconds: Vec<Second>,
-    /// Writes sent to the device for each request, below one where a scheduler merged some.
+    /// Writes sent to the device per request; below one if a scheduler merged some.
     pub commands_per_request: f64,
 }
 
@@ -88,7 +88,7 @@ impl Recorder {
         Self::default()
     }
 
-    /// How many latencies were recorded.
+    /// Number of recorded latencies.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.histogram.len()
@@ -114,7 +114,7 @@ impl Recorder {
         self.seconds[second].bytes += bytes;
     }
 
-    /// What was measured, over a span of time.
+    /// The figures over a span of time.
     #[must_use]
     pub fn figures(&self, span: Nanos) -> Figures {
         let operations = self.operations();

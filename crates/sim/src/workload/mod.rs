@@ -1,16 +1,19 @@
-//! Jobs that keep a drive busy, and what they measure.
+//! Jobs that keep a drive busy, and their measurements.
 //!
-//! A [`Job`] runs on a zoned drive, a [`BlockJob`] on a block device: so many requests in flight on so
-//! many streams, each stream one thread of the host that is modelled by [`Host`], for some time
-//! or at some rate. A stream fills one zone after the other from the zones it is given. What comes
-//! back is a [`Measurement`]: rates, the distribution of latencies, and a series by second. A [`Driver`] sends a
-//! block device requests that somebody else draws, also at given times.
+//! In the order of a request:
 //!
-//! Jobs run on the caller's executor, in virtual or real time, and never start threads. Their
-//! random choices come from a seed. Each stream has `queue_depth` tasks at most, so a job is as
-//! bounded as its description.
+//! - [`Job`] (`zoned`) and [`BlockJob`] (`block`) send requests on a number of streams; `run` has
+//!   their common part. Each stream is one thread of the host, with a fixed queue depth, and
+//!   optionally a rate.
+//! - [`Host`] models the host's time per request, and `scheduler` merges writes as the kernel's
+//!   block layer does.
+//! - A [`Measurement`] has the rates, the latency distribution, and a series by second.
+//! - A [`Driver`] (`requests`) sends single requests to a block device, also at given times.
 //!
-//! Any failed command ends the job with an error: a measurement of a drive that fails is none.
+//! Invariants: jobs run on the caller's executor, in virtual or real time, and start no threads.
+//! Random choices come from a seed. Each stream has at most `queue_depth` tasks, so memory is
+//! bounded. Any failed command ends the job with an error, since figures of a failing drive mean
+//! nothing.
 
 mod block;
 mod host;
@@ -31,10 +34,10 @@ pub use requests::{BlockRequest, Direction, Driven, Driver};
 pub use run::Running;
 pub use zoned::{Job, Operation, Refill};
 
-/// When a job ends: with whatever comes first.
+/// End of a job: the first limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Nothing is counted before that long after the start.
+    /// Time after the start in which nothing is counted.
     pub warm_up: Nanos,
     /// Measured time.
     pub duration: Nanos,
@@ -43,13 +46,13 @@ pub struct Length {
 }
 
 impl Length {
-    /// Some time after some other time, however many requests that makes.
+    /// For some time after a warm-up, with any number of requests.
     #[must_use]
     pub const fn lasting(warm_up: Nanos, duration: Nanos) -> Self {
         Self { warm_up, duration, operations: u64::MAX }
     }
 
-    /// So many requests, however long they take.
+    /// For a number of requests, with any duration.
     #[must_use]
     pub const fn counting(operations: u64) -> Self {
         Self { warm_up: Nanos::ZERO, duration: Nanos(u64::MAX), operations }
@@ -62,30 +65,30 @@ impl Length {
     }
 }
 
-/// How a job presses its requests upon the device.
+/// Intensity of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Requests in flight on each stream.
     pub queue_depth: u32,
-    /// The host's share in each request.
+    /// The host's time per request.
     pub host: Host,
-    /// A limit for all streams together, in bytes a second. Requests that are late are made up for.
+    /// Limit for all streams together, in bytes per second. Late requests are made up for.
     pub rate_bytes_per_second: Option<u64>,
-    /// When to end.
+    /// The end of the job.
     pub length: Length,
-    /// Random choices.
+    /// Seed of random choices.
     pub seed: u64,
 }
 
-/// Why a job ended early.
+/// The reason for an early end of a job.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WorkloadError {
     /// The drive failed a command.
     #[error("{operation} of {zone} failed: {status}")]
     Drive {
-        /// What was asked of the drive.
+        /// The command.
         operation: &'static str,
-        /// Where.
+        /// The zone.
         zone: ZoneId,
         /// The drive's answer.
         status: Status,

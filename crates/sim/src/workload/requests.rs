@@ -1,8 +1,8 @@
-//! Requests to a block device one by one, as somebody draws them: so many in flight.
+//! A driver of single requests to a block device, at a fixed queue depth.
 //!
-//! Each of `queue_depth` lanes draws a request, waits until it is due if it has a time, carries it out,
-//! and draws the next one. A request with a time took as long as from that time on: what it waited for a lane
-//! counts, so that a device that falls behind does not look faster for it.
+//! Each of `queue_depth` lanes draws a request, waits until it is due if it has a time, runs it,
+//! and draws the next one. The latency of a request with a time starts at that time and includes
+//! waiting for a lane. Otherwise a device that falls behind would look faster than it is.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,49 +14,49 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, BlockDevice, Lba};
 
 use super::{Recorder, WorkloadError};
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It reads.
+    /// A read.
     Read,
-    /// It writes.
+    /// A write.
     Write,
 }
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRequest {
-    /// What it does.
+    /// The operation.
     pub direction: Direction,
     /// Its first block.
     pub lba: Lba,
-    /// How many blocks; at most as many as the largest request may have.
+    /// Number of blocks; at most those of the largest request.
     pub blocks: u32,
-    /// When it is sent, from the start on; nothing: as soon as there is a lane for it.
+    /// Time of the request, from the start on; `None`: as soon as a lane is free.
     pub due: Option<Nanos>,
 }
 
-/// What requests took, of those that count.
+/// Latencies of the counted requests.
 #[derive(Clone, Debug, Default)]
 pub struct Driven {
-    /// Those that read.
+    /// Reads.
     pub reads: Recorder,
-    /// Those that wrote.
+    /// Writes.
     pub writes: Recorder,
-    /// All of them.
+    /// All requests.
     pub all: Recorder,
-    /// From the start, or the end of what does not count, to the end of the last one.
+    /// From the start, or the end of the warm-up, to the end of the last request.
     pub span: Nanos,
 }
 
-/// How requests are sent.
+/// The way requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// Requests in flight, at most.
+    /// Maximum requests in flight.
     pub queue_depth: u32,
     /// Blocks of the largest request.
     pub largest: u32,
-    /// Blocks that have to be done before anything counts.
+    /// Blocks of the warm-up, which are not counted.
     pub warm_up: u64,
 }
 
@@ -66,22 +66,24 @@ struct State<'a, N> {
     source: Bytes,
     next: RefCell<N>,
     begun: Nanos,
-    /// Blocks left that do not count.
+    /// Uncounted blocks that are left.
     uncounted: Cell<u64>,
-    /// When the last request was done that does not count.
+    /// End of the last uncounted request.
     counted_from: Cell<Nanos>,
     last: Cell<Nanos>,
     driven: RefCell<Driven>,
 }
 
 impl Driver {
-    /// Carries out what `next` draws, until it draws nothing any more. Written data is a pattern.
+    /// Runs the requests of `next` until it returns none. Written data is a pattern.
     ///
     /// # Errors
-    /// What the device or `next` fails with.
+    ///
+    /// Errors of the device and of `next`.
     ///
     /// # Panics
-    /// If a request is larger than the largest one.
+    ///
+    /// If a request is larger than `largest`.
     pub async fn drive<E: From<WorkloadError>>(
         self,
         handle: &Handle,
@@ -170,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes 10 us for each request, and notes when it came.
+    /// Takes 10 us for each request, and records its time.
     struct Slow {
         handle: Handle,
         came: RefCell<Vec<(Nanos, Lba)>>,

@@ -1,7 +1,7 @@
-//! What every job has: streams with lanes, a beginning, an end, and one recorder.
+//! The common part of all jobs: streams with lanes, a beginning, an end, and one recorder.
 //!
-//! A lane is a task that has one request in flight. It waits for its turn (rate limit, processor of
-//! its thread), asks its stream for the next request, awaits it, records it, and starts over.
+//! A lane is a task with one request in flight. It waits for its turn (rate limit, processor of its
+//! thread), asks its stream for the next request, awaits it, records it, and starts over.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -12,23 +12,23 @@ use zoneweave_runtime::{Handle, JoinHandle, Nanos, Receiver};
 use super::scheduler::Scheduler;
 use super::{Measurement, Pace, Recorder, WorkloadError};
 
-/// A request under way.
+/// A request in flight.
 pub(super) struct Started<F> {
     pub reply: F,
     pub bytes: u64,
 }
 
-/// What a stream does when it is asked for the next request.
+/// The answer of a stream to a request for work.
 pub(super) enum Next<F> {
-    /// Sends it.
+    /// A request was sent.
     Started(Started<F>),
-    /// Has to wait for earlier ones; ask again then.
+    /// Earlier requests must complete first; ask again then.
     Wait(Receiver<()>),
-    /// Has no more to do.
+    /// The stream is done.
     Nothing,
 }
 
-/// Where requests come from: one thread of the host, working on one place of the device.
+/// The source of requests: one thread of the host, working on one place of the device.
 pub(super) trait Stream: 'static {
     type Reply: Future<Output = Result<(), WorkloadError>>;
 
@@ -36,7 +36,7 @@ pub(super) trait Stream: 'static {
     fn start(&mut self, requests: u32) -> Next<Self::Reply>;
 }
 
-/// Sends the next requests of a stream, when it can; nothing if it has no more to do.
+/// Sends the next requests of a stream as soon as possible; `None` if the stream is done.
 pub(super) async fn next<S: Stream>(
     stream: &RefCell<S>,
     requests: u32,
@@ -51,13 +51,13 @@ pub(super) async fn next<S: Stream>(
     }
 }
 
-/// A job under way.
+/// A running job.
 pub struct Running {
     run: Rc<Run>,
     lanes: Vec<JoinHandle<()>>,
 }
 
-/// What the lanes of a job share.
+/// The state shared by the lanes of a job.
 pub(super) struct Run {
     pub handle: Handle,
     pub pace: Pace,
@@ -66,9 +66,9 @@ pub(super) struct Run {
     begins: Nanos,
     ends: Nanos,
     stopped: Cell<bool>,
-    /// When the last counted request completed.
+    /// Completion time of the last counted request.
     last: Cell<Nanos>,
-    /// When the rate allows the next request.
+    /// Earliest time of the next request under the rate limit.
     due: Cell<Nanos>,
     commands: Cell<u64>,
     requests: Cell<u64>,
@@ -138,7 +138,7 @@ impl Run {
         self.stop();
     }
 
-    /// A command went to the device, on behalf of so many requests.
+    /// Counts a command to the device that carries so many requests.
     pub(super) fn count_command(&self, requests: u64) {
         self.commands.set(self.commands.get() + 1);
         self.requests.set(self.requests.get() + requests);
@@ -179,12 +179,12 @@ impl Run {
 }
 
 impl Running {
-    /// Tells the job to end after the requests in flight.
+    /// Ends the job after the requests in flight.
     pub fn stop(&self) {
         self.run.stop();
     }
 
-    /// How many requests were measured so far.
+    /// Number of measured requests so far.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.run.recorder.borrow().operations()
@@ -203,7 +203,7 @@ impl Running {
         if let Some(error) = run.error.borrow_mut().take() {
             return Err(error);
         }
-        // A job that was stopped, or had nothing left to do, ended with its last request.
+        // A job that was stopped, or ran out of work, ended with its last request.
         let ended = if run.stopped.get() { run.last.get() } else { run.ends.max(started) };
         let recorder = run.recorder.borrow();
         Ok(Measurement {
@@ -251,7 +251,7 @@ impl<S: Stream> Lane<S> {
         }
     }
 
-    /// Sends a request and waits for it; its bytes, or nothing if the job is over.
+    /// Sends a request and waits for it; returns its bytes, or `None` if the job is over.
     async fn request(&self) -> Option<u64> {
         let Some(Started { reply, bytes }) = next(&self.stream, 1).await else {
             self.run.stop();

@@ -1,8 +1,8 @@
-//! The block layer's scheduler: one write of a stream in flight, those that wait are merged.
+//! The block layer's scheduler: one write of a stream in flight, waiting writes are merged.
 //!
-//! What was measured of mq-deadline is that half of the requests in flight become one write while
-//! the other half wait (merged fractions of 50, 75, 87.5 and 93.75 % at depths 4 to 32). So a
-//! merged write takes at most half of the queue depth here, too.
+//! Measurements of mq-deadline show that half of the requests in flight become one write while the
+//! other half wait (merged fractions of 50, 75, 87.5 and 93.75 % at depths 4 to 32). So a merged
+//! write takes at most half of the queue depth here, too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use zoneweave_zoned::BLOCK_BYTES;
 use super::host::Merging;
 use super::run::{Run, Started, Stream, next};
 
-/// The bytes of the request that was carried out, or nothing if the job is over.
+/// The bytes of a completed request, or `None` if the job is over.
 type Answer = Sender<Option<u64>>;
 
 pub(super) struct Scheduler {
@@ -24,7 +24,7 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts the task that passes writes on; it ends when every lane has left.
+    /// Starts the task that dispatches writes; it ends when every lane has left.
     pub(super) fn start<S: Stream>(
         run: Rc<Run>,
         stream: Rc<RefCell<S>>,
@@ -37,7 +37,7 @@ impl Scheduler {
         });
         let dispatcher = Dispatcher { scheduler: scheduler.clone(), run, stream, merging };
         let handle = dispatcher.run.handle.clone();
-        // Nobody waits for it: the lanes wait for their answers.
+        // Lanes wait for their answers, not for this task.
         drop(handle.spawn("workload scheduler", dispatcher.work()));
         scheduler
     }
@@ -89,7 +89,7 @@ impl<S: Stream> Dispatcher<S> {
         }
     }
 
-    /// Requests in one write at most.
+    /// Maximum requests of a write.
     fn most(&self) -> usize {
         let largest = u64::from(self.merging.largest.0) * BLOCK_BYTES as u64;
         let fit = usize::try_from(largest / self.run.request_bytes).unwrap_or(usize::MAX);
@@ -113,7 +113,7 @@ impl<S: Stream> Dispatcher<S> {
             self.run.fail(error);
             return;
         }
-        // A zone that ends gives room for fewer: the rest goes first next time.
+        // The end of a zone cuts a write short: the remaining requests go first next time.
         let done = usize::try_from(bytes.div_ceil(self.run.request_bytes)).unwrap_or(usize::MAX);
         let left = batch.split_off(done.min(batch.len()));
         for answer in batch {

@@ -115,7 +115,8 @@ fn a_job_ends_when_its_zones_are_full() {
     job.pace.length = Length::endless();
     let (measured, drive) = measure(Constant, job);
     let figures = measured.unwrap().figures;
-    // The stream that finds no zone ends the job; the other one's zone may be partly written.
+    // The stream that finds no zone ends the job; the zone of the other stream may be partly
+    // written.
     let blocks = figures.mib_per_second * figures.seconds * 256.0;
     assert_close(blocks, drive.counters().written_blocks as f64);
     assert_eq!(

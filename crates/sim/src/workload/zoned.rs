@@ -1,14 +1,14 @@
 //! Jobs on zoned drives.
 //!
 //! Each stream writes one zone from its write pointer to its capacity, then takes the next zone of
-//! the job; requests are shorter where a zone ends, so that zones become full and give their
-//! resources back. A zone is entered only after the one before it is full, so that a job has no more
-//! active zones than streams. Zones handed to a writing job must be empty. Writes with a queue depth above one
-//! rely on the drive applying them in the order of submission.
+//! the job. Requests are shorter at the end of a zone, so that zones become full and release their
+//! resources. A zone is entered only after the previous one is full, so that a job has no more
+//! active zones than streams. Zones of a writing job must be empty. Writes with a queue depth above
+//! one rely on the drive applying them in submission order.
 //!
-//! Reads go to what the job is told is written. With [`Refill::Reset`] zones that were filled are
-//! reset and written again, as a host that collects garbage does; the zone filled last is
-//! spared until the next one is full, since the last commands to it are still in flight.
+//! Reads are limited to the part that the job declares as written. With [`Refill::Reset`] full
+//! zones are reset and written again, as by a host that collects garbage. The newest full zone is
+//! spared until the next one is full, since its last commands are still in flight.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -28,10 +28,10 @@ use zoneweave_zoned::{
 use super::run::{Next, Run, Running, Started, Stream};
 use super::{Measurement, Pace, WorkloadError};
 
-/// What every block of a job holds: eight bytes repeated, which emulated drives store as such.
+/// Contents of every block: eight bytes repeated, which emulated drives store as such.
 const PATTERN: [u8; 8] = *b"zoneweav";
 
-/// What a job does.
+/// The operation of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -46,7 +46,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As part of a sentence.
+    /// The name for error messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,19 +57,19 @@ impl Operation {
     }
 }
 
-/// What a writing job does when it has filled every zone it was given.
+/// The end of the zones of a writing job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refill {
-    /// Ends.
+    /// Ends the job.
     Stop,
-    /// Resets the zone that was filled longest ago and writes it again.
+    /// Resets the oldest full zone and writes it again.
     Reset,
 }
 
 /// A job on a zoned drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
     /// Size of a request.
     pub request: BlockCount,
@@ -77,19 +77,20 @@ pub struct Job {
     pub streams: u32,
     /// The zones, used in order: empty ones to write, written ones to read.
     pub zones: Vec<ZoneId>,
-    /// How much of each zone is written, for reads.
+    /// Written blocks of each zone, for reads.
     pub written: BlockCount,
-    /// What to do when all zones are full.
+    /// The action when all zones are full.
     pub refill: Refill,
-    /// How fast and how long.
+    /// Rate and duration.
     pub pace: Pace,
 }
 
 impl Job {
-    /// Starts the job and lets it run beside whatever else happens.
+    /// Starts the job in the background.
     ///
     /// # Errors
-    /// If the drive cannot do this.
+    ///
+    /// If the drive cannot run it.
     pub fn start(
         self,
         handle: &Handle,
@@ -173,7 +174,7 @@ pub(super) fn pattern(blocks: BlockCount) -> Bytes {
     buffer.freeze()
 }
 
-/// Zones that no stream works on.
+/// Zones that are not in use by a stream.
 struct Supply {
     free: VecDeque<ZoneId>,
 }
@@ -186,9 +187,9 @@ struct ZonedStream {
     written: BlockCount,
     refill: Refill,
     supply: Rc<RefCell<Supply>>,
-    /// Zones this stream filled and has not reset, oldest first.
+    /// Full zones of this stream that are not reset, oldest first.
     full: VecDeque<ZoneId>,
-    /// The next block; nothing if no zone is left.
+    /// The next block; `None` if no zone is left.
     at: Option<ZoneAddress>,
     source: Bytes,
     random: Random,
@@ -250,7 +251,7 @@ impl ZonedStream {
         (Command::Append { zone: at.zone, payload, fua: false }, blocks)
     }
 
-    /// The next blocks to write: so many requests, or what the zone has left.
+    /// The next blocks to write: so many requests, or the rest of the zone.
     fn claim(&mut self, at: ZoneAddress, requests: u32) -> (Payload, BlockCount) {
         let geometry = self.device.geometry();
         let left = geometry.zone_capacity.0 - at.offset.0;
@@ -266,7 +267,7 @@ impl ZonedStream {
         (Payload { data: vec![data], oob: Bytes::new() }, blocks)
     }
 
-    /// The zone's last block was claimed: goes on to the next zone.
+    /// Moves on to the next zone, after the last block of this one was claimed.
     fn turn_page(&mut self, zone: ZoneId) {
         self.full.push_back(zone);
         if self.refill == Refill::Reset && self.full.len() > 1 {
@@ -293,7 +294,7 @@ impl ZonedStream {
     }
 }
 
-/// The commands of a stream that the drive has not answered.
+/// Commands of a stream without an answer.
 #[derive(Default)]
 struct InFlight {
     count: Cell<u32>,
@@ -317,7 +318,7 @@ impl InFlight {
     }
 }
 
-/// A command on its way.
+/// A command in flight.
 pub(super) struct DriveReply {
     answer: Completion,
     operation: Operation,

@@ -1,7 +1,7 @@
-//! Resets and finishes beside I/O, and I/O beside them (Fig. 7).
+//! Resets and finishes during I/O, and I/O during them (Fig. 7).
 //!
-//! The I/O has one request in flight, as in the paper, and, further than the paper went, as many as
-//! make the drive busy.
+//! The I/O has one request in flight, as in the paper. Beyond the paper it is also measured at a
+//! depth that keeps the drive busy.
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, ZoneAction, ZoneId};
@@ -11,10 +11,11 @@ use crate::characterize::bench::{Bench, Latencies, endless, sample_of};
 use crate::characterize::{Action, Beside, CharacterizeError, Sample, Table};
 use crate::workload::{Figures, Operation, Pace};
 
-/// The I/O: what, zones, depth.
+/// The I/O: operation, zones, depth.
 type Load = (Operation, u32, u32);
 
-/// One in flight each, then busy: below the drive's limits, so that latencies are not only queues.
+/// One request in flight each, then busy: below the drive's limits, so that latencies are not
+/// dominated by queues.
 const LOADS: [Load; 6] = [
     (Operation::RandomRead, 1, 1),
     (Operation::Write, 1, 1),
@@ -62,7 +63,7 @@ async fn alone_io(bench: &mut Bench<'_>, load: Load) -> Result<(), CharacterizeE
     Ok(())
 }
 
-/// Resets full zones, or finishes half-full ones, beside a load.
+/// Resets full zones, or finishes half-full ones, during a load.
 async fn manage_zones(
     bench: &mut Bench<'_>,
     action: ZoneAction,
@@ -108,7 +109,7 @@ async fn manage_zones(
     Ok((managed, io))
 }
 
-/// Zones to reset (full) or to finish (half full, and so active: few of them).
+/// Zones to reset (full) or to finish (half full, therefore active and few).
 async fn prepare(
     bench: &mut Bench<'_>,
     action: ZoneAction,
@@ -117,7 +118,7 @@ async fn prepare(
     let streams = load.map_or(0, |(_, streams, _)| streams);
     let geometry = bench.drive.device.geometry();
     let capacity = geometry.zone_capacity;
-    // What is written beside keeps three zones for each stream to go round.
+    // The concurrent writes cycle through three zones per stream.
     let spare = u32::try_from(bench.drive.free()).unwrap_or(u32::MAX).saturating_sub(3 * streams);
     let (blocks, limit) = match action {
         ZoneAction::Reset => (capacity, spare / 2),

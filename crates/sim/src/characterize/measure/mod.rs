@@ -1,4 +1,8 @@
 //! The programme, one file for each group of tables.
+//!
+//! In the order of a run: `single` (one request in flight), `scaling` (more in flight), `opening`,
+//! `occupancy` (resets and finishes), `interference`, `reading`, `saturation` (reads during
+//! writes).
 
 mod interference;
 mod occupancy;

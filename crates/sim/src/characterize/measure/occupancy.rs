@@ -1,4 +1,4 @@
-//! Resets and finishes by what the zone holds (Fig. 5).
+//! Resets and finishes by zone occupancy (Fig. 5).
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, ZoneAction, ZoneId};
@@ -33,7 +33,7 @@ pub(super) async fn resets(bench: &mut Bench<'_>) -> Result<(), CharacterizeErro
     bench.tidy_up().await
 }
 
-/// Blocks written before the zone is finished; zero stands for a zone opened and not written.
+/// Blocks written before the zone is finished; zero means opened and not written.
 pub(super) async fn finishes(bench: &mut Bench<'_>) -> Result<(), CharacterizeError> {
     let capacity = bench.drive.device.geometry().zone_capacity;
     let mut levels = levels(bench, capacity);

@@ -1,7 +1,7 @@
-//! What opening and closing costs (Observation 9).
+//! Costs of opening and closing zones (Observation 9).
 //!
-//! Zone by zone: opened explicitly, by a write, or by an append; then some steady writes or appends,
-//! a close, and a write that opens the zone again.
+//! Each zone is opened explicitly, by a write, or by an append. Some steady writes or appends
+//! follow, a close, and a write that opens the zone again.
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, ZoneAction, ZoneAddress};
@@ -61,7 +61,7 @@ async fn one_zone(
         costs.opened.add(drive.manage(zone, ZoneAction::Open).await?);
     }
     for offset in 0..=STEADY {
-        // A polling thread pauses between two commands; so it does here.
+        // A polling thread pauses between two commands; so does this loop.
         bench.handle.sleep(bench.subject.stacks.direct.submission_gap).await;
         let latency: Nanos = match opening {
             Opening::ByAppend => drive.append(zone).await?,

@@ -1,4 +1,4 @@
-//! Reads of 4 KiB beside writes at a rate: one writer with one request in flight.
+//! Reads of 4 KiB during rate-limited writes: one writer with one request in flight.
 
 use zoneweave_zoned::BlockCount;
 

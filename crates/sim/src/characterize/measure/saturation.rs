@@ -1,9 +1,9 @@
-//! Reads beside writes that saturate the drive, on the zoned drive and on its conventional twin
+//! Reads during writes that saturate the drive, on the zoned drive and on its conventional twin
 //! (Fig. 6).
 //!
-//! Four threads keep 128 MiB of writes in flight, as the data set has it; on the zoned drive they
-//! append, and reset zones when none is left; on the conventional one they write at random places
-//! of a drive that was overwritten once, so that it collects garbage all the time.
+//! Four threads keep 128 MiB of writes in flight, as in the data set. On the zoned drive they
+//! append, and reset zones when none is empty. On the conventional drive they write at random
+//! places after one full overwrite, so that it collects garbage all the time.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::workload::{
 /// Writing threads.
 const WRITERS: u32 = 4;
 
-/// What each of them keeps in flight.
+/// Bytes that each of them keeps in flight, in blocks.
 const IN_FLIGHT: BlockCount = BlockCount(32 * 256);
 
 /// Reads in flight; none to measure the writes alone.
@@ -49,7 +49,7 @@ async fn zoned(bench: &mut Bench<'_>, read_depth: u32) -> Result<(), Characteriz
         (Operation::Write, geometry.max_transfer)
     };
     let request = largest.min(BlockCount(256));
-    // No more than half a zone, or the next zone would be entered before the writes were seen.
+    // At most half a zone: otherwise a stream enters the next zone before its writes are counted.
     let in_flight = IN_FLIGHT.min(BlockCount(geometry.zone_capacity.0 / 2));
     let depth = (in_flight.0 / request.0).max(1);
     let writers = WRITERS.min(bench.drive.streams_max());
@@ -78,7 +78,7 @@ async fn zoned(bench: &mut Bench<'_>, read_depth: u32) -> Result<(), Characteriz
     bench.tidy_up().await
 }
 
-/// Fills the conventional drive, then writes as much again at random.
+/// Fills the conventional drive, then writes the same amount at random.
 async fn overwrite(
     bench: &Bench<'_>,
     device: &Rc<dyn BlockDevice>,
@@ -182,7 +182,7 @@ fn record(
     }
 }
 
-/// A job's throughput in so many seconds.
+/// A job's throughput per second.
 #[expect(clippy::cast_precision_loss, reason = "bytes of a second")]
 fn series(
     drive: Subsystem,
@@ -192,13 +192,13 @@ fn series(
     measured: &Measurement,
 ) -> Series {
     let mut by_second = measured.seconds.clone();
-    // Where nothing completes any more the series ends early: those seconds are zero.
+    // The series ends early where nothing completes any more: the missing seconds are zero.
     by_second.resize(seconds, Second::default());
     let rates = by_second.iter().map(|second| second.bytes as f64 / f64::from(1 << 20));
     Series { drive, action, read_depth, mib_per_second: rates.collect() }
 }
 
-/// The seconds that were measured from their beginning to their end.
+/// Seconds that were measured completely.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a run")]
 fn whole_seconds(written: &Measurement) -> usize {
     (written.figures.seconds + 1e-6) as usize

@@ -1,4 +1,4 @@
-//! More in flight: in one zone, over several zones, both (Fig. 4).
+//! More requests in flight: in one zone, over several zones, both (Fig. 4).
 
 use zoneweave_zoned::BlockCount;
 
@@ -7,8 +7,8 @@ use crate::characterize::bench::{Bench, sample_of};
 use crate::characterize::{CharacterizeError, Sample, Stack, Table};
 use crate::workload::{Host, Operation};
 
-/// One zone, 4 KiB, by queue depth. Writes go through the scheduler, which takes more than one to
-/// a zone.
+/// One zone, 4 KiB, by queue depth. Writes go through the scheduler, which accepts more than one
+/// per zone.
 pub(super) async fn intra_zone(bench: &mut Bench<'_>) -> Result<(), CharacterizeError> {
     bench.drive.prepare_reads(1).await?;
     bench.tidy_up().await?;
@@ -34,7 +34,7 @@ pub(super) async fn inter_zone(bench: &mut Bench<'_>) -> Result<(), Characterize
     let counts = bench.zone_counts();
     let most = counts.iter().copied().max().unwrap_or(1);
     let free = u32::try_from(bench.drive.free()).unwrap_or(u32::MAX);
-    // Zones to read are no zones to write any more: a small drive keeps most of them for writes.
+    // Zones filled for reads are lost to writes: a small drive keeps most of them for writes.
     let readable = most.min((free / 4).max(1));
     bench.drive.prepare_reads(readable).await?;
     bench.tidy_up().await?;
@@ -74,7 +74,7 @@ pub(super) async fn bandwidth(bench: &mut Bench<'_>) -> Result<(), CharacterizeE
         for concurrency in bench.zone_counts() {
             let mut kinds =
                 vec![(Operation::Write, concurrency, 1), (Operation::Append, 1, concurrency)];
-            // With one request in flight the two kinds of appends are one.
+            // With one request in flight the two kinds of appends are the same.
             if concurrency > 1 {
                 kinds.push((Operation::Append, concurrency, 1));
             }

@@ -1,4 +1,4 @@
-//! Observations 11 to 13: what happens beside what.
+//! Observations 11 to 13: interference between operations.
 
 use super::Lookup;
 use super::lookup::{rate, ratio, time};

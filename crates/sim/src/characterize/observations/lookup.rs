@@ -3,7 +3,7 @@
 use crate::characterize::{Action, Results, Sample, Stack, Subsystem, Table};
 use crate::workload::Figures;
 
-/// Conditions that a sample has to meet.
+/// Conditions on a sample.
 #[derive(Clone, Copy)]
 pub(in crate::characterize) struct Lookup<'a> {
     results: &'a Results,
@@ -50,7 +50,7 @@ impl<'a> Lookup<'a> {
         Self { depth: Some(depth), ..self }
     }
 
-    /// All that meet the conditions, without those that measured nothing.
+    /// Samples that meet the conditions, except empty ones.
     pub(in crate::characterize) fn all(self) -> impl Iterator<Item = &'a Sample> {
         self.results.of(self.table, self.action).filter(move |sample| {
             sample.figures.operations > 0
@@ -62,28 +62,28 @@ impl<'a> Lookup<'a> {
         })
     }
 
-    /// The first that nothing else was going on beside.
+    /// The first one without concurrent operations.
     pub(in crate::characterize) fn alone(self) -> Option<&'a Figures> {
         self.all().find(|sample| sample.beside.is_none()).map(|sample| &sample.figures)
     }
 
-    /// The first beside something.
+    /// The first one during another action.
     pub(in crate::characterize) fn beside(self, action: Action) -> Option<&'a Sample> {
         self.all().find(|sample| sample.beside.is_some_and(|beside| beside.action == action))
     }
 
-    /// The mean latency of the first, beside something or not.
+    /// The mean latency of the first one, with or without concurrent operations.
     pub(in crate::characterize) fn alone_or_beside(self) -> Option<f64> {
         self.all().next().map(|sample| sample.figures.mean_us)
     }
 
-    /// The largest of a figure.
+    /// The largest value of a figure.
     pub(in crate::characterize) fn most(self, of: impl Fn(&Figures) -> f64) -> Option<f64> {
         self.all().map(|sample| of(&sample.figures)).max_by(f64::total_cmp)
     }
 }
 
-/// A quotient that says something.
+/// A quotient, if it is defined.
 pub(in crate::characterize) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0 && part.is_finite() && whole.is_finite()).then(|| part / whole)
 }

@@ -1,7 +1,7 @@
 //! The thirteen observations, each decided by rules over the samples of a run.
 //!
-//! The paper's figures and those of its data set stand beside as text; no rule looks at them. A rule
-//! that lacks a sample, or would divide by a latency of zero, decides nothing.
+//! Figures of the paper and of its data set are shown as text; no rule uses them. A rule that lacks
+//! a sample, or would divide by a latency of zero, decides nothing.
 
 mod interference;
 pub(super) mod lookup;

@@ -1,4 +1,4 @@
-//! Observations 9 and 10: what the zone state machine costs.
+//! Observations 9 and 10: costs of the zone state machine.
 
 use super::Lookup;
 use super::lookup::{mean, ratio, time};
@@ -65,7 +65,7 @@ fn at(samples: Lookup<'_>, percent: f64, finished: Option<bool>) -> Option<&Samp
     })
 }
 
-/// The sample of the emptiest zone that holds something.
+/// The sample of the emptiest zone that is not empty.
 fn least(samples: Lookup<'_>, finished: Option<bool>) -> Option<&Sample> {
     let held = |sample: &&Sample| {
         sample.finished == finished && sample.occupancy_percent.is_some_and(|held| held > 0.0)

@@ -1,4 +1,4 @@
-//! One page that needs nothing else: no script, no style sheet, no font, no picture from elsewhere.
+//! One self-contained page: no script, style sheet, font or picture from elsewhere.
 
 use std::fmt::Write;
 

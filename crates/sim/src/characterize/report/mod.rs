@@ -1,7 +1,7 @@
-//! A run written down: JSON lines, a CSV file and plots by table, one page that stands by itself, and
-//! the fidelity matrix.
+//! The report of a run: JSON lines, a CSV file and plots by table, one self-contained page, and the
+//! fidelity matrix.
 //!
-//! Everything is made in memory as text, the same for the same results; whoever asked writes it.
+//! All files are texts in memory, the same for the same results; the caller writes them.
 
 mod html;
 mod markdown;
@@ -14,20 +14,20 @@ use serde::Serialize;
 use super::{Fidelity, Observation, Recommendation, Results};
 use super::{fidelity, observations, recommendations};
 
-/// A run and what it means.
+/// A run and its interpretation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// What was measured.
+    /// Name of the subject.
     pub subject: String,
-    /// How, as pairs of words: the command, the plan, the program.
+    /// Conditions, as pairs of words: the command, the plan, the program.
     pub conditions: Vec<(String, String)>,
     /// The thirteen.
     pub observations: Vec<Observation>,
-    /// What follows.
+    /// The recommendations.
     pub recommendations: Vec<Recommendation>,
-    /// What emulators can show.
+    /// The coverage of other emulators.
     pub fidelity: Vec<Fidelity>,
-    /// The numbers.
+    /// The measurements.
     #[serde(skip)]
     pub results: Results,
 }

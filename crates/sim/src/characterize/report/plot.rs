@@ -37,7 +37,7 @@ const COLOURS: [RGBColor; 7] = [
 pub(super) fn svg(plot: &Plot) -> String {
     let mut text = String::new();
     draw(plot, &mut text).expect("a chart of finite points is drawn into memory");
-    // The backend puts no newline at the end, and files end with one.
+    // The backend writes no final newline.
     text.push('\n');
     text
 }
@@ -75,7 +75,7 @@ fn draw<'a>(plot: &Plot, text: &'a mut String) -> Drawn<'a> {
     mesh.draw()?;
     for (line, colour) in plot.lines.iter().zip(COLOURS.iter().cycle()) {
         let placed: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
-        // A mark for every point, but not where they would touch.
+        // Marks for every point, unless they would touch.
         if placed.len() <= 30 {
             let dots = placed.iter().map(|point| Circle::new(*point, 3, colour.filled()));
             chart.draw_series(dots)?;
@@ -96,7 +96,7 @@ fn draw<'a>(plot: &Plot, text: &'a mut String) -> Drawn<'a> {
     root.present()
 }
 
-/// Marks of an axis of so many doublings: one each, and room for the ends.
+/// Marks of an axis with so many doublings: one each, and room for the ends.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -3,7 +3,7 @@
 use super::plot::{Line, Plot};
 use crate::characterize::{Action, Results, Sample, Table};
 
-/// The charts that there are samples for.
+/// The charts that have samples.
 pub(super) fn plots(results: &Results) -> Vec<Plot> {
     let mut plots = vec![
         request_size(results),
@@ -168,7 +168,7 @@ fn finish(results: &Results) -> Plot {
     }
 }
 
-/// Resets of full zones alone and beside one request in flight, by percentile.
+/// Resets of full zones alone and with one concurrent request, by percentile.
 fn interference(results: &Results) -> Plot {
     let mut lines = Vec::new();
     for sample in results.of(Table::Interference, Action::Reset) {

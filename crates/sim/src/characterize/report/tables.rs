@@ -128,7 +128,7 @@ fn maybe(value: Option<f64>) -> String {
     value.map(number).unwrap_or_default()
 }
 
-/// Four digits behind the point, without zeros at the end.
+/// Four digits after the decimal point, without trailing zeros.
 fn number(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

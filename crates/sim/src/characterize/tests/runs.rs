@@ -12,7 +12,7 @@ use crate::characterize::{
 };
 use crate::workload::Length;
 
-/// Shorter than quick: what matters is that every part runs.
+/// Shorter than quick: every part runs once.
 fn plan() -> Plan {
     let length = Length {
         warm_up: Nanos::from_millis(1),
@@ -80,7 +80,7 @@ fn a_drive_without_latencies_shows_none_of_what_comes_from_them() {
     let (results, _) = characterize("instant", 40);
     let report = Report::new("instant".into(), Vec::new(), results.unwrap());
     let verdict = |number: usize| report.observations[number - 1].verdict;
-    // What the host takes for a submission is all there is.
+    // The host's submission time is the only latency.
     assert_eq!(verdict(11), Verdict::CannotBeMeasured);
     for number in [1, 4, 10] {
         assert_eq!(verdict(number), Verdict::DoesNotHold, "observation {number}");

@@ -1,6 +1,6 @@
-//! What the reports of all experiments of the paper say about how they measure.
+//! The common method of all experiments of the paper, for their reports.
 
-/// What all of them have in common.
+/// The method.
 pub(crate) const METHOD: &str = "\
 Random writes to a volume of 3 + 1 drives `zn540-4tb`, unless another array is named. Zones have \
 their real size. A run writes a part of the paper's 64 GiB, given by the scale, to an array with \
@@ -15,7 +15,7 @@ zone-append have the largest size of the format, 16,384 rows. No index checkpoin
 Values are means of runs with different seeds, with the half-width of the 95 % confidence \
 interval (Student's t). Results without a number in the paper's text are not compared.";
 
-/// What counts of a run of random writes (`writes.rs`).
+/// The measured part of a run of random writes (`writes.rs`).
 pub(crate) const STEADY: &str = "\
 The measurement is of a steady state. Four GiB are written as a warm-up. By then a drive's write \
 buffer of 40 MiB is full if it ever is (after 0.4 GiB at most), so writes that a drive merely \
@@ -29,7 +29,7 @@ paper's 64 GiB as well, so it counts as often here: 40 MiB per zone of 1,077, wh
 MiB/s into about 3,235. The full-scale points of Exp#5 show that scaling changes results by less \
 than 2 %.";
 
-/// So many blocks, as the paper calls them.
+/// So many blocks in the paper's units.
 pub(crate) fn kib(blocks: u32) -> String {
     format!("{} KiB", blocks * 4)
 }

@@ -1,7 +1,7 @@
-//! The load: writers that fill ranges front to back, writers of a shuffled order, random readers.
+//! The load: writers that fill ranges front to back, writers in a shuffled order, random readers.
 //!
-//! Each writer is one task that sends requests as long as fewer than its queue depth are in flight
-//! and its rate allows. What completes is counted in bins of a fixed length.
+//! Each writer is one task. It sends requests as long as fewer than its queue depth are in flight
+//! and its rate allows. Completions are counted in bins of a fixed length.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 use super::target::{Reply, Target};
 use crate::workload::{Figures, Recorder, WorkloadError};
 
-/// Everything a load measures, and what stops it.
+/// The counters of a load, and its limits.
 pub(super) struct Load {
     handle: Handle,
     target: Target,
@@ -33,26 +33,26 @@ pub(super) struct Load {
 /// How writers write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writers {
-    /// How many, each in a place of its own.
+    /// Number of writers, each in a place of its own.
     pub(super) count: u32,
     /// Size of a request.
     pub(super) request: BlockCount,
     /// Requests in flight of each.
     pub(super) queue_depth: u64,
-    /// All of them together, in bytes a second.
+    /// Rate of all of them together, in bytes per second.
     pub(super) rate: Option<u64>,
 }
 
-/// Ranges that nobody writes to.
+/// Ranges without a writer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
-    /// Written as a whole, or not at all.
+    /// Written completely, or not at all.
     pub(super) idle: Vec<u64>,
-    /// Written in part: they are written first, and not read from.
+    /// Partially written: they are written first, and never read.
     pub(super) partial: Vec<u64>,
 }
 
-/// What a load measured.
+/// The result of a load.
 pub(super) struct Measured {
     pub(super) read: Figures,
     pub(super) write_bins: Vec<u64>,
@@ -61,7 +61,7 @@ pub(super) struct Measured {
 }
 
 impl Load {
-    /// A load on a drive of which the given ranges may be written to.
+    /// A load on a drive that may write the given ranges.
     pub(super) fn new(handle: &Handle, target: Target, ranges: Ranges, bin: Nanos) -> Rc<Self> {
         Rc::new(Self {
             handle: handle.clone(),
@@ -80,7 +80,7 @@ impl Load {
         })
     }
 
-    /// Ends the load when so many bytes were written.
+    /// Ends the load after so many bytes.
     pub(super) fn limit_written(&self, bytes: u64) {
         self.write_limit_bytes.set(bytes);
     }
@@ -89,7 +89,7 @@ impl Load {
         self.stopped.set(true);
     }
 
-    /// Writers that take a range, clear it, fill it, and take another one at random.
+    /// Writers that take a range, clear it, fill it, and continue with another one at random.
     pub(super) fn fill_ranges(self: &Rc<Self>, writers: Writers, seed: u64) -> Vec<JoinHandle<()>> {
         let mut random = Random::new(seed);
         let writer = |_| {
@@ -120,7 +120,7 @@ impl Load {
                 sender.send(self.target.write(range, offset, data), blocks);
                 offset += blocks;
             }
-            // Only a range that is written completely is read from or taken again.
+            // Only a completely written range is read or taken again.
             sender.drain().await;
             let mut ranges = self.ranges.borrow_mut();
             match offset == self.target.range_blocks() {
@@ -140,7 +140,7 @@ impl Load {
         (idle > 0).then(|| ranges.idle.swap_remove(index(random.below(idle))))
     }
 
-    /// Writers that each write a part of the drive in a shuffled order, and again in another one.
+    /// Writers that each overwrite a part of the drive in shuffled orders.
     pub(super) fn shuffle(
         self: &Rc<Self>,
         writers: Writers,
@@ -189,7 +189,7 @@ impl Load {
         }
     }
 
-    /// Reads blocks at random from ranges that nobody writes to.
+    /// Reads random blocks of ranges without a writer.
     pub(super) fn read_at_random(
         self: &Rc<Self>,
         queue_depth: u32,
@@ -221,7 +221,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits for everything in flight, and tells what was measured.
+    /// Waits for all requests in flight; returns the measurements.
     pub(super) async fn finish(
         self: Rc<Self>,
         tasks: Vec<JoinHandle<()>>,
@@ -243,7 +243,7 @@ impl Load {
         }
     }
 
-    /// Waits until the load was stopped, by its limit or an error.
+    /// Waits until a limit or an error stops the load.
     pub(super) async fn stopped(&self, look: Nanos) {
         while !self.stopped.get() {
             self.handle.sleep(look).await;
@@ -285,7 +285,7 @@ struct Sender {
     queue_depth: u64,
     source: Bytes,
     due: Nanos,
-    /// Between two requests, if there is a rate.
+    /// Interval between two requests, if a rate is set.
     pause: Option<Nanos>,
 }
 
@@ -309,7 +309,7 @@ impl Sender {
     async fn turn(&mut self) {
         if let Some(pause) = self.pause {
             self.load.handle.sleep_until(self.due).await;
-            // What the drive was too slow for is not made up for later.
+            // Time lost to a slow drive is not made up for later.
             self.due = (self.due + pause).max(self.load.handle.now());
         }
         drop(self.slots.acquire().await);
@@ -318,7 +318,7 @@ impl Sender {
     fn send(&self, reply: Reply, blocks: u64) {
         let slot = self.slots.try_acquire().expect("a turn was waited for");
         let (load, started) = (self.load.clone(), self.load.handle.now());
-        // As many at most as there are slots.
+        // Bounded by the slots.
         drop(self.load.handle.spawn("write", async move {
             match reply.done().await {
                 Ok(()) => load.count_written(started, blocks * BLOCK_BYTES as u64),
@@ -328,7 +328,7 @@ impl Sender {
         }));
     }
 
-    /// Waits for everything in flight.
+    /// Waits for all requests in flight.
     async fn drain(&self) {
         drop(self.slots.acquire_many(self.queue_depth).await);
     }

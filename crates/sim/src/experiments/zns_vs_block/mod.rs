@@ -1,12 +1,16 @@
-//! A zoned drive beside conventional drives of the same dies.
+//! A zoned drive compared with conventional drives of the same dies.
 //!
 //! Three figures: sustained writes (Bjørling et al., "ZNS: Avoiding the Block Interface Tax for
-//! Flash-based SSDs", ATC 2021, Fig. 1), reads beside writes at a rate (there, Fig. 5), and reads and
-//! writes over time (Doekemeijer et al., "Performance Characterization of NVMe Flash Devices with
-//! Zoned Namespaces", CLUSTER 2023, Fig. 6).
+//! Flash-based SSDs", ATC 2021, Fig. 1), reads during rate-limited writes (there, Fig. 5), and
+//! reads and writes over time (Doekemeijer et al., "Performance Characterization of NVMe Flash
+//! Devices with Zoned Namespaces", CLUSTER 2023, Fig. 6).
 //!
-//! Conventional drives have as many superblocks as real ones, but smaller: they are rewritten several
-//! times in seconds. The zoned drive, which collects nothing, has fewer zones of the real size.
+//! Conventional drives have the superblock count of real ones, but smaller superblocks, which are
+//! rewritten several times within seconds. The zoned drive, which collects no garbage, has fewer
+//! zones of the real size.
+//!
+//! `target` hides the kind of drive, `load` runs writers and readers, `overwrite` and `series` are
+//! the figures.
 
 mod load;
 mod overwrite;
@@ -62,7 +66,7 @@ pub(super) fn run() -> Result<Report, ExperimentError> {
 /// The conventional twin with so much spare capacity, and superblocks of so many rows.
 fn conventional(spare: f64, rows: u32) -> Result<ConventionalDrive, ExperimentError> {
     let mut config = ConventionalConfig::sn640_960gb().with_superblock_rows(rows);
-    // Of the zoned drive: the dies are to be the same.
+    // As on the zoned drive: both have the same dies.
     config.flash.program = Spread::new(2446.0, 0.08);
     config.over_provisioning = spare;
     Ok(ConventionalDrive::new(config)?)
@@ -79,13 +83,13 @@ fn zoned() -> Result<RamDrive, ExperimentError> {
     let preset = Preset::by_name("zn540-1tb")?;
     let mut geometry = preset.geometry().clone();
     geometry.zones = 16;
-    // Metadata beside blocks plays no role here, and would take memory.
+    // Out-of-band metadata plays no role here, and would take memory.
     geometry.oob = OobKind::None;
     let preset = preset.with_zones(geometry.zones, geometry.zone_capacity)?;
     Ok(RamDrive::new(geometry, preset.timing(1))?)
 }
 
-/// Carries out work in virtual time.
+/// Runs work in virtual time.
 fn simulate<T, F: Future<Output = T>>(work: impl FnOnce(Handle) -> F) -> T {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     executor.run(work(executor.handle()))

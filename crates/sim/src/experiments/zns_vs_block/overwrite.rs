@@ -1,4 +1,4 @@
-//! Sustained writes, and then reads beside writes at a rate.
+//! Sustained writes, and reads during rate-limited writes.
 
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::BlockCount;
@@ -13,15 +13,15 @@ use crate::workload::WorkloadError;
 const BIN: Nanos = Nanos::from_millis(200);
 const ROWS: u32 = 4;
 const OVERWRITES: u64 = 4;
-/// Write targets, in MiB/s.
+/// Write rates, in MiB/s.
 const TARGETS: [u64; 8] = [0, 50, 150, 300, 400, 500, 750, 1000];
 
 const WRITERS: Writers = Writers { count: 4, request: BlockCount(16), queue_depth: 8, rate: None };
 
-/// What one drive did.
+/// The measurements of one drive.
 struct Run {
     name: &'static str,
-    /// Written so far as a multiple of the capacity, and MiB/s at that time.
+    /// Written bytes as a multiple of the capacity, and MiB/s at that time.
     sustained: Vec<(f64, f64)>,
     points: Vec<Point>,
 }
@@ -72,7 +72,7 @@ async fn run(name: &'static str, handle: &Handle, target: Target) -> Result<Run,
         handle.sleep(length).await;
         let measured = load.finish(tasks).await?;
         ranges = measured.ranges;
-        // The first third is left out: the buffer takes it at any rate.
+        // The first third is left out: the buffer accepts it at any rate.
         let bins: Vec<f64> =
             measured.write_bins.iter().map(|bytes| super::rate(*bytes, BIN)).collect();
         let steady = bins.get(2..7).unwrap_or_default();
@@ -94,7 +94,7 @@ fn by_written(bins: &[u64], capacity: u64) -> Vec<(f64, f64)> {
 }
 
 impl Run {
-    /// Mean rate while that part of the overwrites was written.
+    /// Mean rate between two amounts of overwrites.
     fn rate_between(&self, from: f64, to: f64) -> f64 {
         let within = self.sustained.iter().filter(|point| (from..to).contains(&point.0));
         mean(&within.map(|point| point.1).collect::<Vec<_>>())
@@ -104,7 +104,7 @@ impl Run {
         self.rate_between(3.0, 4.1)
     }
 
-    /// The largest target that is reached, give or take 3 %.
+    /// The largest target rate that is reached within 3 %.
     fn sustains(&self) -> u64 {
         let reached = |point: &&Point| point.achieved >= 0.97 * to_f64(point.target);
         self.points.iter().filter(reached).map(|point| point.target).max().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Reads and writes over time, both as fast as they can.
+//! Reads and writes over time, at full speed.
 
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{BlockCount, Lba};
@@ -11,13 +11,13 @@ use crate::experiments::{ExperimentError, Finding, Report};
 use crate::workload::{Figures, WorkloadError};
 
 const ROWS: u32 = 16;
-/// Ten seconds of the real drive: as much shorter as superblocks are. Queues are as long as on the
-/// real drive, and a read waits in them for 90 ms, so that bins of one second would be too short.
+/// Ten seconds of the real drive, scaled like superblocks. Queues are as long as on the real drive,
+/// and a read waits in them for 90 ms, so that bins of one second would be too short.
 const BIN: Nanos = Nanos(10_000_000_000 * ROWS as u64 / 383);
 const BIN_SECONDS: u32 = 10;
 /// 1200 seconds of the real drive.
 const BINS: u64 = 120;
-/// The zoned drive changes nothing over time.
+/// The zoned drive is stationary.
 const BINS_ZONED: u64 = 40;
 const WRITERS: Writers =
     Writers { count: 4, request: BlockCount(32), queue_depth: 256, rate: None };
@@ -48,7 +48,7 @@ fn on_zoned(depth: u32) -> Result<Run, ExperimentError> {
         let ranges = fill(&handle, &target).await?;
         let load = Load::new(&handle, target, ranges, BIN);
         let mut tasks = load.fill_ranges(WRITERS, 5);
-        // The first bin is that of queues that fill.
+        // Queues fill in the first bin.
         handle.sleep(BIN).await;
         tasks.extend(load.read_at_random(depth, 6));
         handle.sleep(Nanos(BIN.0 * BINS_ZONED)).await;
@@ -81,7 +81,7 @@ fn on_conventional(depth: u32) -> Result<Run, ExperimentError> {
         let ranges = Ranges { idle: (0..target.ranges()).collect(), partial: Vec::new() };
         let load = Load::new(&handle, target, ranges, BIN);
         let mut tasks = load.shuffle(WRITERS, places, PLACE, 7);
-        // The first bin is that of queues that fill.
+        // Queues fill in the first bin.
         handle.sleep(BIN).await;
         tasks.extend(load.read_at_random(depth, 8));
         handle.sleep(Nanos(BIN.0 * BINS)).await;

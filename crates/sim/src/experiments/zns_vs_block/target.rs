@@ -1,7 +1,7 @@
-//! The two kinds of drives under one workload: ranges that are written front to back.
+//! Common interface of the two kinds of drives: ranges that are written front to back.
 //!
-//! On the zoned drive a range is a zone. On the conventional one it is as many blocks as a zone
-//! holds, and what resets a zone trims the range.
+//! On the zoned drive a range is a zone. On the conventional drive it has the size of a zone, and a
+//! trim takes the place of a reset.
 
 use std::rc::Rc;
 
@@ -36,7 +36,7 @@ impl Target {
         }
     }
 
-    /// Makes a range writable from its front.
+    /// Resets or trims a range.
     pub(super) fn clear(&self, range: u64) -> Reply {
         match self {
             Self::Zoned(device) => {
@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// Writes the next blocks of a range, whose place in the range is known to the caller.
+    /// Writes the next blocks of a range; the caller knows the write position.
     pub(super) fn write(&self, range: u64, offset: u64, data: Bytes) -> Reply {
         match self {
             Self::Zoned(device) => {
@@ -80,7 +80,7 @@ impl Target {
     }
 }
 
-/// A command that was sent, and its answer to come.
+/// A command in flight.
 pub(super) struct Reply(Answer);
 
 enum Answer {

@@ -1,4 +1,4 @@
-//! Drives as an engine gets them: those without metadata have it among their blocks.
+//! Drives as offered to an engine; drives without metadata store it inline, in frames.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! One drive of a simulated array, and what is wrong with it.
+//! One drive of a simulated array, and its damage.
 
 use std::rc::Rc;
 
@@ -7,13 +7,14 @@ use zoneweave_zoned::{ZoneId, ZoneState};
 
 use crate::simulate::scenario::Shape;
 
-/// What is wrong with the contents of a drive.
+/// The state of a drive's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
     None,
-    /// Some of what it holds is not what was written, or may come to be.
+    /// Some contents differ from the written data, or may in future.
     Present,
-    /// A scrub found nothing any more. It counts as healed once a start has found it so.
+    /// A scrub found no damage any more. The drive counts as healed after the next start confirms
+    /// it.
     Scrubbed,
 }
 
@@ -21,44 +22,44 @@ pub(crate) enum Damage {
 pub(crate) struct Drive {
     /// The hardware.
     pub ram: RamDrive,
-    /// What its identity as a member is made of.
+    /// Source of its identity as a member.
     pub number: u64,
     pub damage: Damage,
-    /// Times that damage was done, for scrubs that miss some.
+    /// Number of times that damage was done, to detect damage that a scrub missed.
     pub damaged: u64,
-    /// It may be taken out of service in this life.
+    /// The engine may take it out of service in this life.
     pub suspect: bool,
-    /// More was done to it at some time than to slow it down: a write that failed may have left something.
+    /// It has had other faults than slowness: a failed write may have left data behind.
     pub struck: bool,
     /// It may lose a zone in this life.
     pub wearing: bool,
-    /// Zones that hold something nobody accounts for, since it was damaged.
+    /// Zones with contents that belong to no segment, as damage causes.
     pub orphans: u32,
-    /// It was pulled, and what its cache holds is lost.
+    /// It was pulled, and the contents of its cache are lost.
     pub forgetting: bool,
-    /// What it held at some time.
+    /// An earlier copy of its contents.
     pub kept: Option<RamDrive>,
-    /// What the last recovery found in which it was a member.
+    /// Result of the last recovery in which it was a member.
     pub seen: Option<Rc<Seen>>,
 }
 
-/// Zones at the start of a drive among which those for superblock records are chosen: a drive
-/// that lost one of them is hardly a member any more.
+/// First zones of a drive, from which those for superblock records are chosen: a drive that lost
+/// one of them can hardly stay a member.
 const SUPERBLOCK_ZONES: u32 = 4;
 
 impl Drive {
-    /// It may be taken out of service for what is about to happen.
+    /// Marks that a fault may take it out of service.
     pub(crate) fn suspect(&mut self) {
         self.suspect = true;
         self.struck = true;
     }
 
-    /// It loses a zone, or is going to.
+    /// Marks that it loses a zone, now or later.
     pub(crate) fn wear(&mut self) {
         self.wearing = true;
     }
 
-    /// Zones that failed.
+    /// Read-only and offline zones.
     pub(crate) fn lost_zones(&self) -> impl Iterator<Item = ZoneId> + '_ {
         let failed = |zone: &ZoneId| {
             matches!(self.ram.zone(*zone).state, ZoneState::ReadOnly | ZoneState::Offline)
@@ -66,17 +67,17 @@ impl Drive {
         (0..self.ram.geometry().zones).map(ZoneId).filter(failed)
     }
 
-    /// Whether it lost more zones than the array can do without.
+    /// Whether it lost more zones than the array has to spare.
     pub(crate) fn is_worn(&self, shape: &Shape) -> bool {
         let needed = self.lost_zones().any(|zone| zone.0 < SUPERBLOCK_ZONES);
         needed || self.lost_zones().count() + self.orphans as usize > shape.spare_zones as usize
     }
 }
 
-/// What a recovery found.
+/// The result of a recovery.
 pub(crate) struct Seen {
-    /// The writes submitted before.
+    /// Writes submitted before.
     pub writes: usize,
-    /// What each block read as.
+    /// The version of each block.
     pub found: Vec<Option<u64>>,
 }

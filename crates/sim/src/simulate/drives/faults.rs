@@ -1,4 +1,6 @@
-//! Carrying out faults on emulated drives.
+//! Injection of faults into emulated drives.
+//!
+//! Nothing here knows the contract: `run::inject` decides whether a fault is allowed.
 
 use zoneweave_emulator::{
     BlockPart, CommandKind, Damage, FaultAction, FaultClass, RamDrive, SeededFaults, Selector,
@@ -9,10 +11,10 @@ use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneO
 use crate::simulate::random::index;
 use crate::simulate::scenario::{Class, Command, Fault, On, Part};
 
-/// Zones at the beginning of a drive that hold superblock records, where none of them is worn.
+/// First zones of a drive, which hold superblock records while none of them is worn.
 const SUPERBLOCK_ZONES: u32 = 2;
 
-/// Whether the drive only takes its time.
+/// Whether the fault only slows the drive down.
 pub(crate) fn is_harmless(fault: Fault) -> bool {
     matches!(
         fault,
@@ -20,8 +22,8 @@ pub(crate) fn is_harmless(fault: Fault) -> bool {
     )
 }
 
-/// Whether what is on the drive, or will be, is not what was written. A flush that does nothing
-/// counts, for the power may fail.
+/// Whether contents, now or later, differ from the written data. An ignored flush counts, since the
+/// power may fail.
 pub(crate) fn damages(fault: Fault) -> bool {
     match fault {
         Fault::Slow { .. } | Fault::Sluggish { .. } => false,
@@ -104,7 +106,7 @@ pub(crate) fn apply(ram: &RamDrive, fault: Fault) {
     }
 }
 
-/// A zone fails, every other time one that holds something.
+/// A zone fails; every other time it is one with data.
 fn wear(ram: &RamDrive, random: &mut Random, offline: bool) {
     let held = if random.per_mille(500) { written(ram, random) } else { None };
     let any = u32::try_from(random.below(ram.geometry().zones.into())).expect("32 bits");
@@ -115,7 +117,7 @@ fn wear(ram: &RamDrive, random: &mut Random, offline: bool) {
     }
 }
 
-/// Adds a class to the faults that happen again and again.
+/// Adds a class of recurring faults.
 fn happen_often(ram: &RamDrive, class: Class, per_million: u32, seed: u64) {
     let class = match class {
         Class::Errored => FaultClass::Errored,
@@ -164,11 +166,11 @@ fn block_part(part: Part) -> BlockPart {
     }
 }
 
-/// Overwrites a block by another one, anywhere, elsewhere in its zone, or at the same place of
-/// another zone, perhaps at its end, where segments list what they hold.
+/// Overwrites a block with another one: anywhere, within its zone, or at the same offset of another
+/// zone. The offset may be at the zone's end, where segments keep their summary.
 fn copy(ram: &RamDrive, random: &mut Random) {
     let how = random.below(4);
-    // A drive without intact records is none of the array, and nothing else of it is looked at.
+    // A drive without intact records is not recognised as a member, and the rest of it is not read.
     let first = if how == 0 { ZoneId(0) } else { ZoneId(SUPERBLOCK_ZONES) };
     let (Some(from), Some(to)) =
         (written_from(ram, random, first), written_from(ram, random, first))
@@ -195,7 +197,7 @@ fn written(ram: &RamDrive, random: &mut Random) -> Option<ZoneAddress> {
     written_from(ram, random, ZoneId(0))
 }
 
-/// The same, in a zone from that one on.
+/// The same, in a zone from `first` on.
 fn written_from(ram: &RamDrive, random: &mut Random, first: ZoneId) -> Option<ZoneAddress> {
     let infos = (first.0..ram.geometry().zones).map(|zone| ram.zone(ZoneId(zone)));
     let holds = |state| !matches!(state, ZoneState::Empty | ZoneState::Offline);

@@ -1,7 +1,7 @@
-//! The drives of an array, those taken out of it, and what is wrong with each.
+//! The drives of an array, those removed from it, and the damage of each.
 //!
-//! The drives is where the contract is kept: it knows how many slots are impaired (without a working
-//! member, or with damage that nobody has healed), and says whether one more may be.
+//! `Drives` keeps the contract: it knows which slots are impaired (without a working member, or
+//! with unhealed damage), and reports whether one more may be.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,35 +16,35 @@ use crate::simulate::drives::drive::{Damage, Drive, Seen};
 use crate::simulate::random::index;
 use crate::simulate::scenario::{Shape, Stop};
 
-/// All drives.
 pub(crate) struct Drives {
     shape: Shape,
     /// By slot.
     pub in_slots: Vec<Drive>,
-    /// Taken out of their slots.
+    /// Removed from their slots.
     pub(super) former: Vec<Drive>,
-    /// Kept ready in this life.
+    /// Spares of this life.
     pub(super) spares: Vec<Drive>,
-    /// Whether there were any.
+    /// Whether this life has spares.
     pub(super) has_spares: bool,
-    /// Slots without a working member, as far as the engine told.
+    /// Slots without a working member, as reported by the engine.
     pub(super) out: BTreeSet<usize>,
-    /// Slots whose drive stays away, until a start has come to its end.
+    /// Slots whose drive stays away until a start has finished.
     away: BTreeSet<usize>,
-    /// Slots in which an administrator is about to put a blank drive, each as often as that is so. Whoever sits there
-    /// when the engine comes to it is taken out: a spare, perhaps, that took the place meanwhile.
+    /// Slots in which an administrator is about to put a blank drive, once per request. The drive
+    /// in the slot is removed when the engine gets to it, even if it is a spare that took the place
+    /// meanwhile.
     replaced: Vec<usize>,
-    /// Whether those out are more than may be recorded: drives were pulled that will be back.
+    /// Whether `out` may exceed the recorded slots: pulled drives will be back.
     unsettled: bool,
     made: u64,
 }
 
-/// Where a drive that is offered comes from.
+/// The place of an offered drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// This slot.
+    /// In this slot.
     Slot(usize),
-    /// Those taken out.
+    /// Among the removed drives.
     Former(usize),
 }
 
@@ -98,7 +98,7 @@ impl Drives {
         }
     }
 
-    /// Puts a blank drive into a slot; tells the number of the one before.
+    /// Puts a blank drive into a slot; returns the number of the previous one.
     pub(crate) fn exchange(&mut self, slot: usize) -> u64 {
         let new = self.make();
         let old = std::mem::replace(&mut self.in_slots[slot], new);
@@ -113,19 +113,20 @@ impl Drives {
         self.replaced.push(slot);
     }
 
-    /// It is a member, or never will be.
+    /// The replacement is a member, or was refused.
     pub(crate) fn end_replacing(&mut self, slot: usize) {
         let at = self.replaced.iter().position(|other| *other == slot);
         self.replaced.swap_remove(at.expect("it was about to be replaced"));
     }
 
-    /// A blank drive is found in a slot; nobody sees the old one again.
+    /// Finds a blank drive in a slot; the old one is gone for good.
     pub(crate) fn blank(&mut self, slot: usize) {
         self.in_slots[slot] = self.make();
         self.out.insert(slot);
     }
 
-    /// A drive taken out is put back: nobody wanted the new one. Unless the engine has somebody else there.
+    /// Puts a removed drive back after a refused replacement, unless the engine has assigned the
+    /// slot to another drive.
     pub(crate) fn undo_exchange(&mut self, slot: usize, old: u64, new: u64) {
         let old = self.former.iter().position(|drive| drive.number == old);
         if let Some(old) = old.filter(|_| self.in_slots[slot].number == new) {
@@ -133,13 +134,13 @@ impl Drives {
         }
     }
 
-    /// The engine took a drive for the member in a slot that had been taken out of it: it was
-    /// stopped before that was on record.
+    /// Puts a removed drive back that a start took for the member: the engine was stopped before
+    /// its removal was recorded.
     pub(crate) fn put_back(&mut self, former: usize, slot: usize) {
         std::mem::swap(&mut self.former[former], &mut self.in_slots[slot]);
     }
 
-    /// Every drive, in slots or not.
+    /// Every drive, in a slot or not.
     pub(crate) fn everything(&self) -> impl Iterator<Item = &RamDrive> {
         self.in_slots.iter().chain(&self.former).chain(&self.spares).map(|drive| &drive.ram)
     }
@@ -174,7 +175,7 @@ impl Drives {
         offered
     }
 
-    /// Slots that cannot be relied on.
+    /// Slots that are not reliable.
     pub(crate) fn impaired(&self) -> BTreeSet<usize> {
         let bad = |drive: &Drive| {
             drive.damage != Damage::None || drive.suspect || drive.is_worn(&self.shape)
@@ -184,22 +185,21 @@ impl Drives {
         self.out.iter().chain(&self.away).chain(&self.replaced).copied().chain(bad).collect()
     }
 
-    /// Whether nothing is wrong with any drive, or may come to be, but that it is no member.
+    /// Whether all drives are intact and will stay so; they need not be members.
     pub(crate) fn undamaged(&self) -> bool {
         let worn = |drive: &Drive| drive.wearing || drive.is_worn(&self.shape);
         let sound = |drive: &Drive| drive.damage == Damage::None && !worn(drive);
         self.in_slots.iter().all(sound)
     }
 
-    /// Whether nothing is on any drive that nobody heals any more: damage in a zone that was lost, or
-    /// that nobody accounts for.
+    /// Whether no damage is out of reach of scrubs: in a lost zone, or in an orphan one.
     pub(crate) fn is_clean(&self) -> bool {
         let left_alone = |drive: &Drive| drive.orphans > 0 || drive.lost_zones().next().is_some();
         let stuck = |drive: &Drive| drive.damaged > 0 && left_alone(drive);
         !self.in_slots.iter().any(stuck)
     }
 
-    /// Whether nothing was ever done to drives in slots but to slow them down, and none of them lost a zone.
+    /// Whether drives in slots have had no faults but slowness, and lost no zone.
     pub(crate) fn is_pristine(&self) -> bool {
         let pristine = |drive: &Drive| {
             drive.damaged == 0 && !drive.struck && drive.lost_zones().next().is_none()
@@ -207,16 +207,18 @@ impl Drives {
         self.in_slots.iter().all(pristine)
     }
 
-    /// Zones that the drive in a slot has lost.
+    /// Lost zones of the drive in a slot.
     pub(crate) fn lost_zones(&self, slot: usize) -> usize {
         self.in_slots[slot].lost_zones().count()
     }
 
-    /// A start found zones on a drive that nobody accounts for. Damage can do that, and so can a write that failed: a
-    /// rebuild that tries again takes another zone, and may not come to erase the first one.
+    /// Records orphan zones that a start found. They result from damage or from failed writes: a
+    /// rebuild that retries takes another zone, and may be interrupted before it erases the first
+    /// one.
     ///
     /// # Panics
-    /// If nothing ever was wrong with the drive.
+    ///
+    /// If the drive has never had a fault.
     pub(crate) fn note_orphans(&mut self, slot: usize, orphans: u32) {
         let drive = &mut self.in_slots[slot];
         assert!(
@@ -226,47 +228,47 @@ impl Drives {
         drive.orphans = orphans;
     }
 
-    /// Whether nothing happens to any drive in this life that may take it out of service.
+    /// Whether no fault of this life can take a drive out of service.
     pub(crate) fn unsuspected(&self) -> bool {
         self.in_slots.iter().all(|drive| !drive.suspect)
     }
 
-    /// Whether a slot has no working member: with a blank drive under rebuild, those pulled may be
-    /// more than half of all that carry records.
+    /// Whether a slot has no working member. While a blank drive is rebuilt, pulled drives may be
+    /// more than half of those with records.
     pub(crate) fn is_degraded(&self) -> bool {
         !(self.out.is_empty() && self.away.is_empty())
     }
 
-    /// Whether more than half of the slots can be relied on without one more.
+    /// Whether more than half of the slots are reliable without this one.
     pub(crate) fn leaves_majority(&self, slot: usize) -> bool {
         let mut impaired = self.impaired();
         impaired.insert(slot);
         impaired.len() * 2 < self.shape.columns()
     }
 
-    /// Whether something may happen to a slot's drive within the contract.
+    /// Whether a fault of a slot's drive is within the contract.
     pub(crate) fn may_impair(&self, slot: usize) -> bool {
         let mut impaired = self.impaired();
         impaired.insert(slot);
         self.shape.beyond || self.is_covered(&impaired, self.shape.spared())
     }
 
-    /// Whether so many slots may be impaired, and these.
+    /// Whether these slots may be impaired, at most `most` of them.
     fn is_covered(&self, impaired: &BTreeSet<usize>, most: usize) -> bool {
         impaired.len() <= most && self.shape.survives(impaired)
     }
 
-    /// Slots of a list that may be away as well, as far as the contract goes.
+    /// Slots of a list whose drives may be away as well, within the contract.
     pub(crate) fn spare(&self, asked: &[usize]) -> BTreeSet<usize> {
         self.spare_up_to(asked, self.shape.spared())
     }
 
-    /// The same where the array is started by force: then no majority is needed.
+    /// The same for a start by force, which needs no majority.
     pub(crate) fn spare_by_force(&self, asked: &[usize]) -> BTreeSet<usize> {
         self.spare_up_to(asked, self.shape.parity)
     }
 
-    /// Whether those out leave no majority, so that the array starts by force only.
+    /// Whether the members that are out leave no majority, so that only force starts the array.
     pub(crate) fn needs_force(&self) -> bool {
         self.out.union(&self.away).count() * 2 >= self.shape.columns()
     }
@@ -278,7 +280,7 @@ impl Drives {
             return away;
         }
         for slot in asked.iter().copied().filter(|slot| *slot < self.in_slots.len()) {
-            // Where too many are impaired, as after pulls of too many, each of them is needed.
+            // With too many impaired slots, as after excessive pulls, each of them is needed.
             let is_new = impaired.insert(slot);
             if self.is_covered(&impaired, most) || self.shape.beyond {
                 away.insert(slot);
@@ -289,23 +291,23 @@ impl Drives {
         away
     }
 
-    /// The drive may be taken out of service for what is about to happen.
+    /// Marks that a fault may take the drive out of service.
     pub(crate) fn suspect(&mut self, slot: usize) {
         self.in_slots[slot].suspect();
     }
 
-    /// A drive loses a zone, or is going to.
+    /// Marks that a drive loses a zone, now or later.
     pub(crate) fn wear(&mut self, slot: usize) {
         self.in_slots[slot].wear();
     }
 
-    /// What a drive holds, or will be given, is damaged.
+    /// Marks that contents of a drive are damaged, now or later.
     pub(crate) fn damage(&mut self, slot: usize) {
         self.in_slots[slot].damage = Damage::Present;
         self.in_slots[slot].damaged += 1;
     }
 
-    /// Damaged drives to which nothing more is going to happen, with the state of their damage.
+    /// Damaged drives without planned faults, with their count of damage.
     pub(crate) fn before_scrub(&self) -> Vec<(usize, u64)> {
         let drives = self.in_slots.iter().enumerate().filter(|(_, drive)| {
             let ended =
@@ -315,7 +317,7 @@ impl Drives {
         drives.map(|(slot, drive)| (slot, drive.damaged)).collect()
     }
 
-    /// A scrub that began with those has healed everything it found.
+    /// A scrub that began with these drives has healed all damage that it found.
     pub(crate) fn after_scrub(&mut self, before: &[(usize, u64)]) {
         for (slot, damaged) in before {
             let drive = &mut self.in_slots[*slot];
@@ -325,13 +327,13 @@ impl Drives {
         }
     }
 
-    /// The engine told which slots have no working member. Those that have one again are told by
-    /// [`Drives::confirm`]: the engine knows before it is on record.
+    /// The engine reported which slots have no working member. [`Drives::confirm`] removes a slot
+    /// again: the engine knows of a recovered member before it is recorded.
     pub(crate) fn observe(&mut self, out: BTreeSet<usize>) {
         self.out.extend(out);
     }
 
-    /// It is on record which slots have no working member.
+    /// The engine has recorded which slots have no working member.
     pub(crate) fn confirm(&mut self, out: BTreeSet<usize>) {
         self.out = out;
     }
@@ -341,7 +343,7 @@ impl Drives {
         self.out.contains(&slot)
     }
 
-    /// A recovery has found this on the drives in service.
+    /// Records the result of a recovery for the drives in service.
     pub(crate) fn note_seen(&mut self, seen: &Rc<Seen>) {
         for (slot, drive) in self.in_slots.iter_mut().enumerate() {
             if !self.out.contains(&slot) {
@@ -350,13 +352,13 @@ impl Drives {
         }
     }
 
-    /// The drives in these slots stay away.
+    /// Keeps the drives of these slots away.
     pub(crate) fn leave_out(&mut self, slots: &BTreeSet<usize>) {
         self.away.clone_from(slots);
     }
 
-    /// A drive is pulled out; it comes back before the next life, perhaps without what its cache
-    /// held.
+    /// Pulls a drive; it comes back before the next life, perhaps without the contents of its
+    /// cache.
     pub(crate) fn pull(&mut self, slot: usize, forgetting: bool) {
         self.suspect(slot);
         if forgetting {
@@ -367,13 +369,13 @@ impl Drives {
         drive.ram.set_gone(true);
     }
 
-    /// What a drive holds is kept.
+    /// Takes a snapshot of a drive.
     pub(crate) fn keep(&mut self, slot: usize) {
         let drive = &mut self.in_slots[slot];
         drive.kept = Some(drive.ram.fork(Immediate));
     }
 
-    /// A drive holds what was kept of it again; tells whether anything was.
+    /// Restores the snapshot of a drive; returns whether it had one.
     pub(crate) fn go_back(&mut self, slot: usize) -> bool {
         let Some(kept) = self.in_slots[slot].kept.take() else { return false };
         self.suspect(slot);
@@ -382,7 +384,7 @@ impl Drives {
         true
     }
 
-    /// A start has come to its end.
+    /// A start has finished.
     pub(crate) fn started(&mut self) {
         self.unsettled = false;
         self.away.clear();
@@ -393,7 +395,7 @@ impl Drives {
         }
     }
 
-    /// A start was cut short: the members that were away or failed may be recorded as out.
+    /// A start was interrupted: members that were away or failed may be recorded as out.
     pub(crate) fn cut_short(&mut self, away: &BTreeSet<usize>) {
         let drives = self.in_slots.iter().enumerate();
         let suspects: Vec<_> =
@@ -403,12 +405,12 @@ impl Drives {
         self.away.clear();
     }
 
-    /// Too many drives were pulled: which of them are out is seen when they are back.
+    /// Too many drives were pulled: the next start shows which of them are out.
     pub(crate) fn unsettle(&mut self) {
         self.unsettled = true;
     }
 
-    /// The engine is stopped. Planned faults are forgotten and drives that were pulled are back.
+    /// Stops the engine. Planned faults are cleared, and pulled drives come back.
     pub(crate) fn crash(&mut self, stop: &Stop) {
         for (number, ram) in (0..).zip(self.everything()) {
             let seed = stop.seed.wrapping_add(number << 32);
@@ -431,7 +433,7 @@ impl Drives {
         self.replaced.clear();
         self.spares.clear();
         if std::mem::take(&mut self.has_spares) {
-            // A drive whose place a spare took is back as well, and may be offered again.
+            // A drive replaced by a spare is back as well, and may be offered again.
             self.former.iter().for_each(|drive| drive.ram.set_gone(false));
         }
     }

@@ -1,12 +1,13 @@
-//! Spares, and who sits where: the engine puts spares into slots by itself, and is asked which.
+//! Spares: the engine assigns them to slots by itself, and reports the assignment.
 //!
-//! Only in lives with spares: in others a drive sits where an administrator is about to put it.
+//! Used in lives with spares only. In other lives a replacement sits in its slot as soon as an
+//! administrator requests it.
 
 use super::drive::Drive;
 use super::slots::Drives;
 
 impl Drives {
-    /// A blank drive is kept ready in this life.
+    /// Adds a blank drive as a spare of this life.
     pub(crate) fn add_spare(&mut self) -> &mut Drive {
         self.has_spares = true;
         let spare = self.make();
@@ -14,12 +15,13 @@ impl Drives {
         self.spares.last_mut().expect("there is one")
     }
 
-    /// Whether there were any in this life.
+    /// Whether this life has spares.
     pub(crate) fn has_spares(&self) -> bool {
         self.has_spares
     }
 
-    /// The engine has another drive in a slot than was thought. Where it was before is on record by then.
+    /// Follows an assignment of the engine: a known drive now sits in this slot. The previous drive
+    /// of the slot is recorded as replaced by then.
     pub(crate) fn seat(&mut self, slot: usize, is_member: impl Fn(u64) -> bool) {
         let is_member = |drive: &Drive| is_member(drive.number);
         if is_member(&self.in_slots[slot]) {
@@ -36,7 +38,7 @@ impl Drives {
         self.out.insert(slot);
     }
 
-    /// It is on record that a spare has become a working member.
+    /// It is recorded that a spare has become a working member.
     pub(crate) fn confirm_spare(&mut self, slot: usize) {
         self.out.remove(&slot);
     }

@@ -1,23 +1,23 @@
-//! A hash of 128 bits, for telling states apart.
+//! A hash of 128 bits to distinguish states.
 //!
-//! Nobody chooses the states to make it collide, and there are some 2^24 of them: that any two
-//! meet has a chance of about 2^-80.
+//! States are not chosen by an adversary, and there are some 2^24 of them: the probability of a
+//! collision is about 2^-80.
 
 /// An odd number without pattern: 2^128 divided by the golden ratio.
 const FACTOR: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
 
-/// The hash of what was added so far, in its order.
+/// The hash of the added values, in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hash(u128);
 
 impl Hash {
     /// Adds a number.
     pub(super) fn number(&mut self, number: u128) {
-        // Multiplying carries differences upwards, turning brings them back down.
+        // Multiplication carries differences upwards, rotation brings them back down.
         self.0 = (self.0 ^ number).wrapping_add(1).wrapping_mul(FACTOR).rotate_right(59);
     }
 
-    /// Adds bytes, and how many.
+    /// Adds bytes and their number.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         let mut words = bytes.chunks_exact(8);
         for word in &mut words {

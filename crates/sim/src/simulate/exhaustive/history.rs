@@ -1,4 +1,4 @@
-//! One run of a trace on the real engine, and what of it a crash at each boundary would find.
+//! One run of a trace on the real engine, and the state that a crash at each boundary would leave.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,28 +15,28 @@ use super::timing::Ranked;
 use crate::simulate::oracle::{Oracle, Survives};
 use crate::simulate::pattern::contents;
 
-/// Steps in which every trace comes to its end.
+/// Upper bound of steps of a trace.
 const STEPS_MAX: u64 = 1_000_000;
 
-/// Time in which what goes on in the background comes to its end.
+/// Virtual time in which background work ends.
 const SETTLING: Nanos = Nanos::from_secs(1);
 
-/// Between two looks whether the volume has started.
+/// Polling interval while the volume starts.
 const A_MOMENT: Nanos = Nanos::from_micros(1);
 
-/// What a crash finds at one moment.
+/// The state before a crash at one moment.
 pub(super) struct Boundary {
     /// The drives by slot, commands in flight included.
     pub drives: Vec<RamDrive>,
     /// The same drives before the trace.
     pub before: Rc<Vec<RamDrive>>,
-    /// What was promised by then.
+    /// The promises at that moment.
     pub oracle: Oracle,
-    /// A slot whose drive may be no member any more: it was pulled, or the engine has taken it out.
+    /// The slot that may have lost its member: its drive was pulled or evicted.
     pub out: Option<usize>,
 }
 
-/// What to run, on which drives.
+/// A trace and its drives.
 pub(super) struct Run<'a> {
     pub drives: &'a [RamDrive],
     /// A slot whose drive is out from the start.
@@ -51,11 +51,12 @@ pub(super) struct Run<'a> {
     pub order: [u8; 4],
 }
 
-/// Runs a trace; returns the boundaries from the moment on when its last operation begins: the
-/// earlier ones are those of the shorter trace. An empty trace has all of them, from the start on.
+/// Runs a trace; returns the boundaries since the start of its last operation. Earlier boundaries
+/// belong to the shorter trace. An empty trace has all of them, from the start on.
 ///
 /// # Panics
-/// If a request fails, or the engine never comes to rest.
+///
+/// If a request fails, or the engine never becomes idle.
 pub(super) fn record(run: Run<'_>) -> Vec<Boundary> {
     let drives = run.drives.iter().zip(run.order);
     let drives: Vec<_> = drives.map(|(ram, rank)| ram.fork(Ranked::new(rank))).collect();
@@ -88,7 +89,7 @@ fn forks(drives: &[RamDrive]) -> Rc<Vec<RamDrive>> {
     Rc::new(drives.iter().map(|ram| ram.fork(Immediate)).collect())
 }
 
-/// What operations work on.
+/// The context of operations.
 struct Stage {
     drives: Vec<RamDrive>,
     before: RefCell<Rc<Vec<RamDrive>>>,
@@ -103,11 +104,11 @@ struct Stage {
     recording: Cell<bool>,
 }
 
-/// What decides whether two moments are the same to a crash: the commands in flight that it may
-/// spare or that make a difference when they end, what is promised, and who is out.
+/// The identity of a moment for crashes: the commands in flight that a crash may apply or whose
+/// completion makes a difference, the promises, and the slot that is out.
 type Moment = (Vec<Vec<PendingCommand>>, Vec<(u64, Vec<u64>)>, Option<usize>);
 
-/// Sees every moment go by, and keeps those at which something is different.
+/// Observes every moment, and keeps those that differ from the one before.
 struct Watch {
     survives: Survives,
     seen: Option<Moment>,
@@ -145,7 +146,7 @@ fn in_flight(drives: &[RamDrive]) -> Vec<Vec<PendingCommand>> {
 }
 
 async fn play(stage: Rc<Stage>, filling: &[Operation], trace: &[Step]) {
-    // In tasks of their own: the watch sees what a task did before anything completes.
+    // Each operation is a task of its own, so that the watch sees its effects before a completion.
     stage.spawn(Operation::Restart).await;
     for operation in filling {
         stage.spawn(*operation).await;
@@ -194,8 +195,8 @@ impl Stage {
         }
     }
 
-    /// The slot whose drive is out. As long as the engine calls it a working member, it is one: the
-    /// others are all that the redundancy covers.
+    /// The slot whose drive is out. A drive that the engine reports as a working member is one,
+    /// since the redundancy covers only one drive.
     fn out(&self) -> Option<usize> {
         let suspect = self.suspect.get()?;
         let volume = self.volume.borrow();
@@ -204,7 +205,7 @@ impl Stage {
         (!works).then_some(suspect)
     }
 
-    /// Whether something may happen to a drive: to one at most.
+    /// Whether a drive may have a fault: at most one may.
     fn may_impair(&self, slot: usize) -> bool {
         let free = self.suspect.get().is_none_or(|suspect| suspect == slot);
         if free {
@@ -228,7 +229,7 @@ impl Stage {
         }
     }
 
-    /// The volume, when it has started.
+    /// The volume, as soon as it has started.
     async fn volume(&self) -> Volume {
         loop {
             if let Some(volume) = &*self.volume.borrow() {
@@ -260,7 +261,7 @@ impl Stage {
         self.oracle.borrow_mut().flushed(began);
     }
 
-    /// Closes the volume if there is one, and starts it.
+    /// Closes the volume if it is open, and starts it.
     async fn restart(&self) {
         let running = self.volume.borrow_mut().take();
         if let Some(volume) = running {
@@ -276,7 +277,7 @@ impl Stage {
     }
 }
 
-/// Attaches all drives but the one that is out.
+/// Attaches all drives except the one that is out.
 pub(super) fn offer(drives: &[RamDrive], out: Option<usize>, handle: &Handle) -> Vec<OfferedDrive> {
     let present = drives.iter().enumerate().filter(|(slot, _)| Some(*slot) != out);
     let offer = |(slot, ram): (usize, &RamDrive)| OfferedDrive {

@@ -1,25 +1,25 @@
-//! What may be wrong with the drives at a start after a crash.
+//! Impairments of drives at a start after a crash.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What is wrong with a drive at a start after a crash; at most with one.
+/// The impairment of at most one drive at a start after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Impairment {
-    /// With none; one that was out may be back.
+    /// None; a drive that was out may be back.
     None,
-    /// It is away.
+    /// The drive is away.
     Lost(usize),
-    /// A blank drive is in its place.
+    /// A blank drive is in its slot.
     Blank(usize),
-    /// It holds what it held before the trace.
+    /// The drive has its contents from before the trace.
     Stale(usize),
-    /// At the first start nothing but superblocks can be read from it.
+    /// At the first start only superblocks of the drive are readable.
     Mute(usize),
 }
 
 impl Impairment {
-    /// Each that is possible.
+    /// All possible impairments.
     pub(super) fn all(out: Option<usize>, columns: usize) -> Vec<Self> {
         if let Some(slot) = out {
             return vec![Self::None, Self::Lost(slot)];
@@ -39,7 +39,7 @@ impl Impairment {
         }
     }
 
-    /// Whether it makes no difference what the crash left of the drive.
+    /// Whether the crash's outcome for this drive is irrelevant.
     pub(super) fn hides(self) -> bool {
         matches!(self, Self::Lost(_) | Self::Blank(_) | Self::Stale(_))
     }

@@ -1,4 +1,4 @@
-//! Recoveries from everything that crashes leave, judged.
+//! Recoveries from every outcome of crashes, judged.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,11 +32,11 @@ impl Rules {
     }
 }
 
-/// What happens between a start and the next.
+/// The step between a start and the next one.
 struct Sequel {
     /// The slot whose drive is away at the second start.
     away: Option<usize>,
-    /// The slot whose drive is back, with which of its outcomes.
+    /// The slot whose drive is back, and its outcome.
     back: Option<(usize, usize)>,
 }
 
@@ -52,11 +52,11 @@ impl fmt::Display for Sequel {
     }
 }
 
-/// What was judged already.
+/// States that were judged.
 #[derive(Default)]
 pub(super) struct Seen(BTreeSet<u128>);
 
-/// Everything that a crash at a boundary may leave.
+/// Every possible outcome of a crash at a boundary.
 pub(super) struct Crashed<'a> {
     pub boundary: &'a Boundary,
     pub rules: Rules,
@@ -73,19 +73,18 @@ impl<'a> Crashed<'a> {
             promises.number(versions.len() as u128);
             versions.iter().for_each(|version| promises.number((*version).into()));
         }
-        // Which drive may be impaired is part of what is promised.
+        // The drive that may be impaired is part of the promises.
         promises.number(boundary.out.map_or(0, |slot| slot as u128 + 1));
         Self { boundary, rules, outcomes, promises: promises.value() }
     }
 
-    /// States, those counted that differ in nothing but in how they came about.
+    /// Number of states, including equal ones with different histories.
     pub(super) fn states(&self) -> u64 {
         let choices: u64 = self.outcomes.iter().map(|drive| drive.choices).product();
         choices * Impairment::all(self.boundary.out, self.outcomes.len()).len() as u64
     }
 
-    /// The states that are not seen yet, each by what the crash left of each drive and what is
-    /// wrong then.
+    /// New states, each by the outcome of every drive and the impairment.
     pub(super) fn unseen(&self, seen: &mut Seen) -> Vec<(Vec<usize>, Impairment)> {
         let mut unseen = Vec::new();
         for impairment in Impairment::all(self.boundary.out, self.outcomes.len()) {
@@ -106,8 +105,8 @@ impl<'a> Crashed<'a> {
         unseen
     }
 
-    /// The state by itself. What a crash left of a drive that is away is part of it: the drive may
-    /// come back.
+    /// The identity of a state. It includes the outcome of a drive that is away, since the drive
+    /// may come back.
     fn key(&self, digits: &[usize], impairment: Impairment) -> u128 {
         let mut hash = Hash::default();
         hash.number(self.promises);
@@ -129,7 +128,7 @@ impl<'a> Crashed<'a> {
         hash.value()
     }
 
-    /// The drives of a state, as they are at the start after the crash.
+    /// The drives of a state, at the start after the crash.
     pub(super) fn drives(&self, digits: &[usize], impairment: Impairment) -> Vec<RamDrive> {
         let fork = |(slot, digit): (usize, &usize)| {
             let ram = self.outcomes[slot].distinct[*digit].ram.fork(Immediate);
@@ -157,10 +156,12 @@ impl<'a> Crashed<'a> {
         }
     }
 
-    /// Starts from a state and judges what is found; then loses another drive or gets it back, and
-    /// starts again: what was found must be there still. Returns the number of starts.
+    /// Starts from a state and judges the result. Then it removes another drive or returns the one
+    /// that was away, and starts again: the contents must be the same. Returns the number of
+    /// starts.
     ///
     /// # Panics
+    ///
     /// If a promise is broken.
     pub(super) fn judge(&self, digits: &[usize], impairment: Impairment) -> u64 {
         let away = impairment.slot().filter(|slot| impairment.is_away(*slot));
@@ -189,7 +190,7 @@ impl<'a> Crashed<'a> {
         starts
     }
 
-    /// The state in words.
+    /// A description of the state.
     pub(super) fn describe(&self, digits: &[usize], impairment: Impairment) -> String {
         let mut text = String::new();
         for (slot, ram) in self.boundary.drives.iter().enumerate() {
@@ -204,12 +205,12 @@ impl<'a> Crashed<'a> {
         text + &format!("  impaired: {impairment}\n")
     }
 
-    /// What may happen between the two starts.
+    /// Possible steps between the two starts.
     fn sequels(&self, first: &Start, impairment: Impairment) -> Vec<Sequel> {
         let same = Sequel { away: None, back: None };
         let without = |slot| Sequel { away: Some(slot), back: None };
         match (impairment, self.boundary.out) {
-            // A drive that was out and is called a member again is as good as any.
+            // A drive that was out and is a member again is as good as any.
             (Impairment::None, out) if out.is_none_or(|slot| first.online[slot]) => {
                 std::iter::once(same).chain((0..self.outcomes.len()).map(without)).collect()
             }
@@ -224,7 +225,7 @@ impl<'a> Crashed<'a> {
         }
     }
 
-    /// A crash alone costs no member, and a drive that is away or blank is none.
+    /// A crash alone costs no member; a drive that is away or blank is not one.
     fn check_members(&self, start: &Start, impairment: Impairment) {
         if self.boundary.out.is_some() {
             return;

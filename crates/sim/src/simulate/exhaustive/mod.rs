@@ -1,16 +1,25 @@
-//! Small spaces of histories, searched whole.
+//! Small spaces of histories, searched completely.
 //!
-//! The smallest array that the engine makes, all traces of a few operations, and in each everything
-//! that a crash may leave: a crash at every *boundary* (every moment at which other commands are in
-//! flight, or something else is promised, than at the one before), with every subset of the
-//! commands in flight carried out, and every prefix of what caches hold kept; each with no drive
-//! impaired, and with each drive away, blank, as it was before the trace, or unreadable for a while.
-//! From each of these *states* the engine starts, what it returns is judged by the oracle, and after
-//! another crash, with another drive away or the one that was away back, everything has to be found
-//! once more as it was found first.
+//! A space is the smallest array that the engine creates, with all traces of a few operations. A
+//! *boundary* is a moment at which other commands are in flight, or other data are promised, than
+//! at the moment before. A crash is tried at every boundary, with every subset of the commands in
+//! flight applied and every prefix of the drives' caches kept. Each is combined with every
+//! impairment: no drive impaired, or one of them away, blank, as it was before the trace, or
+//! unreadable for a while.
 //!
-//! Nothing is sampled or left out. States that differ in nothing but in how they came about are
-//! counted, but judged once in each case.
+//! From each of these *states* the engine starts, and the oracle judges the contents. After another
+//! crash, with another drive away or the absent one back, the contents must be the same.
+//!
+//! In the order of a search:
+//!
+//! - `space` enumerates cases; `search` goes through them and combines the other files.
+//! - `history` records the boundaries of a trace, under the latencies of `timing`.
+//! - `outcome` enumerates the outcomes of a crash for a drive, `impairment` the damage.
+//! - `start` starts the engine, and `judge` checks the result.
+//! - `hash` identifies states.
+//!
+//! Invariant: nothing is sampled or left out. States that differ only in their histories are
+//! counted, but judged once per case.
 
 mod hash;
 mod history;
@@ -29,7 +38,7 @@ use super::failure::Failure;
 pub use self::search::{CaseResult, StateName, StateNameError, replay, search};
 pub use self::space::{Operation, SPACES, Space};
 
-/// How much was searched.
+/// Amount of work of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Searched {
     /// Cases.
@@ -40,14 +49,14 @@ pub struct Searched {
     pub boundaries: u64,
     /// States: boundaries, each with every choice of the crash and every impairment.
     pub states: u64,
-    /// Those of them that differ, within their case, in media or promises.
+    /// States that differ, within their case, in media or promises.
     pub distinct: u64,
-    /// Starts verified: one of each distinct state, and those after it.
+    /// Verified starts: one of each distinct state, and the later ones.
     pub starts: u64,
 }
 
 impl Searched {
-    /// Adds what was searched elsewhere.
+    /// Adds the counts of another search.
     pub fn add(&mut self, other: &Self) {
         self.cases += other.cases;
         self.runs += other.runs;
@@ -61,10 +70,10 @@ impl Searched {
 /// A state from which a promise is broken.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
-    /// The state, as [`replay`] takes it.
+    /// Name of the state, for [`replay`].
     pub state: String,
-    /// What led to it.
+    /// The history of the state.
     pub story: String,
-    /// What is wrong.
+    /// The broken promise.
     pub failure: Failure,
 }

@@ -1,6 +1,5 @@
-//! Everything that a crash may leave of one drive: every subset of the commands in flight that
-//! change it, in the order in which they were submitted, and where the power fails every prefix of what
-//! each zone's cache holds.
+//! Outcomes of a crash for one drive: every subset of the commands in flight that change it, in
+//! submission order. With a power failure, also every prefix of each zone's cache.
 
 use std::fmt::Write as _;
 
@@ -9,26 +8,26 @@ use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneOffset};
 
 use super::hash::Hash;
 
-/// What a crash may leave of a drive.
+/// An outcome of a crash for a drive.
 pub(super) struct Outcome {
-    /// The drive, as it is then.
+    /// The drive after the crash.
     pub ram: RamDrive,
-    /// All that it holds.
+    /// Hash of its contents.
     pub hash: u128,
-    /// The answers that led to it: for each command in flight that changes the drive whether it
-    /// happened, and for each zone how much of what was not durable was kept.
+    /// The choices behind it: for each command in flight that changes the drive, whether it was
+    /// applied, and for each zone, how many of its volatile blocks were kept.
     pub choices: Vec<u32>,
 }
 
 /// All outcomes of a drive.
 pub(super) struct Outcomes {
-    /// How many ways of choosing there are.
+    /// Number of choices.
     pub choices: u64,
-    /// Those that leave different media.
+    /// Outcomes with different media.
     pub distinct: Vec<Outcome>,
 }
 
-/// Tries every way in which a crash may go.
+/// Tries every choice of a crash.
 pub(super) fn outcomes(drive: &RamDrive, power: bool) -> Outcomes {
     let mut all = Outcomes { choices: 0, distinct: Vec::<Outcome>::new() };
     let mut script = Script::default();
@@ -58,7 +57,7 @@ pub(super) fn crash(ram: &RamDrive, power: bool, choices: &mut dyn CrashChoices)
     }
 }
 
-/// Whether a command leaves anything on the drive that a crash spares.
+/// Whether a command can leave something on the drive that survives a crash.
 pub(super) fn changes_media(request: &Request) -> bool {
     match request {
         Request::Read { .. } | Request::Report { .. } | Request::ChangedZones | Request::Flush => {
@@ -72,11 +71,11 @@ pub(super) fn changes_media(request: &Request) -> bool {
     }
 }
 
-/// The answers to the questions of a crash, as the digits of a number that is counted up.
+/// The choices of a crash, as the digits of a number that is counted up.
 #[derive(Default)]
 struct Script {
     digits: Vec<u32>,
-    /// How many answers each question has.
+    /// Number of choices of each question.
     answers: Vec<u32>,
     at: usize,
 }
@@ -92,8 +91,8 @@ impl Script {
         self.digits[self.at - 1]
     }
 
-    /// The next answers: the last question that has another one gets it, and those behind it are
-    /// asked anew.
+    /// The next choices: the last question with another choice takes it, and later questions start
+    /// over.
     fn advance(&mut self) -> bool {
         while let (Some(digit), Some(answers)) = (self.digits.pop(), self.answers.pop()) {
             if digit + 1 < answers {
@@ -116,7 +115,7 @@ impl CrashChoices for Script {
     }
 }
 
-/// A crash that takes all that it may.
+/// A crash with the largest possible loss.
 pub(super) struct Worst;
 
 impl CrashChoices for Worst {
@@ -129,7 +128,7 @@ impl CrashChoices for Worst {
     }
 }
 
-/// A hash of all that a drive holds.
+/// A hash of a drive's contents.
 pub(super) fn contents_hash(ram: &RamDrive) -> u128 {
     let mut hash = Hash::default();
     let mut text = String::new();

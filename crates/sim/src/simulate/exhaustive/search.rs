@@ -1,4 +1,4 @@
-//! The search through a case, and the way back to one state of it.
+//! The search of a case, and the replay of one of its states.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,13 +17,12 @@ use crate::simulate::run::create;
 use crate::simulate::run::harness::Harness;
 use crate::simulate::scenario::{FORMAT, Scenario, Shape};
 
-/// One crash: at which boundary of the run under which order, what it left, and what is wrong with
-/// the drives then.
+/// One crash: the boundary of the run under an order, the outcomes, and the impairment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Crash {
     order: usize,
     boundary: usize,
-    /// By slot, which of the outcomes of its drive.
+    /// By slot, the number of the outcome.
     outcomes: Vec<usize>,
     impairment: Impairment,
 }
@@ -35,7 +34,7 @@ pub struct StateName {
     crashes: Vec<Crash>,
 }
 
-/// Why a text names no state.
+/// A text that is not the name of a state.
 #[derive(Debug, Error)]
 #[error(
     "no state is called {0}: states are called CASE:ORDER:BOUNDARY:OUTCOMES:IMPAIRMENT, such as \
@@ -44,7 +43,7 @@ pub struct StateName {
 pub struct StateNameError(String);
 
 impl StateName {
-    /// The case that it is in.
+    /// The case of the state.
     #[must_use]
     pub fn case(&self) -> u64 {
         self.case
@@ -88,7 +87,7 @@ fn crash_of(text: &str) -> Option<Crash> {
     })
 }
 
-/// A case with its array made.
+/// A case with a created array.
 struct Ready {
     case: Case,
     rules: Rules,
@@ -142,7 +141,7 @@ impl Ready {
     }
 }
 
-/// The history of an array that is made, and nothing else.
+/// A history that only creates the array.
 fn only_made(shape: Shape) -> Scenario {
     Scenario {
         format: FORMAT,
@@ -155,17 +154,18 @@ fn only_made(shape: Shape) -> Scenario {
     }
 }
 
-/// What came out of a case.
+/// The result of a case.
 pub struct CaseResult {
-    /// How much of it was searched: all, unless something was found.
+    /// The searched part: all of it, unless a state was found.
     pub searched: Searched,
     /// The first state from which a promise is broken.
     pub found: Option<Found>,
 }
 
-/// Searches a case whole, or up to the first state from which a promise is broken.
+/// Searches a case completely, or up to the first state from which a promise is broken.
 ///
 /// # Panics
+///
 /// If there is no such case.
 #[must_use]
 pub fn search(space: &Space, number: u64) -> CaseResult {
@@ -184,9 +184,9 @@ struct Search<'a> {
     space: &'a Space,
     number: u64,
     searched: Searched,
-    /// States that were judged.
+    /// Judged states.
     seen: Seen,
-    /// States whose recovery was crashed into.
+    /// States whose recovery was crashed.
     crashed: Seen,
 }
 
@@ -233,7 +233,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Judges every state that a crash of the recovery from every state of a boundary leaves.
+    /// Judges every state that crashes of the recoveries from a boundary's states leave.
     fn crash_again(
         &mut self,
         ready: &Ready,
@@ -270,12 +270,14 @@ impl Search<'_> {
     }
 }
 
-/// Goes to one state again and judges it.
+/// Replays one state and judges it.
 ///
 /// # Errors
-/// If a promise is broken there, or there is no such state, as the failure then says.
+///
+/// If a promise is broken, or there is no such state; the message of the failure says which.
 ///
 /// # Panics
+///
 /// If the space has no such case.
 pub fn replay(space: &Space, state: &StateName) -> Result<String, Failure> {
     let ready = Ready::new(space, state.case);

@@ -1,52 +1,52 @@
-//! What the named spaces are: drives, how they were filled before, and all traces over an alphabet
+//! Definitions of the named spaces: drives, their initial contents, and all traces over an alphabet
 //! of operations up to a length.
 //!
-//! A *case* is one kind of drives, one filling and one trace; cases are numbered, short traces
-//! first, so that a range of them can be searched alone. What is searched inside a case is said in
-//! [the module above](super).
+//! A *case* is one kind of drives, one filling and one trace. Cases are numbered, short traces
+//! first, so that a range of them can be searched. The search within a case is described in [the
+//! module above](super).
 
 use std::fmt;
 
 use crate::simulate::scenario::{Layout, Shape};
 
-/// Something that a user or an administrator does.
+/// An operation of a user or an administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Writes blocks.
     Write {
         /// The first block.
         lba: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
-        /// Durably.
+        /// Forced unit access: durable when acknowledged.
         fua: bool,
     },
-    /// Trims blocks. Writing zeros is the same to the engine.
+    /// Trims blocks. Writing zeros is equivalent for the engine.
     Trim {
         /// The first block.
         lba: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
-        /// Durably.
+        /// Durable when acknowledged.
         fua: bool,
     },
     /// Makes everything durable.
     Flush,
     /// Closes the volume and starts it again.
     Restart,
-    /// Pulls a drive out.
+    /// Pulls a drive.
     Pull {
         /// Its slot.
         slot: usize,
     },
     /// Writes block 0, and one chunk fails to be written.
     FailingWrite {
-        /// Where.
+        /// The slot of the drive.
         slot: usize,
     },
     /// Makes everything durable, and one drive fails to.
     FailingFlush {
-        /// Where.
+        /// The slot of the drive.
         slot: usize,
     },
 }
@@ -72,27 +72,27 @@ impl fmt::Display for Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub operation: Operation,
-    /// Whether it begins together with the one before, and not when that has ended.
+    /// Whether it begins together with the one before, instead of after it.
     pub together: bool,
 }
 
-/// The drives, and how they are stopped.
+/// The drives, and the kind of crash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drives {
     pub name: &'static str,
     /// They have a volatile cache.
     pub volatile: bool,
-    /// Acknowledged is durable.
+    /// Acknowledged writes are durable.
     pub writethrough: bool,
     /// Chunks are appended.
     pub append: bool,
-    /// A crash takes the power, and not only the process.
+    /// A crash cuts the power, instead of only killing the process.
     pub power: bool,
 }
 
 impl Drives {
-    /// The array on them: the smallest that the engine makes has 3 + 1 drives of 6 zones, of
-    /// which 2 hold superblocks. Groups of 2 rows, so that a few writes pass the end of one.
+    /// The smallest array that the engine creates: 3 + 1 drives of 6 zones, 2 of them for
+    /// superblocks. Groups have 2 rows, so that a few writes cross the end of one.
     pub(super) fn shape(&self) -> Shape {
         Shape {
             data: 3,
@@ -116,7 +116,7 @@ impl Drives {
     }
 }
 
-/// What was done before a trace.
+/// Operations before a trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling {
     pub name: &'static str,
@@ -126,17 +126,17 @@ pub(super) struct Filling {
 /// A named space.
 #[derive(Debug)]
 pub struct Space {
-    /// What it is called.
+    /// Name of the space.
     pub name: &'static str,
-    /// What is in it, in a sentence.
+    /// Description of the space, in a sentence.
     pub about: &'static str,
     pub(super) drives: &'static [Drives],
     pub(super) fillings: &'static [Filling],
     pub(super) alphabet: &'static [Operation],
     pub(super) longest: u32,
-    /// Ranks of the drives in slots 0 to 3, by speed, one case after the other with each.
+    /// Ranks of the drives in slots 0 to 3 by speed; each case runs with all of them.
     pub(super) orders: &'static [[u8; 4]],
-    /// Whether recoveries are crashed into, too.
+    /// Whether recoveries are crashed as well.
     pub(super) again: bool,
 }
 
@@ -154,8 +154,8 @@ impl Space {
         SPACES.iter().find(|space| space.name == name)
     }
 
-    /// Traces of `length` operations: each of the alphabet, and each but the first after the one
-    /// before it or together with it.
+    /// Number of traces of `length` operations. Each operation but the first begins after the
+    /// previous one or together with it.
     fn traces_of(&self, length: u32) -> u64 {
         match length {
             0 => 1,
@@ -163,8 +163,8 @@ impl Space {
         }
     }
 
-    /// What may come at a place of a trace: each operation after the one before, or, if it is no
-    /// restart, together with it.
+    /// Choices at a place of a trace: each operation after the previous one, or together with it
+    /// unless it is a restart.
     fn choices(&self, place: u32) -> u64 {
         let together = if place == 0 { 0 } else { self.companions().len() };
         (self.alphabet.len() + together) as u64
@@ -178,13 +178,13 @@ impl Space {
         (0..=self.longest).map(|length| self.traces_of(length)).sum()
     }
 
-    /// How many cases it has.
+    /// Number of cases.
     #[must_use]
     pub fn cases(&self) -> u64 {
         self.traces() * self.drives.len() as u64 * self.fillings.len() as u64
     }
 
-    /// How the number of cases comes about.
+    /// The number of cases as a product.
     #[must_use]
     pub fn size(&self) -> String {
         let listed = |names: Vec<&str>| names.join(", ");
@@ -210,7 +210,8 @@ impl Space {
     /// A case.
     ///
     /// # Panics
-    /// If there is none of this number.
+    ///
+    /// If there is no case of this number.
     pub(super) fn case(&self, number: u64) -> Case {
         assert!(number < self.cases(), "case {number} of {}", self.cases());
         let mut rest = number;
@@ -266,11 +267,11 @@ const fn write(lba: u64, blocks: u64) -> Operation {
     Write { lba, blocks, fua: false }
 }
 
-/// Nothing that is acknowledged is lost with the power.
+/// A power loss costs no acknowledged data.
 const PROTECTED: Drives =
     Drives { name: "protected", volatile: false, writethrough: true, append: true, power: false };
 
-/// The power takes what was not flushed.
+/// A power loss costs unflushed data.
 const VOLATILE: Drives =
     Drives { name: "volatile", volatile: true, writethrough: false, append: true, power: true };
 
@@ -305,7 +306,7 @@ const NEARLY_FULL_SEGMENT: Filling = Filling {
     ],
 };
 
-/// As before, and every block of the volume holds data, all in that segment.
+/// The same with every block of the volume written, all in that segment.
 const FULL_VOLUME: Filling =
     Filling { name: "full volume", operations: &[write(0, 30), write(0, 6), Flush] };
 
@@ -313,7 +314,7 @@ const FUA: Operation = Write { lba: 1, blocks: 1, fua: true };
 
 const TRIM: Operation = Trim { lba: 0, blocks: 2, fua: false };
 
-/// One of each kind, around the same blocks; the second write fills a stripe and begins another.
+/// One of each kind on the same blocks; the second write completes a stripe and begins another.
 const FEW: &[Operation] = &[
     write(0, 1),
     write(0, 4),
@@ -340,7 +341,7 @@ const ALL: &[Operation] = &[
     Restart,
 ];
 
-/// Each drive is the slowest once, and the fastest.
+/// Each drive is once the slowest and once the fastest.
 const TURNS: &[[u8; 4]] = &[[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]];
 
 const EVERY_KIND: &[Drives] = &[PROTECTED, VOLATILE, THROUGH];

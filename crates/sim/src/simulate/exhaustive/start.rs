@@ -1,4 +1,4 @@
-//! A start of the engine after a crash, and what it finds.
+//! A start of the engine after a crash, and its result.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,16 +13,16 @@ use super::judge::Rules;
 use super::outcome::{Worst, crash};
 use crate::simulate::pattern::version_of;
 
-/// Steps in which every recovery comes to its end.
+/// Upper bound of steps of a recovery.
 const STEPS_MAX: u64 = 200_000;
 
-/// What a start found.
+/// The result of a start.
 pub(super) struct Start {
     /// The version of each block.
     pub found: Vec<u64>,
     /// Slots with a working member.
     pub online: Vec<bool>,
-    /// The drives after a crash right behind it.
+    /// The drives after a crash that follows it at once.
     pub drives: Vec<RamDrive>,
 }
 

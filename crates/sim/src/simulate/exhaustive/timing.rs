@@ -1,21 +1,21 @@
-//! Latencies under which no two commands complete together, so that every set of completed
-//! commands that a history passes through can be seen.
+//! Latencies under which no two commands complete together, so that every set of completed commands
+//! of a history is observed.
 
 use zoneweave_emulator::{CommandId, Request, Schedule, Timing};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZoneSet;
 
-/// Ranks there are: drives of an array.
+/// Number of ranks: the drives of an array.
 pub(super) const RANKS: u64 = 4;
 
-/// What the fastest drive takes.
+/// Latency of the fastest drive.
 const FASTEST: Nanos = Nanos(1000);
 
-/// How much slower each rank is than the one before it: enough to be passed several times.
+/// Factor between ranks: enough for several commands of a faster drive.
 const STEP: u64 = 4;
 
-/// A drive of a rank: 0 is the fastest. Commands take effect as they complete: which of those in
-/// flight have done so at a crash is for the search to choose.
+/// A drive of a rank; 0 is the fastest. Commands take effect as they complete; the search chooses
+/// which of those in flight took effect before a crash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranked {
     rank: u64,
@@ -39,7 +39,7 @@ impl Timing for Ranked {
     ) -> Option<Schedule> {
         let rank = u32::try_from(self.rank).expect("a small number");
         let earliest = (now.0 + FASTEST.0 * STEP.pow(rank)).max(self.last + 1);
-        // Each rank has moments of its own.
+        // Each rank completes at moments of its own.
         let done = earliest.next_multiple_of(RANKS) + self.rank;
         self.last = done;
         Some(Schedule { applied: Nanos(done), completed: Nanos(done) })

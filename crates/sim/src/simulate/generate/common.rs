@@ -1,14 +1,14 @@
-//! Lives that every history needs, or that tell something particular.
+//! Lives that every history needs.
 
 use zoneweave_runtime::Random;
 
 use crate::simulate::scenario::{Action, Life, Shape, Since};
 
-/// Writes the whole volume first, so that there is something to reclaim.
+/// Writes the whole volume first, so that there is garbage to collect.
 pub(super) fn fill(life: &mut Life, shape: &Shape, random: &mut Random) {
     let most = u64::from(shape.zones * shape.zone_blocks) * shape.data as u64;
     let write = |lba| Action::Write { lba, blocks: 16, fua: false };
-    // What is beyond the end wraps around.
+    // Addresses wrap at the volume's end.
     life.actors.insert(0, (0..most / 3).step_by(16).map(write).collect());
     if let Some(stop) = &mut life.stop {
         stop.since = Since::Serving;
@@ -16,7 +16,7 @@ pub(super) fn fill(life: &mut Life, shape: &Shape, random: &mut Random) {
     }
 }
 
-/// Everything is brought back and healed; then there is one more start, to look at it.
+/// All drives are brought back and healed; one more start verifies the array.
 pub(super) fn last_lives(shape: &Shape, random: &mut Random) -> [Life; 2] {
     let mut heal = vec![Action::Resume];
     heal.extend((0..shape.parity).map(|_| Action::Resume));

@@ -6,7 +6,7 @@ use super::habits::Habits;
 use crate::simulate::random::{between, index, pick};
 use crate::simulate::scenario::{Action, Life, Shape, Since, Stop};
 
-/// Draws parts of a scenario.
+/// The context of draws for a scenario.
 pub(super) struct Draw<'a> {
     pub random: &'a mut Random,
     pub shape: &'a Shape,

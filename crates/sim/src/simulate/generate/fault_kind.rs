@@ -21,7 +21,7 @@ pub(super) enum FaultKind {
     Append,
 }
 
-/// Every kind; what is there more than once is drawn more often.
+/// The distribution of faults; repeated kinds are drawn more often.
 pub(super) const FAULT_KINDS: [FaultKind; 24] = [
     FaultKind::Rot,
     FaultKind::Rot,

@@ -1,11 +1,11 @@
-//! Drawing what happens to drives.
+//! Drawing faults of drives.
 
 use super::draw::Draw;
 use super::fault_kind::FaultKind;
 use crate::simulate::random::{between, pick};
 use crate::simulate::scenario::{Action, Class, Command, Fault, On, Part, Since, Timed};
 
-/// Classes of faults that happen again and again.
+/// Classes of recurring faults.
 const CLASSES: [Class; 9] = [
     Class::Errored,
     Class::Lost,
@@ -19,7 +19,7 @@ const CLASSES: [Class; 9] = [
 ];
 
 impl Draw<'_> {
-    /// Something that happens to a drive.
+    /// A fault of a drive.
     pub(super) fn fault(&mut self) -> Action {
         let kind = pick(self.random, &self.habits.kinds);
         let (seed, slot) = (self.random.next(), self.slot());
@@ -67,7 +67,7 @@ impl Draw<'_> {
         Action::Fault { slot, fault }
     }
 
-    /// A drive that is bad altogether, or one that lies.
+    /// A lasting fault: a bad drive, or a lying one.
     fn lasting_fault(&mut self, kind: FaultKind, seed: u64, after: u64) -> Fault {
         match kind {
             FaultKind::Sluggish => Fault::Sluggish { times: pick(self.random, &[10, 100, 1000]) },
@@ -80,7 +80,7 @@ impl Draw<'_> {
                 Fault::FlushIgnored { after, times: 1 + self.random.below(20) }
             }
             FaultKind::Misreported => Fault::Misreported {
-                // Drives are asked for a report when the array starts, and hardly later.
+                // The engine reports zones when the array starts, and hardly later.
                 after: after % 2,
                 zone: between(self.random, 0, self.shape.zones - 1),
                 offset: between(self.random, 0, self.shape.zone_blocks),
@@ -90,7 +90,7 @@ impl Draw<'_> {
         }
     }
 
-    /// A drive pulled, or up to three where that is one too many.
+    /// Pulls one drive, or up to three, which is one too many.
     pub(super) fn pulls(&mut self) -> Vec<Action> {
         let too_many = self.chance(300);
         let forgetting = self.chance(300);
@@ -98,7 +98,7 @@ impl Draw<'_> {
         self.slots(if too_many { 3 } else { 1 }).into_iter().map(pull).collect()
     }
 
-    /// Something that happens at some step.
+    /// Faults or a pull at some step.
     pub(super) fn timed(&mut self) -> Vec<Timed> {
         let since = if self.chance(600) { Since::Start } else { Since::Serving };
         let most = pick(self.random, &[20, 100, 400, 2000]);

@@ -1,4 +1,4 @@
-//! How often the histories of a seed do what.
+//! Frequencies of the parts of a seed's histories.
 
 use zoneweave_runtime::Random;
 
@@ -7,7 +7,7 @@ use super::mix::Mix;
 use crate::simulate::random::pick;
 use crate::simulate::scenario::Shape;
 
-/// How often the histories of a seed do what, in parts of 1,000 or by weight.
+/// Frequencies of the parts of a seed's histories, per 1,000 or by weight.
 pub(super) struct Habits {
     pub writes: u64,
     pub reads: u64,
@@ -33,9 +33,9 @@ pub(super) struct Habits {
     pub faults: u64,
     pub faults_before: u64,
     pub kinds: Vec<FaultKind>,
-    /// Lives in a row that belong together, in place of one.
+    /// Sequences of lives from a template, in place of one life.
     pub templates: u64,
-    /// The same, with drives that do not belong and starts by force.
+    /// The same, with foreign drives and starts by force.
     pub foreign_templates: u64,
     pub steps_most: u64,
 }
@@ -59,7 +59,7 @@ impl Habits {
         let (sleeps, fua, early_stops) = (often(40), often(100), 100 + often(200));
         let (reads, former_drives) = (often(120), often(200));
         let (templates, foreign_templates) = (often(150), often(20));
-        // What is told in plots needs drives that nothing else has happened to.
+        // Templates need drives without other faults.
         let calm = !mix.swarm && random.per_mille(300);
         let unless_calm = |usual: u64| if calm { 0 } else { usual };
         let mut kinds = FAULT_KINDS.to_vec();

@@ -1,6 +1,7 @@
-//! The inline layout: some arrays are of drives without metadata.
+//! The inline layout: some arrays have drives without metadata.
 //!
-//! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
+//! The choice uses a random sequence of its own, so that the rest of a history does not depend on
+//! it.
 
 use zoneweave_runtime::Random;
 
@@ -9,13 +10,13 @@ use crate::simulate::drives::attach::FRAME;
 use crate::simulate::random::between;
 use crate::simulate::scenario::{Life, Mode, Shape};
 
-/// Histories in a hundred.
+/// Percentage of histories.
 const PERCENT: u64 = 14;
 
-/// Records that a superblock zone has room for at the least, as in other arrays.
+/// Least capacity of a superblock zone in records, as in other arrays.
 const RECORDS: u32 = 14;
 
-/// Takes the metadata from an array's drives, if it is to do without. Chunks consist of whole frames then, and
+/// Takes the metadata from an array's drives, if chosen. Chunks then consist of whole frames, and
 /// are written in place.
 pub(super) fn choose_inline(seed: u64, mix: Mix, shape: &mut Shape, lives: &mut [Life]) {
     let mut random = Random::new(seed ^ 0x1271_AE0F_F5E7);
@@ -26,7 +27,8 @@ pub(super) fn choose_inline(seed: u64, mix: Mix, shape: &mut Shape, lives: &mut 
     shape.inline = true;
     shape.tabled = false;
     shape.chunk_blocks *= unit;
-    // As much room as before, in fewer rows, but enough for superblock records, and at times a part of a frame.
+    // The same capacity in fewer rows, but enough for superblock records, and sometimes a partial
+    // frame.
     let blocks = (shape.zone_blocks * 2).max(RECORDS * FRAME.blocks());
     shape.zone_blocks = blocks + between(&mut random, 0, 3);
     for writing in lives.iter_mut().filter_map(|life| life.writing.as_mut()) {

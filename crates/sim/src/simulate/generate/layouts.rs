@@ -1,6 +1,7 @@
-//! Layouts: some arrays keep parity in its place, some are mirrors.
+//! Layouts: some arrays have fixed parity, some are mirrors.
 //!
-//! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
+//! The choice uses a random sequence of its own, so that the rest of a history does not depend on
+//! it.
 
 use zoneweave_runtime::Random;
 
@@ -8,10 +9,10 @@ use super::mix::Mix;
 use crate::simulate::random::pick;
 use crate::simulate::scenario::{Layout, Shape};
 
-/// Seeds of the layouts: what is drawn otherwise from these says nothing about the histories.
+/// Distinguishes the random sequence of layouts from others.
 const LAYOUTS: u64 = 0x6C61_796F_7574_0001;
 
-/// Gives an array another layout, if it is to have one.
+/// Gives an array another layout, if chosen.
 pub(super) fn choose_layout(seed: u64, mix: Mix, shape: &mut Shape) {
     let mut random = Random::new(seed ^ LAYOUTS);
     let drawn = match random.below(100) {
@@ -24,7 +25,7 @@ pub(super) fn choose_layout(seed: u64, mix: Mix, shape: &mut Shape) {
         Layout::Rotated => {}
         Layout::Fixed => shape.parity = shape.parity.max(1),
         Layout::Mirrored => {
-            // Of four drives one may be lost, of six and eight several, if no twins.
+            // Four drives can lose one, six and eight several, unless they are twins.
             shape.data = pick(&mut random, &[2, 2, 3, 3, 4]);
             shape.parity = shape.data;
         }

@@ -1,11 +1,11 @@
-//! Which histories to draw.
+//! The kinds of histories to draw.
 
 use crate::simulate::scenario::Layout;
 
-/// What kind of histories to draw.
+/// The kinds of histories to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
-    /// Leave features out by seed, and do the others more often.
+    /// Leaves features out by seed, and uses the others more often.
     pub swarm: bool,
     /// Arrays of this layout only.
     pub layout: Option<Layout>,

@@ -1,8 +1,18 @@
 //! Drawing scenarios from seeds.
 //!
-//! Swarm testing: each seed leaves most features out and does the others often, so that histories
-//! differ from each other, and rare combinations get a chance. Without it every history has a bit
-//! of everything.
+//! Swarm testing: each seed leaves out most features and uses the others often, so that histories
+//! differ and rare combinations get a chance. Without it every history has a little of everything.
+//!
+//! In the order of a draw:
+//!
+//! - [`Mix`] selects kinds of histories; `templates::histories` may supply a whole history.
+//! - Otherwise `shape` draws the array, and `habits` the frequencies of events.
+//! - `draw` and `faults` draw one life after the other, `templates` sequences of lives, and
+//!   `common` the first and last lives.
+//! - `writings`, `spares`, `layouts` and `inline` change some of the histories.
+//!
+//! Invariant: a new feature draws from a random sequence of its own, so that other histories of a
+//! seed stay as they are.
 
 mod common;
 mod draw;
@@ -33,7 +43,7 @@ use spares::choose_spares;
 use templates::histories::history_template;
 use writings::{choose_checkpoints, choose_offload, choose_paging, choose_writings};
 
-/// Lives of a history that end by a crash, at most.
+/// Maximum number of lives that end by a crash.
 const LIVES_MAX: u64 = 14;
 
 /// The scenario of a seed.

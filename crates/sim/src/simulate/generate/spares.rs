@@ -1,16 +1,17 @@
-//! Spares: in some histories drives are kept ready, and more of the others fail.
+//! Spares: some histories keep spare drives, and more of the other drives fail.
 //!
-//! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
+//! The choice uses a random sequence of its own, so that the rest of a history does not depend on
+//! it.
 
 use zoneweave_runtime::Random;
 
 use crate::simulate::random::{index, pick};
 use crate::simulate::scenario::{Action, Command, Fault, Life, On, Shape, Spare};
 
-/// Histories in a hundred that do.
+/// Percentage of histories with spares.
 const PERCENT: u64 = 30;
 
-/// Makes a history one of those, if it is.
+/// Gives a history spares, if chosen.
 pub(super) fn choose_spares(seed: u64, shape: &Shape, lives: &mut [Life]) {
     let mut random = Random::new(seed ^ 0x5EED_05BA_2E50);
     if shape.spared() == 0 || random.below(100) >= PERCENT {
@@ -36,7 +37,7 @@ fn spare(random: &mut Random) -> Spare {
     Spare { fault: random.per_mille(150).then(|| fault(random)) }
 }
 
-/// Something that does not damage what a drive holds.
+/// A fault that does not damage a drive's contents.
 fn fault(random: &mut Random) -> Fault {
     let command = pick(
         random,
@@ -51,7 +52,7 @@ fn fault(random: &mut Random) -> Fault {
     }
 }
 
-/// A member is lost.
+/// The loss of a member.
 fn loss(random: &mut Random, shape: &Shape) -> Action {
     let slot = index(random, shape.columns());
     match random.below(3) {

@@ -1,7 +1,8 @@
-//! Ways to write: some histories keep several segments open, of several shapes, and change their ways
-//! from one life to the next. Others leave it to the engine, as servers do.
+//! Write modes: some histories keep several segments open, of several shapes, and change modes
+//! between lives. Others leave the choice to the engine, as servers do.
 //!
-//! They are not drawn from what the rest of a history is drawn from, which is as it would be without.
+//! The choice uses a random sequence of its own, so that the rest of a history does not depend on
+//! it.
 
 use std::num::NonZeroU32;
 
@@ -10,11 +11,11 @@ use zoneweave_runtime::Random;
 use crate::simulate::random::{between, pick};
 use crate::simulate::scenario::{Life, Mode, Shape, Writing};
 
-/// Histories in a hundred that do, and that leave it to the engine.
+/// Percentages of histories with a mode, and with the engine's choice.
 const PERCENT: u64 = 35;
 const AUTO_PERCENT: u64 = 35;
 
-/// Makes a history one of those, if it is.
+/// Gives the lives of a history a write mode, if chosen.
 pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) {
     let mut random = Random::new(seed ^ 0x5EED_0F1A_4E55);
     let drawn = random.below(100);
@@ -25,7 +26,7 @@ pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) 
         leave_to_engine(&mut random, shape, lives);
         return;
     }
-    // Several open segments need drives that let them be open, and room for them.
+    // Several open segments need drives with enough active zones, and space.
     if random.per_mille(850) {
         shape.active_zones = pick(&mut random, &[14, 14, 24]);
         shape.zones += between(&mut random, 0, 6);
@@ -35,8 +36,8 @@ pub(super) fn choose_writings(seed: u64, shape: &mut Shape, lives: &mut [Life]) 
     }
 }
 
-/// The engine decides by the drives, in most lives; where these allow little, or zones are too small, for
-/// less than it would.
+/// The engine decides by the drives in most lives. Where few active zones or small zones allow
+/// less, its choice is limited.
 fn leave_to_engine(random: &mut Random, shape: &mut Shape, lives: &mut [Life]) {
     if random.per_mille(700) {
         shape.active_zones = pick(random, &[10, 12, 14, 14, 24]);
@@ -54,7 +55,7 @@ fn leave_to_engine(random: &mut Random, shape: &mut Shape, lives: &mut [Life]) {
         let small = if pins { between(random, 1, 3) } else { 0 };
         let mut pinned = Writing { mode, small, ..writing(random) };
         if mode == Mode::AutoEven && random.per_mille(400) {
-            // One segment with chunks that suit its drives: its zones go on together.
+            // One segment with the chunk size of its drives: its zones advance together.
             (pinned.small, pinned.small_chunk) = (1, 1);
         }
         let auto = Writing { large: 0, spare: None, ..pinned };
@@ -62,8 +63,8 @@ fn leave_to_engine(random: &mut Random, shape: &mut Shape, lives: &mut [Life]) {
     }
 }
 
-/// How often lives write checkpoints of the index, drawn as ways to write are. In a small array what is
-/// usual would be never.
+/// The frequency of index checkpoints, drawn like write modes. In a small array the default
+/// interval would never elapse.
 pub(super) fn choose_checkpoints(seed: u64, lives: &mut [Life]) {
     let mut random = Random::new(seed ^ 0xC4EC_9014_7500);
     if random.per_mille(350) {
@@ -74,7 +75,7 @@ pub(super) fn choose_checkpoints(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Which lives serve users before all of the index is read, drawn as ways to write are.
+/// Lives that serve users before the whole index is read, drawn like write modes.
 pub(super) fn choose_paging(seed: u64, lives: &mut [Life]) {
     let mut random = Random::new(seed ^ 0x9A6E_D1DE_4A7D);
     for life in lives {
@@ -82,8 +83,8 @@ pub(super) fn choose_paging(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Which lives have less memory than the index needs, drawn as ways to write are. The volume has many pages then,
-/// and is smaller by what their blocks take.
+/// Lives with less memory than the index needs, drawn like write modes. The volume then has many
+/// pages, and is smaller by their blocks.
 pub(super) fn choose_offload(seed: u64, shape: &mut Shape, lives: &mut [Life]) {
     let mut random = Random::new(seed ^ 0x0FF1_0AD0_FA6E);
     if random.per_mille(500) {
@@ -112,7 +113,7 @@ fn writing(random: &mut Random) -> Writing {
         large,
         large_chunk: small_chunk * pick(random, &[2, 2, 4]),
         group_rows: pick(random, &[2, 4, 8, 256]),
-        // Arrays of some ten zones never have as many to spare as is worth it on real drives.
+        // Arrays of some ten zones never have the number of free zones that the default requires.
         spare: Some(pick(random, &[1, 1, 1, 2, 4])),
     }
 }

@@ -1,4 +1,4 @@
-//! Users and administrators: each does one thing after the other.
+//! Users and administrators: each performs its actions one after the other.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// Does everything on a list.
+    /// Performs all actions of a list.
     pub(crate) async fn run(self, actions: Vec<Action>) {
         for action in actions {
             self.act(action).await;
@@ -47,7 +47,7 @@ impl Actor {
                 let rebuilding = self.volume.status().rebuild.is_some();
                 pull(&self.harness, slot, too_many, forgetting, rebuilding);
             }
-            // Only while the engine is down.
+            // These need a stopped engine.
             Action::Keep { .. } | Action::GoBack { .. } => {}
             Action::Fault { slot, fault } => {
                 self.harness.observe(&self.volume);
@@ -56,7 +56,7 @@ impl Actor {
         }
     }
 
-    /// The part of the volume that a request is for.
+    /// The part of the volume that a request covers.
     fn range(&self, lba: u64, blocks: u32) -> (u64, u64) {
         let capacity = self.harness.blocks.get();
         let lba = lba % capacity;
@@ -182,7 +182,7 @@ pub(crate) async fn replace(harness: &Rc<Harness>, volume: &Volume, handle: &Han
     note_rebuild(harness, volume, result);
 }
 
-/// A rebuild came to its end, one way or the other.
+/// A rebuild ended, successfully or not.
 pub(crate) fn note_rebuild(harness: &Harness, volume: &Volume, result: Result<(), ReplaceError>) {
     if result.is_ok() {
         harness.count(|tally| tally.rebuilds += 1);

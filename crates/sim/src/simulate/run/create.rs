@@ -1,4 +1,4 @@
-//! Making the array, also interrupted.
+//! Creating the array, with interrupted attempts.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -11,16 +11,17 @@ use zoneweave_zoned::{BlockDevice, Lba};
 use crate::simulate::run::harness::Harness;
 use crate::simulate::scenario::{BrokenFormat, Scenario, Since, Stop};
 
-/// Steps in which every attempt comes to its end.
+/// Upper bound of steps of an attempt.
 const FORMAT_STEPS_MAX: u64 = 100_000;
 
-/// The end of a process that used the drives.
+/// Kills the process that used the drives.
 const KILL: Stop = Stop { since: Since::Start, steps: 0, power: false, seed: 2 };
 
-/// Makes the array, after attempts that were cut short. Tells whether its shape is possible.
+/// Creates the array after the interrupted attempts; returns whether its shape is possible.
 ///
 /// # Panics
-/// If making it fails.
+///
+/// If it cannot be created.
 pub(crate) fn make(harness: &Harness, scenario: &Scenario) -> bool {
     let interrupted = &scenario.interrupted_formats;
     for broken in &scenario.broken_formats {
@@ -51,7 +52,7 @@ pub(crate) fn make(harness: &Harness, scenario: &Scenario) -> bool {
     true
 }
 
-/// Whether an array of this shape can be.
+/// Whether an array of this shape can exist.
 pub(crate) fn is_possible(harness: &Harness) -> bool {
     if harness.shape.scheme().is_none() {
         return false;
@@ -75,7 +76,7 @@ enum Attempt {
     Made,
     CutShort,
     Failed(String),
-    /// No array of this shape can be: nothing was tried.
+    /// The shape is not possible, and nothing was tried.
     Impossible,
 }
 
@@ -109,7 +110,7 @@ fn attempt(harness: &Harness, wipe: bool, mut stops: impl FnMut(u64) -> bool) ->
     }
 }
 
-/// Half an array is none, or an empty one.
+/// An interrupted attempt leaves no array, or an empty one.
 fn look_at(harness: &Harness) {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();

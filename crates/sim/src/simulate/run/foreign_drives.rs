@@ -1,6 +1,6 @@
-//! Drives that do not belong: copies, drives that shrank, drives of other arrays.
+//! Drives that do not belong to the array: copies, shrunk drives, drives of other arrays.
 //!
-//! What must be refused is tried on copies of the drives, so that nothing comes of it.
+//! Starts that must be refused are tried on copies of the drives, so that they have no effect.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -24,16 +24,17 @@ use crate::simulate::scenario::{Impostor, Life};
 /// Zones of a drive that is an array by itself.
 const OTHER_ZONES: u32 = 6;
 
-/// The drive of an array that is none of ours.
+/// A drive of another array.
 pub(crate) struct ForeignDrive {
     ram: RamDrive,
     array: ArrayUuid,
     zones: Vec<ZoneInfo>,
 }
 
-/// The drives of other arrays that a life offers.
+/// The foreign drives of a life.
 pub(crate) fn of_life(harness: &Harness, life: &Life) -> Vec<ForeignDrive> {
-    // The array that most drives belong to is started: one drive alone may be taken for another's.
+    // The array with most drives is started: against a single drive, foreign drives could outnumber
+    // it.
     let columns = harness.shape.columns();
     if columns < harness.drives.borrow().impaired().len() + 2 {
         return Vec::new();
@@ -71,7 +72,7 @@ impl ForeignDrive {
         }
     }
 
-    /// The start of an array to which it was offered left it alone.
+    /// Checks that a start left the offered foreign drive alone.
     pub(crate) fn assert_left_alone(&self, report: &OpenReport) {
         let foreign = DriveRole::Foreign { array: self.array };
         let named = report.drives.iter().any(|verdict| verdict.role == foreign);
@@ -84,7 +85,7 @@ fn zones(ram: &RamDrive) -> Vec<ZoneInfo> {
     (0..ram.geometry().zones).map(|zone| ram.zone(ZoneId(zone))).collect()
 }
 
-/// A start without force where no majority is left, which must be refused.
+/// Checks that a start without force and without a majority is refused.
 pub(crate) fn be_refused_without_force(harness: &Harness, away: &BTreeSet<usize>) {
     let drives = harness.drives.borrow();
     let columns = harness.shape.columns();
@@ -104,7 +105,7 @@ pub(crate) fn be_refused_without_force(harness: &Harness, away: &BTreeSet<usize>
     harness.count(|tally| tally.refusals += 1);
 }
 
-/// A start with a drive that cannot be what it says, which must be refused.
+/// Checks that a start with an impostor is refused.
 pub(crate) fn refuse(harness: &Harness, impostor: Impostor) {
     let (Impostor::Twin { slot } | Impostor::Shrunk { slot }) = impostor;
     let drives = harness.drives.borrow();
@@ -128,7 +129,7 @@ pub(crate) fn refuse(harness: &Harness, impostor: Impostor) {
     harness.count(|tally| tally.refusals += 1);
 }
 
-/// A copy of a drive, in which nothing is planned to go wrong.
+/// A copy of a drive, without planned faults.
 pub(crate) fn copy(ram: &RamDrive) -> RamDrive {
     let copy = ram.fork(Immediate);
     copy.faults(FaultPlan::clear);
@@ -147,7 +148,8 @@ impl Copies {
 /// Starts the array from copies.
 ///
 /// # Panics
-/// If that is refused and something was written all the same.
+///
+/// If a refused start wrote to drives.
 fn start(
     copies: &Copies,
     away: &BTreeSet<usize>,

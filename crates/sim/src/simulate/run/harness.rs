@@ -1,4 +1,4 @@
-//! One history being made: the drives, the oracle, and what is expected now.
+//! The state of one history: the drives, the oracle, and current expectations.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -17,34 +17,33 @@ use crate::simulate::drives::slots::Drives;
 use crate::simulate::oracle::{Oracle, Survives};
 use crate::simulate::scenario::Shape;
 
-/// The history.
 pub(crate) struct Harness {
     /// The array.
     pub shape: Shape,
     /// The drives.
     pub drives: RefCell<Drives>,
-    /// What blocks may read as.
+    /// The allowed versions of blocks.
     pub oracle: RefCell<Oracle>,
-    /// What was counted.
+    /// The counts.
     pub tally: RefCell<Tally>,
     /// Blocks of the volume.
     pub blocks: Cell<u64>,
-    /// What the crashes since the last verified recovery left promised.
+    /// The promises that survived the crashes since the last verified recovery.
     pub survives: Cell<Survives>,
-    /// Crashes since then.
+    /// Number of those crashes.
     pub crashed: Cell<u64>,
     /// In this life too many drives were pulled: requests may fail.
     pub broken: Cell<bool>,
-    /// How many times as long the slowest drive of this life may take.
+    /// Slowness of this life's slowest drive, as a factor.
     slowest: Cell<u64>,
     /// The array was started by force, and may have no majority since.
     pub forced: Cell<bool>,
-    /// Lineages given out for starts by force.
+    /// Number of lineages used for starts by force.
     lineages: Cell<u64>,
 }
 
 impl Harness {
-    /// Blank drives.
+    /// An array of blank drives.
     pub(crate) fn new(shape: Shape) -> Self {
         let mut oracle = Oracle::default();
         if shape.beyond {
@@ -65,7 +64,7 @@ impl Harness {
         }
     }
 
-    /// What the array is made of.
+    /// The options of the array's creation.
     pub(crate) fn create_options(&self, wipe: bool) -> CreateOptions {
         let shape = &self.shape;
         let members = (0..shape.columns() as u64).map(|slot| self.member(slot)).collect();
@@ -85,7 +84,7 @@ impl Harness {
         }
     }
 
-    /// How the array is started: by force where nothing else would do.
+    /// The options of a start: by force if nothing else works.
     pub(crate) fn start_options(&self) -> OpenOptions {
         let forced = self.forced.get() && self.drives.borrow().needs_force();
         let index_page_entries = self.shape.page_entries;
@@ -98,7 +97,7 @@ impl Harness {
         OpenOptions { force: true, lineage: random.next(), ..options }
     }
 
-    /// The blocks of a volume that leaves zones to spare, or room for pages of its index.
+    /// The size of a volume that leaves spare zones, or room for pages of its index.
     fn volume_blocks(&self) -> Option<u64> {
         let shape = &self.shape;
         if shape.spare_zones == 0 && shape.page_entries.is_none() {
@@ -137,30 +136,31 @@ impl Harness {
         self.shape.beyond || self.broken.get()
     }
 
-    /// A life begins: nothing has happened in it.
+    /// Begins a life: no events yet.
     pub(crate) fn begin_life(&self) {
         self.broken.set(false);
         self.slowest.set(1);
     }
 
-    /// A drive takes so many times as long.
+    /// Allows for a slow drive, by a factor.
     pub(crate) fn slow_down(&self, times: u64) {
         self.slowest.set(self.slowest.get().max(times));
     }
 
-    /// What takes so long at most, with a slow drive.
+    /// A time limit, extended for a slow drive.
     pub(crate) fn patience(&self, usual: Nanos) -> Nanos {
         Nanos(usual.0.saturating_mul(self.slowest.get()))
     }
 
-    /// Counts something.
+    /// Updates the counts.
     pub(crate) fn count(&self, change: impl FnOnce(&mut Tally)) {
         change(&mut self.tally.borrow_mut());
     }
 
-    /// The outcome of a request, or nothing if it failed and may.
+    /// The value of a request; `None` if it failed and may fail.
     ///
     /// # Panics
+    ///
     /// If it failed and must not.
     pub(crate) fn expect<T>(&self, what: &str, result: Result<T, BlockError>) -> Option<T> {
         match result {
@@ -174,13 +174,13 @@ impl Harness {
         }
     }
 
-    /// Asks the engine which slots have no working member.
+    /// Updates the slots without a working member from the engine's status.
     pub(crate) fn observe(&self, volume: &Volume) {
         self.seat_spares(volume);
         self.drives.borrow_mut().observe(slots_out(volume));
     }
 
-    /// Asks the engine which spares have taken whose place.
+    /// Updates which spares have taken slots from the engine's status.
     pub(crate) fn seat_spares(&self, volume: &Volume) {
         let mut drives = self.drives.borrow_mut();
         if !drives.has_spares() {
@@ -199,7 +199,7 @@ impl Harness {
         }
     }
 
-    /// Asks the engine which slots have no working member, where that is on record.
+    /// The same as [`Self::observe`], at a moment when the status is recorded on media.
     pub(crate) fn confirm(&self, volume: &Volume) {
         self.seat_spares(volume);
         self.drives.borrow_mut().confirm(slots_out(volume));

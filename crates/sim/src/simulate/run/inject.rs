@@ -1,4 +1,6 @@
-//! What happens to drives, as far as the contract covers it.
+//! Faults of drives, within the contract.
+//!
+//! `drives::faults` carries them out; this file decides whether the contract allows them.
 
 use zoneweave_raid::log::Volume;
 use zoneweave_runtime::Handle;
@@ -8,10 +10,10 @@ use crate::simulate::drives::attach::attach;
 use crate::simulate::drives::faults::{apply, damages, is_harmless, wears};
 use crate::simulate::scenario::{Class, Fault, Spare};
 
-/// How many times as long a drive takes that becomes slow now and then.
+/// Slowness of a drive with intermittent delays, as a factor.
 const SLOWEST_TIMES: u64 = 1000;
 
-/// Something happens to the drive in a slot, if the contract covers it.
+/// Injects a fault into the drive of a slot, if the contract covers it.
 pub(crate) fn inject(harness: &Harness, slot: usize, fault: Fault) {
     let mut drives = harness.drives.borrow_mut();
     let harmless = is_harmless(fault);
@@ -32,8 +34,8 @@ pub(crate) fn inject(harness: &Harness, slot: usize, fault: Fault) {
     apply(&drives.in_slots[slot].ram, fault);
 }
 
-/// A blank drive is kept ready. Nothing of the array depends on it before it is a member, so what
-/// happens to it is within the contract.
+/// Adds a spare. The array does not depend on it before it is a member, so any fault of it is
+/// within the contract.
 pub(crate) fn keep_spare(harness: &Harness, volume: &Volume, handle: &Handle, spare: Spare) {
     let mut drives = harness.drives.borrow_mut();
     let drive = drives.add_spare();
@@ -52,7 +54,7 @@ pub(crate) fn keep_spare(harness: &Harness, volume: &Volume, handle: &Handle, sp
     assert!(added.is_ok(), "a spare is refused: {added:?}");
 }
 
-/// What happens to a drive may take longer.
+/// Extends the time limits for a slow drive.
 fn allow_slowness(harness: &Harness, fault: Fault) {
     match fault {
         Fault::Sluggish { times } => harness.slow_down(u64::from(times)),
@@ -61,8 +63,8 @@ fn allow_slowness(harness: &Harness, fault: Fault) {
     }
 }
 
-/// Pulls the drive in a slot out, if the contract covers it, or if it is to be `too_many`. While
-/// a drive is rebuilt that takes a majority, whose drives alone carry every record.
+/// Pulls the drive of a slot, if the contract covers it, or if it is to be `too_many`. During a
+/// rebuild that needs a remaining majority, since only its drives have every record.
 pub(crate) fn pull(
     harness: &Harness,
     slot: usize,
@@ -77,7 +79,7 @@ pub(crate) fn pull(
     let covered = drives.may_impair(slot);
     if !covered {
         let recoverable = !drives.is_degraded() || rebuilding && drives.leaves_majority(slot);
-        // What was damaged before would be lost with it for good.
+        // Earlier damage would become permanent together with it.
         if !too_many || !drives.undamaged() || !recoverable {
             return;
         }
@@ -87,7 +89,7 @@ pub(crate) fn pull(
     harness.count(|tally| tally.faults += 1);
 }
 
-/// A drive holds what it held some time ago, if the contract covers that it is lost.
+/// Restores an old snapshot of a drive, if the contract covers its loss.
 pub(crate) fn go_back(harness: &Harness, slot: usize) {
     let mut drives = harness.drives.borrow_mut();
     if slot < harness.shape.columns() && drives.may_impair(slot) && drives.go_back(slot) {

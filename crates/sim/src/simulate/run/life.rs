@@ -1,4 +1,4 @@
-//! One life of the engine: a start, recovery verified, work, and an end, wherever it comes.
+//! One life of the engine: a start, verified recovery, work, and an end at any step.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,21 +21,21 @@ use crate::simulate::run::split_brain;
 use crate::simulate::run::verify::{check_offline, verify_ended, verify_quiet, verify_recovered};
 use crate::simulate::scenario::{Action, Life, Since, Stop, Timed};
 
-/// Steps in which every life comes to its end: the longest of 20,000 lives took 48,026. A planted
-/// bug that never gets anywhere should not cost more than needed.
+/// Upper bound of steps of a life: the longest of 20,000 lives took 48,026. It is low, so that a
+/// planted bug that hangs is cheap to detect.
 const STEPS_MAX: u64 = 400_000;
 
-/// Virtual time in which every life comes to its end, where no drive is slow altogether. The
-/// slowest command takes a tenth of a second.
+/// Upper bound of a life's virtual time without slow drives. The slowest command takes a tenth of a
+/// second.
 const TIME_MAX: Nanos = Nanos::from_secs(600);
 
-/// Entries of a page of the index, where nothing is said.
+/// Default entries of a page of the index.
 const PAGE_ENTRIES: u32 = 960;
 
-/// How long an idle engine is left alone before it is stopped, where it was to be stopped later.
+/// Time that an idle engine continues if its stop comes later.
 const IDLE: Nanos = Nanos::from_secs(2);
 
-/// Counts steps, lets happen what happens at some of them, and tells when to stop.
+/// Counts steps, injects timed faults, and decides about the stop.
 struct Steps<'a> {
     harness: &'a Harness,
     timed: &'a [Timed],
@@ -43,9 +43,9 @@ struct Steps<'a> {
     handle: Handle,
     serving: Rc<Cell<bool>>,
     volume: &'a RefCell<Option<Volume>>,
-    /// Since the start.
+    /// Steps since the start.
     taken: u64,
-    /// Since users are served.
+    /// Steps since users are served.
     served: u64,
 }
 
@@ -75,8 +75,8 @@ impl Steps<'_> {
     }
 }
 
-/// Something happens to a drive. Only while users are served one too many may be pulled: a start
-/// that fails would prove nothing.
+/// A timed fault of a drive. One drive too many may be pulled only while users are served: a
+/// failing start would prove nothing.
 fn happen(harness: &Harness, action: Action, serving: bool) {
     match action {
         Action::Fault { slot, fault } => inject(harness, slot, fault),
@@ -87,9 +87,10 @@ fn happen(harness: &Harness, action: Action, serving: bool) {
     }
 }
 
-/// Lives one life.
+/// Runs one life.
 ///
 /// # Panics
+///
 /// If the engine breaks a promise.
 pub(crate) fn live(harness: &Rc<Harness>, life: &Life) {
     for away in &life.refused {
@@ -135,7 +136,7 @@ pub(crate) fn live(harness: &Rc<Harness>, life: &Life) {
     drop(executor);
 }
 
-/// What happens before the engine is started; returns which slots stay away.
+/// Events before the engine is started; returns the slots that stay away.
 fn prepare(harness: &Harness, life: &Life) -> BTreeSet<usize> {
     harness.begin_life();
     let mut drives = harness.drives.borrow_mut();
@@ -164,7 +165,7 @@ fn prepare(harness: &Harness, life: &Life) -> BTreeSet<usize> {
     away
 }
 
-/// The engine is stopped, or has stopped by itself.
+/// The end of a life, by a stop or by itself.
 fn end(
     harness: &Harness,
     life: &Life,
@@ -186,7 +187,7 @@ fn end(
     if harness.broken.get() {
         drives.unsettle();
     }
-    // A volume that was closed lost nothing, power or not.
+    // A closed volume loses nothing, even with the power.
     let power = life.order & 1 == 1;
     let stop = life.stop.filter(|_| !by_itself);
     let stop = stop.unwrap_or(Stop { since: Since::Start, steps: 0, power, seed: life.order });
@@ -201,13 +202,13 @@ fn end(
     }
 }
 
-/// Starts with too few drives, which must be refused.
+/// Checks that starts with too few drives are refused.
 fn be_refused(harness: &Rc<Harness>, away: &[usize]) {
     let columns = harness.shape.columns();
     let away: BTreeSet<_> = away.iter().copied().filter(|slot| *slot < columns).collect();
     let offered = columns - away.len();
     let too_few = offered * 2 <= columns || !harness.shape.survives(&away);
-    // Damage might make more of the drives strangers, which is no fault, but proves nothing.
+    // Damage may turn more drives into foreign ones, which is correct but proves nothing.
     if harness.shape.beyond || !too_few || offered == 0 || !harness.drives.borrow().undamaged() {
         return;
     }
@@ -224,16 +225,16 @@ fn be_refused(harness: &Rc<Harness>, away: &[usize]) {
     harness.count(|tally| tally.refusals += 1);
 }
 
-/// How a life ended that was not stopped on the way.
+/// The end of a life that was not stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The volume was closed, or never started.
     InOrder,
-    /// Everything was done before the stop, which comes now.
+    /// All actions were done before the stop, which comes now.
     Idle,
 }
 
-/// What runs in a life.
+/// The task of a life.
 struct Main<'a> {
     harness: &'a Rc<Harness>,
     life: &'a Life,
@@ -264,7 +265,7 @@ impl Main<'_> {
             self.finish(&volume).await;
             End::InOrder
         } else {
-            // Whatever goes on in the background goes on until the stop.
+            // Background work continues until the stop.
             self.handle.sleep(self.harness.patience(IDLE)).await;
             End::Idle
         }
@@ -280,7 +281,7 @@ impl Main<'_> {
         drives.extend(others.iter().map(|other| other.offer(self.handle)));
         let writing = self.life.writing;
         let writes = writing.map(|writing| writing.choice()).unwrap_or_default();
-        // Most lives go around drives as often as can be, even around those that are hardly slower.
+        // Most lives hedge reads as often as possible, even around drives that are hardly slower.
         let hedging = match self.life.order % 2 {
             0 => Hedging::EAGER,
             _ => Hedging::default(),
@@ -339,7 +340,7 @@ impl Main<'_> {
         );
     }
 
-    /// Former drives may still be members: their replacement never came to be on record.
+    /// A former drive is still a member if its replacement was never recorded.
     fn note_members(&self, origins: &[Origin], report: &OpenReport) {
         let mut drives = self.harness.drives.borrow_mut();
         for (origin, verdict) in origins.iter().zip(&report.drives) {
@@ -349,7 +350,7 @@ impl Main<'_> {
         }
     }
 
-    /// Comes to an end in order: nothing may be left over.
+    /// Ends in order: nothing may remain.
     async fn finish(&self, volume: &Volume) {
         verify_quiet(self.harness, volume, self.handle).await;
         let began = self.harness.oracle.borrow_mut().tick();

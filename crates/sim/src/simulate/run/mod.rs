@@ -1,4 +1,16 @@
-//! Carrying out a scenario: the array is made, and its lives are lived one after the other.
+//! Running a scenario.
+//!
+//! In the order of a history:
+//!
+//! - `create` makes the array, and `life` runs one life of the engine after the other.
+//! - `actor` performs the actions of users and administrators.
+//! - `inject` applies faults within the contract.
+//! - `foreign_drives` and `split_brain` try starts that must be refused.
+//! - `verify` checks the volume after a recovery, when idle and at the end.
+//! - `harness` has the state of the history, `tally` its counts.
+//!
+//! Invariant: a fault outside the contract is skipped, so that any part of a scenario is a
+//! scenario, unless it is `beyond` the contract.
 
 mod actor;
 pub(super) mod create;
@@ -18,10 +30,11 @@ use super::failure::{self, Failure};
 use super::scenario::Scenario;
 use harness::Harness;
 
-/// Whether there can be an array of the scenario's shape. Where not, nothing is run.
+/// Whether an array of the scenario's shape can exist. If not, [`run`] does nothing.
 ///
 /// # Panics
-/// If there cannot even be drives.
+///
+/// If the drives cannot exist.
 #[must_use]
 pub fn is_possible(scenario: &Scenario) -> bool {
     create::is_possible(&Harness::new(scenario.shape))
@@ -30,6 +43,7 @@ pub fn is_possible(scenario: &Scenario) -> bool {
 /// Runs a scenario.
 ///
 /// # Errors
+///
 /// If a promise was broken: where and how.
 pub fn run(scenario: &Scenario) -> Result<Tally, Failure> {
     let in_use = zoneweave_zoned::blocks_in_use();

@@ -1,8 +1,8 @@
-//! Drives left behind that are started by themselves: two histories of one array.
+//! Split brain: drives left behind are started by themselves, so that one array has two histories.
 //!
-//! Everything happens to copies. What such a start serves may be as old as the time when its drives
-//! were last seen as members, and is never made up. Offered with the others again, the history that
-//! has come further counts, alone; where neither has, the array does not start.
+//! Everything happens to copies. Such a start may serve data as old as its drives' last membership,
+//! but nothing else. Offered together with the other drives, the history with the higher epoch
+//! counts alone; at equal epochs the array does not start.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -22,10 +22,10 @@ use crate::simulate::run::foreign_drives::copy;
 use crate::simulate::run::harness::Harness;
 use crate::simulate::scenario::SplitBrain;
 
-/// Versions that are written apart: no user of the other history gets so far.
+/// First version written on the other side: no user of the main history gets so far.
 const VERSIONS_APART: u64 = 1 << 40;
 
-/// A start has come to its end with these members in service.
+/// Records the result of a start for its members.
 pub(crate) fn record(harness: &Harness, found: &[Option<u64>]) {
     let writes = harness.oracle.borrow().writes();
     let seen = Rc::new(Seen { writes, found: found.to_vec() });
@@ -35,7 +35,8 @@ pub(crate) fn record(harness: &Harness, found: &[Option<u64>]) {
 /// Starts drives left behind by themselves.
 ///
 /// # Panics
-/// If they serve what they must not, or count where they must not.
+///
+/// If they serve wrong data, or count in the wrong history.
 pub(crate) fn start(harness: &Harness, apart: SplitBrain) {
     let drives = harness.drives.borrow();
     if harness.shape.beyond || !drives.undamaged() {
@@ -70,7 +71,7 @@ fn offer(drives: &[&RamDrive], handle: &Handle) -> Vec<OfferedDrive> {
     drives.iter().enumerate().map(label).collect()
 }
 
-/// One start by force, which writes a version of its own; `false` if there is too little for one.
+/// One start by force, which writes a version of its own; `false` if there are too few drives.
 fn go_on(harness: &Harness, left: &[RamDrive], seen: &Seen, blocks: u32, version: u64) -> bool {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let offered = offer(&left.iter().collect::<Vec<_>>(), &executor.handle());
@@ -92,7 +93,7 @@ fn go_on(harness: &Harness, left: &[RamDrive], seen: &Seen, blocks: u32, version
     })
 }
 
-/// Each block is as it was found when the drives were members, or as it was written since.
+/// Each block must have the version from the time of membership, or a later one.
 async fn judge(harness: &Harness, volume: &Volume, seen: &Seen, version: u64) {
     for (lba, found) in (0..).zip(&seen.found) {
         let data = volume.read(Lba(lba), 1).await;
@@ -108,7 +109,7 @@ async fn judge(harness: &Harness, volume: &Volume, seen: &Seen, version: u64) {
     }
 }
 
-/// Both histories are offered together.
+/// Offers the drives of both histories together.
 fn compare(kept: &[RamDrive], left: &[RamDrive]) {
     let (kept, left): (Vec<_>, Vec<_>) = (kept.iter().collect(), left.iter().collect());
     let (ours, theirs) = (look(&kept).membership, look(&left).membership);
@@ -142,8 +143,9 @@ fn compare(kept: &[RamDrive], left: &[RamDrive]) {
     assert!(!counts, "drives of two histories count together: {:?}", both.drives);
 }
 
-/// Whether one of these drives, which another history of the same epoch went on with, is in service for `table`: the
-/// start by force that began the other one would have made an epoch above this one, had the drive been told of it.
+/// Whether one of the drives of the other history is in service for `table`, at the same epoch. If
+/// a start by force had begun the other history and told this drive, its epoch would be higher than
+/// this one.
 fn never_counted(table: &SuperblockRecord, others: &[&RamDrive]) -> bool {
     let in_service = |drive: &&RamDrive| {
         let own = look(&[*drive]).membership;

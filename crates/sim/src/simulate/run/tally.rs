@@ -1,45 +1,45 @@
-//! Counts over the histories that were run.
+//! Counts over histories.
 
-/// What was done, for whoever wants to know what a run was worth.
+/// Counts over histories, as a measure of a run's coverage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     /// Histories run.
     pub scenarios: u64,
-    /// Times that the engine was stopped.
+    /// Stops of the engine.
     pub crashes: u64,
-    /// Those of them in which the power was lost, too.
+    /// Stops with a power loss.
     pub power_losses: u64,
-    /// Those of them that fell into recovery.
+    /// Stops during recovery.
     pub crashes_in_recovery: u64,
-    /// The most crashes in a row without a recovery that came to its end.
+    /// The most crashes in a row without a finished recovery.
     pub deepest: u64,
-    /// Recoveries after a crash that came to their end and were verified, block by block.
+    /// Finished recoveries after a crash, verified block by block.
     pub recoveries: u64,
-    /// Those of them without every member.
+    /// Recoveries without every member.
     pub degraded_recoveries: u64,
-    /// Starts with too few drives, refused.
+    /// Refused starts with too few drives.
     pub refusals: u64,
-    /// Times that drives left behind were started apart.
+    /// Starts of drives left behind.
     #[serde(rename = "apart")]
     pub split_brains: u64,
-    /// Recoveries that the offline checker looked at.
+    /// Recoveries verified by the offline checker.
     pub offline_checks: u64,
-    /// Requests of users that ended.
+    /// Completed requests of users.
     pub requests: u64,
-    /// Reads among them, of blocks.
+    /// Blocks read by them.
     pub blocks_read: u64,
-    /// Faults planned or done.
+    /// Injected faults.
     pub faults: u64,
     /// Drives rebuilt.
     pub rebuilds: u64,
-    /// Scrubs that came to their end.
+    /// Finished scrubs.
     pub scrubs: u64,
     /// Segments reclaimed.
     pub segments_reclaimed: u64,
 }
 
 impl Tally {
-    /// Adds what another run was worth.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.scenarios += other.scenarios;
         self.crashes += other.crashes;

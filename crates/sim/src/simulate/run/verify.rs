@@ -1,4 +1,4 @@
-//! What is checked after a recovery, when a volume is quiet, and when it has ended.
+//! Checks after a recovery, on an idle volume, and after its end.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,23 +17,23 @@ use crate::simulate::run::split_brain;
 /// Blocks read at a time.
 const READ_BLOCKS: u64 = 64;
 
-/// Time in which everything that goes on in the background comes to its end.
+/// Virtual time in which background work ends.
 const SETTLING: Nanos = Nanos::from_secs(10);
 
 /// Zones of each drive that hold superblock records.
 const SUPERBLOCK_ZONES: u64 = 2;
 
-/// What a block reads as; `None` if reading it fails, and may.
+/// The version of a block; `None` for a permitted read error.
 type Found = Option<u64>;
 
-/// A start has come to its end: every block holds what it may, and is pinned.
+/// After a start: every block has an allowed version, and is pinned.
 pub(crate) async fn verify_recovered(
     harness: &Rc<Harness>,
     volume: &Volume,
     away: &BTreeSet<usize>,
     offline: bool,
 ) {
-    // What was read is a promise, also if the next crash comes before the rest was.
+    // A version that was read is a promise, even if the next crash comes before the rest is read.
     let survives = harness.survives.get();
     let found = read_all(harness, volume, |lba, found| {
         let mut oracle = harness.oracle.borrow_mut();
@@ -63,7 +63,7 @@ pub(crate) async fn verify_recovered(
     }
 }
 
-/// Reads everything, and hands on what was found at each place as soon as it is read.
+/// Reads everything, and passes on each version as soon as it is read.
 async fn read_all(
     harness: &Harness,
     volume: &Volume,
@@ -100,9 +100,10 @@ async fn read(volume: &Volume, lba: u64, blocks: u64) -> Result<Vec<u64>, BlockE
     Ok((lba..).zip(blocks).map(version).collect())
 }
 
-/// The offline checker, which shares no code with the engine, finds nothing on media that
-/// contradicts itself, no damage where none was done, and if the volume is running what it returned. Not where drives are damaged:
-/// then stripes of the last group may not count for it, and the next start would write them again.
+/// Runs the offline checker, which shares no code with the engine. It must find no contradictions
+/// on media, no damage on undamaged drives, and on a running volume the same contents as the
+/// engine. It does not run on damaged drives: there the last group's stripes may not count, and the
+/// next start would write them again.
 pub(crate) fn check_offline(harness: &Harness, away: &BTreeSet<usize>, found: Option<&[Found]>) {
     let sound = {
         let drives = harness.drives.borrow();
@@ -114,7 +115,7 @@ pub(crate) fn check_offline(harness: &Harness, away: &BTreeSet<usize>, found: Op
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
     let drives = harness.drives.borrow();
-    // Copies: attaching the drives themselves would take them from the engine.
+    // Copies: attaching the drives themselves would detach them from the engine.
     let copies: Vec<_> = drives.in_slots.iter().map(|drive| drive.ram.fork(Immediate)).collect();
     let devices = copies.iter().enumerate().map(|(slot, copy)| {
         copy.faults(FaultPlan::clear);
@@ -153,9 +154,9 @@ pub(crate) fn check_offline(harness: &Harness, away: &BTreeSet<usize>, found: Op
     harness.count(|tally| tally.offline_checks += 1);
 }
 
-/// Where nothing was ever done to drives but to slow them down, the checker finds no damage. (A write that failed may leave a
-/// part of a chunk, and what is appended behind that is out of place to it.) That no majority is there is said of
-/// every array that goes on by force.
+/// Checks that the checker finds no damage on drives without faults other than slowness. (A failed
+/// write may leave a part of a chunk, and blocks appended after that are out of place for the
+/// checker.) A missing majority is reported for every array that was started by force.
 fn assert_no_damage(harness: &Harness, findings: &[Finding]) {
     let forced = harness.forced.get();
     let damage = |finding: &&Finding| {
@@ -169,7 +170,7 @@ fn assert_no_damage(harness: &Harness, findings: &[Finding]) {
     );
 }
 
-/// Users have stopped: what goes on in the background ends, and every zone is accounted for.
+/// Users have stopped: background work must end, and every zone must be accounted for.
 pub(crate) async fn verify_quiet(harness: &Harness, volume: &Volume, handle: &Handle) {
     let found = {
         let began = harness.oracle.borrow_mut().begin_read();

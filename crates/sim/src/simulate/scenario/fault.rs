@@ -1,61 +1,61 @@
-//! What happens to drives.
+//! Faults of drives.
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to a drive.
+/// A fault of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
     /// A written block rots.
     Rot {
-        /// Chooses the block and the bytes.
+        /// Selects the block and the bytes.
         seed: u64,
-        /// The block, the metadata beside it, or both.
+        /// Data, metadata, or both.
         part: Part,
         /// One bit only.
         bit: bool,
     },
     /// A written block cannot be read any more.
     Unreadable {
-        /// Chooses the block.
+        /// Selects the block.
         seed: u64,
     },
     /// A written block is overwritten by another one of the drive.
     Copied {
-        /// Chooses both.
+        /// Selects both.
         seed: u64,
     },
     /// A command takes longer.
     Slow {
-        /// Which one.
+        /// The command.
         on: On,
-        /// How many from that on.
+        /// Number of commands.
         times: u64,
-        /// By how much, in microseconds.
+        /// Delay in microseconds.
         us: u64,
     },
     /// A command fails.
     Error {
-        /// Which one.
+        /// The command.
         on: On,
         /// Whether it is carried out all the same.
         applied: bool,
     },
     /// A write stops after so many blocks and fails.
     Partial {
-        /// Which one.
+        /// The command.
         on: On,
         /// The blocks that are written.
         blocks: u32,
     },
     /// A write is acknowledged and never happens: zeros are in its place.
     Lost {
-        /// Which one.
+        /// The command.
         on: On,
     },
     /// A write goes elsewhere on the drive.
     Misdirected {
-        /// Which one.
+        /// The command.
         on: On,
         /// The zone it hits.
         zone: u32,
@@ -64,55 +64,55 @@ pub enum Fault {
     },
     /// A write stores damaged blocks.
     Garbled {
-        /// Which one.
+        /// The command.
         on: On,
-        /// Chooses the bytes.
+        /// Selects the bytes.
         seed: u64,
-        /// What of the blocks.
+        /// The damaged part of the blocks.
         part: Part,
     },
     /// A zone can be written no more, or not even read. It stays so.
     ZoneWorn {
-        /// Chooses the zone.
+        /// Selects the zone.
         seed: u64,
         /// Not even read.
         offline: bool,
     },
-    /// The same, found out by a command to the zone.
+    /// The same, detected by a command to the zone.
     ZoneFails {
-        /// Which command.
+        /// The command.
         on: On,
         /// Not even read.
         offline: bool,
     },
     /// The drive takes so many times as long as usual, until the engine stops.
     Sluggish {
-        /// How many.
+        /// The factor.
         times: u32,
     },
-    /// Commands suffer from a class of faults, again and again until the engine stops.
+    /// A class of faults recurs until the engine stops.
     Often {
-        /// Which faults.
+        /// The class.
         class: Class,
-        /// How many of a million commands that can.
+        /// Probability per eligible command, in millionths.
         per_million: u32,
-        /// Chooses them.
+        /// Selects the commands.
         seed: u64,
     },
     /// A flush is acknowledged and makes nothing durable.
     FlushIgnored {
         /// Flushes to let pass first.
         after: u64,
-        /// How many from that on.
+        /// Number of flushes.
         times: u64,
     },
-    /// A report tells a wrong write pointer.
+    /// A report contains a wrong write pointer.
     Misreported {
         /// Reports to let pass first.
         after: u64,
         /// The zone.
         zone: u32,
-        /// What is told.
+        /// The reported write pointer.
         offset: u32,
     },
     /// An append is answered with the address of the one before.
@@ -127,7 +127,7 @@ pub enum Fault {
     },
 }
 
-/// Faults that happen again and again.
+/// Classes of recurring faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -137,21 +137,21 @@ pub enum Class {
     Lost,
     /// Writes go elsewhere on the drive.
     Misdirected,
-    /// Blocks rot, as is noticed when they are read.
+    /// Blocks rot, which reads detect.
     Rotted,
     /// Blocks cannot be read any more.
     Unreadable,
-    /// The drive becomes slow, and as fast as usual again.
+    /// The drive becomes slow, and normal again.
     Slow,
     /// Appends are stored twice, or answered with the address of the one before.
     DuplicateAppend,
-    /// Reports tell wrong write pointers.
+    /// Reports contain wrong write pointers.
     LyingWritePointer,
     /// Flushes make nothing durable.
     IneffectiveFlush,
 }
 
-/// The command that a fault waits for.
+/// The command that triggers a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct On {

@@ -1,10 +1,10 @@
-//! Drives that do not belong, and arrays that are started by force.
+//! Foreign drives, and starts by force.
 
 use serde::{Deserialize, Serialize};
 
 use super::Life;
 
-/// A drive that cannot be what it says.
+/// A drive with a false identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Impostor {
@@ -24,13 +24,13 @@ pub enum Impostor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SplitBrain {
-    /// How many times, each by force.
+    /// Number of starts, each by force.
     pub starts: u32,
-    /// The blocks that are written each time.
+    /// Blocks written after each start.
     pub blocks: u32,
 }
 
-/// How much of this there is in a life.
+/// The amount of this in a life.
 pub(super) fn size(life: &Life) -> usize {
     let flags = usize::from(life.forced) + usize::from(life.split_brain.is_some());
     life.impostors.len() + flags + life.foreign_drives as usize

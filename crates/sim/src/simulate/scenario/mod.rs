@@ -1,9 +1,16 @@
 //! A scenario: everything that happens in one history, in full.
 //!
-//! Running a scenario draws nothing at random but by the seeds written in it, so it replays, can be
-//! cut down, and is kept as a file. It says what is tried; where trying it would break the
-//! contract with the volume (a second drive damaged where redundancy covers one), the run skips it,
-//! unless the scenario is one `beyond` the contract. So any part of a scenario is a scenario.
+//! Running a scenario draws random numbers only from the seeds stored in it, so it can be replayed,
+//! reduced and kept as a file. It lists attempts: a fault that would violate the contract with the
+//! volume is skipped, unless the scenario is one `beyond` the contract. An example is a second
+//! damaged drive where the redundancy covers one. So any part of a scenario is a scenario.
+//!
+//! The types: this file has the array, lives and actions, `fault` the faults, `foreign` and `spare`
+//! drives outside the array, `writing` the write mode. `trace` reads and writes files, and `vary`
+//! moves the crashes of a history.
+//!
+//! Invariant: a file of an older release has the same meaning for ever. New fields have a default
+//! and are not written if they have it.
 
 mod fault;
 mod foreign;
@@ -25,7 +32,7 @@ pub use trace::TraceError;
 pub use vary::vary;
 pub use writing::{Mode, Writing};
 
-/// The layout of scenario files that this release writes and reads.
+/// The format of scenario files.
 pub const FORMAT: u32 = 1;
 
 /// One history: an array, and one life of its engine after the other.
@@ -36,7 +43,7 @@ pub struct Scenario {
     pub format: u32,
     /// The seed that it was drawn from.
     pub seed: u64,
-    /// Why it is kept, for people.
+    /// The reason to keep it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub story: String,
     /// The array.
@@ -69,7 +76,7 @@ pub struct Shape {
     pub data: usize,
     /// Parity chunks of a stripe.
     pub parity: usize,
-    /// Where they are.
+    /// Placement of the chunks.
     #[serde(default, skip_serializing_if = "is_rotated")]
     pub layout: Layout,
     /// Zones of a drive.
@@ -87,28 +94,29 @@ pub struct Shape {
     pub tabled: bool,
     /// Whether drives have a volatile cache.
     pub volatile: bool,
-    /// Whether writes are acknowledged only when durable; by the drives' caches if not given.
+    /// Whether writes are acknowledged only when durable; derived from the drives' caches if
+    /// `None`.
     pub writethrough: Option<bool>,
     /// Zones that a drive can have open or closed at a time.
     pub active_zones: u32,
-    /// The longest a drive takes for a command that is not slowed down, in microseconds.
+    /// Maximum latency of a command without delays, in microseconds.
     pub latency_us: u64,
-    /// Identities and latencies.
+    /// Seed of identities and latencies.
     pub seed: u64,
-    /// Zones by which the volume is smaller than it could be: so many may fail.
+    /// Zones by which the volume is smaller than possible: so many may fail.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spare_zones: u32,
-    /// Entries of a page of the index; as many as a block holds if not given. The volume leaves room for blocks of
-    /// all pages, if it is.
+    /// Entries of a page of the index; the capacity of a block if `None`. Otherwise the volume
+    /// leaves room for blocks of all pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_entries: Option<NonZeroU32>,
-    /// Whether more may be damaged and lost than the redundancy covers. Then anything may fail, but
-    /// nothing may be made up.
+    /// Whether faults may exceed the redundancy. Then any request may fail, but reads never return
+    /// data that was not written.
     #[serde(default)]
     pub beyond: bool,
 }
 
-/// Where the chunks of a stripe are.
+/// Placement of a stripe's chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
@@ -125,7 +133,7 @@ impl Layout {
     /// Every layout.
     pub const ALL: [Self; 3] = [Self::Rotated, Self::Fixed, Self::Mirrored];
 
-    /// What it is called, also in scenarios.
+    /// The name, also in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -135,7 +143,7 @@ impl Layout {
         }
     }
 
-    /// The numbers of parity chunks that it can be of.
+    /// Possible numbers of parity chunks.
     pub(super) fn parity_range(self, data: u64) -> (u64, u64) {
         let most = 32_u64.saturating_sub(data);
         match self {
@@ -154,7 +162,7 @@ impl Layout {
     }
 }
 
-/// What is as in every older scenario is not written.
+/// A default is not written, as in older scenarios.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -167,7 +175,7 @@ fn is_rotated(layout: &Layout) -> bool {
 }
 
 impl Shape {
-    /// What the array is made as, if there can be such an array.
+    /// The array's scheme, if the shape is possible.
     #[must_use]
     pub fn scheme(&self) -> Option<Scheme> {
         Scheme::arranged(self.layout.arrangement(), self.data, self.parity).ok()
@@ -179,15 +187,15 @@ impl Shape {
         self.data + self.parity
     }
 
-    /// How many drives may be damaged or away at a time without anything failing: no more than the
-    /// parity covers, and never half of them, since the other half could be in use elsewhere. Of
-    /// mirrors not any so many: what they survive is told by [`Self::survives`].
+    /// How many drives may be damaged or away without any failure: at most the parity, and less
+    /// than half of the drives, since the others could be in use elsewhere. For mirrors it depends
+    /// on the drives, see [`Self::survives`].
     #[must_use]
     pub fn spared(&self) -> usize {
         self.parity.min((self.columns() - 1) / 2)
     }
 
-    /// Whether the others hold everything. Twins of mirrors are half of all drives apart.
+    /// Whether the remaining drives have all data. Twins of mirrors are half of all drives apart.
     #[must_use]
     pub fn survives(&self, lost: &BTreeSet<usize>) -> bool {
         match self.layout {
@@ -203,107 +211,105 @@ impl Shape {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Life {
-    /// How it writes, if that fits the array; as the array was made for if not given.
+    /// The write mode, if it fits the array; the array's own if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<Writing>,
-    /// Blocks written for each of a checkpoint; zero for no checkpoints, what is usual if not given.
+    /// User blocks written per checkpoint block; zero for no checkpoints, the default if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_share: Option<u32>,
-    /// Users are served before all of the index is read: so many pages at a time meanwhile.
+    /// Users are served before the whole index is read, with so many pages loaded at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_on_demand: Option<NonZeroU32>,
-    /// Pages of the index that are to be in memory, beside those that somebody works with.
+    /// Pages of the index to keep in memory, apart from pages in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_pages: Option<u64>,
-    /// Starts with too few drives, tried first: these slots stay away. Each must be refused, and
-    /// change nothing.
+    /// Earlier starts with too few drives: these slots stay away. Each must be refused without any
+    /// effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Vec<usize>>,
-    /// Starts with a drive that cannot be what it says, tried first: each must be refused, and
-    /// change nothing.
+    /// Earlier starts with an impostor: each must be refused without any effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impostors: Vec<Impostor>,
     /// Slots whose drive stays away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<usize>,
-    /// Whether it starts by force: as many drives may be missing then as the parity covers, also if
-    /// those left are no majority. An array that was started so goes on by force until it has one.
+    /// Whether it starts by force: any drives that the parity covers may be missing, even without a
+    /// majority. Later starts use force until the array has a majority again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
-    /// Drives left behind are started by themselves, by force, and offered together with the rest
-    /// again. All of it happens to copies.
+    /// Drives left behind are started by themselves, by force, and then offered together with the
+    /// others. All of it happens to copies.
     #[serde(rename = "apart", default, skip_serializing_if = "Option::is_none")]
     pub split_brain: Option<SplitBrain>,
     /// Slots whose drive is replaced by a blank one before the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blanked: Vec<usize>,
-    /// Whether drives that were taken out earlier are offered as well.
+    /// Whether drives that were removed earlier are offered as well.
     #[serde(rename = "strangers", default)]
     pub former_drives: bool,
-    /// Drives offered as well that are arrays by themselves. They must not be touched.
+    /// Number of offered drives that are arrays by themselves. They must not be changed.
     #[serde(rename = "of_other_arrays", default, skip_serializing_if = "is_zero")]
     pub foreign_drives: u32,
-    /// In which order drives are offered, by seed; 0 is the order of slots.
+    /// Seed of the order in which drives are offered; 0 is the order of slots.
     #[serde(default)]
     pub order: u64,
-    /// Blank drives that are kept ready from when users are served: the engine puts them into slots whose
-    /// drive is lost.
+    /// Spares, available as soon as users are served: the engine assigns them to slots whose drive
+    /// is lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spares: Vec<Spare>,
-    /// What happens to drives while the engine is down.
+    /// Faults of drives while the engine is down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meanwhile: Vec<Action>,
-    /// What users and administrators do: each list is one of them, who does one thing after the
-    /// other.
+    /// Actions of users and administrators: one list each, performed in order.
     pub actors: Vec<Vec<Action>>,
-    /// What happens to drives at some step, whatever the engine is doing.
+    /// Faults of drives at some step, whatever the engine is doing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timed: Vec<Timed>,
-    /// Where the engine is stopped; it comes to its end otherwise.
+    /// The stop of the engine; without one the life ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
-    /// Whether the offline checker looks at the drives after recovery.
+    /// Whether the offline checker verifies the drives after recovery.
     #[serde(default)]
     pub checked: bool,
 }
 
-/// Where the engine is stopped, and how.
+/// The place and kind of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
-    /// What the steps are counted from.
+    /// Origin of the step count.
     pub since: Since,
     /// Steps of the executor: tasks polled and turns of the clock.
     pub steps: u64,
-    /// Whether drives lose their power, too.
+    /// Whether drives lose their power as well.
     pub power: bool,
-    /// Decides what becomes of commands in flight and of what is not durable.
+    /// Decides the outcome of commands in flight and of volatile data.
     pub seed: u64,
 }
 
-/// Something that happens at some step.
+/// An event at some step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timed {
-    /// What the steps are counted from.
+    /// Origin of the step count.
     pub since: Since,
     /// Steps of the executor.
     pub steps: u64,
-    /// What happens: a fault, or a drive pulled.
+    /// The event: a fault, or a pulled drive.
     pub action: Action,
 }
 
-/// What steps are counted from.
+/// Origin of step counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Since {
-    /// The start: stops soon after it fall into recovery.
+    /// The start of the engine: early stops interrupt recovery.
     Start,
-    /// The moment when the volume was verified and users are served.
+    /// The moment when the volume is verified and users are served.
     Serving,
 }
 
-/// One thing that a user or an administrator does, or that happens to a drive.
+/// An action of a user or an administrator, or an event of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
@@ -311,7 +317,7 @@ pub enum Action {
     Write {
         /// The first block.
         lba: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
         /// Durable when acknowledged.
         #[serde(default)]
@@ -321,7 +327,7 @@ pub enum Action {
     Trim {
         /// The first block.
         lba: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
         /// Durable when acknowledged.
         #[serde(default)]
@@ -331,7 +337,7 @@ pub enum Action {
     WriteZeroes {
         /// The first block.
         lba: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
         /// Durable when acknowledged.
         #[serde(default)]
@@ -341,14 +347,14 @@ pub enum Action {
     Read {
         /// The first block.
         lba: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
     /// Flush.
     Flush,
     /// Wait.
     Sleep {
-        /// How long, in microseconds.
+        /// Microseconds.
         us: u64,
     },
     /// Take a member out of service.
@@ -356,15 +362,15 @@ pub enum Action {
         /// Its slot.
         slot: usize,
     },
-    /// Put a blank drive into the first slot that has no working member, or else into this one, and
+    /// Put a blank drive into the first slot without a working member, or else into this one, and
     /// rebuild it.
     Replace {
-        /// The slot if all work.
+        /// The slot, if all members work.
         slot: usize,
     },
-    /// Go on with a rebuild that was interrupted.
+    /// Continue an interrupted rebuild.
     Resume,
-    /// Read and verify everything, and heal what is damaged.
+    /// Read and verify everything, and repair damage.
     Scrub,
     /// Pull a drive out; it comes back before the next life.
     Pull {
@@ -373,31 +379,31 @@ pub enum Action {
         /// Even if it is one too many: then writes must stop, and nothing may be lost.
         #[serde(default)]
         too_many: bool,
-        /// And what its cache held is lost.
+        /// Also lose the contents of its cache.
         #[serde(default)]
         forgetting: bool,
     },
-    /// Keep what a drive holds, as a snapshot of a virtual drive does.
+    /// Take a snapshot of a drive, like that of a virtual drive.
     Keep {
         /// Its slot.
         slot: usize,
     },
-    /// Let a drive hold again what was kept of it, as after a backup was restored.
+    /// Restore the snapshot of a drive, like a backup.
     GoBack {
         /// Its slot.
         slot: usize,
     },
-    /// Something happens to what is on a drive, or to commands to come.
+    /// A fault of stored blocks, or of later commands.
     Fault {
         /// The drive's slot.
         slot: usize,
-        /// What happens.
+        /// The fault.
         fault: Fault,
     },
 }
 
 impl Scenario {
-    /// How much there is in it, for telling whether cutting it down got anywhere.
+    /// The size of the scenario, to measure the progress of a reduction.
     #[must_use]
     pub fn size(&self) -> usize {
         let life = |life: &Life| {

@@ -1,4 +1,4 @@
-//! Scenarios as files: JSON, one action a line.
+//! Scenarios as files: JSON, one action per line.
 
 use std::io;
 
@@ -11,37 +11,38 @@ use super::{FORMAT, Scenario};
 /// Lists and objects nested deeper than this are on one line.
 const OPEN_LEVELS: usize = 6;
 
-/// Why a text is no scenario.
+/// Why a text is not a scenario.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// It does not parse.
+    /// Malformed JSON.
     #[error("the scenario cannot be read: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// It is of another release.
+    /// Another format.
     #[error("the scenario has format {found}; this release runs format {FORMAT}")]
     Format {
-        /// Its format.
+        /// The format of the file.
         found: u32,
     },
     /// A number of it is out of range.
     #[error("the scenario cannot be run: {field} is {value}, and has to be {least} to {most}")]
     OutOfRange {
-        /// What it counts.
+        /// The field.
         field: &'static str,
         /// The number.
         value: u64,
-        /// The least possible.
+        /// The minimum.
         least: u64,
-        /// The most: what fits into memory, and comes to an end.
+        /// The maximum that fits into memory and finishes.
         most: u64,
     },
 }
 
 impl Scenario {
-    /// The scenario of a file.
+    /// Reads the text of a file.
     ///
     /// # Errors
-    /// If the text is none.
+    ///
+    /// If the text is not a scenario.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let scenario: Self = serde_json::from_str(text)?;
         if scenario.format != FORMAT {
@@ -55,7 +56,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Its numbers that can be out of range.
+    /// Fields with a limited range.
     fn numbers(&self) -> [(&'static str, u64, u64, u64); 9] {
         let shape = &self.shape;
         let (data, parity) = (shape.data as u64, shape.parity as u64);

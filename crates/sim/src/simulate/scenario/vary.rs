@@ -1,16 +1,16 @@
-//! Histories that differ from another one only in when they crash.
+//! Variants of a history with crashes at other moments.
 //!
-//! What a history runs into depends on the moments of its crashes, and a change of the engine moves
-//! what happens at them by a few steps. So what a stored history meets no more, one near it mostly does.
+//! A change of the engine shifts its steps, so that a stored history may no longer crash at its
+//! critical moment. A variant with crashes a few steps away mostly does.
 
 use zoneweave_runtime::Random;
 
 use super::Scenario;
 
-/// How many steps earlier or later a crash may come.
+/// Maximum shift of a crash in steps.
 const REACHES: [u64; 4] = [3, 3, 10, 50];
 
-/// The history with other moments of its crashes, the same for the same seed.
+/// The history with shifted crashes, the same for the same seed.
 #[must_use]
 pub fn vary(scenario: &Scenario, seed: u64) -> Scenario {
     let mut random = Random::new(seed);

@@ -1,17 +1,17 @@
-//! How a life of the engine writes.
+//! The write mode of a life.
 
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::log::{
     AppendCost, Auto, Lanes, WriteChoice, WriteCost, WritePolicy, WriteProfile,
 };
 
-/// Which segments a life keeps open, and how it writes to them.
+/// Open segments of a life, and their write mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writing {
-    /// By which commands.
+    /// The commands.
     pub mode: Mode,
-    /// Segments with small chunks; where the engine decides, none for those that suit the drives.
+    /// Segments with small chunks; in automatic modes, zero for the default number.
     pub small: u32,
     /// Blocks of those chunks.
     pub small_chunk: u32,
@@ -19,14 +19,15 @@ pub struct Writing {
     pub large: u32,
     /// Blocks of those chunks.
     pub large_chunk: u32,
-    /// Rows of a group, where groups can be chosen.
+    /// Rows of a group, for modes with groups.
     pub group_rows: u32,
-    /// Segments to spare from which on what is moved goes to two, unless it is as the engine has it.
+    /// Number of free segments from which relocation uses two segments; the engine's default if
+    /// `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare: Option<u32>,
 }
 
-/// By which commands segments are written.
+/// The commands that write segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -36,20 +37,20 @@ pub enum Mode {
     ZoneAppend,
     /// Zone Append for one segment with small chunks, Zone Write for the others.
     Zapraid,
-    /// Zone Write of everything that waits.
+    /// Zone Write of a zone's whole backlog.
     Adaptive,
-    /// As the engine decides by what drives allow.
+    /// The engine's choice for the drives.
     Auto,
-    /// The same where it is told that Zone Append pays.
+    /// The engine's choice for a profile in which Zone Append pays.
     AutoAppends,
-    /// The same where it is told that drives are faster than it is.
+    /// The engine's choice for a profile of drives faster than the engine.
     AutoFast,
-    /// The same where it is told that drives are as fast with small writes as with large ones.
+    /// The engine's choice for a profile without a penalty for small writes.
     AutoEven,
 }
 
 impl Writing {
-    /// The same, for the engine.
+    /// The engine's write choice.
     #[must_use]
     pub fn choice(&self) -> WriteChoice {
         let small = Lanes { count: self.small, chunk_blocks: self.small_chunk };
@@ -68,7 +69,7 @@ impl Writing {
         WriteChoice::Policy(WritePolicy { spare_for_lifetimes, ..policy })
     }
 
-    /// Whether nothing of it can be refused.
+    /// Whether the engine may not reject any part of it.
     #[must_use]
     pub fn is_up_to_the_engine(&self) -> bool {
         matches!(self.mode, Mode::Auto | Mode::AutoAppends | Mode::AutoFast | Mode::AutoEven)
@@ -86,7 +87,7 @@ impl Writing {
     }
 }
 
-/// Of drives on which an append takes no time that others would have to wait for.
+/// A profile of drives on which concurrent appends cost nothing.
 fn of_drives_that_append_well() -> WriteProfile {
     WriteProfile {
         writes: vec![WriteCost { blocks: 1, nanos: 100_000 }],
@@ -94,13 +95,14 @@ fn of_drives_that_append_well() -> WriteProfile {
     }
 }
 
-/// Of drives that take a small chunk in no time, and one of four blocks in about what the engine takes for a stripe.
+/// A profile of drives that write a small chunk at once, and four blocks in the engine's time for a
+/// stripe.
 fn of_fast_drives() -> WriteProfile {
     let write = |blocks: u32| WriteCost { blocks, nanos: 1000 * u64::from(blocks) };
     WriteProfile { writes: [1, 2, 4, 8].map(write).into(), appends: Vec::new() }
 }
 
-/// Of drives that take a block in a time, however many come together.
+/// A profile of drives whose writes cost the same per block at any size.
 fn of_even_drives() -> WriteProfile {
     let write = |blocks: u32| WriteCost { blocks, nanos: 100_000 * u64::from(blocks) };
     WriteProfile { writes: [1, 2].map(write).into(), appends: Vec::new() }

@@ -1,9 +1,9 @@
-//! RAID-5 on conventional drives that overwrites in place: read, modify, write.
+//! RAID-5 on conventional drives with in-place updates: read, modify, write.
 //!
-//! The layout is that of `md`: chunks go round the drives, parity rotates. A write of a part of a
-//! stripe reads what it overwrites and the parity of that, and then writes both, all of one stripe in turn.
-//! It is there to be measured: parity is not computed, which takes no time here anyway, and no
-//! drive is ever missed.
+//! The layout is that of Linux md: chunks rotate over the drives, and so does parity. A partial
+//! stripe write reads the old data and its parity, and then writes both; writes to one stripe are
+//! serialized. It exists for measurements only: parity is not computed, since computing takes no
+//! time here, and no drive is ever lost.
 
 use std::rc::Rc;
 
@@ -16,10 +16,9 @@ use zoneweave_zoned::{
 
 use super::{all_data, in_one_piece, nothing_to_flush, unsupported};
 
-/// Stripes that share a lock with others, so many locks.
+/// Locks; stripes share them.
 const LOCKS: usize = 4096;
 
-/// The array.
 pub(crate) struct RmwRaid5(Rc<Inner>);
 
 struct Inner {
@@ -35,7 +34,7 @@ struct Piece {
     drive: usize,
     parity_drive: usize,
     at: Lba,
-    /// Its blocks, counted from the first of the request.
+    /// The first block, counted from the request's first.
     from: u32,
     blocks: u32,
 }

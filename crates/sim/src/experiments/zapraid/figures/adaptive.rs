@@ -1,20 +1,21 @@
-//! What is decided beyond the paper: whether the engine's own way to write is ever worse than the paper's.
+//! Findings that are not in the paper: whether the adaptive policy is ever worse than the paper's
+//! modes.
 
 use crate::experiments::Report;
 use crate::experiments::suite::{Metric, Results, shape};
 use crate::experiments::zapraid::loads::writes::{Mode, P99, THROUGHPUT};
 
-/// The paper's three.
+/// The paper's three modes.
 const PAPER: [Mode; 3] = [Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid(256)];
 
-/// How far behind in throughput, and how far above in the 99th percentile.
+/// Tolerated loss of throughput, and tolerated excess of the 99th percentile.
 const BEHIND_MOST: f64 = 0.03;
 const ABOVE_MOST: f64 = 0.10;
 
-/// How far behind another may be that counts as being as fast.
+/// Tolerated loss of throughput that counts as equally fast.
 const AS_FAST: f64 = 0.03;
 
-/// Decides it for some points: what each is called, and what it is called with a way to write.
+/// Decides it for some points, each with its title and its configurations by mode.
 pub(crate) fn beside_the_best<N: Fn(Mode) -> String>(
     results: &Results<'_>,
     report: &mut Report,
@@ -66,7 +67,7 @@ pub(crate) fn beside_the_best<N: Fn(Mode) -> String>(
     ]);
 }
 
-/// The worst, and how many are beyond the bound.
+/// The worst value, and the number of points beyond the bound.
 fn told(points: &[(&String, f64)], bound: f64) -> String {
     let worst = points.iter().max_by(|one, other| one.1.total_cmp(&other.1));
     let Some((point, worst)) = worst else { return "none of them is".to_owned() };

@@ -115,7 +115,8 @@ into drives in memory and makes the load. There the core is the bound, and shard
 wait for those to the other. Without the latter, 16 KiB with Ns=2 Nl=2 had 270 us and not 211, \
 and 8 KiB with Ns=1 Nl=3 225 us and not 123.";
 
-/// Throughput of a drive in Fig. 2: Zone Write of 8 KiB and 16 KiB to many zones, Zone Append of 8 KiB.
+/// Throughput of a drive in Fig. 2: Zone Write of 8 KiB and 16 KiB to many zones, Zone Append of 8
+/// KiB.
 const FIG_2: [(u32, Open, Mode, f64); 3] = [
     (2, Open { small: 4, large: 0 }, Mode::ZoneWrite, 1430.7),
     (2, Open { small: 2, large: 2 }, Mode::ZoneAppend, 1058.6),
@@ -139,32 +140,33 @@ fn name(mix: Mix, open: Open, mode: Mode) -> String {
     format!("{} Ns={} Nl={} {}", mix_name(mix), open.small, open.large, mode.name())
 }
 
-/// Fig. 16: as many segments, of both kinds in all ratios.
+/// Fig. 16: four segments, of both kinds in all ratios.
 fn four() -> impl Iterator<Item = Open> {
     (0..=SEGMENTS).map(|large| Open { small: SEGMENTS - large, large })
 }
 
-/// What drives alone bound: the most blocks in a second.
+/// The configuration that is bound by the drives alone: the most blocks per second.
 const DEVICE_BOUND: (Mix, Open, Mode) =
     (Mix::Uniform(1), Open { small: SEGMENTS, large: 0 }, Mode::Adaptive);
 
-/// What the engine takes of a core for each block of 4 KiB written to 3+1 in four segments with chunks of 8 KiB: 3.51 to 3.58 GiB/s, as
-/// docs/internals/performance-log.md has it, copies into drives in memory and the load included.
+/// Engine time on a core for each 4 KiB block, 3 + 1 drives, four segments with chunks of 8 KiB. It
+/// follows from 3.51 to 3.58 GiB/s in docs/internals/performance-log.md, and includes copies into
+/// drives in memory and the load generator.
 const ENGINE: Nanos = Nanos(1_075);
 
-/// Fig. 17: two of a kind.
+/// Fig. 17: segments of one kind beside two of the other.
 const BESIDE_TWO: RangeInclusive<u32> = 0..=6;
 
 fn seventeen() -> Vec<Open> {
     let small = BESIDE_TWO.map(|small| Open { small, large: 2 });
     let large = BESIDE_TWO.map(|large| Open { small: 2, large });
     let mut all: Vec<_> = small.chain(large).collect();
-    // Two of both are in both.
+    // The point with two of both kinds is in both series.
     all.remove(BESIDE_TWO.count() + 2);
     all
 }
 
-/// Throughput in the text.
+/// Throughput in the text of the paper.
 fn published(open: Open, mode: Mode) -> Option<f64> {
     match (open.small, open.large, mode) {
         (4, 0, Mode::Zapraid(_)) => Some(3181.0),
@@ -178,7 +180,7 @@ fn published(open: Open, mode: Mode) -> Option<f64> {
     }
 }
 
-/// 99th percentiles in the text.
+/// 99th percentiles in the text of the paper.
 fn published_p99(open: Open, mode: Mode) -> Option<f64> {
     match (open.small, open.large, mode) {
         (4, 0, Mode::Zapraid(_)) => Some(168.8),
@@ -210,7 +212,7 @@ fn configuration(mix: Mix, open: Open, mode: Mode) -> Configuration {
     one.published(THROUGHPUT, published(open, mode)).published(P99, published_p99(open, mode))
 }
 
-/// As is the point that is bound by its drives alone, with all that a processor does.
+/// As the drive-bound point, with the engine's processor time charged.
 fn charged() -> Configuration {
     let (mix, open, mode) = DEVICE_BOUND;
     let writes = Writes { engine: ENGINE, ..writes(mix, open, mode) };
@@ -262,7 +264,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     charts(results, report);
 }
 
-/// ZapRAID is the best of the three, or as good.
+/// ZapRAID is the best of the three, or equal to it.
 fn best(results: &Results<'_>, report: &mut Report, mix: Mix) {
     let over_best = |open| {
         let of = |mode| results.mean(&name(mix, open, mode), THROUGHPUT);
@@ -278,7 +280,7 @@ fn best(results: &Results<'_>, report: &mut Report, mix: Mix) {
     ));
 }
 
-/// Ours beside the best of the paper's.
+/// Adaptive compared with the best of the paper's modes.
 fn adaptive(results: &Results<'_>, report: &mut Report) {
     let (mix, open, mode) = DEVICE_BOUND;
     let part = |name: &str| results.mean(name, THROUGHPUT) / (3.0 * PATH_MIB);

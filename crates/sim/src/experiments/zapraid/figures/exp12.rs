@@ -1,4 +1,4 @@
-//! Exp#12: collecting, with more or less space in reserve (Fig. 18).
+//! Exp#12: garbage collection with more or less reserved space (Fig. 18).
 
 use std::rc::Rc;
 
@@ -19,14 +19,14 @@ use crate::workload::Host;
 
 pub(crate) const GIB: f64 = 1_073_741_824.0;
 
-/// Data of the volume, and what is written to it in all.
+/// Size of the volume, and bytes written in all.
 const VOLUME_BYTES: f64 = 200.0 * GIB;
 const WRITTEN_BYTES: f64 = 1024.0 * GIB;
 
-/// Space in reserve, in percent of the volume.
+/// Reserved space, in percent of the volume.
 const RESERVES: [u32; 5] = [20, 40, 60, 80, 100];
 
-/// Nothing is made smaller than this: zones of 4 MiB.
+/// The smallest scale: zones of 4 MiB.
 pub(crate) const SCALE_LEAST: f64 = 1.0 / 256.0;
 
 /// Blocks written, without parity.
@@ -80,7 +80,7 @@ of 16 KiB, 40 % in reserve, one seed. It has 2,318 MiB/s and 1.824 blocks of one
 less than at a scale of 1/256; 2,356 and 1.826 at 1/16. Other points were not measured at full \
 scale.";
 
-/// Settings of Fig. 18: how many segments, and their chunks.
+/// Settings of Fig. 18: number of segments, and their chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setting {
     One(u32),
@@ -107,7 +107,7 @@ impl Setting {
     }
 }
 
-/// Workloads of Fig. 18: where, and blocks of a request.
+/// Workloads of Fig. 18: distribution, and blocks of a request.
 pub(crate) const WORKLOADS: [(&str, Places, u32); 4] = [
     ("random 4 KiB", Places::Random, 1),
     ("random 64 KiB", Places::Random, 16),
@@ -158,7 +158,8 @@ fn run(
     })
 }
 
-/// An array with a volume of so many blocks, and so much more room in percent, in zones that are smaller, too.
+/// An array with a volume of so many blocks and so much reserved space in percent, in scaled-down
+/// zones.
 pub(crate) fn shrunk_array(
     volume: u64,
     reserve: u32,
@@ -175,7 +176,7 @@ pub(crate) fn shrunk_array(
     Ok(testbed.with_zones_of(zone)?.with_volume_of(volume))
 }
 
-/// So many bytes at a scale.
+/// Bytes at a scale, in blocks.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some TiB")]
 pub(crate) fn blocks_of(bytes: f64, scale: f64) -> u64 {
     (bytes * scale) as u64 / BLOCK_BYTES as u64

@@ -1,4 +1,4 @@
-//! Exp#13: an index that takes less memory than it needs (Fig. 19).
+//! Exp#13: an index with less memory than it needs (Fig. 19).
 
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ const RESERVE: u32 = 50;
 /// Memory for the index, in percent of what it needs: 50 to 200 MiB of 200.
 const MEMORY: [u32; 4] = [25, 50, 75, 100];
 
-/// How often the volume is written: once to fill it, which is not measured, and so often over.
+/// Overwrites of the volume that are measured, after one that fills it.
 const WRITTEN_OVER: f64 = 1.0;
 
 const READ: Metric = Metric { name: "pages read", unit: "for 1,000 blocks of users" };
@@ -35,7 +35,7 @@ const HELD: Metric = Metric { name: "index in memory at the most", unit: "% of i
 
 const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, READ, WRITTEN, HELD];
 
-/// By how much half the memory is slower, in percent.
+/// Loss of throughput with half the memory, in percent.
 const PAPER: [f64; 4] = [59.2, 16.8, 4.0, 3.6];
 
 const OWN_METHOD: &str = "\

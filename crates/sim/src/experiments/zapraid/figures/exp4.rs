@@ -1,4 +1,4 @@
-//! Exp#4: volumes of a cloud, made up as they are described (Fig. 8 and Table 3).
+//! Exp#4: synthetic cloud volumes (Fig. 8 and Table 3).
 
 use std::rc::Rc;
 
@@ -19,16 +19,16 @@ use crate::workload::{BlockRequest, Direction, Driver, Host, WorkloadError};
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// Size of the volume, and what is written to it.
+/// Size of the volume, and bytes written to it.
 const VOLUME_BYTES: f64 = 500.0 * GIB;
 const WRITTEN_BYTES: f64 = 220.0 * GIB;
 
-/// Requests that write, of 10,000.
+/// Write requests, of 10,000.
 const WRITES: u64 = 9000;
 
 const QUEUE_DEPTH: u32 = 64;
 
-/// Zones that a drive has beside those that a run fills.
+/// Spare zones of a drive, beyond those that a run fills.
 const SPARE_ZONES: u32 = 12;
 
 const WRITE_P95: Metric = Metric { name: "p95 latency of writes", unit: "us" };
@@ -38,8 +38,9 @@ const METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, WRITE_P95, READ_P95];
 
 const MODES: [Mode; 4] = [Mode::ZoneWrite, Mode::ZoneAppend, Mode::Zapraid(256), Mode::Adaptive];
 
-/// A volume of Table 3: its number, and write requests of 4 KiB and of 16 KiB or more, of 10,000; then its throughput
-/// by Zone Write and ZapRAID with one segment of 4 KiB, and by Zone Write with (1, 3).
+/// A volume of Table 3: its number, and its write requests of 4 KiB and of 16 KiB or more, of
+/// 10,000. Then its throughput by Zone Write and by ZapRAID with one segment of 4 KiB, and by Zone
+/// Write with (1, 3).
 struct CloudVolume {
     number: u32,
     small: u64,
@@ -58,7 +59,7 @@ const VOLUMES: [CloudVolume; 5] = [
 /// Open segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setting {
-    /// One, with such chunks.
+    /// One, with chunks of so many blocks.
     One(u32),
     /// So many with chunks of 8 KiB, and with 16 KiB.
     Four(u32, u32),
@@ -161,12 +162,12 @@ fn run(
 ) -> Result<Values, ExperimentError> {
     let (blocks, counted) = (blocks_of(VOLUME_BYTES, scale), blocks_of(WRITTEN_BYTES, scale));
     let blocks = blocks.max(MIXTURE_BLOCKS_MAX.into());
-    // Blocks read count as well.
+    // Read blocks count towards the warm-up as well.
     let warm_up = WARM_UP_BYTES / BLOCK_BYTES as u64;
     let written = warm_up + counted;
     let preset = Preset::by_name("zn540-4tb")?;
     let zone_blocks = u64::from(preset.geometry().zone_capacity.0);
-    // As if stripes were two thirds padding: nothing has to be moved.
+    // As if stripes were two thirds padding: no garbage collection.
     let zones = u32::try_from((blocks + 2 * written).div_ceil(zone_blocks)).unwrap_or(u32::MAX / 2);
     let testbed = Testbed::new("zn540-4tb", three_and_one(), zones + SPARE_ZONES, seed)?;
     let testbed = testbed.allowing_segments(4).with_volume_of(blocks);
@@ -210,7 +211,7 @@ fn blocks_of(bytes: f64, scale: f64) -> u64 {
     (bytes * scale) as u64 / BLOCK_BYTES as u64
 }
 
-/// Over all volumes.
+/// The mean over all volumes.
 #[expect(clippy::cast_precision_loss, reason = "a few volumes")]
 fn average(results: &Results<'_>, setting: Setting, mode: Mode, metric: Metric) -> f64 {
     let of = |volume: &CloudVolume| results.mean(&name(volume, setting, mode), metric);
@@ -273,7 +274,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     }
 }
 
-/// What the text says of averages over all volumes.
+/// The averages that the paper's text gives.
 fn averages(results: &Results<'_>, report: &mut Report) {
     let [write, append, zapraid, _] = MODES;
     let ratio = |setting, over, metric| {

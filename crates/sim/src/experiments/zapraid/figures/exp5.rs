@@ -34,8 +34,8 @@ at most half of its zone's backlog, if that is 16 KiB or more. So consecutive wr
 sizes, and a request that arrives during one does not wait for a large one behind it. Without \
 that, three of these points were beyond the bound.";
 
-/// What the paper's text (section 5.4; section 5.2 for the highest throughput) says of a mode and a
-/// chunk, requests being as large.
+/// Values in the text of section 5.4 (the highest throughput: section 5.2), for a mode and a chunk
+/// size equal to the request size.
 fn published(mode: Mode, chunk_blocks: u32, metric: Metric) -> Option<f64> {
     match (mode, chunk_blocks, metric) {
         (Mode::ZoneWrite, 1, THROUGHPUT) => Some(910.8),
@@ -47,14 +47,14 @@ fn published(mode: Mode, chunk_blocks: u32, metric: Metric) -> Option<f64> {
     }
 }
 
-/// What it says of ZapRAID over Zone Write: throughput, median, 95th percentile.
+/// The text's ratios of ZapRAID to Zone Write: throughput, median, 95th percentile.
 const RATIOS: [(u32, f64, Option<f64>, Option<f64>); 3] = [
     (1, 1.728, Some(0.562), Some(0.636)),
     (2, 1.772, Some(0.555), Some(0.659)),
     (4, 1.0, Some(1.0), Some(3.80)),
 ];
 
-/// What is written at full scale, too, whatever the scale of the others: what commands bound, and what flash does.
+/// Points that are also run at full scale: one bound by commands, one by flash.
 const WHOLE: [(Mode, u32); 2] = [(Mode::Zapraid(256), 1), (Mode::Zapraid(256), 4)];
 
 fn name_whole(mode: Mode, chunk_blocks: u32) -> String {
@@ -167,7 +167,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     });
 }
 
-/// Whether a part of the paper's data shows what all of it does.
+/// Whether a scaled-down run has the result of the full one.
 fn scaled(results: &Results<'_>, report: &mut Report) {
     for (mode, chunk) in WHOLE {
         for metric in [THROUGHPUT, P50, P95] {
@@ -184,7 +184,7 @@ fn scaled(results: &Results<'_>, report: &mut Report) {
     }
 }
 
-/// What is decided beyond the paper.
+/// Findings that are not in the paper.
 fn beyond(results: &Results<'_>, report: &mut Report) {
     let of = |mode, chunk| results.mean(&name(mode, chunk), THROUGHPUT);
     let over = of(Mode::Adaptive, 1) / of(Mode::Zapraid(256), 1);

@@ -1,4 +1,4 @@
-//! Exp#6: normal reads and degraded ones (Fig. 11).
+//! Exp#6: normal and degraded reads (Fig. 11).
 
 use crate::experiments::Report;
 use crate::experiments::chart::{Chart, Line};

@@ -1,4 +1,4 @@
-//! Exp#7: the size of groups, for writes and for degraded reads (Fig. 12).
+//! Exp#7: the size of stripe groups, for writes and for degraded reads (Fig. 12).
 
 use zoneweave_raid::log::format::MAX_SEAL_ROWS;
 
@@ -11,7 +11,7 @@ use crate::experiments::zapraid::loads::writes::{
 };
 use crate::experiments::zapraid::method::{METHOD, STEADY, kib};
 
-/// Rows of a group; the first is Zone Write, the last Zone Append in the largest groups there are.
+/// Rows of a group; the first is Zone Write, the last Zone Append in groups of the largest size.
 const GROUPS: [u32; 8] = [1, 4, 16, 64, 256, 1024, 4096, MAX_SEAL_ROWS];
 
 const CHUNKS: [u32; 3] = [1, 2, 4];

@@ -21,7 +21,7 @@ const SCHEMES: [(&str, Arrangement, usize, usize); 5] = [
     ("raid6", Arrangement::Rotated, 2, 2),
 ];
 
-/// By how much ZapRAID is ahead of Zone Write, in percent, over all schemes.
+/// ZapRAID's gain over Zone Write in percent, over all schemes.
 const PAPER: [(u32, f64, f64); 3] = [(1, 71.5, 72.1), (2, 75.8, 76.4), (4, 5.3, 5.7)];
 
 const OWN_METHOD: &str = "\
@@ -60,7 +60,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     let of =
         |scheme: &str, chunk: u32, mode: Mode| results.mean(&name(scheme, chunk, mode), THROUGHPUT);
     for chunk in CHUNKS {
-        // The more chunks of a stripe are data, the faster.
+        // Throughput grows with the data chunks of a stripe.
         let of_data = |data: usize| -> Vec<f64> {
             let schemes = SCHEMES.iter().filter(|(_, _, of_scheme, _)| *of_scheme == data);
             schemes.map(|(scheme, ..)| of(scheme, chunk, MODES[1])).collect()

@@ -1,4 +1,4 @@
-//! Fig. 2: Zone Write and Zone Append to one drive, against the number of zones.
+//! Fig. 2: Zone Write and Zone Append to one drive, by the number of zones.
 
 use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_runtime::{Executor, Nanos, VirtualTime};
@@ -16,7 +16,7 @@ use crate::workload::{Host, Job, Length, Operation, Pace, Refill};
 /// Bytes that the paper writes.
 const WRITTEN_BYTES: f64 = 512.0 * 1_073_741_824.0;
 
-/// Before anything counts: the write buffer is full by then if it ever is.
+/// Warm-up: a write buffer that ever fills is full by then.
 const WARM_UP: Nanos = Nanos::from_millis(200);
 
 const ZONES: [u32; 8] = [1, 2, 3, 4, 5, 6, 7, 8];

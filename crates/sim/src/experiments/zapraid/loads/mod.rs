@@ -1,4 +1,7 @@
-//! Loads on a volume.
+//! Loads on a volume, from address to run.
+//!
+//! `zipf` draws places, `random_writes` and `overwrites` send requests, `reads` sends normal and
+//! degraded reads, and `writes` is the run of random writes that most experiments share.
 
 pub(super) mod overwrites;
 pub(super) mod random_writes;

@@ -1,4 +1,4 @@
-//! A volume that is written over and over: everywhere alike, some places more often, or in order.
+//! Continuous overwrites of a volume: uniform, skewed, or sequential.
 
 use std::rc::Rc;
 
@@ -9,18 +9,18 @@ use crate::experiments::zapraid::loads::random_writes::{figures, write_of};
 use crate::experiments::zapraid::loads::zipf::Zipf;
 use crate::workload::{Driver, Figures, WorkloadError};
 
-/// Which places are written.
+/// The distribution of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Places {
     Random,
     /// By Zipf's law, with an exponent of 0.99.
     Skewed,
-    /// One after the other, again and again.
+    /// In order, repeatedly.
     Sequential,
 }
 
 impl Places {
-    /// Draws places of so many, for requests one after the other.
+    /// An endless sequence of places.
     fn draws(self, places: u64, mut random: Random) -> Box<dyn FnMut() -> u64> {
         match self {
             Self::Random => Box::new(move || random.below(places)),
@@ -39,7 +39,7 @@ impl Places {
     }
 }
 
-/// Requests that overwrite.
+/// Overwriting requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overwrites {
     pub(crate) places: Places,

@@ -1,4 +1,4 @@
-//! Requests of several sizes at random places, so many in flight.
+//! Requests of several sizes at random places, with a fixed number in flight.
 
 use std::rc::Rc;
 
@@ -7,12 +7,12 @@ use zoneweave_zoned::{BlockDevice, Lba};
 
 use crate::workload::{BlockRequest, Direction, Driven, Driver, Figures, WorkloadError};
 
-/// How large requests are.
+/// Request sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mix {
     /// All of so many blocks.
     Uniform(u32),
-    /// 75 % of a block, 25 % of four.
+    /// 75 % of one block, 25 % of four.
     Hybrid,
 }
 
@@ -33,7 +33,7 @@ impl Mix {
     }
 }
 
-/// A request that is sent as soon as it can be, and writes.
+/// A write that is sent as soon as a slot is free.
 pub(crate) fn write_of(lba: Lba, blocks: u32) -> BlockRequest {
     BlockRequest { direction: Direction::Write, lba, blocks, due: None }
 }
@@ -48,9 +48,9 @@ pub(crate) fn figures(driven: &Driven) -> Figures {
 pub(crate) struct RandomWrites {
     pub(crate) mix: Mix,
     pub(crate) queue_depth: u32,
-    /// Places are chosen from so many blocks, or the whole device if that is smaller.
+    /// Number of blocks that requests choose from, or the whole device if that is smaller.
     pub(crate) range: u64,
-    /// Blocks that do not count, before all others.
+    /// Blocks of the warm-up, which do not count.
     pub(crate) warm_up: u64,
     /// Blocks that count.
     pub(crate) blocks: u64,
@@ -58,7 +58,7 @@ pub(crate) struct RandomWrites {
 }
 
 impl RandomWrites {
-    /// Writes all of it, and tells how long that took.
+    /// Writes everything; returns the figures.
     pub(crate) async fn run(
         self,
         handle: &Handle,

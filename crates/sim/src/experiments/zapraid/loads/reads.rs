@@ -1,4 +1,4 @@
-//! Reads of chunks at random places, one at a time: normal ones, or those that have to be rebuilt.
+//! Reads of chunks at random places, one at a time: normal or degraded.
 
 use zoneweave_raid::log::Volume;
 use zoneweave_runtime::{Nanos, Random};
@@ -11,39 +11,39 @@ use crate::workload::{Figures, Recorder, WorkloadError};
 /// Reads that count.
 const READS: u64 = 4000;
 
-/// Reads that do not count end a run, too.
+/// Upper bound of reads, including those that do not count.
 const TRIES: usize = 400_000;
 
-/// Reads before a drive is taken out, enough of chunks that are on it.
+/// Reads before a drive is taken out, enough of them on that drive.
 const NORMAL_READS: usize = 40_000;
 
-/// Between two looks at whether everything was moved.
+/// Polling interval while segments are relocated.
 const LOOK: Nanos = Nanos::from_millis(1);
 
-/// What it takes to look at one row of a stripe table, in ns.
+/// Time to look at one row of a stripe table, in ns.
 const SEARCH_NS: f64 = 1.3;
 
-/// What it takes, for the methods of experiments.
+/// The same, for the methods of experiments.
 pub(crate) const SEARCH_METHOD: &str = "\
 No computing time is modelled, except the search of the stripe table: the engine counts the rows \
 that it examines, and each read takes 1.3 ns longer per row. That is the time on a core of an AMD \
 EPYC (1.25 ns in groups of 256 rows, 1.45 ns in groups of 16,384; release build). The paper \
 implies the same (768 entries in around 1 us).";
 
-/// Which reads count. Both are of chunks that are on a drive, or were until it was taken out: on each
-/// drive parity takes other places, and how long a chunk takes depends on where on a die it is.
+/// Which reads count. Both kinds read chunks of one drive: after it was taken out, parity has other
+/// places on each drive, and latency depends on the place on a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     /// Before the drive is taken out.
     Normal,
-    /// Afterwards, when they are rebuilt.
+    /// Afterwards, by reconstruction.
     Degraded,
 }
 
-/// What reads took.
+/// The result of a run of reads.
 pub(crate) struct Reads {
     pub(crate) figures: Figures,
-    /// Rows of stripe tables looked at for one of them.
+    /// Rows of stripe tables searched per read.
     pub(crate) rows: f64,
 }
 
@@ -90,7 +90,6 @@ pub(crate) async fn read_at_random(
     Ok(Reads { figures: recorder.figures(span), rows })
 }
 
-/// One read.
 #[derive(Clone, Copy)]
 struct One {
     latency: Nanos,
@@ -118,7 +117,7 @@ async fn read_one(
     Ok(Some(One { latency, rows, degraded: after.degraded_reads > before.degraded_reads }))
 }
 
-/// Takes a drive out, and waits until what was in open segments is moved.
+/// Takes a drive out, and waits until open segments are relocated.
 pub(crate) async fn take_drive_out(volume: &Volume, bench: &Bench, slot: usize) {
     volume.fail(slot).await.expect("a drive of a healthy array is taken out");
     while volume.status().segments_leftover > 0 {

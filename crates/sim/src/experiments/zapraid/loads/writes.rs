@@ -1,4 +1,4 @@
-//! A run of random writes to an array, as most experiments of the paper are.
+//! A run of random writes to an array, the basis of most experiments of the paper.
 
 use std::rc::Rc;
 
@@ -20,42 +20,43 @@ use crate::workload::{Figures, Host};
 /// Bytes that the paper writes in a run.
 const WRITTEN_BYTES: f64 = 64.0 * 1_073_741_824.0;
 
-/// What is written before anything counts. A drive takes 1,780 MiB/s until its write buffer of 40 MiB is full and 1,050
-/// afterwards, so that is full after 98 MiB, an array of four drives after some 400 if it ever is. Then the engine learns
-/// what drives drain, for about a second.
+/// Warm-up. A drive accepts 1,780 MiB/s until its write buffer of 40 MiB is full, and 1,050
+/// afterwards. So the buffer is full after 98 MiB, and those of four drives after some 400 MiB, if
+/// ever. After that the engine learns the drain rate of the drives for about a second.
 pub(crate) const WARM_UP_BYTES: u64 = 4 << 30;
 
-/// What a drive takes at most, whatever is written.
+/// Upper bound of a drive's throughput, from its data path.
 pub(crate) const PATH_MIB: f64 = 1780.0;
 
-/// Zones that an array keeps beside those that a run fills.
+/// Spare zones of an array, beyond those that a run fills.
 const SPARE_ZONES: u32 = 12;
 
 pub(crate) const THROUGHPUT: Metric = Metric { name: "throughput", unit: "MiB/s" };
 pub(crate) const P50: Metric = Metric { name: "p50 latency", unit: "us" };
 pub(crate) const P95: Metric = Metric { name: "p95 latency", unit: "us" };
 pub(crate) const P99: Metric = Metric { name: "p99 latency", unit: "us" };
-/// Of the stripe tables, for each GiB that was written.
+/// Size of the stripe tables per GiB written.
 pub(crate) const TABLE: Metric = Metric { name: "stripe table", unit: "KiB per GiB" };
-/// Of the thread that serves the drives.
+/// Load of the thread that serves the drives.
 pub(crate) const HOST: Metric = Metric { name: "host thread busy", unit: "%" };
 
-/// Blocks written beside those of users, mostly to fill stripes.
+/// Padding: blocks beyond those of users, mostly to fill stripes.
 pub(crate) const PADDED: Metric = Metric { name: "padding", unit: "% of users' blocks" };
 
-/// What a run of writes measures.
+/// Metrics of a run of writes.
 pub(crate) const WRITE_METRICS: &[Metric] = &[THROUGHPUT, P50, P95, P99, TABLE, PADDED, HOST];
 
-/// How an array writes.
+/// The array's write mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     ZoneWrite,
     ZoneAppend,
-    /// With so many rows in a group.
+    /// Groups of so many rows.
     Zapraid(u32),
-    /// Ours: as suits the drives, Zone Write of whatever waits for a zone or Zone Append.
+    /// The engine's own policy for the drives: Zone Write of a zone's whole backlog, or Zone
+    /// Append.
     Adaptive,
-    /// Not the engine, but the baseline.
+    /// The baseline instead of the engine.
     RaiznSpdk,
 }
 
@@ -70,7 +71,7 @@ impl Mode {
         }
     }
 
-    /// How the engine writes to drives of a preset.
+    /// The engine's write choice for drives of a preset.
     pub(crate) fn choice(
         self,
         small: Lanes,
@@ -102,7 +103,7 @@ pub(crate) struct Writes {
     pub(crate) large: Lanes,
     pub(crate) mix: Mix,
     pub(crate) queue_depth: u32,
-    /// What the engine takes of the host's thread for each block, beside the commands to drives.
+    /// Engine time on the host's thread for each block, in addition to drive commands.
     pub(crate) engine: Nanos,
 }
 
@@ -121,7 +122,7 @@ impl Writes {
         }
     }
 
-    /// Writes a part of what the paper does, and measures.
+    /// Writes a part of the paper's data, and measures.
     pub(crate) fn run(&self, scale: f64, seed: u64) -> Result<Values, ExperimentError> {
         if self.mode != Mode::RaiznSpdk {
             return self.run_then(scale, seed, async |_, _, _| Ok(()));
@@ -134,7 +135,7 @@ impl Writes {
         })
     }
 
-    /// The same with the engine, and then something else.
+    /// The same with the engine, followed by `then`.
     pub(crate) fn run_then(
         &self,
         scale: f64,
@@ -159,14 +160,15 @@ impl Writes {
         })
     }
 
-    /// Blocks among which requests choose: as many as are written, where the paper's volume has three
-    /// times as many. Nothing is collected either way.
+    /// Blocks that requests choose from: as many as are written. The paper's volume has three times
+    /// as many. Neither collects garbage.
     pub(crate) fn range(&self, scale: f64) -> Result<u64, ExperimentError> {
         self.load(scale, 0).map(|load| load.range)
     }
 
-    /// What counts are as many blocks as whole segments hold: where the flash of a zone is the bound, a
-    /// segment is written faster while its first blocks fill what the one before leaves of the drives' write buffers.
+    /// The measured blocks fill whole segments. Where the flash of a zone is the bound, the first
+    /// blocks of a segment are faster, because they fill the room that the previous one left in the
+    /// drives' write buffers.
     fn load(&self, scale: f64, seed: u64) -> Result<RandomWrites, ExperimentError> {
         let (mix, queue_depth) = (self.mix, self.queue_depth);
         let segment = self.zone_blocks()? * self.columns();
@@ -179,7 +181,7 @@ impl Writes {
         u64::try_from(self.scheme.data()).unwrap_or(u64::MAX)
     }
 
-    /// What a zone takes of users: headers and index runs take less than a hundredth.
+    /// User blocks of a zone: headers and summaries take less than a hundredth.
     fn zone_blocks(&self) -> Result<u64, ExperimentError> {
         let capacity = Preset::by_name(self.preset)?.geometry().zone_capacity;
         Ok(u64::from(capacity.0) * 99 / 100)
@@ -190,8 +192,8 @@ impl Writes {
         Ok(testbed.allowing_segments(self.small.count + self.large.count))
     }
 
-    /// Zones of each drive for so many blocks, without anything having to be moved: as if each stripe
-    /// held no more than what is in flight.
+    /// Zones of each drive for so many blocks without garbage collection, as if each stripe held no
+    /// more than the requests in flight.
     fn zones(&self, blocks: u64) -> Result<u32, ExperimentError> {
         let filled = self.columns().min(self.queue_depth.into());
         let zones = blocks.div_ceil(self.zone_blocks()? * filled);
@@ -199,7 +201,7 @@ impl Writes {
     }
 }
 
-/// Writes, and tells how busy the host was, too.
+/// Writes, and measures the host's load as well.
 async fn measure(
     writes: RandomWrites,
     device: Rc<dyn BlockDevice>,
@@ -217,7 +219,7 @@ pub(crate) fn three_and_one() -> Scheme {
     Scheme::new(3, 1).expect("3 + 1 is a scheme")
 }
 
-/// A part of what the paper writes in a run.
+/// A part of the paper's writes in a run.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some GiB")]
 pub(crate) fn written_blocks(scale: f64) -> u64 {
     (WRITTEN_BYTES * scale) as u64 / BLOCK_BYTES as u64
@@ -233,7 +235,7 @@ pub(crate) fn figures_of(figures: &Figures) -> Values {
     values
 }
 
-/// Memory of stripe tables, of the rows that were written, for each GiB of users' data.
+/// Memory of stripe tables, of written rows only, per GiB of user data.
 #[expect(clippy::cast_precision_loss, reason = "some GiB")]
 fn table_kib_per_gib(volume: &Volume, blocks: u64) -> f64 {
     let of_rows_written = |segment: &SegmentStatus| {

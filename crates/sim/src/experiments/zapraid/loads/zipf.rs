@@ -1,20 +1,21 @@
-//! Places drawn by Zipf's law, the same on every machine.
+//! Places drawn by Zipf's law, identical on every machine.
 //!
-//! A power is made of square roots, which every machine rounds alike, as it does products and quotients;
-//! what a library says of logarithms may differ. Weights are integers then, and so is all the rest.
+//! A power is computed from square roots, products and quotients, which every machine rounds alike;
+//! logarithms of a library may differ. Weights are integers from there on.
 
 use zoneweave_runtime::Random;
 
-/// Ranks of a law: the one of rank *r* is drawn in proportion to *r* to the power of minus the exponent.
+/// The law over ranks: the probability of rank *r* is proportional to *r* to the power of minus the
+/// exponent.
 pub(crate) struct Zipf {
-    /// The weights of all ranks up to each one.
+    /// Cumulative weights by rank.
     sums: Vec<u64>,
 }
 
 /// The weight of rank 1.
 const WHOLE: f64 = (1_u64 << 40) as f64;
 
-/// Binary digits of the exponent that count.
+/// Binary digits of the exponent in use.
 const DIGITS: u32 = 30;
 
 impl Zipf {

@@ -1,14 +1,14 @@
-//! Plots with drives that do not belong, or that are left behind.
+//! Templates with foreign drives, or with drives that were left behind.
 
 use crate::simulate::generate::draw::Draw;
 use crate::simulate::random::between;
 use crate::simulate::scenario::{Action, Impostor, Life, Since, SplitBrain, Stop};
 
-/// Kinds of plots.
+/// Number of templates.
 const TEMPLATES: u64 = 2;
 
 impl Draw<'_> {
-    /// A few lives, with everything in order before.
+    /// A few lives, preceded by one that heals the array.
     pub(in crate::simulate::generate) fn foreign_template(&mut self) -> Vec<Life> {
         let mut lives = vec![self.healing()];
         lives.extend(match self.random.below(TEMPLATES) {
@@ -18,8 +18,8 @@ impl Draw<'_> {
         lives
     }
 
-    /// The array is started by force from what is left; those left behind come back, and are
-    /// replaced at last.
+    /// The array is started by force without some drives. They come back, and are replaced in the
+    /// end.
     fn left_behind(&mut self) -> Vec<Life> {
         let mut lives = Vec::new();
         if self.chance(500) {
@@ -57,13 +57,13 @@ impl Draw<'_> {
         lives
     }
 
-    /// Drives left behind go on by themselves.
+    /// Drives left behind continue by themselves.
     fn split_brain(&mut self) -> Option<SplitBrain> {
         let (starts, blocks) = (between(self.random, 1, 3), between(self.random, 0, 8));
         self.chance(500).then_some(SplitBrain { starts, blocks })
     }
 
-    /// Drives that cannot be what they say, and some of other arrays.
+    /// Drives with a false identity, and some of other arrays.
     fn impostors(&mut self) -> Life {
         let mut life = self.brief();
         let slot = self.slot();

@@ -1,11 +1,11 @@
-//! Tales: whole histories of one plot, again and again, on an array that is made for it.
+//! Whole histories from a template: one sequence, repeated on an array made for it.
 //!
-//! Some promises show broken only where several things meet: drives that keep nothing of what was
-//! not promised, room for many segments, zones that may be active or may not. The arrays and lives
-//! drawn for anything come to such a meeting in none of some thousand histories.
+//! Some promises break only where several conditions meet: drives that lose all unpromised data,
+//! room for many segments, certain limits of active zones. Arrays and lives that are drawn
+//! independently meet these conditions in none of several thousand histories.
 //!
-//! Whether a seed tells a tale is not drawn from what the other histories are drawn from: those
-//! are as they would be without tales.
+//! Whether a seed has a template comes from a random sequence of its own, so that the histories of
+//! other seeds do not depend on templates.
 
 use zoneweave_runtime::Random;
 
@@ -21,13 +21,13 @@ use crate::simulate::scenario::{
     Action, Command, FORMAT, Life, Mode, On, Scenario, Shape, Since, Stop, Timed, Writing,
 };
 
-/// Seeds of a thousand that tell each of the tales.
+/// Seeds of a thousand with each template.
 const SEEDS_OF_EACH: u64 = 15;
 
-/// Seeds of the tales: what is drawn otherwise from these says nothing about the histories.
+/// Distinguishes the random sequence of templates from others.
 const TEMPLATE_SEEDS: u64 = 0x7461_6C65_732E_0001;
 
-/// What a tale is about.
+/// The subject of a template.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Template {
     Evictions,
@@ -35,7 +35,7 @@ enum Template {
     Promises,
 }
 
-/// The tale of a seed, if it tells one.
+/// The history of a seed that has a template.
 pub(in crate::simulate::generate) fn history_template(seed: u64, mix: Mix) -> Option<Scenario> {
     let mut random = Random::new(seed ^ TEMPLATE_SEEDS);
     let template = match random.below(1000) / SEEDS_OF_EACH {
@@ -45,7 +45,7 @@ pub(in crate::simulate::generate) fn history_template(seed: u64, mix: Mix) -> Op
         _ => return None,
     };
     let drawn = shape(&mut random);
-    // Where segments are short of room, nothing is left as a crash has left it.
+    // Without room, garbage collection would change the segments that a crash left.
     let zones = between(&mut random, 10, 14) + drawn.spare_zones;
     let drawn = Shape { zones, beyond: false, ..drawn };
     let mut shape = match template {
@@ -53,7 +53,7 @@ pub(in crate::simulate::generate) fn history_template(seed: u64, mix: Mix) -> Op
         Template::Decisions => {
             Shape { group_rows: pick(&mut random, &[1, 2, 4, 8]), active_zones: 8, ..drawn }
         }
-        // What a single drive loses is lost.
+        // A single drive has no redundancy that would hide a loss.
         Template::Promises => Shape {
             parity: 0,
             tabled: false,
@@ -73,7 +73,7 @@ pub(in crate::simulate::generate) fn history_template(seed: u64, mix: Mix) -> Op
     };
     lives.extend(last_lives(&shape, &mut random));
     if template == Template::Evictions && random.per_mille(500) {
-        // Where several segments are open, all of them are to be given up.
+        // With several open segments, all of them must be given up.
         let writing = several_open(&shape, &mut random);
         lives.iter_mut().for_each(|life| life.writing = Some(writing));
     }
@@ -88,8 +88,8 @@ pub(in crate::simulate::generate) fn history_template(seed: u64, mix: Mix) -> Op
     })
 }
 
-/// Every chunk is promised by itself, and no flush promises the records beside them; as few drives
-/// as can be have to lose the record; and no segment has to be sealed before another is opened.
+/// Every chunk is promised by itself, and no flush covers the records written with it. As few
+/// drives as possible can lose the record, and no segment must be sealed before another is opened.
 fn of_evictions(drawn: Shape, random: &mut Random) -> Shape {
     Shape {
         data: pick(random, &[2, 2, 2, 3]),
@@ -115,14 +115,14 @@ fn several_open(shape: &Shape, random: &mut Random) -> Writing {
 }
 
 impl Draw<'_> {
-    /// A drive is pulled, and the power lost while the record of that is under way. A start that
-    /// finds the drive a member is stopped before it has moved what the drive missed; then another
-    /// one is missed.
+    /// A drive is pulled, and the power fails while the record of the eviction is written. A start
+    /// that counts the drive as a member is stopped before it relocates the blocks that the drive
+    /// missed. Then another drive is lost.
     fn evictions(&mut self) -> Vec<Life> {
         let mut lives = Vec::new();
         for number in 0..4 {
             if number > 0 {
-                // Drives count as healed once a start has found them so.
+                // Drives count as healed once a start has confirmed it.
                 lives.extend([self.healing(), Life::default()]);
             }
             let (pulled, lost) = self.two_slots();
@@ -147,9 +147,9 @@ impl Draw<'_> {
         lives
     }
 
-    /// Crashes in a row leave so many segments unfinished that the next start finishes their zones,
-    /// to open others. It is stopped while records are under way: zones that are full do not tell
-    /// what was decided about them.
+    /// Several crashes leave so many segments unfinished that the next start finishes their zones
+    /// to open others. It is stopped while records are in flight: full zones do not show the
+    /// decisions about them.
     fn decisions(&mut self) -> Vec<Life> {
         let mut lives = Vec::new();
         for _ in 0..3 {
@@ -169,8 +169,8 @@ impl Draw<'_> {
         lives
     }
 
-    /// Many write at a time to zones of which a write takes along what waits, some of them durably; the
-    /// power goes while they do.
+    /// Many users write at a time to zones whose writes coalesce, some of them with FUA. The power
+    /// fails meanwhile.
     fn promises(&mut self) -> Vec<Life> {
         let mut lives = Vec::new();
         for _ in 0..6 {
@@ -183,7 +183,8 @@ impl Draw<'_> {
         lives
     }
 
-    /// Full stripes, some durable: while one of those waits every stripe is, so that most are not.
+    /// Full stripes, some with FUA. While one of those waits, so does every stripe; most are
+    /// therefore not.
     fn now_and_then_durable(&mut self, writes: u64) -> Vec<Action> {
         let mut actions = Vec::new();
         for mut action in self.full_stripes(writes) {

@@ -1,22 +1,22 @@
-//! Plots: lives in a row in which one thing leads to another.
+//! Lives in a row in which one event leads to another.
 //!
-//! A promise that was broken shows only when what would have kept it is needed: a chunk that was
-//! never written when another member is lost, a decision that is not on media when the next start
-//! has to decide again. Lives drawn one by one come to such sequences hardly ever.
+//! A broken promise shows only when it is needed. Examples are a chunk that was never written when
+//! another member is lost, and a decision that is not on media when the next start has to decide
+//! again. Lives drawn independently hardly ever form such sequences.
 
 use crate::simulate::generate::draw::Draw;
 use crate::simulate::random::pick;
 use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, Timed};
 
-/// Kinds of plots.
+/// Number of templates.
 const TEMPLATES: u64 = 12;
 
-/// Commands of one kind, as good as all of a life.
+/// As many commands of one kind as a life can have.
 pub(in crate::simulate::generate) const MANY: u64 = 1000;
 
 impl Draw<'_> {
-    /// A few lives, perhaps with everything in order before: while one drive is damaged nothing
-    /// may happen to another.
+    /// A few lives, sometimes preceded by one that heals the array: while one drive is damaged,
+    /// another may have no fault.
     pub(in crate::simulate::generate) fn template(&mut self) -> Vec<Life> {
         let heals = self.chance(300);
         let mut lives = if heals { vec![self.healing()] } else { Vec::new() };
@@ -24,7 +24,7 @@ impl Draw<'_> {
         lives
     }
 
-    /// Everything is brought back.
+    /// Every drive is brought back.
     pub(in crate::simulate::generate) fn healing(&mut self) -> Life {
         let mut heal = vec![Action::Resume];
         heal.extend((0..self.shape.spared()).map(|_| Action::Replace { slot: usize::MAX }));
@@ -49,7 +49,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Commands of one drive fail, and another drive is missed soon after.
+    /// Commands of one drive fail, and another drive is lost soon after.
     fn errors_then_loss(&mut self) -> Vec<Life> {
         let (bad, lost) = self.two_slots();
         let steps = 100 + self.random.below(self.habits.steps_most);
@@ -73,8 +73,8 @@ impl Draw<'_> {
         lives
     }
 
-    /// From some step on every flush of a drive fails, until the power is lost; and another drive
-    /// is missed.
+    /// From some step on every flush of a drive fails, until the power fails; then another drive is
+    /// lost.
     fn flushes_fail(&mut self) -> Vec<Life> {
         let (bad, lost) = self.two_slots();
         let steps = 100 + self.random.below(600);
@@ -100,7 +100,8 @@ impl Draw<'_> {
         lives
     }
 
-    /// The engine is stopped again as soon as it serves users, who find everything as before.
+    /// The engine is stopped again as soon as it serves users, several times; the contents must
+    /// stay the same.
     fn crashes_in_a_row(&mut self) -> Vec<Life> {
         let steps = self.random.below(self.habits.steps_most);
         let mut lives = vec![self.busy(steps)];
@@ -114,13 +115,14 @@ impl Draw<'_> {
         lives
     }
 
-    /// A start cannot read what the ones after it can, and is served from before they come.
+    /// A start cannot read blocks that later starts can, and serves older data.
     fn start_that_cannot_read(&mut self) -> Vec<Life> {
         let (bad, slow) = self.two_slots();
         let steps = self.random.below(self.habits.steps_most);
         let mut busy = self.busy(steps);
         if self.chance(500) {
-            // Stripes under way lack a chunk: whether they count is up to each of the others.
+            // Incomplete stripes lack a chunk: each of the remaining chunks decides whether they
+            // count.
             let command = if self.shape.tabled { Command::Append } else { Command::Write };
             let steps = self.random.below(steps + 1);
             let action = slowed(slow, On { command, after: 0 }, MANY);
@@ -149,8 +151,8 @@ impl Draw<'_> {
         lives
     }
 
-    /// A drive is pulled under load, while the others may take long to record it, and comes back
-    /// after a crash; then another one is missed.
+    /// A drive is pulled under load, and may be recorded as out late. It comes back after a crash;
+    /// then another drive is lost.
     fn pulled_then_loss(&mut self) -> Vec<Life> {
         let (pulled, lost) = self.two_slots();
         let steps = self.random.below(self.habits.steps_most);
@@ -170,8 +172,8 @@ impl Draw<'_> {
         vec![busy, self.brief(), self.without(lost)]
     }
 
-    /// A rebuild is stopped by crashes on its way, and ends in a later life; then another member
-    /// is missed.
+    /// A rebuild is interrupted by crashes and finished in a later life; then another member is
+    /// lost.
     fn rebuild_interrupted(&mut self) -> Vec<Life> {
         let (slot, lost) = self.two_slots();
         let mut lives = Vec::new();
@@ -193,15 +195,14 @@ impl Draw<'_> {
         lives
     }
 
-    /// More drives that a rebuild reads from are pulled than the redundancy covers, while users
-    /// write.
+    /// More source drives of a rebuild are pulled than the redundancy covers, while users write.
     fn source_pulled(&mut self) -> Vec<Life> {
         let columns = self.shape.columns();
         let slot = self.slot();
         let mut life = self.busy(3000);
         life.actors.insert(0, vec![Action::Replace { slot }]);
         let mut pulls = Vec::new();
-        // Too early there is no rebuild yet, and nothing is pulled.
+        // A pull before the rebuild begins does nothing, hence several attempts.
         for _ in 0..8 {
             let us = self.random.below(6 * self.shape.latency_us);
             pulls.push(Action::Sleep { us });
@@ -215,7 +216,7 @@ impl Draw<'_> {
         vec![life, Life { actors: vec![resumed], ..Life::default() }, self.without(lost)]
     }
 
-    /// So much is written that numbers reserved at the start do not last.
+    /// So many writes that numbers reserved at the start run out.
     fn long_life(&mut self) -> Vec<Life> {
         const SEGMENTS: u64 = 90;
         const BLOCKS: u32 = 24;
@@ -223,7 +224,7 @@ impl Draw<'_> {
         let writes = (SEGMENTS * segment / u64::from(BLOCKS)).min(400);
         let write = |lba| Action::Write { lba, blocks: BLOCKS, fua: false };
         let long = (0..writes).map(|_| write(self.lba())).collect();
-        // It is stopped when it has come to its end.
+        // The life ends before this stop.
         let mut life = self.busy(100_000);
         life.actors = vec![long];
         let mut next = self.brief();
@@ -231,8 +232,8 @@ impl Draw<'_> {
         vec![life, next]
     }
 
-    /// Zones take long to be reset, while blocks are trimmed and written again, and records are
-    /// written anew for another drive.
+    /// Zone resets are slow, while blocks are trimmed and rewritten, and records are rewritten for
+    /// another drive.
     fn slow_resets(&mut self) -> Vec<Life> {
         let steps = 200 + self.random.below(4000);
         let mut life = self.busy(steps);
@@ -263,9 +264,9 @@ impl Draw<'_> {
         vec![life, self.brief()]
     }
 
-    /// A drive is pulled, and the engine killed while the others write the record of that. A start
-    /// that finds the drive a member is stopped before it has written again what the drive missed;
-    /// then another one is missed.
+    /// A drive is pulled, and the engine killed while the others record that. A start that counts
+    /// the drive as a member is stopped before it has rewritten the blocks that the drive missed;
+    /// then another drive is lost.
     fn pulled_for_a_moment(&mut self) -> Vec<Life> {
         let mut lives = Vec::new();
         for _ in 0..1 + self.random.below(3) {
@@ -285,8 +286,8 @@ impl Draw<'_> {
         lives
     }
 
-    /// A drive fails to reset a zone of a dead segment. Its blocks must stay dead when everything
-    /// newer about them is gone: the trims, and the first record that said so.
+    /// A drive fails to reset a zone of a dead segment. The segment's blocks must stay dead when
+    /// all newer information about them is gone: the trims, and the first record of its death.
     fn zone_not_reset(&mut self) -> Vec<Life> {
         let mut changing = Vec::new();
         for _ in 0..100 + self.random.below(300) {
@@ -296,7 +297,7 @@ impl Draw<'_> {
                 false => Action::Write { lba, blocks, fua },
             });
         }
-        // It is stopped when it has come to its end.
+        // The life ends before this stop.
         let mut life = Life { actors: vec![changing], ..self.busy(100_000) };
         let on = On { command: Command::Reset, after: 0 };
         let fault = Fault::Error { on, applied: false };
@@ -306,14 +307,14 @@ impl Draw<'_> {
         vec![self.healing(), life, self.brief()]
     }
 
-    /// Writes of a stripe each.
+    /// Writes of one stripe each.
     pub(in crate::simulate::generate) fn full_stripes(&mut self, writes: u64) -> Vec<Action> {
         let stripe = self.shape.data * self.shape.chunk_blocks as usize;
         let blocks = u32::try_from(stripe).expect("a stripe's blocks");
         (0..writes).map(|_| Action::Write { lba: self.lba(), blocks, fua: false }).collect()
     }
 
-    /// Blocks of a drive are overwritten by others of it.
+    /// Blocks of a drive are overwritten with other blocks of it.
     fn blocks_of_other_places(&mut self) -> Vec<Life> {
         let slot = self.slot();
         let mut life = self.busy(300);
@@ -324,7 +325,7 @@ impl Draw<'_> {
         vec![self.healing(), life]
     }
 
-    /// Every drive takes long to write records.
+    /// Every drive is slow at writing records.
     pub(in crate::simulate::generate) fn slow_records(
         &self,
         after: u64,
@@ -334,7 +335,7 @@ impl Draw<'_> {
         (0..self.shape.columns()).map(|slot| slowed(slot, on, times)).collect()
     }
 
-    /// Some commands of a drive take long.
+    /// Some commands of a drive are slow.
     fn slow(&mut self, command: Command) -> Action {
         let on = On { command, after: self.random.below(6) };
         let us = pick(self.random, &[1000, 10_000, 100_000]);
@@ -350,7 +351,7 @@ impl Draw<'_> {
         Life { actors, stop, ..Life::default() }
     }
 
-    /// A start that is verified, and a crash soon after.
+    /// A verified start, and a crash soon after.
     pub(in crate::simulate::generate) fn brief(&mut self) -> Life {
         let steps = self.random.below(60);
         let actors = if self.chance(300) { vec![self.user()] } else { Vec::new() };
@@ -371,7 +372,7 @@ impl Draw<'_> {
         Stop { since: Since::Serving, steps, power, seed: self.random.next() }
     }
 
-    /// Two slots, different ones if there are.
+    /// Two slots, different ones if possible.
     pub(in crate::simulate::generate) fn two_slots(&mut self) -> (usize, usize) {
         let one = self.slot();
         let columns = self.shape.columns() as u64;

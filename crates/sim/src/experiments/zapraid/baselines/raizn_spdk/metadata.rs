@@ -1,4 +1,4 @@
-//! The metadata zones of a drive, which partial parity is appended to.
+//! The metadata zones of a drive, which hold partial parity.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use zoneweave_runtime::{Handle, Semaphore};
 use zoneweave_zoned::{Payload, Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
-/// Zones of each drive, the first ones, that hold partial parity.
+/// The first zones of each drive, which hold partial parity.
 pub(super) const METADATA_ZONES: u32 = 2;
 
 /// More appends than are ever in flight.
@@ -16,10 +16,10 @@ const USERS: u64 = 1 << 20;
 pub(super) struct Metadata {
     handle: Handle,
     drive: Rc<dyn ZonedDevice>,
-    /// Appends to each zone, or its reset, which has all permits.
+    /// Permits of each zone: an append takes one, a reset all.
     users: Vec<Semaphore>,
     active: Cell<u32>,
-    /// Blocks of the active zone that are taken.
+    /// Blocks of the active zone that are in use.
     used: Cell<u32>,
 }
 
@@ -46,13 +46,14 @@ impl Metadata {
         self.drive.append(ZoneId(zone), parity, false).await.map(drop)
     }
 
-    /// Goes on with the other zone, and resets this one when everything in flight has arrived.
+    /// Switches to the other zone, and resets this one when all appends in flight are done.
     fn switch(&self) {
         let full = self.active.get();
         self.active.set((full + 1) % METADATA_ZONES);
         self.used.set(0);
         let (users, drive) = (self.users[full as usize].clone(), self.drive.clone());
-        // As soon as it is full: the next time round it is empty, or its users wait for that.
+        // The reset begins as soon as the zone is full: by the next switch it is empty, or its
+        // appends wait.
         drop(self.handle.spawn("reset of a metadata zone", async move {
             let _alone = users.acquire_many(USERS).await;
             drive.manage(ZoneId(full), ZoneAction::Reset).await.expect("a full zone is reset");

@@ -1,16 +1,18 @@
 //! The baseline RAIZN-SPDK of the ZapRAID paper (section 5.1): partial parity before each
 //! acknowledgement.
 //!
-//! A block device over zoned drives. Segments are one zone of every drive, with rotating parity. The
-//! blocks of a request go to a segment at once by Zone Write, chunk or part of a chunk; beside them the
-//! parity of what the stripe has so far is appended to a metadata zone of the drive that will hold the
-//! stripe's parity. The request that completes a stripe writes the whole parity chunk instead. A
-//! request is acknowledged when all that is done, and only then the next one of the segment begins, as
-//! it has to (Table 4: the wait phase). Each drive has two metadata zones: when one is full
-//! the other one is used, and the first is reset beside that.
+//! A block device over zoned drives. A segment is one zone of every drive, with rotating parity.
+//! The blocks of a request are written to a segment at once by Zone Write, in chunks or parts of
+//! chunks. In parallel the parity of the incomplete stripe is appended to a metadata zone of the
+//! drive that will hold the stripe's parity. The request that completes a stripe writes the whole
+//! parity chunk instead.
 //!
-//! It is there to be measured, and nothing else: parity blocks are blank, there is no recovery, nothing
-//! is collected, and the array is full when its zones are.
+//! A request is acknowledged when all of that is done, and only then the segment's next request
+//! begins (Table 4: the wait phase). Each drive has two metadata zones: a full one is reset while
+//! the other one is in use.
+//!
+//! This baseline exists for measurements only: parity blocks are blank, there is no recovery and no
+//! garbage collection, and the array is full when its zones are.
 
 mod metadata;
 
@@ -31,7 +33,6 @@ use super::{all_data, in_one_piece, nothing_to_flush, unsupported};
 
 use self::metadata::{METADATA_ZONES, Metadata};
 
-/// The array.
 pub(crate) struct RaiznSpdk(Rc<Inner>);
 
 struct Inner {
@@ -42,7 +43,7 @@ struct Inner {
     large_from: u64,
     /// The next zone, of every drive, that no segment has.
     next_zone: Cell<u32>,
-    /// Where each block is.
+    /// The location of each block.
     map: RefCell<Vec<Option<(usize, ZoneAddress)>>>,
 }
 
@@ -59,7 +60,7 @@ struct Segment {
     place: Cell<Option<Place>>,
 }
 
-/// How far a segment is written.
+/// The write position of a segment.
 #[derive(Clone, Copy)]
 struct Place {
     zone: ZoneId,
@@ -72,7 +73,7 @@ struct Place {
 struct Piece {
     drive: usize,
     at: ZoneAddress,
-    /// Its blocks, counted from the first of the request.
+    /// The first block, counted from the request's first.
     from: u32,
     blocks: u32,
 }
@@ -95,7 +96,7 @@ impl Class {
 }
 
 impl RaiznSpdk {
-    /// An array of empty drives, with one drive's worth of parity.
+    /// An array of empty drives with single parity.
     pub(crate) fn new(
         handle: &Handle,
         drives: Vec<Rc<dyn ZonedDevice>>,
@@ -180,7 +181,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Where a segment goes on; a new zone where the last one is full.
+    /// The write position of a segment; opens a new zone where the last one is full.
     async fn place(&self, segment: &Segment) -> Result<Place, Status> {
         let geometry = self.drives[0].geometry();
         let stripes = geometry.zone_capacity.0 / segment.chunk_blocks;
@@ -302,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// Zones so small that segments and metadata zones are used up many times.
+    /// Zones so small that segments and metadata zones wrap many times.
     fn drives(handle: &Handle) -> Vec<RamDrive> {
         let preset = Preset::by_name("zn540-4tb").unwrap();
         let mut geometry = preset.geometry().clone();

@@ -1,4 +1,4 @@
-//! The conventional array: seven drives of the chips that the zoned ones have.
+//! The conventional array: seven drives with the flash chips of the zoned ones.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ const DRIVES: u64 = 7;
 /// Pages of an erase block.
 const PAGES: f64 = 4096.0;
 
-/// A drive as FEMU makes it, of a part of the size.
+/// A drive as FEMU makes it, scaled down.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousand")]
 fn config(scale: f64, seed: u64) -> ConventionalConfig {
     let micros = Picos::from_micros;
@@ -28,7 +28,7 @@ fn config(scale: f64, seed: u64) -> ConventionalConfig {
     config.flash.transfer = micros(0.0);
     config.flash.program = Spread::new(140.0, 0.0);
     config.flash.erase = Spread::new(2000.0 * rows / PAGES, 0.0);
-    // Reads wait for what a chip is doing.
+    // Reads wait for the chip's current operation.
     config.flash.suspends = 0;
     config.parity_dies = 0;
     config.chunk_blocks = 1;
@@ -39,7 +39,8 @@ fn config(scale: f64, seed: u64) -> ConventionalConfig {
     config.collect.buffer_blocks = 32;
     config.command_blocks = 4;
     config.write.core = Spread::new(0.0, 0.0);
-    // As if it were answered when it is programmed; it waits for a chip only where the buffer is full.
+    // A write is answered as if it were programmed at once; it waits for a chip only if the buffer
+    // is full.
     config.write.single = micros(140.0);
     config.write.larger = micros(140.0);
     config.write.larger_block = micros(0.0);
@@ -50,7 +51,7 @@ fn config(scale: f64, seed: u64) -> ConventionalConfig {
     config
 }
 
-/// Random writes of as much as the array holds.
+/// Random writes over the whole array.
 pub(crate) fn run(
     chunk_blocks: u32,
     depth: u32,

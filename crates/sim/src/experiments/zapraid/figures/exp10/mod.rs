@@ -1,4 +1,4 @@
-//! Exp#10: how throughput grows with the queue depth, and a conventional array beside it (Fig. 15).
+//! Exp#10: throughput by queue depth, with a conventional array (Fig. 15).
 
 mod conventional;
 mod one_drive;
@@ -118,11 +118,11 @@ as at the end of a group, all eight arrive together, and the six and the two sta
 Closing the two beside the others would be a third faster, for a stripe of which four sixths are \
 padding in every round.";
 
-/// Throughput in the text, at the lowest and the highest depth of Fig. 15 (b).
+/// Throughput in the text of the paper, at the lowest and the highest depth of Fig. 15 (b).
 const PAPER_FEMU: [(u32, f64, f64); 3] =
     [(1, 58.3, 1745.5), (2, 114.0, 2384.6), (4, 224.2, 2554.2)];
 
-/// What the conventional array stays below, in MiB/s.
+/// Upper bound of the conventional array's throughput in the paper, in MiB/s.
 const PAPER_CONVENTIONAL: f64 = 200.0;
 
 /// Depth 16 over depth 4 in Fig. 15 (a).
@@ -130,14 +130,14 @@ const PAPER_ZN540: [(u32, f64); 3] = [(1, 3.52), (2, 3.57), (4, 2.08)];
 
 const ZAPRAID: Mode = Mode::Zapraid(256);
 
-/// The others that write to zones.
+/// The other modes that write to zones.
 const OTHERS: [Mode; 3] = [Mode::ZoneWrite, Mode::ZoneAppend, Mode::Adaptive];
 
 fn name(array: Array, chunk_blocks: u32, depth: u32) -> String {
     format!("{} {} QD={depth}", array.name(), kib(chunk_blocks))
 }
 
-/// The name of a way to write; ZapRAID is the one that needs no mention.
+/// The configuration's name; ZapRAID is the default mode and not mentioned.
 fn name_of(array: Array, mode: Mode, chunk_blocks: u32, depth: u32) -> String {
     let name = name(array, chunk_blocks, depth);
     if mode == ZAPRAID { name } else { format!("{name} {}", mode.name()) }
@@ -265,7 +265,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     }
 }
 
-/// Adaptive beside the best of the paper's ways to write, at every depth.
+/// Adaptive compared with the best of the paper's modes, at every depth.
 fn adaptive(results: &Results<'_>, report: &mut Report, array: Array) {
     let points: Vec<_> = CHUNKS
         .iter()
@@ -278,7 +278,7 @@ fn adaptive(results: &Results<'_>, report: &mut Report, array: Array) {
     beside_the_best(results, report, array.name(), &points);
 }
 
-/// A write that is alone, beside one to a drive.
+/// A lone write to the array, compared with a lone write to a drive.
 fn alone(results: &Results<'_>, report: &mut Report) {
     for chunk in CHUNKS {
         let drive = results.mean(&name_of_drive(chunk), P50);

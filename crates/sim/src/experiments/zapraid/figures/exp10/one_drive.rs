@@ -1,4 +1,4 @@
-//! A single drive, written one request at a time: what an array's latency is measured by.
+//! A single drive, written one request at a time: the reference of an array's latency.
 
 use zoneweave_zoned::{
     BlockCount, Payload, ZoneAddress, ZoneId, ZoneOffset, ZonedDeviceExt, zero_blocks,

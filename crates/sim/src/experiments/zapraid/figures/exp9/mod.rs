@@ -1,4 +1,5 @@
-//! Exp#9: how long a start takes after a crash (Fig. 14a), by lists and by the newest checkpoint, and a rebuild (Fig. 14b).
+//! Exp#9: time of a start after a crash (Fig. 14a), from summaries and from the newest checkpoint,
+//! and time of a rebuild (Fig. 14b).
 
 mod rebuild;
 
@@ -25,13 +26,13 @@ use crate::workload::{Driver, WorkloadError};
 /// GiB written before the crash, at full scale.
 const SIZES: [u32; 4] = [25, 50, 100, 200];
 
-/// What part of those is overwritten at random places, up to the crash.
+/// The part of them that is overwritten at random before the crash.
 const OVERWRITTEN: u64 = 50;
 
-/// Blocks of a column in a span, of which no list is written before its end.
+/// Blocks of a column in a span; its list is written at its end.
 const SPAN: u32 = 16_384;
 
-/// Zones hold so much less than they do; with smaller ones lists would be padding for the most part.
+/// The smallest scale of zones; lists in smaller zones would be mostly padding.
 const ZONES_LEAST: f64 = 1.0 / 64.0;
 
 const LISTS: Metric = Metric { name: "by lists: first read", unit: "ms" };
@@ -66,36 +67,36 @@ const METRICS: &[Metric] = &[
     REBUILD_RATE,
 ];
 
-/// Seconds that the paper's rebuild of 100 GiB takes with chunks of 4 KiB, and of 1,000 GiB.
+/// Seconds of the paper's rebuild of 100 GiB with chunks of 4 KiB, and of 1,000 GiB.
 const PAPER_REBUILD: [f64; 2] = [81.9, 813.2];
 
-/// By how much less it takes with chunks of 16 KiB.
+/// The paper's saving with chunks of 16 KiB.
 const PAPER_LARGE_LESS: &str = "22.1 to 23.8 % less";
 
-/// What the paper measured for 100 GiB, of 4 KiB chunks, in milliseconds.
+/// The paper's time for 100 GiB, chunks of 4 KiB, in milliseconds.
 const PAPER_100_GIB: f64 = 2_600.0;
 
-/// What it measured for each 100 GiB more.
+/// The paper's time for each 100 GiB more.
 const PAPER_MORE: f64 = 1_510.0;
 
-/// Tenths of nanoseconds for an entry of a page, where a start on demand enters it and where another one does.
+/// Tenths of nanoseconds to enter an entry of a page, in a start on demand and in another one.
 const PAGE_ENTRY_ON_DEMAND_TENTHS: u64 = 55;
 const PAGE_ENTRY_TENTHS: u64 = 120;
 
-/// Nanoseconds for an entry of a list that is entered into the index, that is only kept aside, and to enter that
-/// later: 21 ns for a block that is entered at once, 16 for one that is not, and a third as many entries more as
-/// blocks; where they are entered at once an eighth is written twice.
+/// Nanoseconds for an entry of a list: entered into the index at once, kept aside, or entered
+/// later. It is 21 ns for a block entered at once and 16 ns for a deferred one, and a third as many
+/// entries more as blocks. Where entries are entered at once, an eighth is written twice.
 const LIST_ENTRY: u64 = 15;
 const DEFERRED_ENTRY: u64 = 13;
 const ENTERED_LATER: u64 = 41;
 
-/// Nanoseconds for a page that a directory lists.
+/// Nanoseconds for a page listed in a directory.
 const LISTED_PAGE: u64 = 5;
 
-/// Entries of a page, and of a directory, at the most.
+/// Maximum entries of a page and of a directory.
 const ENTRIES: u64 = 960;
 
-/// What a thread takes to look at blocks: rates of `cargo run --release -p zoneweave-raid --example start`.
+/// Processor time per block read, from `cargo run --release -p zoneweave-raid --example start`.
 const LOOKS: Looks = Looks {
     page: Nanos(PAGE_ENTRY_TENTHS * ENTRIES / 10),
     directory: Nanos(LISTED_PAGE * ENTRIES),
@@ -104,7 +105,7 @@ const LOOKS: Looks = Looks {
     other: Nanos(1_000),
 };
 
-/// The same on demand: what lists told of a page is entered with it.
+/// The same on demand: list entries of a page are entered together with it.
 const LOOKS_ON_DEMAND: Looks = Looks {
     page: Nanos(PAGE_ENTRY_ON_DEMAND_TENTHS * ENTRIES / 10 + ENTERED_LATER * ENTRIES / OVERWRITTEN),
     list: Nanos(DEFERRED_ENTRY * ENTRIES_PER_INDEX_BLOCK as u64),
@@ -198,16 +199,16 @@ pub(in crate::experiments) fn suite() -> Suite {
     }
 }
 
-/// What is written at random places before the crash.
+/// Random writes before the crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
     /// A part of the volume.
     Part,
-    /// As much for every size: a segment, and most of the next one.
+    /// The same amount for every size: a segment, and most of the next one.
     Alike,
 }
 
-/// An array, and what is written to it.
+/// An array, and the load on it.
 struct Work {
     testbed: Testbed,
     zone: BlockCount,
@@ -227,7 +228,7 @@ impl Work {
         Ok(Self { testbed: testbed.with_volume_of(blocks), zone, blocks, seed })
     }
 
-    /// What drives hold after the crash, and how many percent of what users wrote checkpoints were.
+    /// The drives after the crash, and checkpoint blocks in percent of user blocks.
     fn crash_after(&self, load: Load) -> Result<(Vec<RamDrive>, f64), ExperimentError> {
         let Self { zone, blocks, seed, .. } = *self;
         self.testbed.crash_after(By::OnDemand.options(), async |volume, bench, drives| {
@@ -260,7 +261,7 @@ impl Work {
         })
     }
 
-    /// Starts the array and reads a block; notes what that took.
+    /// Starts the array and reads a block; records the times.
     fn start(
         &self,
         drives: &[RamDrive],
@@ -302,7 +303,7 @@ fn run(gib: u32, scale: f64, seed: u64) -> Result<Values, ExperimentError> {
     let work = Work::new(gib, scale, seed)?;
     let mut values = Values::default();
     {
-        // Gone before the next ones are filled: both together take more memory than many a machine has.
+        // Freed before the next ones are filled: both together exceed the memory of many machines.
         let (drives, _) = work.crash_after(Load::Alike)?;
         work.start(&drives, By::OnDemand, Load::Alike, &mut values)?;
     }
@@ -323,9 +324,9 @@ fn run(gib: u32, scale: f64, seed: u64) -> Result<Values, ExperimentError> {
 fn is_worst(drive: &RamDrive, zone: BlockCount) -> bool {
     let span = zone.0.min(SPAN);
     let last = (zone.0 - 1) / span * span;
-    // Lists take some of a zone's end.
+    // Lists occupy some of a zone's end.
     let (least, most) = (last + (zone.0 - last) / 20 * 17, last + (zone.0 - last) / 20 * 19);
-    // The first two are of the superblock.
+    // The first two zones hold superblocks.
     (2..drive.geometry().zones)
         .map(|at| drive.zone(ZoneId(at)))
         .any(|info| info.state.is_active() && (least..most).contains(&info.write_pointer.0))
@@ -336,7 +337,7 @@ fn part(whole: u32, scale: f64) -> u64 {
     (f64::from(whole) * scale) as u64
 }
 
-/// Zones of each drive: for a quarter more than the volume, and what the array needs besides.
+/// Zones of each drive: a quarter more than the volume, and the array's overhead.
 fn zones_for(blocks: u64, zone: BlockCount) -> u32 {
     u32::try_from(blocks / 3 / u64::from(zone.0) * 5 / 4).unwrap_or(0) + 16
 }
@@ -400,7 +401,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
         ),
         (LISTS, "lists: the first TiB, in proportion from 25 and 200 GiB", 6_000.0),
     ] {
-        // With what a start takes however little is stored.
+        // Extrapolated with the constant part of a start.
         let ms = of(200, metric) + (of(200, metric) - of(25, metric)) / 175.0 * 824.0;
         let (ours, rule) = (format!("{ms:.0} ms"), format!("at most {bound} ms"));
         report.findings.push(shape(what, "not in the paper", ours, &rule, ms <= bound));
@@ -434,13 +435,13 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     formula(of(25, FIRST), report);
 }
 
-/// By how much is stored.
+/// A line by the amount of stored data.
 fn line_of(results: &Results<'_>, (metric, called): (Metric, &str)) -> Line {
     let point = |gib: &u32| (f64::from(*gib), results.mean(&name(*gib), metric));
     Line { name: called.to_owned(), points: SIZES.iter().map(point).collect() }
 }
 
-/// Fig. 14b, and how much of its bandwidth the new drive is given.
+/// Fig. 14b, and the part of the new drive's bandwidth in use.
 fn rebuilds(results: &Results<'_>, report: &mut Report) {
     let of = |gib: u32, metric: Metric| results.mean(&name(gib), metric);
     let ratio = of(200, REBUILD) / of(100, REBUILD);
@@ -495,17 +496,18 @@ fn ms(each: f64, nanos: f64) -> f64 {
     each * nanos / 1e6
 }
 
-/// From the start to the first read, where a part of the volume was written since the checkpoint, by what it takes for 25 GiB.
+/// Time to the first read if a part of the volume was written since the checkpoint, scaled from the
+/// time for 25 GiB.
 fn first_read(gib: u32, part: f64, of_25_gib: f64) -> f64 {
     let more = f64::from(gib - 25) * BLOCKS_PER_GIB;
     let directories = ms(more / ENTRIES as f64, LISTED_PAGE as f64);
-    // Each zone of a segment has one; 0.95 us are the command's.
+    // Each zone of a segment has one header; 0.95 us is the command's time.
     let headers = ms(more / 3.0 / 275_712.0 * 4.0, LOOKS.other.0 as f64 + 950.0);
     let lists = ms(more * part * 4.0 / 3.0, DEFERRED_ENTRY as f64);
     of_25_gib + directories + headers + lists
 }
 
-/// What larger volumes take, beside the paper's line.
+/// Estimates for larger volumes, next to the paper's line.
 fn formula(of_25_gib: f64, report: &mut Report) {
     let header =
         "GiB,first read after 2 % ms,first read after a fifteenth ms,whole index ms,paper ms";

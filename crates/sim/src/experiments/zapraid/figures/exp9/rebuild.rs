@@ -1,4 +1,4 @@
-//! How long a new drive takes to have what a lost one had (Fig. 14b).
+//! Time to rebuild a lost drive onto a new one (Fig. 14b).
 
 use zoneweave_emulator::{Preset, RamDrive};
 use zoneweave_raid::log::format::MemberUuid;
@@ -14,16 +14,16 @@ use crate::testbed::host::{Charged, Looks};
 /// The slot whose drive is lost.
 const LOST: usize = 1;
 
-/// What a rebuild took, and how much it wrote.
+/// Time and written bytes of a rebuild.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rebuilt {
     pub(crate) seconds: f64,
     pub(crate) mib_per_second: f64,
 }
 
-/// Fills a volume in order, takes a drive out, and gives the array another. Zones have their real size.
+/// Fills a volume in order, takes a drive out, and replaces it. Zones have their real size.
 ///
-/// Nothing but the command costs the host's time: neither parity nor checksums.
+/// Only commands are charged to the host: parity and checksums take no time.
 pub(crate) fn rebuild(
     gib: u32,
     chunk_blocks: u32,
@@ -39,7 +39,8 @@ pub(crate) fn rebuild(
     let options = OpenOptions { writes, ..OpenOptions::default() };
     let (_, rebuilt) = testbed.crash_after(options, async |volume, bench, drives| {
         fill(&bench.handle, &volume, blocks).await?;
-        // What was being filled is moved to segments without that drive; it would be counted, too.
+        // Open segments are relocated without that drive; otherwise their relocation would be
+        // counted too.
         take_drive_out(&volume, &bench, LOST).await;
         let geometry = drives[0].geometry().clone();
         let timing = preset.timing_of(&geometry, seed.wrapping_mul(100) + 99);

@@ -1,8 +1,8 @@
-//! Drives made small as a whole: what they take for a zone shrinks with it.
+//! Scaled-down drives whose zone management scales as well.
 //!
-//! A drive takes 15 ms to reset a full zone. Where zones are made a thousandth of their size, and reset a
-//! thousand times as often, that would be most of what is measured; so it is made a thousandth, too. What a
-//! drive takes for a command stays what it is.
+//! A drive takes 15 ms to reset a full zone. With zones a thousandth of their size, resets are a
+//! thousand times as frequent and would dominate, so their latency is scaled by the same factor.
+//! Command latencies stay as they are.
 
 use std::rc::Rc;
 
@@ -19,14 +19,14 @@ use crate::experiments::zapraid::loads::writes::three_and_one;
 use crate::testbed::host::{Charged, Looks, Thread};
 use crate::workload::Host;
 
-/// The drive that is made small.
+/// The drive that is scaled down.
 const PRESET: &str = "zn540-4tb";
 
-/// What resetting a zone takes, empty, full and not yet closed, by size of the zone.
+/// Reset latencies of empty, full and not yet closed zones, scaled by the size of the zone.
 const RESETS: [(&str, f64); 3] =
     [("reset_us", 1634.0), ("reset_full_us", 13_760.0), ("reset_active_us", 2800.0)];
 
-/// An array of small drives.
+/// An array of scaled-down drives.
 pub(super) struct Drives {
     pub(super) zone_blocks: u32,
     pub(super) zones: u32,
@@ -35,7 +35,7 @@ pub(super) struct Drives {
 }
 
 impl Drives {
-    /// Makes an array of them, and does something with its volume, in virtual time.
+    /// Creates an array of them, and runs `work` on its volume in virtual time.
     pub(super) fn run<T>(
         &self,
         policy: &WritePolicy,

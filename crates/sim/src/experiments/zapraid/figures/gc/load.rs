@@ -1,4 +1,4 @@
-//! A volume that is filled once and then overwritten for ever, watched window by window.
+//! A volume that is filled once and then overwritten continuously, observed in windows.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,13 +17,12 @@ const FILL_BLOCKS: u32 = 32;
 /// Requests in flight.
 const QUEUE_DEPTH: usize = 64;
 
-/// Spreads ranks over the volume: a prime above the number of blocks of any volume here.
+/// Spreads ranks over the volume: a prime above the block count of any volume here.
 const SPREAD: u64 = 4_294_967_311;
 
-/// Which blocks are written.
+/// The distribution of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Places {
-    /// All alike.
     Uniform,
     /// By Zipf's law, with an exponent of 0.99.
     Zipf,
@@ -44,7 +43,7 @@ pub(super) struct Load {
     device: Rc<dyn BlockDevice>,
     source: Bytes,
     random: RefCell<Random>,
-    /// None: all places alike.
+    /// `None`: uniform.
     zipf: Option<Zipf>,
     blocks: u64,
     next: Cell<u64>,
@@ -103,7 +102,7 @@ impl Load {
         Ok(())
     }
 
-    /// Overwrites for so many windows of a length; the blocks that were written in each.
+    /// Overwrites for so many windows of a length; returns the blocks written in each.
     pub(super) async fn watch(
         &self,
         windows: usize,

@@ -1,4 +1,4 @@
-//! Collecting in steady state, beside what theory says it has to cost.
+//! Garbage collection in steady state, compared with its cost in theory.
 
 mod drives;
 mod load;
@@ -20,13 +20,13 @@ use crate::experiments::{ExperimentError, Report, Values};
 /// Blocks of the volume at full scale: 16 GiB.
 const VOLUME_BLOCKS: f64 = 4_194_304.0;
 
-/// Segments that the volume would fill, however large it is.
+/// Segments that the volume fills at any scale.
 const SEGMENTS: u64 = 1024;
 
-/// Room beside the volume, in percent of it.
+/// Reserved space, in percent of the volume.
 const SPARE: u64 = 20;
 
-/// How often the volume is overwritten before anything is measured.
+/// Overwrites of the volume before the measurement.
 const ROUNDS: [Metric; 5] = [
     Metric { name: "amplification, 1st volume", unit: "blocks written for each" },
     Metric { name: "amplification, 2nd volume", unit: "blocks written for each" },
@@ -35,8 +35,8 @@ const ROUNDS: [Metric; 5] = [
     Metric { name: "amplification, 5th volume", unit: "blocks written for each" },
 ];
 
-/// Throughput is looked at in so many windows of 100 ms, and in the tenths of them, in which what a whole
-/// one evens out is seen.
+/// Windows of 100 ms in which throughput is measured. Tenths of them show dips that a whole window
+/// averages out.
 const WINDOWS: usize = 1000;
 const PARTS: usize = 10;
 const PART: Nanos = Nanos::from_millis(10);
@@ -50,7 +50,7 @@ const THROUGHPUT: Metric = Metric { name: "throughput", unit: "MiB/s" };
 const SLOW: Metric = Metric { name: "0.1th percentile of 100 ms", unit: "% of the mean" };
 const SLOW_PART: Metric = Metric { name: "0.1th percentile of 10 ms", unit: "% of the mean" };
 
-/// Of the classes of segments: what they take of all that is written, and what their segments cost.
+/// By segment class: its share of all writes, and the cost of its segments.
 const CLASSES: [(Metric, Metric); 4] = [
     (written("written to users' short"), cost("cost of users' short")),
     (written("written to users' long"), cost("cost of users' long")),
@@ -219,7 +219,7 @@ struct Written {
     user: f64,
     moved: f64,
     padding: f64,
-    /// Of the index.
+    /// Blocks of index checkpoints.
     checkpoints: f64,
     parity: f64,
     classes: [ClassCounters; 4],
