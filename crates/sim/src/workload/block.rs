@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use zoneweave_runtime::{Handle, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, BlockError, Lba};
 
-use super::run::{Next, Run, Running, Started, Stream};
+use super::lane::{Running, launch};
+use super::run::{Next, Run, Started, Stream};
 use super::zoned::pattern;
 use super::{Measurement, Pace, WorkloadError};
 
@@ -79,7 +80,7 @@ impl BlockJob {
             random: random.fork(),
         };
         let streams = (0..u64::from(self.streams)).map(stream).collect();
-        Ok(run.launch(streams))
+        Ok(launch(run, streams))
     }
 
     /// Runs the job to its end.

@@ -17,6 +17,7 @@
 
 mod block;
 mod host;
+mod lane;
 mod measurement;
 mod requests;
 mod run;
@@ -29,9 +30,9 @@ use zoneweave_zoned::{BlockError, Status, ZoneId};
 
 pub use block::{BlockJob, BlockOperation};
 pub use host::{Host, Merging};
+pub use lane::Running;
 pub use measurement::{Figures, Measurement, Recorder, Second};
 pub use requests::{BlockRequest, Direction, Driven, Driver};
-pub use run::Running;
 pub use zoned::{Job, Operation, Refill};
 
 /// End of a job: the first limit that is reached.

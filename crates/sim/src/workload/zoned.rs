@@ -25,7 +25,8 @@ use zoneweave_zoned::{
     ZoneOffset, ZonedDevice, ZonedDeviceExt,
 };
 
-use super::run::{Next, Run, Running, Started, Stream};
+use super::lane::{Running, launch};
+use super::run::{Next, Run, Started, Stream};
 use super::{Measurement, Pace, WorkloadError};
 
 /// Contents of every block: eight bytes repeated, which emulated drives store as such.
@@ -100,7 +101,7 @@ impl Job {
         let request_bytes = self.request.data_bytes() as u64;
         let run = Run::new(handle, self.pace.clone(), request_bytes);
         let streams = self.streams(&run, device);
-        Ok(run.launch(streams))
+        Ok(launch(run, streams))
     }
 
     /// Runs the job to its end.

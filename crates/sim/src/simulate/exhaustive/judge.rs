@@ -10,27 +10,11 @@ use super::hash::Hash;
 use super::history::Boundary;
 use super::impairment::Impairment;
 use super::outcome::{Outcomes, Worst, contents_hash, crash, outcomes};
-use super::start::{Start, start};
+use super::start::{Rules, Start, start};
 use crate::simulate::oracle::{Oracle, Survives};
 
 /// Zones of each drive that hold superblock records.
 const SUPERBLOCK_ZONES: u32 = 2;
-
-/// How the array is crashed and judged.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
-    pub power: bool,
-    pub volume_blocks: u64,
-}
-
-impl Rules {
-    pub(super) fn survives(&self) -> Survives {
-        match self.power {
-            true => Survives::Durable,
-            false => Survives::Acknowledged,
-        }
-    }
-}
 
 /// The step between a start and the next one.
 struct Sequel {

@@ -8,8 +8,9 @@ use zoneweave_emulator::{Immediate, RamDrive};
 
 use super::history::{Boundary, Run, record};
 use super::impairment::Impairment;
-use super::judge::{Crashed, Rules, Seen};
+use super::judge::{Crashed, Seen};
 use super::space::{Case, Space};
+use super::start::Rules;
 use super::{Found, Searched};
 use crate::simulate::failure::{Failure, catch};
 use crate::simulate::oracle::Oracle;

@@ -9,12 +9,28 @@ use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, Lba};
 
 use super::history::offer;
-use super::judge::Rules;
 use super::outcome::{Worst, crash};
+use crate::simulate::oracle::Survives;
 use crate::simulate::pattern::version_of;
 
 /// Upper bound of steps of a recovery.
 const STEPS_MAX: u64 = 200_000;
+
+/// How the array is crashed and judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub power: bool,
+    pub volume_blocks: u64,
+}
+
+impl Rules {
+    pub(super) fn survives(&self) -> Survives {
+        match self.power {
+            true => Survives::Durable,
+            false => Survives::Acknowledged,
+        }
+    }
+}
 
 /// The result of a start.
 pub(super) struct Start {
