@@ -1,7 +1,7 @@
-//! Assembling the array: which of the drives offered are its members, and what their records say.
+//! Assembling the array: the members among the offered drives, and the contents of their records.
 //!
-//! `membership` chooses the version of the membership that counts; drives that it does not list as
-//! members in service count for nothing.
+//! `quorum` chooses the version of the membership that counts. Drives that this version does not
+//! list as members in service are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -40,12 +40,12 @@ use crate::log::write::policy::lanes::PolicyError;
 use crate::log::write::trial::Trial;
 use crate::scheme::{Column, ColumnSet};
 
-/// What an offered drive is to the array.
+/// The role of an offered drive in the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriveRole {
     /// A member that takes part.
     Member {
-        /// Its slot.
+        /// Its slot, counted from zero.
         slot: Column,
         /// Whether it is still being rebuilt.
         rebuilding: bool,
@@ -57,28 +57,28 @@ pub enum DriveRole {
     },
     /// A member of another array.
     Foreign {
-        /// The other array.
+        /// UUID of the other array.
         array: ArrayUuid,
     },
     /// A member of an array in another version of the format.
     OtherVersion {
-        /// The version.
+        /// Version of the format that its records have.
         version: u16,
     },
     /// No superblock record, but written zones.
     Unknown,
-    /// Nothing on it.
+    /// No superblock record, and no written zone.
     Blank,
     /// It could not be read.
     Unreadable(Status),
 }
 
-/// A drive offered, and what it is.
+/// An offered drive and the role found for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveVerdict {
-    /// What people call it.
+    /// Its path or name, for messages.
     pub label: String,
-    /// What it is.
+    /// Its role.
     pub role: DriveRole,
     /// Superblock blocks that did not decode.
     pub damaged_records: u64,
@@ -95,8 +95,7 @@ pub(in crate::log) struct Assembly {
     pub(in crate::log) checkpoint: Option<CheckpointPointer>,
 }
 
-/// Pages of an index read at a time, that nobody asks for, where not all of them are to be in
-/// memory.
+/// Pages of the index that are prefetched at a time, where not all of them have to be in memory.
 const PAGES_AT_A_TIME: u32 = 16;
 
 struct Drive {
@@ -124,10 +123,10 @@ pub(in crate::log) async fn assemble(
     finish(chosen, &drives, members, verdicts, start)
 }
 
-/// What drives are to each other, found without writing to them or starting anything.
+/// Roles of drives, found without writing to them or starting anything.
 #[derive(Debug)]
 pub struct Survey {
-    /// What each drive is, in the order offered.
+    /// The role of each drive, in the order offered.
     pub drives: Vec<DriveVerdict>,
     /// The record whose membership counts; `None` if no drive carries one.
     pub membership: Option<SuperblockRecord>,
@@ -141,7 +140,8 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     let newest = newest_records(&drives);
     let refusal = choose(&newest, &OpenOptions::default()).err();
     let refusal = refusal.map(|error| name_other_version(error, &verdicts));
-    // Where the array would not start, the membership it would have with force still tells most.
+    // Where the array would not start, the membership that force would choose is the most
+    // informative.
     let forced = OpenOptions { force: true, ..OpenOptions::default() };
     let Ok((chosen, _)) = choose(&newest, &forced) else {
         return Survey { drives: verdicts, membership: None, refusal };
@@ -159,7 +159,7 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     Survey { drives: verdicts, membership: Some(chosen), refusal }
 }
 
-/// Reads every drive's records and says what each is by itself.
+/// Reads every drive's records and classifies each drive by itself.
 async fn look(offered: Vec<OfferedDrive>) -> (Vec<Option<Drive>>, Vec<DriveVerdict>) {
     let mut drives = Vec::new();
     let mut verdicts = Vec::new();
@@ -189,7 +189,8 @@ async fn look(offered: Vec<OfferedDrive>) -> (Vec<Option<Drive>>, Vec<DriveVerdi
     (drives, verdicts)
 }
 
-/// No array is found on drives that carry one of another version: that is what users must know.
+/// Where no array is found but drives carry one of another format version, that version is the
+/// error to report.
 fn name_other_version(error: OpenError, verdicts: &[DriveVerdict]) -> OpenError {
     let version = |verdict: &DriveVerdict| match verdict.role {
         DriveRole::OtherVersion { version } => Some(version),
@@ -306,7 +307,7 @@ struct Start<'a> {
     /// The lineage to mint, if it is forced.
     forced: Option<u64>,
     options: &'a OpenOptions,
-    /// Why the policy that suits the drives is not the one.
+    /// Why the policy that suits the drives was not used.
     failed: Option<PolicyError>,
 }
 
@@ -392,7 +393,7 @@ fn finish(
         checkpoints: Checkpoints::new(
             space,
             options.checkpoint_share,
-            // What may leave memory need not be there at once.
+            // Pages that may leave memory need not be loaded before users are served.
             options.index_on_demand.or(offload.as_ref().and(NonZeroU32::new(PAGES_AT_A_TIME))),
             sequence_ceiling,
         ),
@@ -416,13 +417,13 @@ fn finish(
         || state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
     state.stop_if_too_few();
     let superblock = SuperblockLog::new(cursors, record_sequence);
-    // A record that cannot be read may be one that says that it does not count.
+    // An unreadable record may be the one that voids the checkpoint.
     let hidden =
         |drive: &&Drive| !drive.records.damaged.is_empty() || drive.records.may_hide_newer();
     let doubted = ours.iter().any(hidden);
     mark_if(Mark::CheckpointMayBeVoid, || doubted && checkpoint.is_some());
     let checkpoint = checkpoint.filter(|_| !doubted);
-    // A void one names none.
+    // A void checkpoint pointer names generation 0.
     let counts = |pointer: &CheckpointPointer| pointer.root.generation > 0;
     let checkpoint = checkpoint.filter(counts).filter(|_| state.checkpoints.is_on());
     Ok(Assembly { state, superblock, verdicts, forced, checkpoint })
@@ -440,7 +441,7 @@ fn newest_checkpoint<'a>(
     pointers.filter(genuine).max_by_key(|pointer| pointer.number)
 }
 
-/// What records tell of segments.
+/// Decisions about segments that superblock records hold.
 struct Decisions {
     seals: BTreeMap<u64, SealRecord>,
     dead: Deaths,
@@ -452,7 +453,7 @@ fn decisions<'a>(
     members: &[MemberEntry],
 ) -> Decisions {
     let mut seals: BTreeMap<u64, SealRecord> = BTreeMap::new();
-    // What recovery fills is sealed with nothing in it first: the newest seal counts.
+    // A segment that recovery fills is first sealed as empty, so the newest seal counts.
     let mut records: Vec<_> = records.collect();
     records.sort_by_key(|record| record.record_sequence);
     for record in &records {

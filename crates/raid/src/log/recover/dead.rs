@@ -1,5 +1,5 @@
-//! What a start does about segments that are dead: it resets what is left of them, and keeps in
-//! mind what may be.
+//! Dead segments at a start: the remaining zones are reset, and a death is remembered while blocks
+//! of its segment may remain.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use crate::log::engine::state::State;
 use crate::log::segment::dead::Unclear;
 use crate::scheme::Column;
 
-/// Keeps the deaths of segments that blocks are left of, in these zones or in zones that do not
-/// tell what they hold.
+/// Keeps the deaths of segments of which blocks remain, in these zones or in zones whose content is
+/// unknown.
 pub(in crate::log) fn keep_deaths(
     state: &mut State,
     mut unclear: Unclear,
@@ -30,7 +30,7 @@ pub(in crate::log) fn keep_deaths(
     state.unclear = unclear.columns();
 }
 
-/// Resets what `segments` found to be of no use any more, and makes that durable.
+/// Resets the zones that `find` classified as useless, and makes that durable.
 pub(in crate::log) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
     let zones = std::mem::take(&mut core.state.borrow_mut().zones_to_reset);
     let mut reset = BTreeSet::new();

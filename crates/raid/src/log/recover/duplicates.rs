@@ -1,16 +1,17 @@
 //! Copies of the same version of a block in two segments, as an interrupted move leaves them.
 //!
-//! While the index is built one of them is chosen by what is known of its segment. What else is in
-//! the segment is known only afterwards: where everything that counts in one has a twin in others
-//! that are needed anyway, the twins take its place and the segment is free. A recovery that was
-//! cut short may depend on it: it moved a segment behind what it wrote again because nothing else
-//! was free. Otherwise it only saves moves: of a great many twins some are left out.
+//! While the index is built, one of the two is chosen by the knowledge of its segment so far. The
+//! rest of that segment is known only afterwards. If every valid block of a segment has a duplicate
+//! in segments that are needed anyway, the duplicates take their place and the segment is free. An
+//! interrupted recovery may depend on this: it relocated a segment behind its own writes because no
+//! other was free. Otherwise this only saves relocation, so of very many duplicates some are
+//! ignored.
 //!
-//! A segment that may be dead, or is damaged, is moved out, and copies of what is in it are
-//! preferred to it. So moves out of it that crashes cut short leave a part of it in a segment each,
-//! and none of these is free. Where nothing would be free at all, not even to go on, one of them
-//! is: the blocks of it count where they came from again, until they are moved once more. What they
-//! lose meanwhile is what the rest of that segment lacks.
+//! A segment that may be dead, or is damaged, is relocated, and copies elsewhere are preferred.
+//! Relocations out of it that crashes cut short therefore leave a part of it in a segment each, and
+//! none of these is free. If no segment at all were free, recovery could not continue. Then one of
+//! these parts is freed: its blocks are read from the original segment until they are relocated
+//! once more. The redundancy that they lose meanwhile is that of the original segment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,7 @@ type Replacements = BTreeMap<Lba, Pba>;
 type Mapped = BTreeMap<SegmentSlot, u64>;
 
 impl Twins {
-    /// Twins remembered: some 100 MiB of them at the most.
+    /// Limit of remembered duplicates, about 100 MiB.
     pub(in crate::log) const MOST: usize = 1 << 20;
 
     /// Whether no more of them are remembered.
@@ -49,7 +50,7 @@ impl Twins {
         }
     }
 
-    /// Frees segments in which nothing counts that has no twin in one that is needed anyway.
+    /// Frees segments whose valid blocks all have a duplicate in a segment that is needed anyway.
     pub(in crate::log) fn free_segments(self, state: &mut State) {
         if self.copies.is_empty() {
             return;
@@ -69,7 +70,7 @@ impl Twins {
         }
     }
 
-    /// Twins in segments that may be used, by the segment that is chosen now.
+    /// Duplicates in usable segments, by the segment that is chosen now.
     fn by_segment(
         &self,
         state: &State,
@@ -87,8 +88,8 @@ impl Twins {
     }
 }
 
-/// Lets twins take the place of what counts in segments of which all has one, in so many of them at
-/// most; how many those were.
+/// Replaces valid blocks by their duplicates in at most so many segments of which all blocks have
+/// one; returns the number of segments freed.
 fn free(
     state: &mut State,
     mapped: &mut Mapped,

@@ -1,4 +1,4 @@
-//! Why an array does not start, in words that say what to do.
+//! Why an array does not start, with the remedy.
 
 use thiserror::Error;
 
@@ -18,7 +18,7 @@ pub enum OpenError {
          {FORMAT_VERSION}: start it with a release that reads that one"
     )]
     OtherVersion {
-        /// The version found.
+        /// Format version of the drives.
         version: u16,
     },
     /// Too few members for reading everything.
@@ -27,15 +27,15 @@ pub enum OpenError {
          bring the missing drives back"
     )]
     TooFewMembers {
-        /// The array's name.
+        /// Name of the array.
         name: String,
-        /// Members present.
+        /// Members that are present.
         present: usize,
-        /// Members in all.
+        /// Members of the array.
         total: usize,
-        /// Members needed.
+        /// Members that reading everything needs.
         needed: usize,
-        /// Which are missing.
+        /// Slots of the missing members, as text.
         missing: String,
     },
     /// Enough members to read, too few to be sure that nobody else writes.
@@ -44,11 +44,11 @@ pub enum OpenError {
          elsewhere; --force starts with these and makes strangers of the others"
     )]
     NoQuorum {
-        /// The array's name.
+        /// Name of the array.
         name: String,
-        /// Members present.
+        /// Members that are present.
         present: usize,
-        /// Members in all.
+        /// Members of the array.
         total: usize,
     },
     /// Halves of the array were started apart, both with force.
@@ -57,53 +57,53 @@ pub enum OpenError {
          whose history is to go on"
     )]
     TwoHistories {
-        /// The array's name.
+        /// Name of the array.
         name: String,
     },
-    /// Which of two histories counts hangs on drives whose newest record may be unreadable.
+    /// The choice between two histories depends on drives whose newest record may be unreadable.
     #[error(
         "whether one history of array {name} or another one counts cannot be told: the newest record of slots {slots} \
          may be unreadable. `zoneweave inspect` shows what each drive has; offer only those whose history is to \
          go on. To leave these slots out may be to choose the other history"
     )]
     HistoryInDoubt {
-        /// The array's name.
+        /// Name of the array.
         name: String,
-        /// The slots of these drives, as people write them.
+        /// The slots of these drives, as text.
         slots: String,
     },
     /// Two drives say they are the same member.
     #[error("{first} and {second} say they are the same member: one is a copy; leave one out")]
     Duplicate {
-        /// One of them.
+        /// Label of one drive.
         first: String,
-        /// The other.
+        /// Label of the other drive.
         second: String,
     },
     /// The superblock describes an array that cannot be.
     #[error("the superblock describes an impossible array: {0}")]
     Impossible(#[from] LimitError),
-    /// The volume cannot be written the way that was asked for.
+    /// The volume cannot be written with the requested policy.
     #[error("the array cannot be written like that: {0}")]
     Policy(#[from] PolicyError),
-    /// A drive shrank.
+    /// A drive has fewer or smaller zones than when it became a member.
     #[error("{label} is smaller than when it joined the array: {detail}")]
     Shrunk {
-        /// The drive.
+        /// Label of the drive.
         label: String,
-        /// How.
+        /// Its zones and the zones needed, as text.
         detail: String,
     },
-    /// Contents are lost, and with them which blocks of the volume they were.
+    /// Contents are lost, and so is the record of which blocks of the volume they were.
     #[error(
         "{segments} segments of array {name} have lost parts, and what tells which blocks of the \
          volume those were: older contents could be read in their place; bring missing drives \
          back, or accept that: `serve` with --force"
     )]
     Unaccounted {
-        /// The array's name.
+        /// Name of the array.
         name: String,
-        /// Such segments.
+        /// Number of such segments.
         segments: usize,
     },
     /// Drives failed while the array was being started.

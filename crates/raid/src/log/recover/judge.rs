@@ -1,14 +1,17 @@
 //! Judging a segment that a crash left unfinished: which stripes count.
 //!
 //! Groups are made durable one after the other, so every group before the last one touched is
-//! whole: of those only what they hold is read, as their span has no list yet, and no data is
-//! verified. In the last group each stripe is judged by the chunks that verify. One of which too
-//! few do is discarded; it may have been acknowledged all the same where every drive has written
-//! its chunk, or what may be it: then more is damaged than redundancy makes up for, which is no
-//! reason to serve what was there before. What an append that was cut short has displaced is no
-//! such chunk ([`displaced`](super::displaced)). The judgement is recorded before anything is
-//! served, and a recorded judgement is never taken again: a drive lost later must not change what
-//! was read before.
+//! complete. For those, only block metadata is read, as their span has no summary yet; data is not
+//! verified. In the last group each stripe is judged by the chunks that verify. A stripe with too
+//! few of them is discarded.
+//!
+//! A discarded stripe may have been acknowledged if every drive has written its chunk, or blocks
+//! that may be the chunk. Then the damage exceeds redundancy, and serving the older contents would
+//! be wrong. Rows displaced by a torn append ([`torn_appends`](super::find::torn_appends)) are no
+//! such blocks.
+//!
+//! The judgement is recorded before anything is served, and is never revised: losing a drive later
+//! must not change data that was already read.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -34,7 +37,7 @@ pub(in crate::log) struct WeakBlock {
     pub(in crate::log) entry: IndexEntry,
 }
 
-/// What was decided about a segment.
+/// The judgement of one segment.
 pub(in crate::log) struct Judgement {
     /// The decision to be recorded, unless it was recorded before.
     pub(in crate::log) new_seal: Option<SealRecord>,
@@ -43,7 +46,7 @@ pub(in crate::log) struct Judgement {
     pub(in crate::log) discarded_stripes: u64,
 }
 
-/// Judges one segment and enters what counts of its last span.
+/// Judges one segment and enters the valid blocks of its last span.
 pub(in crate::log) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let slot = found.slot;
     let (geometry, known) = {
@@ -94,15 +97,15 @@ pub(in crate::log) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judg
     }
 }
 
-/// The last group that counts, if there is one: a column more has touched it than may be wrong
-/// about how far it is written. So the groups before it are whole, and one that fewer have touched
-/// has no acknowledged stripe. (A drive that stores an append twice is in the next group too soon,
-/// and a zone that can be written no more does not tell.)
+/// The last group that counts, if there is one. More columns have touched it than may report a
+/// wrong write pointer. The groups before it are therefore complete, and a later group touched by
+/// fewer columns has no acknowledged stripe. (A drive that stores an append twice is in the next
+/// group too soon, and a zone that has become read-only may report no write pointer.)
 fn last_group(geometry: &SegmentGeometry, written: &[Option<ZoneOffset>]) -> Option<Range<u32>> {
     let mut rows: Vec<_> = written.iter().flatten().map(|wp| geometry.rows_below(*wp)).collect();
     rows.sort_unstable_by(|one, other| other.cmp(one));
     let columns = geometry.scheme().columns();
-    // Of all columns; those that are missing are some of them.
+    // The scheme's limit is for all columns; missing columns count against it.
     let wrong = geometry.scheme().parity().min((columns - 1) / 2);
     let wrong = wrong.saturating_sub(columns - rows.len());
     let group = |rows: u32| rows.checked_sub(1).map(|last| geometry.group_of(Row(last)));
@@ -174,9 +177,9 @@ struct LastGroup<'a> {
 }
 
 impl LastGroup<'_> {
-    /// Whether a stripe that is discarded may be one whose chunks were all written. Only where it
-    /// seems so is looked again at what holds no chunk, and only with a table: a write in place
-    /// that was cut short has none behind it.
+    /// Whether a discarded stripe may be one whose chunks were all written. Only if it seems so are
+    /// the rows without a chunk examined again, and only in segments with a stripe table: a torn
+    /// write in place has nothing behind it.
     async fn may_have_counted(&self, core: &Rc<Core>) -> bool {
         let mut displaced: Vec<_> = self.scans.iter().map(|_| Displaced::default()).collect();
         if !self.any_may_have_counted(core, &displaced) {
@@ -197,16 +200,17 @@ impl LastGroup<'_> {
         self.any_may_have_counted(core, &displaced)
     }
 
-    /// The same, where so much is displaced in each column. Drives tell how far a zone is written,
-    /// and a zone that is lost does not. Of a group with a table a chunk that does not verify may
-    /// be of any stripe: of one that can be read, to begin with, and only then of one that cannot.
+    /// As [`may_have_counted`](Self::may_have_counted), with so many rows displaced in each column.
+    /// A drive reports how far a zone is written, but not for a lost zone. In a group with a stripe
+    /// table, a chunk that does not verify may belong to any stripe. It is assigned to readable
+    /// stripes first, and only then to unreadable ones.
     fn any_may_have_counted(&self, core: &Core, displaced: &[Displaced]) -> bool {
         let state = core.state.borrow();
         let segment = &state.segments[self.found.slot];
         let stripes = || self.chunks.iter().zip(self.verdicts).zip(self.rows.clone());
         let written = |column: Column| self.written(&segment.geometry, column);
         let lacks = |columns: &ColumnSet, column: Column| !columns.contains(column);
-        // Chunks of a column that do not verify, beyond those of stripes that can be read without.
+        // Chunks of a column that do not verify, beyond those that readable stripes lack.
         let spare = |column: Column| {
             let displaced = &displaced[column.index()];
             let verified = self.scans[column.index()].stripes.iter().flatten().count();
@@ -234,8 +238,8 @@ impl LastGroup<'_> {
     }
 }
 
-/// Whether a stripe can be read from the chunks in these columns. Of mirrors so many may be twins,
-/// and a chunk be missing with its copy.
+/// Whether a stripe can be read from the chunks in these columns. With mirrors the chunks may all
+/// be copies of the same ones.
 fn is_readable(scheme: Scheme, columns: ColumnSet) -> bool {
     scheme.is_readable_from(columns)
         || columns.len() >= scheme.data() && mutant(Mutant::MirrorsCounted)
@@ -274,7 +278,7 @@ fn seal(core: &Core, slot: SegmentSlot, rows: u32, verdicts: &[Verdict]) -> Seal
     }
 }
 
-/// Everything before the span is covered by index runs; the span itself by entries in memory.
+/// Everything before the span is covered by summaries; the span itself by entries in memory.
 fn begin_span(core: &Core, slot: SegmentSlot, span: u32, geometry: &SegmentGeometry) {
     let mut state = core.state.borrow_mut();
     let segment = &mut state.segments[slot];

@@ -51,10 +51,10 @@ pub use crate::log::recover::assemble::{DriveRole, DriveVerdict, Survey, survey}
 pub use crate::log::recover::error::OpenError;
 pub(in crate::log) use crate::log::recover::find::segments::read_header;
 
-/// A drive offered to an array, with what people call it.
+/// A drive offered to an array, with its label.
 #[derive(Clone)]
 pub struct OfferedDrive {
-    /// The drive.
+    /// The device to read and write.
     pub device: Rc<dyn ZonedDevice>,
     /// Its path or name, for messages.
     pub label: String,
@@ -63,41 +63,41 @@ pub struct OfferedDrive {
 /// How to start an array.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Start with half of the members or fewer, as long as data can be read. Mints a new lineage:
-    /// members left out are strangers from then on. Start, too, where something is lost and it is
-    /// not known what.
+    /// Start with half of the members or fewer, as long as data can be read. This mints a new
+    /// lineage, so members left out can join again only as new drives. Also start where data is
+    /// lost and its addresses are unknown.
     pub force: bool,
     /// A random number, used where a new lineage is minted.
     pub lineage: u64,
-    /// Blocks that users write for each block of a checkpoint of the index; `None` for no
-    /// checkpoints: then every start replays the lists of all segments.
+    /// User blocks per block of an index checkpoint. With `None` no checkpoints are written, and
+    /// every start replays the summaries of all segments.
     pub checkpoint_share: Option<u32>,
-    /// Replay the lists of all segments, whatever the newest checkpoint says.
+    /// Ignore the newest checkpoint and replay the summaries of all segments.
     pub ignore_checkpoint: bool,
-    /// Serve users before all of the index is read: pages of the newest checkpoint are read when
-    /// they are asked for, and so many of the others at a time meanwhile. `None` to read all of
-    /// them before, as is usual: a block that cannot be read stops what was served already, where
-    /// it costs time otherwise.
+    /// Serve users before the whole index is read: pages of the newest checkpoint are loaded on
+    /// demand, and this many others at a time in the background. With `None` (the default) all are
+    /// read first: an unreadable block then costs time at the start, instead of stopping a volume
+    /// in use.
     pub index_on_demand: Option<NonZeroU32>,
-    /// Memory for pages of the index, in bytes; `None` for as much as all of them need. Pages that
-    /// nobody asks for are on media only then; what is worked with comes beside
-    /// ([`Memory::most`](crate::log::Memory::most) has the formula). A start takes all the index
-    /// needs until it is built where it reads all of it: it has no checkpoint to go by, much to
-    /// replay, or too little room, or a drive is missing.
+    /// Memory for pages of the index, in bytes; `None` for no limit. Least recently used pages are
+    /// then kept on media only. Pinned pages come on top
+    /// ([`Memory::most`](crate::log::Memory::most) has the formula). A start that builds the whole
+    /// index needs memory for all of it until it is built: without a checkpoint, with much to
+    /// replay, with too little free space, or with a drive missing.
     ///
-    /// Blocks of pages take room: a volume that leaves too little is refused.
+    /// Mapping blocks take space on the drives: a volume that leaves too little for them is
+    /// refused.
     pub index_memory: Option<u64>,
-    /// Entries of a page of the index, so that small volumes have many; `None` for as many as a
-    /// block holds, which an array in earnest has. Checkpoints with pages of another size count for
-    /// nothing.
+    /// Entries of a page of the index, for tests with many pages in a small volume. `None` for as
+    /// many as a block holds, the production value. Checkpoints with another page size are ignored.
     pub index_page_entries: Option<NonZeroU32>,
-    /// How to write.
+    /// The write policy, or how to choose it.
     pub writes: WriteChoice,
-    /// When to rebuild what could be read.
+    /// When to reconstruct blocks that could also be read.
     pub hedging: Hedging,
 }
 
-/// Keeps checkpoints below 2 % of what users write, with the padding of their stripes.
+/// Keeps checkpoints, with the padding of their stripes, below 2 % of user writes.
 const CHECKPOINT_SHARE: u32 = 64;
 
 impl Default for OpenOptions {
@@ -116,17 +116,16 @@ impl Default for OpenOptions {
     }
 }
 
-/// What starting found and did.
+/// Findings and actions of a start.
 #[derive(Clone, Debug, Default)]
 pub struct OpenReport {
-    /// What each offered drive turned out to be, in the order offered.
+    /// The role of each offered drive, in the order offered.
     pub drives: Vec<DriveVerdict>,
-    /// The number of the checkpoint that the index was read from; `None` if every list was
-    /// replayed.
+    /// Number of the checkpoint that the index was read from; `None` if every summary was replayed.
     pub checkpoint: Option<u64>,
-    /// Segments found.
+    /// Number of segments found.
     pub segments: u64,
-    /// Segments whose lists were read: all, or those that the checkpoint does not know.
+    /// Segments whose summaries were read: all, or only those newer than the checkpoint.
     pub replayed_segments: u64,
     /// Pages of the index that were not read before users were served.
     pub absent_pages: u64,
@@ -137,12 +136,12 @@ pub struct OpenReport {
     /// Stripes that do not count: none of their writes was ever acknowledged, unless the start was
     /// forced.
     pub discarded_stripes: u64,
-    /// Segments of which parts are lost that may have counted, and nothing tells which: what a
-    /// forced start accepted.
+    /// Segments with lost parts that may have held acknowledged data of unknown addresses. Only a
+    /// forced start accepts any.
     pub unaccounted_segments: u64,
 }
 
-/// How often recovery is tried where drives fail meanwhile.
+/// Attempts at recovery while drives fail during it.
 const RECOVERIES: u32 = 4;
 
 /// Starts an array from the drives offered.
@@ -164,8 +163,8 @@ pub async fn open(
             Err(OpenError::Stopped(Recovering::AGAIN)) if may_begin_anew => {
                 mark(Mark::RecoveryBegunAnew);
             }
-            // Zones are missing to what suits the drives. What the array was made for never is
-            // refused.
+            // The policy that suits the drives needs more zones than there are. The policy that the
+            // array was created with is never refused.
             Err(OpenError::Policy(error)) if options.writes.may_give_way() && failed.is_none() => {
                 mark(Mark::PolicyGaveWay);
                 failed = Some(error);
@@ -180,7 +179,7 @@ pub async fn open(
 #[derive(Clone)]
 struct Attempt {
     options: OpenOptions,
-    /// Why the policy that suits the drives is not the one.
+    /// Why the policy that suits the drives was not used.
     failed: Option<PolicyError>,
     may_begin_anew: bool,
 }
@@ -250,7 +249,7 @@ async fn recover(
     let accepted = accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew);
     if report.checkpoint.is_some() && (accepted.is_err() || lost_segments(&core.state.borrow()) > 0)
     {
-        // What is left then of older versions only the lists tell.
+        // The older versions that remain are recorded in summaries only.
         return Ok(Err(give_up(&core).await));
     }
     if let Err(refused) = accepted {
@@ -262,15 +261,15 @@ async fn recover(
     Ok(Ok((Volume::start(core), report)))
 }
 
-/// Ends a recovery that has written nothing by itself. A drive that failed meanwhile may be about
-/// to be recorded as that: the next recovery writes to the same superblock zones.
+/// Ends a recovery that has written nothing itself. The eviction of a drive that failed meanwhile
+/// may still be in flight, and the next recovery writes to the same superblock zones.
 async fn give_up(core: &Rc<Core>) -> Unusable {
     core.handle.yield_now().await;
     core.superblock.commits_ended().await;
     Unusable
 }
 
-/// Zones that were lost since may be missing to what was asked for.
+/// Members may have lost zones since the policy was chosen.
 fn check_policy(state: &State) -> Result<(), PolicyError> {
     let blocks = state.config.volume_blocks;
     if !state.has_zones_for_pages() {
@@ -284,11 +283,11 @@ fn check_policy(state: &State) -> Result<(), PolicyError> {
     Err(PolicyError::TooFull { blocks, chunk_blocks })
 }
 
-/// Where something that counts is lost, and what it was, nothing older may be read for it without
-/// the user's word. A drive may have erred once: recovery begins anew first. Nothing was written so
-/// far.
+/// If acknowledged data of unknown addresses is lost, older versions may be read in its place only
+/// with the user's consent. As a drive may have erred once, recovery is tried again first. Nothing
+/// was written so far.
 fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Result<(), OpenError> {
-    // Where writes are stopped already the reason for that tells more.
+    // If writes have already stopped, that reason is the more informative.
     if lost_segments(state) == 0 || state.stopped.is_some() {
         return Ok(());
     }

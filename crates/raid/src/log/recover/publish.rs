@@ -1,10 +1,10 @@
-//! Making what recovery decided durable, before anything is served.
+//! Makes the decisions of recovery durable before anything is served.
 //!
-//! Until the decision on a leftover is on media, the next start may take another one, from the
-//! same chunks. So nothing that it would need may go meanwhile, and what is written again has to be
-//! written again by the next start: the segments it goes to are sealed with nothing in them before
-//! they are filled. So a recovery that is cut short costs no segment, however often it happens;
-//! nor does a write that fails, after which recovery begins anew.
+//! Until the decision on an unfinished segment is on media, the next start may decide otherwise
+//! from the same chunks. Until then nothing may go that the next start would need. It also has to
+//! repeat the rewrites, so the segments that receive them are sealed as empty before they are
+//! filled. An interrupted recovery, or a failed write after which recovery begins anew, therefore
+//! costs no segment, however often it happens.
 
 use std::rc::Rc;
 
@@ -26,7 +26,7 @@ use crate::log::segment::active_zones::seal_of_written;
 use crate::log::segment::table::Segment;
 use crate::log::volume::Volume;
 
-/// Makes what recovery decided durable.
+/// Makes the decisions of recovery durable.
 ///
 /// # Errors
 /// If writes stop, or recovery has to begin anew.
@@ -46,7 +46,8 @@ pub(in crate::log) async fn publish(
             segment.kept |= segment.valid > 0;
         }
     }
-    // What was decided was read through caches in which a killed writer may have left it.
+    // Recovery read through caches in which a killed writer may have left its blocks, so they are
+    // flushed before a decision relies on them.
     if !mutant(Mutant::DecisionBeforeFlush) {
         core.flush_caches().await;
     }
@@ -73,7 +74,7 @@ pub(in crate::log) async fn publish(
     Ok(())
 }
 
-/// Ends what was started, so that recovery can begin anew.
+/// Ends the tasks that were started, so that recovery can begin anew.
 async fn stop(core: &Rc<Core>, tasks: Vec<JoinHandle<()>>) {
     core.begin_closing();
     join_all(tasks).await;
@@ -90,7 +91,7 @@ async fn decide(
     if !mutant(Mutant::DecisionBeforeFlush) {
         core.flush_members().await?;
     }
-    // What was written again counts before what it replaces is left out.
+    // The rewritten blocks become valid before the stripes that they replace are discarded.
     for seal in close_filled(core).await {
         core.record_seal(seal).await?;
     }
@@ -113,11 +114,11 @@ async fn decide(
     Ok(())
 }
 
-/// Where what was written again took the last free segment, and failed writes what was in reserve
-/// beside it, another one is moved out behind it: with nothing free no block could be moved.
+/// Relocates another segment if rewriting took the last free one and failed writes took the
+/// reserve: with no free segment nothing could ever be relocated.
 async fn make_room(core: &Rc<Core>) -> Result<(), &'static str> {
     if core.state.borrow().free_segments() == 0 {
-        // What is needed has to be known.
+        // Picking a victim needs the complete index.
         load::read_all(core).await?;
     }
     let Some(slot) = core.state.borrow().must_move_first() else { return Ok(()) };
@@ -126,7 +127,7 @@ async fn make_room(core: &Rc<Core>) -> Result<(), &'static str> {
     core.state.borrow().stopped.map_or(Ok(()), Err)
 }
 
-/// Closes the segments that recovery has filled; returns the seals that let what is in them count.
+/// Closes the segments that recovery has filled; returns the seals that make their contents valid.
 async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
     while filled(&core.state.borrow()).any(|(_, segment)| segment.in_flight > 0) {
         core.changed.wait().await;
@@ -139,7 +140,7 @@ async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
         state.forget_moves_to(slot);
         if state.segments[slot].valid > 0 {
             mark(Mark::RescueSealed);
-            // Where it were moved to, nothing would count: that is sealed already.
+            // A copy of its blocks in a segment sealed as empty would not count.
             state.segments[slot].kept = true;
             seals.push(seal_of_written(&state.segments[slot]));
         }

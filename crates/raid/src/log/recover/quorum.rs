@@ -1,17 +1,20 @@
-//! Which version of the membership counts.
+//! Chooses the version of the membership that counts.
 //!
-//! The newest record of each drive tells a version of the membership (an epoch). The version that
-//! more than half of all members carry is the array's; where none is (a crash fell between the
-//! writes of one), the newest one whose members are present in a majority, but none from before
-//! one that may have counted. Records of other arrays and other lineages count for nothing, but
-//! for a lineage that a crash kept from some of those that it lists.
+//! Rules, in this order. The newest record of each drive carries a version of the membership (an
+//! epoch).
+//! * The version that more than half of all members carry is the array's.
+//! * If there is none (a crash fell between the writes of one commit), the newest version counts
+//!   whose members are present in a majority. A version older than one that may have counted never
+//!   does.
+//! * Records of other arrays and other lineages are ignored, except on a drive that the lineage
+//!   lists and that a crash kept from learning of it.
 //!
-//! Of several lineages the one counts that has come furthest. A version that a forced start left
-//! behind before it counted takes none any further; where it cannot be known whether one was, none
-//! counts.
+//! Of several lineages the one with the highest epoch counts. A version that a forced start
+//! abandoned, before it counted, does not raise its lineage's epoch. If it is unknown whether one
+//! was abandoned, the start is refused.
 //!
-//! A drive whose newest record may be in a block that cannot be read may carry any newer version:
-//! an older one that a majority seems to carry does not count where a newer one may have.
+//! A drive whose newest record may be in an unreadable block may carry any newer version: an older
+//! version does not count, even with an apparent majority, where a newer one may exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,11 +38,11 @@ pub(in crate::log) struct Newest<'a> {
     pub(in crate::log) may_hide_newer: bool,
 }
 
-/// Whether a drive, of which `own` is the newest record, is one of those among whom `table` tells
-/// who is in service. A forced start makes strangers of the drives it is made without, and its
-/// table calls them failed. One that it lists and that is behind it is one that a crash kept it
-/// from, if it still has one of those present in service that carry it: a start by force without
-/// these would have called them failed.
+/// Whether the drive with the newest record `own` belongs to the history of `table`. A forced start
+/// leaves out absent drives, and its table marks them failed. A drive that the table lists, but
+/// whose record is of an older lineage, was kept from the start by a crash. The sign is that its
+/// own record has in service one of the present drives that carry the table's version: a forced
+/// start without these would have marked them failed.
 pub(in crate::log) fn follows(
     own: &SuperblockRecord,
     table: &SuperblockRecord,
@@ -49,20 +52,22 @@ pub(in crate::log) fn follows(
     own.config.array == table.config.array && (own.lineage == table.lineage || kept_from())
 }
 
-/// Whether one of the drives present that carry this version is in service for a drive, of which
-/// `own` is the newest record.
+/// Whether the record `own` has in service one of the present drives that carry the version of
+/// `table`.
 ///
-/// A drive that was started by force apart has none: had one of them been with it, its epoch would
-/// be above the version's, so all were missing, and since then they are failed to it, or replaced
-/// and listed no more. None of them can have come by the version later: drives are told of one by
-/// the starts that it makes a member of, and to tell further ones without the drive that was apart,
-/// a start would first have put that out of service, in a version of its own. Hence only those
-/// count that carry this very version, not others of its lineage.
+/// A drive that took part in a separate forced start has none of them in service. With one of them
+/// present its epoch would be above the version's, so all were absent, and its record marks them
+/// failed, or no longer lists them after a replacement.
 ///
-/// One that a crash kept from the version has those in service who were members as far as it was
-/// told; some of them may have failed, or others come in, in records that only it or only others
-/// have. One that knows none is left out: that is a drive less, while two histories taken for one
-/// would mix what they wrote.
+/// None of them can have obtained the version later either. Drives obtain a version from starts
+/// that make them members. To reach further drives without the separated drive, a start would first
+/// have put that one out of service, in a version of its own. Hence only carriers of this very
+/// version count, not others of its lineage.
+///
+/// A drive that a crash kept from the version has in service the drives that were members as far as
+/// it knows. Some may have failed or joined since, in records that only it or only the others have.
+/// A drive without any carrier in service is left out: that costs one drive, while merging two
+/// histories would mix their writes.
 fn knows_a_carrier(
     own: &SuperblockRecord,
     table: &SuperblockRecord,
@@ -84,13 +89,13 @@ fn has_in_service(table: &SuperblockRecord, member: MemberUuid) -> bool {
     entry.is_some_and(|entry| entry.state != MemberState::Failed)
 }
 
-/// Whether a forced start went on without this version, which never counted: a drive that it lists
-/// in service was started by force without those that carry it, and never had it, since a forced
-/// start makes an epoch above all that its drives have seen.
+/// Whether a forced start went on without this version, which then never counted. The proof is a
+/// drive that the version lists in service, but that was started by force without its carriers. It
+/// never had the version, since a forced start mints an epoch above all epochs of its drives.
 ///
-/// A drive that may hide a newer record may have had the version after all, which counted then; and
-/// one that carries the version may hide one after it that counted. Such drives are believed only
-/// if `in_doubt`.
+/// A drive that may hide a newer record may have had the version after all, which then counted; a
+/// carrier of the version may hide a later one that counted. Such drives are used as proof only if
+/// `in_doubt`.
 fn was_left_behind(version: &SuperblockRecord, present: &[Newest<'_>], in_doubt: bool) -> bool {
     let believed = |at: &&Newest<'_>| in_doubt || !at.may_hide_newer;
     let never_had_it = |own: &SuperblockRecord| {
@@ -131,13 +136,13 @@ pub(in crate::log) fn choose<'a>(
         };
         listed.filter(is_here).count()
     };
-    // A commit counts once every member that its table calls in service has it: a version that
-    // some of those here do not carry never counted, and older ones may be gone back to.
+    // A commit counts once every member in service by its own table has it. A version that some
+    // such member here does not carry never counted, and the start may use an older one.
     let may_have_counted = |record: &SuperblockRecord| {
         let in_service = |at: &&Newest<'_>| {
             has_in_service(record, at.record.member) && follows(at.record, record, &ours)
         };
-        // Two versions of one epoch come from starts of which neither knew of the other's.
+        // Two versions of one epoch come from starts unaware of each other.
         let has_it = |at: &Newest<'_>| {
             let own = at.record;
             own.epoch > record.epoch || version(own) == version(record) || at.may_hide_newer
@@ -180,9 +185,9 @@ pub(in crate::log) fn choose<'a>(
 }
 
 /// The history that went on: the one with an epoch above all epochs of the others, which a forced
-/// start makes. Two that both went on cannot be told apart here. Nor can they where it takes a
-/// drive that may hide a newer record to say so: refusing is the safe side, as the drive in doubt
-/// can be left out, and what a stale history overwrites is gone.
+/// start mints. If two went on, they cannot be ranked here, and neither can they if the proof is a
+/// drive that may hide a newer record. Refusing is the safe side: the drive in doubt can be left
+/// out, while data overwritten by a stale history is lost.
 fn choose_lineage(present: &[Newest<'_>]) -> Result<u64, OpenError> {
     let (sure, in_doubt) = (furthest(present, false), furthest(present, true));
     let name = present[0].record.config.name.clone();
@@ -309,7 +314,7 @@ mod tests {
     }
 
     /// A drive failed, and a crash kept the record of that from half of the others. These were
-    /// started by force, and came to the same epoch: theirs counts, for the other one never did.
+    /// started by force and reached the same epoch. Theirs counts, as the other version never did.
     #[test]
     fn a_record_that_never_counted_makes_no_second_history() {
         let before = |slot| record(slot, 1, 5, &[]);
@@ -319,15 +324,15 @@ mod tests {
             [before(0), unfinished(1), unfinished(2), forced(3), forced(4), forced(5)].to_vec();
         assert_eq!(chosen(&records, true).unwrap(), (2, 6));
         assert!(matches!(chosen(&records, false), Err(OpenError::NoQuorum { present: 3, .. })));
-        // Another drive failed while that was recorded, and one of those started by force later was
-        // to stay: they never were told, so their history is no part of the other one.
+        // Another drive failed during that commit, and the drives later started by force had one of
+        // them in service. They never got the record, so their history is no part of the other.
         let further = |slot| record(slot, 1, 7, &[0, 4]);
         let records = [before(0), further(1), further(2), forced(3), forced(4), forced(5)].to_vec();
         assert_eq!(chosen(&records, true).unwrap(), (2, 6));
         assert!(!follows(&forced(3), &further(1), &newest_of(&records)));
     }
 
-    /// Both halves were started by force: neither of them lists a drive of the other one.
+    /// Both halves were started by force: neither lists a drive of the other.
     #[test]
     fn two_histories_that_both_count_are_refused() {
         let ours = |slot| record(slot, 2, 6, &[3, 4, 5]);
@@ -338,8 +343,8 @@ mod tests {
         }
     }
 
-    /// Those that went on by force have replaced since whom they left behind: their table lists
-    /// these drives no more.
+    /// The drives of the forced start have since been replaced for the drives left behind: the
+    /// table no longer lists those.
     #[test]
     fn a_version_left_behind_does_not_count_once_its_carriers_were_replaced() {
         for epoch in [7, 8] {
@@ -350,9 +355,8 @@ mod tests {
         }
     }
 
-    /// A crash kept a drive from a forced start, and another crash had kept the record that one of
-    /// the others failed from all but that drive. Whichever of those that carry the new version is
-    /// asked, it is one of them.
+    /// One crash kept a drive from a forced start; an earlier crash had left only that drive with
+    /// the record of another's failure. It follows the new version, whichever carrier is examined.
     #[test]
     fn a_drive_that_knows_one_of_those_that_carry_a_version_follows_it() {
         let (kept_from, forced) = (record(2, 1, 5, &[0]), |slot| record(slot, 2, 7, &[3, 4, 5]));
@@ -362,7 +366,7 @@ mod tests {
             let refused = chosen(&records, false);
             assert!(matches!(refused, Err(OpenError::NoQuorum { present: 3, .. })), "{refused:?}");
         }
-        // One that was started by force apart has none of them in service.
+        // A drive started apart by force has none of them in service.
         let apart = record(2, 3, 6, &[0, 1]);
         for [first, second] in [[0, 1], [1, 0]] {
             let refused = chosen(&[forced(first), forced(second), apart.clone()], false);
@@ -372,8 +376,8 @@ mod tests {
         assert!(!follows(&left_out, &forced(0), &newest_of(&[forced(0), forced(1)])));
     }
 
-    /// A drive whose newest record cannot be read may have had the version, and it may carry one
-    /// that comes after it.
+    /// A drive with an unreadable newest record may have had the version, and may carry a later
+    /// one.
     #[test]
     fn a_version_in_doubt_is_not_left_behind() {
         for epoch in [6, 7] {
@@ -391,17 +395,17 @@ mod tests {
                 assert_in_doubt(chosen_in_doubt(&records, &[3, 4, 5], force), "3, 4, 5");
                 assert_in_doubt(chosen_in_doubt(&records, &[2], force), "2");
             }
-            // One that is sure of it is enough, and drives that neither carry it nor prove anything
-            // do not matter.
+            // One certain drive is enough; drives that neither carry the version nor prove anything
+            // are ignored.
             assert_eq!(chosen_in_doubt(&records, &[0, 3, 4], true).unwrap(), (2, 6));
         }
-        // Nothing was left behind: a higher epoch tells which history went on.
+        // Nothing was left behind: the higher epoch identifies the history that went on.
         let records = [record(1, 1, 5, &[]), record(3, 2, 6, &[1]), record(4, 2, 6, &[1])];
         assert_eq!(chosen_in_doubt(&records, &[1, 3, 4], true).unwrap(), (2, 6));
     }
 
-    /// A forced start was cut short: whom it lists goes with it, unless that one was started by
-    /// force itself.
+    /// A forced start was cut short: the drives that it lists follow it, except one that was itself
+    /// started apart by force.
     #[test]
     fn whom_a_crash_kept_a_lineage_from_follows_it() {
         let forced = record(3, 2, 6, &[0, 1, 2]);

@@ -1,4 +1,4 @@
-//! The superblock records of a drive: reading them, and what they say by themselves.
+//! Reads the superblock records of a drive and interprets them by themselves.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,12 @@ use crate::log::members::superblock::{SuperblockCursor, ZONE_RECORDS};
 /// Zones at the start of a drive that are searched for superblock records.
 const SEARCHED_ZONES: usize = 4;
 
-/// What a drive's superblock zones hold.
+/// Contents of a drive's superblock zones.
 #[derive(Clone, Default)]
 pub struct DriveRecords {
     /// Records with the zone they are in, in order.
     pub records: Vec<(ZoneId, SuperblockRecord)>,
-    /// Blocks among them that did not decode, with what was wrong.
+    /// Blocks among them that did not decode, with the error.
     pub damaged: Vec<(ZoneAddress, FormatError)>,
     /// The version of records that are intact, but of another version of the format.
     pub other_version: Option<u16>,
@@ -37,14 +37,14 @@ pub struct DriveRecords {
 }
 
 impl DriveRecords {
-    /// The newest record.
+    /// The record with the highest sequence.
     #[must_use]
     pub fn newest(&self) -> Option<&SuperblockRecord> {
         newest_of(self.records.iter().map(|(_, record)| record))
     }
 
-    /// Whether a record newer than the newest may be in a block that could not be read: the last of
-    /// its zone, or all of the other superblock zone.
+    /// Whether an unreadable block may hold a record newer than the newest found: the last of its
+    /// zone, or all of the other superblock zone.
     #[must_use]
     pub fn may_hide_newer(&self) -> bool {
         let newest = self.records.iter().max_by_key(|(_, record)| record.record_sequence);
@@ -52,17 +52,17 @@ impl DriveRecords {
         let searched = records_searched(&self.zones[zone.index()], self.unit);
         let is_last = |at: &ZoneAddress| at.offset.0 / self.unit.0 + 1 == searched;
         let last_damaged = self.damaged.iter().any(|(at, _)| at.zone == *zone && is_last(at));
-        // With records in both there is no third zone that could hold any.
+        // If both zones hold records, no third zone can hold any.
         let one_zone = self.records.iter().all(|(at, _)| at == zone);
         let other_unreadable = one_zone && self.unknown_zones > 0;
         mark_if(Mark::NewerRecordMayBeHidden, || other_unreadable || last_damaged);
         other_unreadable || last_damaged
     }
 
-    /// Leaves out records of former memberships, of whatever array. Who puts a drive in erases what
-    /// can be erased, so these are in zones that were read-only then, and are for good. (A newer
-    /// one of the same history stays: drives of builds from before may have acknowledged a reset
-    /// without doing it.)
+    /// Leaves out records of former memberships, of any array. Adding a drive erases all zones that
+    /// can be erased, so such records are in zones that were read-only then, and remain so. (A
+    /// newer record of the same history stays: with builds from before this rule, drives may have
+    /// acknowledged a reset without doing it.)
     fn leave_out_former(&mut self) {
         let is_writable = |zone: ZoneId| self.zones[zone.index()].state != ZoneState::ReadOnly;
         let writable = self.records.iter().filter(|(zone, _)| is_writable(*zone));
@@ -101,7 +101,7 @@ impl DriveRecords {
             return Some(SuperblockCursor { zones, current: 1, next: 0, other_dirty: false });
         }
         let newest = self.records.iter().max_by_key(|(_, record)| record.record_sequence)?.0;
-        // Keep the zone that by itself says everything; its twin is overwritten by the snapshot
+        // Keep the zone with a complete set of records. Its twin is overwritten by the snapshot
         // that every start writes.
         let complete = |zone: ZoneId| {
             self.records.iter().any(|(at, record)| {
@@ -114,7 +114,7 @@ impl DriveRecords {
         let current = usize::from(zones[1] == keep);
         let next = match self.unit.0 {
             1 => self.zones[keep.index()].write_pointer.0,
-            // A crash may have cut off its last unit, and behind that nothing can be written: it
+            // A crash may have torn its last unit, and nothing can be written behind that: the zone
             // counts as full.
             _ => u32::MAX,
         };
@@ -142,7 +142,7 @@ fn records_searched(info: &ZoneInfo, unit: BlockCount) -> u32 {
     }
 }
 
-/// Reads the superblock records of a drive, of whatever array.
+/// Reads the superblock records of a drive, of any array.
 ///
 /// # Errors
 /// If the drive does not even report its zones.
@@ -181,8 +181,8 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
     Ok(found)
 }
 
-/// A record, if the metadata beside it says that it is one: users may write blocks that look like
-/// records, but not what is beside them.
+/// Decodes a record if its block metadata says that it is one. Users may write blocks that look
+/// like records, but not block metadata.
 fn decode_record(data: &[u8], oob: &[u8]) -> Result<SuperblockRecord, FormatError> {
     let record = SuperblockRecord::decode(data)?;
     let seed = Seed::of(record.config.array);
@@ -195,11 +195,11 @@ fn decode_record(data: &[u8], oob: &[u8]) -> Result<SuperblockRecord, FormatErro
     }
 }
 
-/// How often a block is read that may hold a record. A drive may err now and then.
+/// Attempts to read a block that may hold a record, as a drive may fail a read now and then.
 const READS: u32 = 4;
 
-/// Reads the first block of so many units of writes and what is beside them, one by one where they
-/// cannot be read together; unreadable ones come back empty.
+/// Reads the first block of so many write units, with block metadata: in one command, or one by one
+/// if that fails. Unreadable blocks come back empty.
 async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<(Bytes, Bytes)> {
     let unit = device.geometry().write_unit;
     let written = count * unit.0;

@@ -1,9 +1,10 @@
 //! Building the index: for each block of the volume, the newest version that counts.
 //!
-//! Sequences are needed only while the index is being built, so the volume is worked through in
-//! partitions that bound the memory for them. Of two copies with the same sequence, which are the
-//! same data, one in a sealed segment is preferred, then the one that lets more segments be freed:
-//! the newer of two sealed ones, the older of two leftovers. In the end twins free what they can.
+//! Sequences are needed only while the index is built, so the volume is processed in partitions
+//! that bound their memory. Two copies with the same sequence hold the same data. A copy in a
+//! sealed segment is preferred, then the one that lets more segments be freed: the newer of two
+//! sealed ones, the older of two unfinished ones. Finally, duplicates free the segments that they
+//! can.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -31,21 +32,22 @@ use crate::log::recover::judge::WeakBlock;
 use crate::log::segment::table::Phase;
 use crate::scheme::Column;
 
-/// Blocks of the volume whose sequences are held at a time: 160 MiB of them, of large volumes more.
+/// Blocks of the volume whose sequences are held at a time: 160 MiB of sequences, or more for large
+/// volumes.
 const PARTITION_BLOCKS: u64 = 32 << 20;
 
-/// Partitions that a volume is worked through in, as every list is read for each of them: one,
-/// where sequences take five bytes, a quarter more than most indexes where much is replayed; of
-/// those that take eight as much as the index.
+/// Number of partitions; every summary is read once for each. It is one if a sequence takes five
+/// bytes: a quarter more memory than most indexes, when much is replayed. With eight bytes,
+/// sequences may take as much memory as the index.
 const fn partitions(sequences_below: u64) -> u64 {
     if sequences_below < NARROW { 1 } else { 2 }
 }
 
-/// What part of a volume may be told by lists where pages are read on demand.
+/// Part of a volume that summaries may describe if pages are loaded on demand.
 const REPLAYED_PART: u64 = 8;
 
-/// Entries that are kept aside at the most: some 100 MiB of them, and of large volumes an eighth of
-/// the blocks, which takes less memory than the index.
+/// Limit of deferred entries: about 100 MiB. On large volumes it is an eighth of the blocks, which
+/// takes less memory than the index.
 const DEFERRED_MOST: u64 = 1 << 22;
 const DEFERRED_PART: u64 = 8;
 
@@ -58,14 +60,15 @@ pub(in crate::log) struct Candidate {
     pub(in crate::log) hides: Vec<TrimExtent>,
 }
 
-/// Orders copies with the same sequence: one in a segment that may be dead comes last.
+/// Orders copies with the same sequence. A copy in a segment that may be dead ranks last.
 pub(in crate::log) type Rank = (bool, bool, i128);
 
-/// Builds the index and the valid counts; returns what weak stripes have to add: of each block of
-/// the volume one version at most, so that they can be written in any order.
+/// Builds the index and the valid counts. Returns the blocks of weak stripes that are the newest of
+/// their kind: at most one version for each block of the volume, so that they can be written in any
+/// order.
 ///
 /// # Errors
-/// If the checkpoint that was read turns out not to count.
+/// If the checkpoint that was read turns out to be invalid.
 pub(in crate::log) async fn build_index(
     core: &Rc<Core>,
     weak: Vec<WeakBlock>,
@@ -92,7 +95,7 @@ pub(in crate::log) async fn build_index(
             return Ok(weak.candidates());
         }
     }
-    // Of whole pages.
+    // Partitions consist of whole pages.
     let page = core.state.borrow().index.page_entries();
     let below = core.state.borrow().next_sequence;
     let step = PARTITION_BLOCKS.max(blocks.div_ceil(partitions(below))).div_ceil(page) * page;
@@ -118,32 +121,33 @@ pub(in crate::log) async fn build_index(
     Ok(weak.candidates())
 }
 
-/// The segments whose lists are read.
+/// The segments whose summaries are read.
 fn replayed_segments(state: &State) -> Vec<SegmentSlot> {
     let replayed = state.segments.iter().filter(|(_, segment)| !segment.settled);
     replayed.map(|(slot, _)| slot).collect()
 }
 
-/// Blocks that segments hold at the most.
+/// Upper bound of the blocks in segments.
 fn replayed_blocks(state: &State, slots: &[SegmentSlot]) -> u64 {
     slots.iter().map(|slot| state.segments[*slot].geometry.data_blocks()).sum()
 }
 
-/// Blocks that only weak stripes may tell of, at the most: else all lists are read.
+/// Limit of blocks whose newest version only weak stripes may hold; beyond it all summaries are
+/// read.
 const PROMISED_MOST: usize = 1 << 21;
 
-/// Pages that recovery needs before users are served, at the most: else all are read.
+/// Limit of pages that recovery needs before users are served; beyond it all are read.
 const PAGES_BEFORE: usize = 256;
 
-/// The pages that recovery needs itself, where the others can wait until somebody asks for them;
-/// `None` where everything is to be read first: there are no pages, room is so scarce that it has
-/// to be known what is needed, or a page that cannot be read could not be rebuilt.
+/// The pages that recovery itself needs, if the others can be loaded on demand. `None` if
+/// everything has to be read first: there are no pages, free space is so scarce that valid counts
+/// must be exact, or an unreadable page could not be rebuilt.
 fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Vec<Page>> {
     let state = core.state.borrow();
     let little = state.config.volume_blocks / REPLAYED_PART;
     let little = replayed_blocks(&state, slots) <= PARTITION_BLOCKS.max(little);
     let plenty = state.need_now() == Need::Nothing;
-    // A page that rots must not be an error: as long as nothing is lost it can be rebuilt.
+    // A page that decays must not become an error: without lost members it can be reconstructed.
     let redundant = state.lost_members().is_empty() && state.scheme().parity() > 0;
     if !(state.checkpoints.pages_on_demand().is_some() && little && plenty && redundant) {
         return None;
@@ -161,15 +165,15 @@ fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Ve
     Some(pages.into_iter().collect())
 }
 
-/// What is in weak stripes.
+/// Contents of weak stripes.
 struct Weak {
     /// In the order of their sequences.
     blocks: Vec<WeakBlock>,
-    /// What those hide that are tombstones.
+    /// For each block, the extents that it hides if it is a tombstone block.
     tombstones: Vec<Option<Vec<TrimExtent>>>,
-    /// What of that is newer than what counts.
+    /// For each block, the hidden extents that are newer than the valid version.
     hides: Vec<Vec<TrimExtent>>,
-    /// Whether a block of data is.
+    /// Whether a data block is newer than the valid version.
     wanted: Vec<bool>,
 }
 
@@ -180,7 +184,7 @@ impl Weak {
         Self { blocks, tombstones, hides, wanted }
     }
 
-    /// What they tell of.
+    /// The extents of all blocks.
     fn extents(&self) -> impl Iterator<Item = TrimExtent> {
         self.blocks.iter().zip(&self.tombstones).flat_map(|(block, extents)| {
             let data =
@@ -189,11 +193,11 @@ impl Weak {
         })
     }
 
-    /// Decides what of a part of the index they have to add.
+    /// Decides which weak blocks and extents of one partition are newer than the valid version.
     async fn weigh(&mut self, core: &Rc<Core>, partition: &mut Partition) -> Result<(), Unusable> {
         look_up_for_weak(core, partition, self.extents()).await?;
         for (block, extents) in self.blocks.iter().zip(&self.tombstones) {
-            // What supersedes it, if it is weak as well, may turn out not to be readable.
+            // The superseding version, if weak as well, may turn out to be unreadable.
             if partition.is_newer(block, extents.as_deref()) {
                 core.state.borrow_mut().segments[block.place.slot].kept = true;
             }
@@ -217,7 +221,7 @@ impl Weak {
     }
 }
 
-/// Sorts weak blocks by age and reads those that are tombstones.
+/// Sorts weak blocks by age and reads the tombstone blocks among them.
 async fn with_tombstones(
     core: &Rc<Core>,
     mut weak: Vec<WeakBlock>,
@@ -247,7 +251,7 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
     decoded.map(|tombstone| tombstone.extents).unwrap_or_default()
 }
 
-/// Spans whose lists are read at a time, some MiB of them.
+/// Spans whose summaries are read at a time, a few MiB.
 const SPANS_AT_A_TIME: usize = 16;
 
 /// Enters every block of segments that lies in the partition; notes the segments' sequences.
@@ -334,20 +338,20 @@ fn enter_entries(
 pub(in crate::log) struct Partition {
     start: u64,
     end: u64,
-    /// Of entries that a page tells: what they are not newer than.
+    /// Sequence of each block. For entries from a page it is an upper bound.
     sequences: Sequences,
-    /// What is replayed, if it is not entered at once.
+    /// Replayed entries, unless they are entered at once.
     deferred: Option<Deferred>,
-    /// Entries of pages of which the sequence itself is known.
+    /// Entries of pages whose exact sequence is known.
     exact: BTreeSet<Lba>,
-    /// Copies that were not chosen among those of one version, with its sequence.
+    /// Copies of equal sequence that were not chosen, with that sequence.
     equal: Vec<(Lba, u64, Pba)>,
-    /// Copies that say that a block was lost: no twins of others.
+    /// Copies that record a lost block: they are no duplicates of others.
     lost: BTreeSet<Pba>,
-    /// Whether no more twins are remembered.
+    /// Whether the limit of remembered duplicates is reached.
     twins_full: bool,
-    /// Blocks of which a page tells that the newest version is in a segment that was replayed, and
-    /// did not tell it: only a stripe that is weak by now may still.
+    /// Blocks whose newest version, according to a page, is in a replayed segment whose summary
+    /// lacks it: only a weak stripe may still hold it.
     promised: Vec<Lba>,
 }
 
@@ -359,13 +363,14 @@ impl Partition {
         Self { start, end, sequences, deferred, exact, equal, lost, twins_full, promised }
     }
 
-    /// Whether lists tell of more blocks than can wait for their pages: a trim tells of many.
+    /// Whether summaries describe more blocks than can wait for their pages: one trim may cover
+    /// many.
     fn is_told_too_much(&mut self) -> bool {
         let most = DEFERRED_MOST.max(self.end / DEFERRED_PART);
         self.deferred.as_mut().is_some_and(|deferred| deferred.exceeds(most))
     }
 
-    /// Enters what was replayed for some pages, from now on at once; returns the rest.
+    /// Enters replayed entries of some pages, from now on at once; returns the rest.
     fn enter_for(&mut self, state: &mut State, pages: &[Page]) -> Deferred {
         let mut deferred = self.deferred.take().expect("kept aside so far");
         for page in pages {
@@ -376,58 +381,57 @@ impl Partition {
         deferred
     }
 
-    /// The sequence of what was replayed for a block.
+    /// The sequence of the replayed version of a block.
     pub(in crate::log) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
         state.index.get(lba)?;
         Some(self.sequences.get(lba))
     }
 
-    /// Notes how new an entry is at the most.
+    /// Records an upper bound for the sequence of an entry.
     pub(in crate::log) fn bound(&mut self, lba: Lba, sequence: u64) {
         self.sequences.set(lba, sequence);
     }
 
-    /// The same of those entries of a page that lead somewhere.
+    /// As [`bound`](Self::bound), for all mapped entries of a page.
     pub(in crate::log) fn bound_all(&mut self, first: Lba, entries: &[map::Entry], sequence: u64) {
         self.sequences.set_all(first, entries, sequence);
     }
 
-    /// Notes that a block was written before the page that tells so, wherever the newest version of
-    /// it is: a settled segment may hold an older one that the page does not tell of, and a weak
-    /// trim hides.
+    /// Records that a block was written before the page that maps it, wherever its newest version
+    /// is. A settled segment may hold an older one that the page lacks, and a weak trim hides that.
     pub(in crate::log) fn note_written(&mut self, lba: Lba) {
         if self.sequences.get(lba) == 0 {
             self.sequences.set(lba, 1);
         }
     }
 
-    /// Notes that something has to tell of a block.
+    /// Records that some stripe must hold a version of this block.
     pub(in crate::log) fn note_promised(&mut self, lba: Lba) {
         self.promised.push(lba);
     }
 
-    /// Whether it is more than crashes leave.
+    /// Whether there are more of them than crashes leave.
     pub(in crate::log) fn has_many_promised(&self) -> bool {
         self.promised.len() > PROMISED_MOST
     }
 
-    /// Whether nothing tells of some block that something has to tell of: then older versions of it
-    /// may be what counts, which only lists tell.
+    /// Whether no stripe holds a version of some promised block. Then an older version may be the
+    /// valid one, and only summaries can show it.
     fn lacks_what_was_promised(&self) -> bool {
         self.promised.iter().any(|lba| self.sequences.get(*lba) <= 1)
     }
 
-    /// Notes that a copy says that a block was lost.
+    /// Records that a copy marks a lost block.
     pub(in crate::log) fn note_lost(&mut self, pba: Pba) {
         self.lost.insert(pba);
     }
 
-    /// Notes that the sequence of an entry of a page is known.
+    /// Records that the exact sequence of a page's entry is known.
     pub(in crate::log) fn note_exact(&mut self, lba: Lba) {
         self.exact.insert(lba);
     }
 
-    /// The entry of a block if it is not known whether it is older than a sequence.
+    /// The entry of a block if its age relative to a sequence is unknown.
     pub(in crate::log) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
         let pba = state.index.get(lba)?;
         let settled = state.segments[state.space.place(pba).slot].settled;
@@ -446,7 +450,7 @@ impl Partition {
         if sequence < known {
             return;
         }
-        // The index is looked at only where it may tell of a twin.
+        // The index is read only where it may show a duplicate.
         match (sequence == known).then(|| state.index.get(lba)).flatten() {
             Some(other) => {
                 let preferred = rank(state, pba) > rank(state, other);
@@ -456,7 +460,7 @@ impl Partition {
                     return;
                 }
             }
-            // That it is known is noted even of a sequence of zero, which nobody gave out.
+            // A sequence of zero is recorded too, although none was ever assigned: it is known.
             None => self.sequences.set(lba, sequence),
         }
         state.index.set(lba, Some(pba));
@@ -469,7 +473,8 @@ impl Partition {
         }
     }
 
-    /// Whether a weak block, or part of what a weak tombstone hides, is newer than what counts.
+    /// Whether a weak block, or part of the extents that a weak tombstone block hides, is newer
+    /// than the valid version.
     fn is_newer(&self, block: &WeakBlock, extents: Option<&[TrimExtent]>) -> bool {
         let newer = |lba: u64, sequence: u64| sequence > self.sequences.get(Lba(lba));
         let lba = block.entry.lba.0;
@@ -481,7 +486,7 @@ impl Partition {
         }
     }
 
-    /// The twins of the copies that were chosen.
+    /// The duplicates of the chosen copies.
     fn take_twins(&mut self, twins: &mut Twins) {
         for (lba, sequence, pba) in std::mem::take(&mut self.equal) {
             if self.sequences.get(lba) == sequence {
@@ -495,7 +500,7 @@ impl Partition {
         extent.lba.0.max(self.start)..end.min(self.end).max(self.start)
     }
 
-    /// Whether a weak data block is newer than what counts.
+    /// Whether a weak data block is newer than the valid version.
     fn add_weak(&mut self, entry: &IndexEntry) -> bool {
         if !(self.start..self.end).contains(&entry.lba.0) {
             return false;
@@ -508,10 +513,11 @@ impl Partition {
         newer
     }
 
-    /// The parts of weak extents that are newer than what counts.
+    /// The parts of weak extents that are newer than the valid version.
     fn add_weak_trims(&mut self, extents: &[TrimExtent]) -> Vec<TrimExtent> {
         let mut hides: Vec<TrimExtent> = Vec::new();
-        // Up to where the last one may go on: what was never written it hides as well.
+        // End of the range to which the last part may extend: it also hides blocks that were never
+        // written.
         let mut reach = 0;
         for extent in extents {
             for lba in self.within(extent) {
@@ -520,7 +526,7 @@ impl Partition {
                     continue;
                 }
                 self.sequences.set(Lba(lba), extent.sequence);
-                // Where nothing was ever written there is nothing to hide.
+                // A block that was never written needs no tombstone.
                 if known == 0 {
                     reach += u64::from(reach == lba);
                     continue;

@@ -1,8 +1,8 @@
 //! Writing the newest blocks of weak stripes again, to complete stripes.
 //!
-//! No two candidates are of the same block of the volume, so their order does not matter. Many are
-//! written at a time, so that stripes are full: what filled one segment must not take two, for
-//! there is one in reserve.
+//! No two candidates are versions of the same block of the volume, so their order is free. Many are
+//! written at a time, so that stripes are full: the contents of one segment must fit into one, as
+//! only one is in reserve.
 
 use std::rc::Rc;
 
@@ -18,10 +18,10 @@ use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
 use crate::log::recover::replay::Candidate;
 use crate::log::write::stream::Lifetime;
 
-/// Blocks written again at a time, or as many as make whole stripes of them.
+/// Blocks rewritten at a time, rounded up to whole stripes.
 const RESCUED_BLOCKS: usize = 512;
 
-/// Writes candidates again.
+/// Writes candidates to complete stripes.
 ///
 /// # Errors
 /// If writes stop.
@@ -32,7 +32,7 @@ pub(in crate::log) async fn rescue(
     let (data, trims): (Vec<_>, Vec<_>) =
         candidates.iter().partition(|candidate| candidate.hides.is_empty());
     let stripe = core.state.borrow().relocation_shape().stripe_blocks();
-    // A stripe that is padded at the end of each batch could make more than a segment of them.
+    // Padding a stripe at the end of each batch could make the contents of a segment exceed one.
     for batch in data.chunks(RESCUED_BLOCKS.next_multiple_of(stripe)) {
         rescue_data(core, batch).await?;
     }
@@ -65,8 +65,9 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
     let _pins = pin_all(core, &places);
     let found = read_places(core, &places).await;
     if found.iter().any(Option::is_none) {
-        // A drive failed since the stripe was judged, which had not a chunk too many. So it was
-        // never promised; but an older copy may have been, which it superseded.
+        // A drive has failed since the stripe was judged, and the stripe had no chunk to spare. It
+        // was therefore never acknowledged; but an older version, which it superseded, may have
+        // been.
         mark(Mark::WeakBlockGone);
         return Err(core.state.borrow_mut().stop_recovery());
     }
@@ -76,7 +77,7 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
             && block.identity.lba == candidate.lba
     };
     if !candidates.iter().zip(&blocks).all(is_listed) {
-        // Only a drive that lies can show another block now than when it was listed.
+        // Only a faulty drive returns another block now than when the stripe was judged.
         return Err(core.state.borrow_mut().stop_recovery());
     }
     mark(Mark::WeakBlockRewritten);
@@ -108,6 +109,6 @@ async fn wait(core: &Core, done: TicketReceiver) -> Result<(), &'static str> {
         Some(Err(BlockError::ReadOnly { reason })) => reason,
         _ => "recovery could not write again what was under way",
     };
-    // The reason why writes stop also tells whether recovery may begin anew.
+    // The reason why writes stopped also decides whether recovery may begin anew.
     Err(core.state.borrow().stopped.unwrap_or(refused))
 }

@@ -1,7 +1,7 @@
-//! What the blocks behind a damaged header tell of its segment.
+//! Identifies a segment from the blocks behind a damaged header.
 //!
-//! Fault model: any of them may be damaged or unreadable, so most of those that verify decide, and
-//! only a block of the right column counts.
+//! Fault model: any of these blocks may be damaged or unreadable. The majority of those that verify
+//! decides, and only a block of the right column counts.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,16 +14,16 @@ use crate::log::format::{Oob, Place};
 use crate::log::recover::records;
 use crate::scheme::{Column, ColumnSet};
 
-/// Which generations the blocks behind a damaged header carry, and how many of them each. What
-/// damaged the header may have put blocks of another segment behind it.
+/// Generations in the block metadata behind a damaged header, with the number of blocks of each.
+/// The event that damaged the header may also have put blocks of another segment behind it.
 #[derive(Default)]
 pub(in crate::log) struct Witnesses {
     generations: BTreeMap<u64, Witness>,
-    /// Some of them, or the header, cannot be read: the next start may be told something else.
+    /// Some blocks, or the header, could not be read: the next start may see others.
     pub(in crate::log) unread: bool,
 }
 
-/// What blocks of one generation tell.
+/// Votes for one generation.
 #[derive(Clone, Copy, Default)]
 struct Witness {
     blocks: usize,
@@ -36,7 +36,7 @@ impl Witnesses {
         self.told().map(|(generation, _)| generation)
     }
 
-    /// The same, with the columns that its segment is not on.
+    /// The majority's generation, with the columns that its segment is not on.
     pub(in crate::log) fn told(&self) -> Option<(u64, ColumnSet)> {
         let total: usize = self.generations.values().map(|witness| witness.blocks).sum();
         let most = |(_, witness): &(&u64, &Witness)| witness.blocks * 2 > total;
@@ -45,7 +45,7 @@ impl Witnesses {
     }
 }
 
-/// How often a block is read that tells which segment a zone belongs to. A drive may err now and
+/// Attempts to read a block that identifies a zone's segment, as a drive may fail a read now and
 /// then.
 const READS: u32 = 4;
 
@@ -64,7 +64,7 @@ pub(in crate::log) async fn read_stubbornly(
     None
 }
 
-/// Blocks behind a damaged header that are asked for the segment's generation.
+/// Blocks behind a damaged header that are read for the segment's generation.
 const WITNESSES: u32 = 32;
 
 /// The generations that the blocks behind a damaged header carry.
@@ -92,13 +92,13 @@ pub(in crate::log) async fn ask_witnesses(
     asked
 }
 
-/// What is beside a block of a segment of this array, if it is one, but for headers.
+/// The metadata of a block if it verifies and belongs to a segment of this array, headers excepted.
 fn verify(state: &State, oob: &[u8], block: &[u8]) -> Option<Oob> {
     let chunk = Oob::verify_any_chunk(state.seed, oob, block, state.scheme().parity());
     chunk.or_else(|| Oob::verify_other(state.seed, oob, block, Place::Index))
 }
 
-/// Whether a zone of a drive that is no member may hold something of a segment of this array.
+/// Whether a zone of a drive outside the array may hold a block of a segment of this array.
 pub(in crate::log) async fn may_hold_segment(
     core: &Core,
     device: &dyn ZonedDevice,

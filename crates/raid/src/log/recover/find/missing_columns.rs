@@ -1,4 +1,4 @@
-//! What drives that have nothing of a segment tell of it.
+//! Interprets drives that hold nothing of a segment that other drives hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use crate::log::format::SegmentHeader;
 use crate::log::recover::find::segments::{Claim, Told};
 use crate::scheme::{Column, ColumnSet};
 
-/// What members in service say that have nothing of a segment.
+/// Conclusion from members in service that hold nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::log) enum Missed {
     /// No member reports that it has nothing of the segment.
     Nowhere,
-    /// It may be dead, or they have lost it.
+    /// The segment may be dead, or they have lost it.
     Doubtful,
     /// Enough members report it: the segment is dead.
     LeftBehind,
 }
 
-/// Whether a member in service tells that it has nothing of a segment on its column.
+/// Whether a member in service has certainly nothing of a segment on its column.
 pub(in crate::log) fn has_none(
     state: &State,
     header: &SegmentHeader,
@@ -32,16 +32,16 @@ pub(in crate::log) fn has_none(
         return false;
     }
     if member.entry.since_epoch > header.epoch {
-        // It was rebuilt since, and may have the column in any of its zones.
+        // The column was rebuilt since, into an unknown zone.
         return member.lost_zones == 0 && !unaccounted.contains(&column);
     }
     header.zone(column).is_some_and(|zone| told.contains(&(column, zone)))
 }
 
-/// Whether a segment is dead although its death is on record no more, as every drive acknowledged
-/// the resets: of the members in service more than may be wrong have nothing of it, and no more
-/// than may be wrong have something. (One that the roster lists is not. With one data drive that
-/// never is so: any copy may be the last one.)
+/// Whether a segment is dead although its death is no longer recorded, as every drive acknowledged
+/// the resets. The condition: more members in service than may be wrong hold nothing of it, and no
+/// more than may be wrong hold something. A segment on the narrow list is not dead. With one data
+/// drive the condition never holds, as any copy may be the last.
 pub(in crate::log) fn missed(
     core: &Core,
     columns: &BTreeMap<Column, Vec<Claim>>,
@@ -50,7 +50,7 @@ pub(in crate::log) fn missed(
 ) -> Missed {
     let unit = core.state.borrow().config.write_unit;
     let mut claims = columns.values().flatten();
-    // With a header only, a crash may have kept the others from being written.
+    // If only headers were written, a crash may have kept the other headers from being written.
     let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > unit.0);
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     let Some(header) = headers.next().filter(|_| whole) else { return Missed::Nowhere };

@@ -1,4 +1,4 @@
-//! Narrow segments by what the roster tells: none of their headers is needed to find them.
+//! Finds narrow segments by the narrow list: none of their headers is needed.
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::state::State;
@@ -6,8 +6,8 @@ use crate::log::format::SegmentHeader;
 use crate::log::recover::find::missing_columns::has_none;
 use crate::log::recover::find::segments::{Claim, Sorted};
 
-/// Gives zones without a valid header to the listed segments whose generation their blocks carry,
-/// or whose zones they are in drives that were members then.
+/// Assigns zones without a valid header to the listed segments: by the generation in their blocks,
+/// or by the zones listed, on drives that were members then.
 pub(in crate::log) fn adopt(state: &State, sorted: &mut Sorted) {
     let Sorted { claims, unclaimed, told, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
@@ -34,8 +34,9 @@ pub(in crate::log) fn adopt(state: &State, sorted: &mut Sorted) {
     });
 }
 
-/// How many listed segments nothing is found of, though no drive tells that it never had any of it:
-/// they are lost with what they held. (Of one that was about to be opened all drives tell so.)
+/// Number of listed segments of which nothing is found, although no drive proves that it never held
+/// a part. They are lost with their contents. (For a segment about to be opened, every drive proves
+/// it.)
 pub(in crate::log) fn lost(state: &State, sorted: &Sorted) -> usize {
     let unaccounted = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let listed = state.roster.newest_first();

@@ -1,12 +1,12 @@
-//! Segments that no header tells of any more.
+//! Segments without any readable header.
 //!
-//! A zone without a header goes to the segment whose other headers list it, so one header is
-//! enough. Where none can be read, or is intact, on any of the drives, the segment would be missing
-//! without a word, and older contents be read for what it holds. It has a zone on every member in
-//! full service, but for those that have lost zones.
+//! A zone without a header is assigned to the segment whose other headers list it, so one intact
+//! header is enough. If no drive has one, the segment would be missing silently, and older contents
+//! would be read for its blocks. Such a segment has a zone on every member in full service, except
+//! on members that have lost zones.
 //!
-//! Fault model: drives may have kept zones that they acknowledged to have reset, and zones may be
-//! unreadable from the start on: as many as redundancy makes up for are no segment.
+//! Fault model: drives may have kept zones whose reset they acknowledged, and zones may be
+//! unreadable from the start. As many of these as redundancy tolerates do not make a segment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::scheme::{Column, ColumnSet};
 /// Zones of such segments, by generation.
 pub(in crate::log) type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;
 
-/// The segments of which zones without a header may be, beside those of known generations.
+/// The segments that may own zones without a header, apart from segments of known generations.
 pub(in crate::log) fn find<'a>(
     state: &State,
     zones: impl Iterator<Item = (Column, ZoneId, &'a Witnesses)>,
@@ -46,15 +46,15 @@ pub(in crate::log) fn find<'a>(
     named.into_iter().map(|(generation, (_, zones))| (generation, zones)).collect()
 }
 
-/// Whether a segment that is not on some columns may have its zones in these: it has some in all
-/// but those that lost zones, and not all of them can be wrong.
+/// Whether a segment that is not on the `absent` columns may have its zones on `columns`. It has
+/// one on every column that has lost no zones, and not all drives can be wrong.
 fn is_segment(state: &State, absent: ColumnSet, columns: ColumnSet) -> bool {
     let of_array = state.scheme();
     let scheme = of_array.on(of_array.iter().collect::<ColumnSet>().without(absent));
     let scheme = scheme.unwrap_or(of_array);
     let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
     let lost_none = |column: &Column| state.members[column.index()].lost_zones == 0;
-    // The zone of one that lost some may have been of it.
+    // A zone that this member lost may have been the segment's.
     let may_lack = |column: &Column| !lost_none(column) && !columns.contains(*column);
     let out = scheme.iter().filter(|column| !in_service(column) || may_lack(column));
     let out: ColumnSet = out.collect();

@@ -1,9 +1,13 @@
-//! Which zones form which segments, from their headers.
+//! Groups zones into segments by their headers.
 //!
-//! A zone is destroyed only if a record says that its segment is dead, if nothing but a header can
-//! be in it, if it is the incomplete copy of a column under rebuild, or if more drives than may be
-//! wrong have nothing of its segment: one that acknowledged a reset without doing it. A zone that
-//! nobody accounts for is left alone and counted.
+//! A zone is erased only in these cases:
+//! * a record says that its segment is dead;
+//! * it can hold nothing but a header;
+//! * it is the incomplete copy of a column under rebuild;
+//! * more drives than may be wrong hold nothing of its segment, so its own drive acknowledged a
+//!   reset without doing it.
+//!
+//! An unexplained zone is left alone and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -30,7 +34,7 @@ use crate::log::segment::dead::Unclear;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
 use crate::scheme::{Column, ColumnSet};
 
-/// Zones of a member that are looked at together.
+/// Zones of a member that are examined at a time.
 const ZONES_AT_A_TIME: usize = 32;
 
 /// A segment found, and how far each of its zones is written.
@@ -52,24 +56,24 @@ pub(in crate::log) struct Claim {
 
 type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
 
-/// Zones by what is to become of them.
+/// Zones sorted by how they are treated.
 #[derive(Default)]
 pub(in crate::log) struct Sorted {
     pub(in crate::log) claims: Claims,
-    /// Zones without a valid header, with what the blocks behind it tell.
+    /// Zones without a valid header, with the votes of the blocks behind it.
     pub(in crate::log) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
     /// Zones whose content is known from themselves.
     pub(in crate::log) told: Told,
-    /// Zones that are taken for what other columns' headers list there, as they do not tell it
-    /// themselves: but these headers may mean a drive that was replaced since.
+    /// Zones assigned by the headers of other columns, as their own content does not identify them.
+    /// These headers may refer to a drive that was replaced since.
     by_header: Vec<(Column, ZoneId)>,
 }
 
-/// Zones that tell what they hold: nothing, or some segment.
+/// Zones whose own content shows that they are empty, or which segment they belong to.
 pub(in crate::log) type Told = BTreeSet<(Column, ZoneId)>;
 
-/// Finds every segment and enters it into the state; fills the pools with the empty zones. Segments
-/// of which no header can be read are given up if their loss is accepted.
+/// Finds every segment and enters it into the state; fills the pools with the empty zones. If the
+/// loss is accepted, segments without any readable header are given up.
 pub(in crate::log) async fn find(
     core: &Rc<Core>,
     accepts_loss: bool,
@@ -98,7 +102,7 @@ pub(in crate::log) async fn find(
             mark_unlisted(core, generation);
             still_dead.push((generation, column, info.zone));
             to_reset.push((column, info));
-        // Chunks start behind the header: a zone with no more holds nothing.
+        // Chunks start behind the header: a zone that ends there holds nothing.
         } else if info.write_pointer.0 <= unit.0 && info.state.is_active() {
             mark(Mark::HeaderlessZoneReset);
             to_reset.push((column, info));
@@ -154,8 +158,9 @@ pub(in crate::log) async fn find(
     Ok(found)
 }
 
-/// Notes segments of which only zones without a header may be left. If that is accepted they are
-/// dead from then on: what is read for them must not change when a header can be read again.
+/// Records segments of which only zones without a header may remain. If their loss is accepted they
+/// are dead from then on: the data read in their place must not change when a header becomes
+/// readable again.
 fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
     let unit = state.config.write_unit;
     let known = sorted.claims.values().filter_map(told_by).map(|(known, _)| known).collect();
@@ -172,7 +177,7 @@ fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
     }
 }
 
-/// Counts a zone that is written and of no use, but that nobody may destroy.
+/// Counts a zone that is written and useless, but must not be erased.
 fn leave_alone(core: &Core, column: Column, info: &ZoneInfo) {
     let member = &mut core.state.borrow_mut().members[column.index()];
     if info.state == ZoneState::ReadOnly {
@@ -192,18 +197,18 @@ fn zones_of(columns: BTreeMap<Column, Vec<Claim>>) -> impl Iterator<Item = (Colu
     columns.into_iter().flat_map(of_column)
 }
 
-/// The generation that a segment's headers tell, and the columns that it is not on.
+/// The generation in a segment's headers, and the columns that the segment is not on.
 fn told_by(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<(u64, ColumnSet)> {
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     headers.next().map(|header| (header.generation, header.geometry.scheme().absent()))
 }
 
-/// Of what is dead some is only because no roster lists it.
+/// Marks a dead segment whose death follows only from its absence in the narrow list.
 fn mark_unlisted(core: &Core, generation: u64) {
     mark_if(Mark::UnlistedReset, || !core.state.borrow().dead.contains(generation));
 }
 
-/// Whatever ceiling records say, no number seen on media is given out again.
+/// A number seen on media is never assigned again, whatever the recorded ceiling.
 fn raise_counters(state: &mut State) {
     let seen = state.segments.iter();
     let seen = seen.fold((0, 0), |(id, generation): (u64, u64), (_, segment)| {
@@ -216,11 +221,11 @@ fn raise_counters(state: &mut State) {
         (state.next_sequence + step, state.next_segment + crate::log::segment::open::SEGMENT_STEP);
 }
 
-/// A zone that is in use, and what its first blocks tell.
+/// A zone in use, and the contents of its first blocks.
 struct Looked {
     info: ZoneInfo,
     header: Option<SegmentHeader>,
-    /// Of a zone without a valid header.
+    /// Votes of the blocks in a zone without a valid header.
     witnesses: Option<Witnesses>,
 }
 
@@ -243,7 +248,7 @@ fn sort_zones(sorted: &mut Sorted, column: Column, looked: Vec<Looked>) {
     }
 }
 
-/// Looks at the zones of a member, several at a time; those that are empty go to its pool.
+/// Examines the zones of a member, several at a time; empty ones go to its pool.
 async fn look_at_zones(core: &Rc<Core>, column: Column) -> Result<Vec<Looked>, OpenError> {
     let Some(device) = core.device(column) else { return Ok(Vec::new()) };
     let zones = match device.report().await {
@@ -292,7 +297,7 @@ async fn look_at_zone(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Looked
     Looked { info, header, witnesses }
 }
 
-/// A read-only zone with how far it is written, which drives do not tell.
+/// A read-only zone with its written length, which drives do not report.
 async fn probed(core: &Rc<Core>, column: Column, info: ZoneInfo) -> ZoneInfo {
     mark(Mark::ReadOnlyZoneProbed);
     let (mut written, mut end) = (0, info.capacity.0);
@@ -329,9 +334,10 @@ pub(in crate::log) async fn read_header(
     ours.then_some(header)
 }
 
-/// Gives zones without a valid header to the segment whose generation most blocks carry, or to the
-/// newest segment whose other headers list them. Older headers may list a zone of a drive that was
-/// replaced since, so those of a dead segment give it nothing: there may be a column of a live one.
+/// Assigns zones without a valid header to the segment that most blocks name, or to the newest
+/// segment whose other headers list them. Older headers may list a zone of a drive that was
+/// replaced since. Headers of a dead segment therefore assign nothing: the zone may hold a column
+/// of a live segment.
 fn adopt_headerless(state: &State, sorted: &mut Sorted) {
     let Sorted { claims, unclaimed, by_header, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
@@ -376,7 +382,7 @@ fn adopt_headerless(state: &State, sorted: &mut Sorted) {
 
 type Entered = (Option<FoundSegment>, Vec<(Column, ZoneInfo)>);
 
-/// Enters one segment. Zones that are incomplete copies of a column under rebuild come back.
+/// Enters one segment. Returns zones that are incomplete copies of a column under rebuild.
 async fn enter(
     core: &Rc<Core>,
     columns: BTreeMap<Column, Vec<Claim>>,
@@ -400,8 +406,7 @@ async fn enter(
     let mut written: Vec<Option<ZoneOffset>> = vec![None; base.zones.len()];
     let (mut extra, mut unfinished) = (Vec::new(), BTreeMap::new());
     let mut ends_missing = BTreeSet::new();
-    // What tells that it is of the segment on a column that it is not on is of no use, nor
-    // believed.
+    // A zone that claims to hold a column outside its segment is useless, and is not believed.
     let is_on = |(column, _): &(Column, _)| base.geometry.scheme().contains(*column);
     let (columns, elsewhere): (BTreeMap<_, _>, _) = columns.into_iter().partition(is_on);
     for (column, info) in zones_of(elsewhere) {
@@ -419,10 +424,10 @@ async fn enter(
             let trusted = !native && !complete && mutant(Mutant::UnfinishedColumnTrusted);
             if complete || trusted || (native && zones[column.index()].is_none()) {
                 mark_if(Mark::RebuiltColumnCounts, || !native && !is_online(core, column));
-                // One that was cut short comes first where it happens to be where the former
-                // drive's was.
+                // An incomplete copy comes first if it happens to be in the zone number of the
+                // former drive's copy.
                 extra.extend(unfinished.remove(&column).map(|info| (column, info)));
-                // Of two that are whole one counts, and the other must not outlive the segment.
+                // Of two complete copies one counts, and the other must not outlive the segment.
                 extra.extend(whole.take().map(|info| (column, info)));
                 whole = complete.then_some(claim.info);
                 if claim.info.write_pointer < end {
@@ -450,15 +455,15 @@ async fn enter(
     Ok((Some(found), extra))
 }
 
-/// Enters a segment of which these zones are left, written so far.
+/// Enters a segment with these zones and their write pointers.
 fn insert(
     state: &mut State,
     base: &SegmentHeader,
     mut zones: Vec<Option<ColumnZone>>,
     mut written: Vec<Option<ZoneOffset>>,
 ) -> Result<FoundSegment, OpenError> {
-    // A member that failed since it was looked at has no zones: whoever takes its place gets them
-    // again.
+    // A member that failed since its zones were examined has none: its replacement gets them by
+    // rebuild.
     for (column, member) in state.members.iter().enumerate() {
         if member.device.is_none() {
             (zones[column], written[column]) = (None, None);
@@ -467,7 +472,7 @@ fn insert(
     let expected = expected_columns(state, base, &zones);
     let end = base.geometry.end();
     let complete = |column: &Column| written[column.index()].is_some_and(|wp| wp >= end);
-    // A record that says which stripes count was made because the segment is not whole.
+    // A seal exists because the segment is incomplete.
     let sealed_by_record = state.seals.contains_key(&base.segment);
     let whole = expected.iter().all(complete);
     let leftover = sealed_by_record || !whole;
@@ -477,8 +482,8 @@ fn insert(
     let narrow = base.geometry.scheme().is_narrow();
     mark_if(Mark::NarrowFound, || narrow);
     mark_if(Mark::NarrowLeftover, || narrow && leftover);
-    // A member in full service has a column of every segment that is on it: one without it has lost
-    // it.
+    // A member in full service has every column that its segments place on it: a missing one was
+    // lost.
     let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
     segment.damaged = state.scheme().iter().filter(in_service).any(|column| segment.lacks(column));
     mark_if(Mark::ColumnLost, || segment.damaged);
@@ -495,16 +500,16 @@ fn insert(
     Ok(FoundSegment { slot, written, expected, leftover })
 }
 
-/// Whether what a member has of a segment can be a copy only, which its rebuild has made or was
-/// making: the segment is older than the drive's membership. Where rebuilt columns are all that is
-/// left of a segment, their headers may list a zone of a drive that was replaced since.
+/// Whether a member's zone of a segment can only be a copy made by its rebuild, finished or not:
+/// the segment is older than the drive's membership. If rebuilt columns are all that remains of a
+/// segment, their headers may list a zone of a drive that was replaced since.
 fn is_copy(core: &Core, base: &SegmentHeader, column: Column) -> bool {
     let entry = core.state.borrow().members[column.index()].entry;
     entry.state == MemberState::Rebuilding && base.epoch < entry.since_epoch
 }
 
-/// The columns that should have a chunk of every stripe: those the segment was made with or that
-/// were rebuilt since, as far as their members are in service.
+/// The columns that should have a chunk of every stripe: those in the segment's header or rebuilt
+/// since, with members in service.
 fn expected_columns(
     state: &State,
     base: &SegmentHeader,
@@ -520,13 +525,13 @@ fn expected_columns(
     scheme.iter().filter(|c| zones[c.index()].is_some() || made_with(c)).collect()
 }
 
-/// Whether a member's rebuild came to its end, so that each of its columns is known to be whole:
-/// a damaged last index block must not cost the rest of the column.
+/// Whether a member's rebuild is finished, so that each of its columns is known to be complete.
+/// Without this, a damaged last summary block would discard the rest of the column.
 fn is_online(core: &Core, column: Column) -> bool {
     core.state.borrow().members[column.index()].entry.state == MemberState::Online
 }
 
-/// Whether a rebuilt column is whole: its last index block is the last thing written to it.
+/// Whether a rebuilt column is complete: its last summary block is the last thing written to it.
 async fn is_complete_copy(
     core: &Rc<Core>,
     base: &SegmentHeader,

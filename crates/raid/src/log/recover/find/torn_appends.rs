@@ -1,15 +1,15 @@
-//! What an append that was cut short has displaced: rows that hold no chunk, and nothing damaged
-//! either.
+//! Explains rows that hold no chunk, and no damage either: a torn append has displaced the chunks
+//! behind it.
 //!
-//! Of an append that fails a drive may have stored a part. What it appends behind that begins in
-//! the middle of a row and ends in the middle of the next one. Whoever wrote it was told so, and
-//! wrote it elsewhere: only what is in a row counts. Such rows hold no chunk that verifies, and
-//! would pass for chunks that were acknowledged and are damaged.
+//! A drive may have stored a part of an append that failed. The next append then begins in the
+//! middle of a row and ends in the middle of the next one. The writer saw the failure and wrote the
+//! chunk elsewhere, as a chunk is valid only in its row. Such rows hold no chunk that verifies, and
+//! without this check would pass for acknowledged chunks that are damaged.
 //!
-//! Blocks of a zone are written once, one behind the other. So where every block verifies they tell
-//! which appends were stored there, and that none of them was in a row. Where one does not, or does
-//! not follow the one before it, as where a misdirected write has gone over chunks, nothing is
-//! known of the rows around it.
+//! Blocks of a zone are written once, in order. If every block verifies, the blocks show which
+//! appends were stored, and that none of them was in a row. If one does not verify, or does not
+//! follow its predecessor (as after a misdirected write over chunks), nothing is known of the rows
+//! around it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -30,17 +30,17 @@ struct Part {
     within: u16,
 }
 
-/// What appends that were not in a row have left of a column in a group.
+/// Remains of appends outside rows, for a column in a group.
 #[derive(Default)]
 pub(in crate::log) struct Displaced {
-    /// Rows that for certain hold no chunk.
+    /// Rows that certainly hold no chunk.
     pub(in crate::log) rows: usize,
-    /// The stripes that have something in these rows, counted through the segment: what was written
-    /// of them is known.
+    /// The stripes with blocks in these rows, counted through the segment: the result of their
+    /// appends is known.
     pub(in crate::log) stripes: BTreeSet<u32>,
 }
 
-/// Looks at those of some written rows that hold no chunk; given are the stripes of the others.
+/// Examines the written rows that hold no chunk; `stripes` are those of the other rows.
 pub(in crate::log) async fn find_displaced(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -62,8 +62,8 @@ pub(in crate::log) async fn find_displaced(
     found
 }
 
-/// The stripes of which some rows hold something, from where a chunk ends to where one begins or
-/// nothing is written; `None` if any of it may be a chunk.
+/// The stripes with blocks in a run of rows, from the end of a chunk to the start of the next or to
+/// the write pointer. `None` if any of it may be a chunk.
 async fn displaced_in(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -76,7 +76,7 @@ async fn displaced_in(
         let parts = parts_of(core, slot, column, *row).await?;
         let stripe = parts.first()?.stripe;
         if (0..).zip(&parts).all(|(within, part)| *part == Part { stripe, within }) {
-            // A chunk: it could not be read before.
+            // A chunk that could not be read before.
             return None;
         }
         for part in parts {
@@ -91,7 +91,7 @@ async fn displaced_in(
     Some(stripes)
 }
 
-/// What is in a row, if every block verifies.
+/// The parts in a row, if every block verifies.
 async fn parts_of(
     core: &Rc<Core>,
     slot: SegmentSlot,
