@@ -1,8 +1,8 @@
 //! Writing the chunks of a stripe.
 //!
-//! Chunks of tabled segments are appended at once: the drive picks the row. Those of aligned
-//! segments are queued for their zone (`zone_queue`), which a task of its own empties while there
-//! is something in it.
+//! In segments with a stripe table, chunks are appended at once: the drive picks the row. In
+//! aligned segments they are queued for their zone (`zone_queue`), and one task per zone empties
+//! the queue.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -25,24 +25,23 @@ use crate::log::write::together::{any_lingers, begin_write, end_write, linger};
 use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};
 use crate::scheme::Column;
 
-/// The most blocks that one write gathers: beyond 256 KiB drives get no faster, and what comes
-/// after it waits the longer.
+/// Largest coalesced write: drives are not faster beyond 256 KiB, and later chunks wait longer.
 const GATHERED_BLOCKS: u32 = 64;
 
-/// A zone of an open segment, and the drive that it is on: a member that comes in its place
-/// meanwhile must not get what was meant for it.
+/// A zone of an open segment, with its drive: a replacement attached to the same slot must not
+/// receive writes meant for the former drive.
 pub(in crate::log) struct OpenZone {
-    /// The segment.
+    /// The segment that is being filled.
     pub slot: SegmentSlot,
     /// The column that the zone is of.
     pub column: Column,
-    /// The zone.
+    /// The column's zone in the segment.
     pub zone: ZoneId,
-    /// Its drive.
+    /// Handle of the drive as it was when the segment was opened.
     pub device: Rc<dyn ZonedDevice>,
 }
 
-/// A chunk that was handed to a drive which tells where it put it.
+/// A chunk that was submitted as a zone append; the completion reports its address.
 pub(in crate::log) struct Append {
     column: Column,
     device: Rc<dyn ZonedDevice>,
@@ -98,8 +97,8 @@ fn place_of(reply: Result<Reply, Status>) -> Placed {
     }
 }
 
-/// Queues a chunk for its zone behind those that were queued before, and has somebody empty the
-/// queue. It comes back if nothing is written to that zone any more.
+/// Queues a chunk for its zone, and starts a task that empties the queue if none is running. The
+/// chunk comes back if its zone takes no more writes.
 pub(in crate::log) fn queue(
     core: &Rc<Core>,
     open: OpenZone,
@@ -120,7 +119,7 @@ pub(in crate::log) fn queue(
     }
 }
 
-/// What waits for a zone of a segment that is being filled.
+/// The queue of a zone of a segment that is being filled.
 pub(in crate::log) fn queue_of<'a>(
     state: &'a mut State,
     open: &OpenZone,
@@ -128,10 +127,10 @@ pub(in crate::log) fn queue_of<'a>(
     &mut state.segments[open.slot].queues[open.column.index()]
 }
 
-/// How large writes to a zone of a segment become: as large as may be if drives are the faster for
-/// it, or nobody waits, as for what is moved; else of like size, but none smaller for that than
-/// what requests of users bring, nor larger than twice of what suits drives while these have other
-/// zones to write that are as full.
+/// Limits for coalesced writes to a zone. They are as large as possible if that makes the drives
+/// faster, or if no request waits (relocation). Otherwise writes have similar sizes: at least the
+/// size of users' requests, and at most twice the drive's preferred size while the drive has other
+/// zones with as much backlog.
 fn gathering(state: &State, open: &OpenZone) -> Gathering {
     let segment = &state.segments[open.slot];
     if !segment.gathers {
@@ -149,8 +148,8 @@ fn gathering(state: &State, open: &OpenZone) -> Gathering {
     Gathering { least_blocks, most_blocks, most_beside_blocks, beside_blocks }
 }
 
-/// Writes to a zone and notes how long that took, unless it is more than buffers that it waited
-/// for.
+/// Writes to a zone and records the latency. Durable writes are not recorded, as they wait for more
+/// than the drive's buffer.
 async fn write(
     core: &Core,
     open: &OpenZone,
@@ -160,7 +159,7 @@ async fn write(
 ) -> Result<Reply, Status> {
     let blocks = payload.blocks();
     let mut write = pin!(open.device.submit(Command::Write { at, payload, fua }));
-    // A drive that is done at once keeps nobody waiting.
+    // A write that completes on submit delays no request.
     if let Poll::Ready(result) = poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await
     {
         return result;
@@ -177,9 +176,8 @@ async fn write(
     result
 }
 
-/// Writes what waits for a zone, one write after the other, until nothing does: if the member is
-/// taken out of service nothing does any more. The stripes that wait for it keep the segment where
-/// it is.
+/// Writes the queue of a zone, one write after the other, until it is empty; it is emptied at once
+/// if the member is taken out of service. Stripes in flight pin the segment.
 async fn empty_queue(core: Rc<Core>, open: OpenZone) {
     let OpenZone { column, zone, ref device, .. } = open;
     loop {

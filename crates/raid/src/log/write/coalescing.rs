@@ -1,11 +1,11 @@
-//! How much segments have under way that users fill beside others.
+//! Bounds the writes in flight of segments that users fill at the same time.
 //!
-//! Of drives that are hardly faster with larger writes ([`WritePolicy::even_blocks`]) no more is
-//! asked at a time than keeps them busy. What else waits does so where all wait alike, and goes to
-//! the zone that is the first to be done, not to one that was chosen before.
+//! Drives that are hardly faster with larger writes ([`WritePolicy::even_blocks`]) get no more
+//! writes than keep them busy. Further blocks wait in the queue that is common to all, and go to
+//! the zone that is free first instead of one chosen early.
 //!
-//! A segment that has nothing under way is held up only while another one takes what it would: the
-//! same sizes and lifetimes.
+//! A segment with nothing in flight is held back only while another segment accepts the same sizes
+//! and lifetimes.
 //!
 //! [`WritePolicy::even_blocks`]: crate::log::WritePolicy::even_blocks
 
@@ -15,28 +15,28 @@ use crate::log::format::StreamKind;
 use crate::log::segment::table::{Cursor, Segment};
 use crate::log::write::stream::Lane;
 
-/// Each segment may have so many stripes under way: one that is being written, and one behind it.
+/// Stripes in flight that each segment may always have: one being written, and one behind it.
 const STRIPES: u32 = 2;
 
-/// Writes that suit drives which segments with chunks of a size may have under way together beyond
-/// that. (Of Exp#11, ten are too many for 8 KiB with Nl=4, a 99th percentile of 114 to 123 us for
-/// one of 105, and six too few for the hybrid workload with Ns=3 Nl=1, 215 us for 141. Counted over
-/// segments of all sizes eight take 4 to 10 % of the throughput of 8 KiB with Ns=1 Nl=3.)
+/// Writes of the preferred size in flight, beyond [`STRIPES`], for all segments with chunks of one
+/// size. In Exp#11, ten are too many for 8 KiB with Nl=4: the 99th percentile is 114 to 123 us, not
+/// 105. Six are too few for the hybrid workload with Ns=3 Nl=1 (215 us, not 141). Counted over
+/// segments of all sizes, eight cost 4 to 10 % of the throughput of 8 KiB with Ns=1 Nl=3.
 const WRITES: u32 = 8;
 
-/// Segments with chunks of a size that have something under way at a time. (The hybrid workload of
-/// Exp#11 with Nl=2 has as much throughput with six for small requests as with four, but large ones
-/// come to two zones of eight then, not of six: 172 us for 151. Three are as good there, but too
-/// few for four without others, 114 us for 105.)
+/// Segments with chunks of one size that have writes in flight at a time. In the hybrid workload of
+/// Exp#11 with Nl=2, six for small requests give the same throughput as four, but large requests
+/// then own two of eight busy zones instead of two of six: 172 us, not 151. Three are as good
+/// there, but too few for four segments without others (114 us, not 105).
 const SEGMENTS: u32 = 4;
 
-/// What segments have under way that users fill with chunks of a size.
+/// Writes in flight of users' segments with chunks of one size.
 #[derive(Default)]
 struct Beside {
     segments: u32,
     stripes: u32,
     busy: u32,
-    /// Whether one that is busy takes whatever the segment in question would.
+    /// Whether a busy one accepts everything that the segment in question would.
     instead: bool,
 }
 
@@ -58,7 +58,7 @@ impl State {
         enough || many
     }
 
-    /// What there is of its size, itself included.
+    /// Figures for the segments of its chunk size, itself included.
     fn beside(&self, segment: &Segment) -> Beside {
         let size = |segment: &Segment| (segment.geometry.chunk_blocks(), segment.geometry.scheme());
         let open = |lane: &Lane| lane.open.map(|slot| (lane.class, &self.segments[slot]));

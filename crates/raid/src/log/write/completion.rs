@@ -1,8 +1,8 @@
-//! Stripes under way: whoever learns last how the write of a chunk went ends the stripe.
+//! Stripes in flight: the last chunk to complete ends the stripe.
 //!
-//! Nobody waits for a stripe. Each of its chunks carries a share of it to wherever it is written,
-//! and the last share that comes back tells the writer how all of them went. A share that is
-//! dropped, as all are when the engine is, leaves the stripe without an end, as a crash would.
+//! No task waits for a stripe. Each chunk carries a share of it through its write, and the last
+//! share to return passes the outcome of all chunks to the writer. A share that is dropped, as when
+//! the engine is dropped, leaves the stripe unfinished, as a crash would.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,16 +15,16 @@ use crate::log::write::schedule::StripePlan;
 use crate::log::write::writer::{self, Hold};
 use crate::scheme::Column;
 
-/// Where a chunk went.
+/// Address of a written chunk, or the error of its write.
 pub(in crate::log) type Placed = Result<ZoneAddress, Status>;
 
 /// A stripe whose chunks are being written.
 pub(in crate::log) struct UnderWay {
-    /// The stripe.
+    /// Segment, stripe number and blocks.
     pub plan: StripePlan,
-    /// What the index will say of its blocks, column by column.
+    /// Summary entries of its blocks, column by column.
     pub entries: Vec<IndexEntry>,
-    /// Where chunks went, by column; `None` for those that are not written.
+    /// Outcome by column; `None` for columns that are not written.
     placed: RefCell<Vec<Option<Placed>>>,
 }
 
@@ -38,7 +38,7 @@ pub(in crate::log) struct ChunkUnderWay {
 
 enum Of {
     Stripe(Rc<UnderWay>),
-    /// One that has ended before, and whose segment stays nevertheless.
+    /// A stripe that has ended; its segment stays pinned until the write completes.
     Ended(#[expect(dead_code, reason = "held")] Hold),
 }
 
@@ -56,12 +56,12 @@ impl UnderWay {
     /// The share of the chunk in a column.
     #[must_use]
     pub(in crate::log) fn share(self: &Rc<Self>, column: Column, at: ZoneAddress) -> ChunkUnderWay {
-        // Nothing counts that nobody told of.
+        // A chunk without a report counts as not written.
         self.placed.borrow_mut()[column.index()] = Some(Err(Status::Aborted));
         ChunkUnderWay { column, at, of: Of::Stripe(self.clone()) }
     }
 
-    /// Gives a share up without a word; whether the stripe ended by that.
+    /// Drops a share without a report; returns whether that ended the stripe.
     pub(in crate::log) fn end(self: Rc<Self>, core: &Rc<Core>) -> bool {
         let last = Rc::into_inner(self);
         let ends = last.is_some();
@@ -73,21 +73,20 @@ impl UnderWay {
 }
 
 impl ChunkUnderWay {
-    /// A share of nothing, that keeps a segment where it is.
+    /// A share of no stripe, which only pins a segment.
     #[must_use]
     pub(in crate::log) fn beside(column: Column, at: ZoneAddress, held: Hold) -> Self {
         Self { column, at, of: Of::Ended(held) }
     }
 
-    /// Tells where the chunk went; whether the stripe ended by that.
+    /// Reports the outcome of a chunk; returns whether that ended the stripe.
     pub(in crate::log) fn written(self, core: &Rc<Core>, placed: Placed) -> bool {
         let Of::Stripe(stripe) = self.of else { return false };
         stripe.placed.borrow_mut()[self.column.index()] = Some(placed);
         stripe.end(core)
     }
 
-    /// Tells how the write went, of a chunk that is written in place; whether the stripe ended by
-    /// that.
+    /// As [`written`](Self::written), for a chunk that is written in place at its own address.
     pub(in crate::log) fn written_in_place(
         self,
         core: &Rc<Core>,

@@ -9,8 +9,8 @@
 //! 5. `stripe` builds data chunks, parity and block metadata.
 //! 6. `chunk` appends a chunk, or queues it in `zone_queue`, where `coalescing` bounds the writes
 //!    in flight and `pacing` keeps them below the rate of the drive's flash.
-//! 7. `completion` ends the stripe when its last chunk completes: the index learns the addresses
-//!    and the tickets are answered.
+//! 7. `completion` ends the stripe when its last chunk completes: the index points at the new
+//!    blocks, and the tickets are answered.
 //!
 //! Invariants: a stripe takes effect only when every column of its segment has its chunk. No write
 //! enters a group before the group in front of it is durable. No timer closes a stripe.

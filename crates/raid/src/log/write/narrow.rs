@@ -1,20 +1,21 @@
-//! Narrow segments: what comes one write at a time is not padded to a stripe of all columns.
+//! Narrow segments: a lone write is not padded to a stripe of all columns.
 //!
-//! A narrow segment is on as few columns as are redundant, of one data chunk a stripe. It takes a
-//! slot like any other and holds as many writes that come alone as others would, padded: so nothing
-//! that is argued about room changes. It is one more than the segments that zones are kept for, and
-//! nobody waits for it: it is opened only where room and active zones are to spare.
+//! A narrow segment has as few columns as give redundancy, with one data chunk per stripe. It takes
+//! a slot like any other segment, and holds as many lone writes as a padded full-width segment
+//! would. The bounds on free space therefore hold unchanged. It is beyond the segments that zones
+//! are reserved for, and no request waits for it: it is opened only if space and active zones are
+//! to spare.
 //!
-//! Two writes at a time would wait for each other in its zones, so nothing goes there while other
-//! writes are under way; but where there is no room for a segment, and no other one is open,
-//! whatever comes does.
+//! Two writes at a time would wait for each other in its zones, so it takes none while other writes
+//! are in flight. The exception: if there is no room for another segment and none is open, it takes
+//! every write.
 //!
-//! Fault model: of the drives that it is on, m may lose what they have, as of others. That fewer
-//! drives tell of it, and would say that it is dead, is made up for by the roster (`roster.rs`).
+//! Fault model: of its drives, m may lose their parts, as in any segment. Fewer drives could report
+//! it dead after losing it; the narrow list (`segment/narrow_list`) makes up for that.
 //!
-//! Moving it out frees no zone of drives that it is not on. Where a drive has fewer zones left than
-//! there are free slots none is opened; where one loses zones later only those on it are moved out
-//! for room.
+//! Relocating it frees no zone on drives without a part of it. If a drive has fewer free zones than
+//! there are free slots, no narrow segment is opened. If a drive loses zones later, only the narrow
+//! segments on that drive are relocated for space.
 
 use std::cmp::Reverse;
 
@@ -27,7 +28,7 @@ use crate::log::write::stream::{ChunkClass, Class, LaneId};
 use crate::scheme::{ColumnSet, Scheme};
 
 impl WritePolicy {
-    /// The lane of narrow segments: chunks as small as can be, as each stripe is of one write.
+    /// The lane of narrow segments, with the smallest chunks, as each stripe holds one write.
     pub(in crate::log) fn narrow_lane(&self, config: &ArrayConfig) -> LaneOptions {
         self.user_lane(config, &LaneOptions::gathered(config.write_unit.0))
     }
@@ -39,14 +40,13 @@ impl WritePolicy {
         shape_of(config, self.narrow_scheme(config)?, &self.narrow_lane(config))
     }
 
-    /// Segments for users that a crash may find with stripes of which it is not known whether they
-    /// count.
+    /// Users' segments in which a crash may leave undecided stripes.
     pub(in crate::log) fn lanes_undecided(&self, config: &ArrayConfig) -> u32 {
         self.user_lanes() + u32::from(self.narrow_scheme(config).is_some())
     }
 
-    /// The scheme of one data chunk on the first columns, where the array's has more of them. A
-    /// policy that fits without narrow segments alone has none.
+    /// The scheme of one data chunk on the first columns, if the array's scheme has more. `None`
+    /// with a policy that fits only without narrow segments.
     fn narrow_scheme(&self, config: &ArrayConfig) -> Option<Scheme> {
         let columns = ColumnSet::all(1 + config.scheme.parity());
         let scheme =
@@ -56,12 +56,12 @@ impl WritePolicy {
 }
 
 impl State {
-    /// Whether users may have a segment of narrow stripes: nobody needs the room, and where drives
-    /// bound how many zones are active it is one more than they are kept for.
+    /// Whether users may open a narrow segment: nothing else needs the space, and its active zones
+    /// are beyond those reserved for other segments.
     #[must_use]
     pub(in crate::log) fn may_open_narrow(&self) -> bool {
         let slots = self.segments.vacancies();
-        // Where slots are what is scarce any segment that is moved out makes room.
+        // If slots are the scarce resource, relocating any segment frees space.
         let even = |member: &Member| member.writable().is_none() || member.pool.len() >= slots;
         self.may_open_beside(StreamKind::User)
             && self.members.iter().all(even)
@@ -69,7 +69,7 @@ impl State {
             && self.may_list_another()
     }
 
-    /// The columns for it: those with most free zones, of which as many wear least.
+    /// Its columns: those with the most free zones, and of equal ones the least worn.
     #[must_use]
     pub(in crate::log) fn narrow_columns(&self) -> ColumnSet {
         let none = ColumnSet::default();
@@ -81,8 +81,8 @@ impl State {
         able.get(..wanted).map_or(none, |columns| columns.iter().copied().collect())
     }
 
-    /// Whether what waits takes less in narrow stripes than in one that is padded, and nothing is
-    /// under way beside it, or it is what is left of such a write.
+    /// Whether the pending blocks take less space in narrow stripes than in one padded stripe, and
+    /// no other write is in flight, or they are the rest of such a write.
     pub(in crate::log) fn is_alone(
         &self,
         kind: StreamKind,
@@ -103,14 +103,14 @@ impl State {
         fits && (stream.lone_left() == waiting || idle())
     }
 
-    /// The lane of narrow stripes, if it takes one now.
+    /// The narrow lane, if it accepts a stripe now.
     pub(in crate::log) fn narrow_lane(&self, kind: StreamKind) -> Option<LaneId> {
         let (id, lane) = self.stream(kind).narrow_lane().filter(|(_, lane)| !lane.busy)?;
         lane.open.filter(|slot| self.takes_stripes(*slot)).map(|_| id)
     }
 
-    /// The lane of narrow stripes if it is worth a segment, and there is room for one. Nobody waits
-    /// for it.
+    /// The narrow lane, if it deserves a segment and there is room for one. No request waits for
+    /// it.
     pub(in crate::log) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
         let stream = self.stream(kind);
         let (id, _) = stream.narrow_lane().filter(|(_, lane)| !lane.is_taken())?;

@@ -1,77 +1,76 @@
-//! Writing no faster than drives empty their buffers.
+//! Write pacing: writing no faster than drives drain their buffers.
 //!
-//! A drive answers a write when its buffer holds it. Where more is written than its flash takes the
-//! buffer fills, and then some writes wait for long and others do not. Drives take no less if
-//! nobody hurries them: so writes are *held back* to about what buffers drain, and wait in the
-//! volume's queue, where all wait alike.
+//! A drive acknowledges a write when its buffer holds it. If more is written than its flash takes,
+//! the buffer fills, and some writes wait for long while others do not. A drive accepts no less if
+//! it is not rushed. Writes are therefore *held back* to about the drain rate, and wait in the
+//! volume's queue, where the delay is the same for all.
 //!
-//! How much that is shows while writes are *late*, when buffers are full: all that is written then
-//! is drained. From there on the rate rises slowly while no writes are late, and falls faster while
-//! some are. Buffers never run empty by that, so flash never idles, and they even out what drives
-//! drain now and then, as when the next zones are on other dies. If the rate falls far below what
-//! was measured it was not for buffers that writes were late: then nothing is held back for a
-//! while, each time for longer.
+//! The drain rate shows while writes are *late*, that is, while buffers are full: everything
+//! written then is drained. From there the rate rises slowly while no writes are late, and falls
+//! faster while some are. Buffers never run empty that way, so flash never idles, and they absorb
+//! variations, such as when the next zones are on other dies. If the rate falls far below the
+//! measured one, full buffers were not the cause. Then nothing is held back for a while, each time
+//! for longer.
 //!
-//! A write is late that takes more than twice what those of its size take when nothing is in their
-//! way, or as many more times that as there are others under way on its drive.
+//! A write is late if it takes more than twice the usual time for its size, multiplied by one plus
+//! the number of other writes in flight on its drive.
 //!
-//! Invariants: a stream that has nothing under way is never held back, and what is under way wakes
-//! it: there is no timer. A rate that does not bind, as less is asked for, is dropped. All of it is
-//! integers, and decided at once.
+//! Invariants: a stream with nothing in flight is never held back, and the completion of a stripe
+//! in flight wakes a held stream: there is no timer. A rate that does not bind, because less is
+//! written, is dropped. All arithmetic is in integers and synchronous.
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
 use crate::scheme::Column;
 
-/// Writes are looked at together that came back in such a time: many programs of each drive.
+/// Writes that complete within such a time are assessed together: many programs of each drive.
 const WINDOW: Nanos = Nanos(10_000_000);
 
-/// What took longer to come back was stalled, or hardly asked for, and says nothing of buffers.
+/// A longer window was stalled, or had hardly any writes, and shows nothing about buffers.
 const TELLING: Nanos = Nanos(4 * WINDOW.0);
 
-/// Sizes of writes that are told apart, each of [`SIZE_BLOCKS`]: up to 256 KiB.
+/// Number of size classes of writes, each of [`SIZE_BLOCKS`]: up to 256 KiB.
 const SIZES: usize = 17;
 const SIZE_BLOCKS: u32 = 4;
 
-/// No write is late that took less longer than usual: as many ns as a read of flash takes.
+/// Least delay, in ns, by which a write is late: the time of a flash read.
 const LEAST_NS: u64 = 20_000;
 
 /// Rates and shares are in millionths.
 const WHOLE: u64 = 1_000_000;
 
-/// The part of the time that writes take by which they are late if buffers are full.
+/// Share of the time of writes by which they are late if buffers are full, in millionths.
 const LATE: u64 = 10_000;
 
-/// Windows in which it is measured what full buffers drain.
+/// Windows over which the drain of full buffers is measured.
 const MEASURED_WINDOWS: u32 = 4;
 
-/// By how much the rate falls in a window in which writes are late, and down to which part of what
-/// was measured.
+/// Decrease of the rate in a window with late writes, and the lowest part of the measured rate.
 const FALL: u64 = 25_000;
 const LEAST: u64 = 850_000;
 
-/// By how much it rises in the others: so slowly that writes are late in fewer than one of fifty.
-/// After so many of them in a row it rises twice as fast, and again after each few more: drives
-/// drain more than they did.
+/// Increase of the rate in other windows: small, so that fewer than one write in fifty is late.
+/// After so many windows in a row it doubles, and again after each few more, as the drives have
+/// become faster.
 const RISE: u64 = 450;
 const RISE_WINDOWS: u32 = 150;
 const RISE_DOUBLES: u32 = 50;
 const RISE_MOST: u64 = 100_000;
 
-/// What was not used is saved up for so long: it is written at once, and buffers are nearly full.
+/// Unused rate is saved up for this time: it is spent at once, and buffers are nearly full.
 const SAVED: Nanos = Nanos(100_000);
 
-/// For how long nothing is held back where it did not help, at first and in the end; it did if so
-/// many windows in a row had no late writes.
+/// Time during which nothing is held back after it did not help, at first and at most. It helped if
+/// so many windows in a row had no late writes.
 const PATIENCE: Nanos = Nanos(1_000_000_000);
 const PATIENCE_MOST: Nanos = Nanos(64_000_000_000);
 const HELPED_WINDOWS: u32 = 50;
 
-/// How fast writes may be, as drives showed.
+/// The write rate that drives sustain, learnt from their latencies.
 #[derive(Debug)]
 pub(in crate::log) struct Drain {
-    /// What writes take, by size, with nothing in their way; in ns.
+    /// Usual latency of a write by size, without others in its way, in ns.
     usual: [u64; SIZES],
     /// Writes under way, by column.
     writes: Vec<u32>,
@@ -80,16 +79,16 @@ pub(in crate::log) struct Drain {
     patience: Nanos,
 }
 
-/// Writes that came back together.
+/// Writes that completed within one window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     begun: Nanos,
-    /// What they took, and by how much of it they were late; in ns.
+    /// Their total latency, and the part of it that was late, in ns.
     took: u64,
     late: u64,
-    /// Blocks of stripes that began meanwhile.
+    /// Blocks of stripes that began in this window.
     blocks: u64,
-    /// Whether anything was held back.
+    /// Whether a stream was held back.
     bound: bool,
 }
 
@@ -101,9 +100,9 @@ impl Window {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Nothing is held back, and will not be before.
+    /// Nothing is held back, and will not be before this time.
     Free(Nanos),
-    /// Buffers may be full: what do they drain?
+    /// Buffers may be full: the drain rate is measured.
     Measuring { begun: Nanos, blocks: u64, windows: u32 },
     /// Writes are held back.
     Held(Held),
@@ -111,11 +110,11 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// What may be written, in thousandths of a block a second.
+    /// Permitted rate, in thousandths of a block per second.
     rate: u64,
-    /// When what began is paid for: before now if something is saved up.
+    /// Time at which the blocks issued so far are paid for; in the past if rate is saved up.
     paid: Nanos,
-    /// What drives drained when their buffers were full, in the same unit.
+    /// Measured drain of full buffers, in the same unit.
     measured: u64,
     /// Windows in a row in which no writes were late.
     quiet: u32,
@@ -140,7 +139,7 @@ impl Held {
         self.rate = self.rate.saturating_add(part_of(self.rate, rise).max(1));
     }
 
-    /// Whether the rate is not too low by that.
+    /// Lowers the rate; returns whether it is still plausible.
     fn fall(&mut self) -> bool {
         self.quiet = 0;
         self.rate = (self.rate - part_of(self.rate, FALL)).max(1);
@@ -162,10 +161,10 @@ impl Default for Drain {
 }
 
 impl Drain {
-    /// Whether a stream waits that has something under way.
+    /// Whether a stream with something in flight has to wait.
     pub(in crate::log) fn holds(&mut self, now: Nanos) -> bool {
         let Phase::Held(held) = &self.phase else { return false };
-        // No write tells of buffers any more, as where all are to be durable at once.
+        // No write gives evidence about buffers any more, as when all have to be durable at once.
         if now.since(self.window.begun) > TELLING {
             self.phase = Phase::Free(now);
             return false;
@@ -180,13 +179,13 @@ impl Drain {
         self.window.blocks += blocks;
         if let Phase::Held(held) = &mut self.phase {
             let saved = Nanos(now.0.saturating_sub(SAVED.0));
-            // Whoever has nothing under way pays later, but not for ever.
+            // A stream with nothing in flight pays later, but its debt is bounded.
             held.paid = held.paid.max(saved) + held.price(blocks).min(WINDOW);
             held.paid = held.paid.min(now + WINDOW);
         }
     }
 
-    /// A write to a drive begins; how many are under way there.
+    /// Records the start of a write; returns the number in flight on its drive.
     pub(in crate::log) fn begin_write(&mut self, column: Column) -> u32 {
         let writes = column.index() + 1;
         self.writes.resize(self.writes.len().max(writes), 0);
@@ -194,18 +193,18 @@ impl Drain {
         self.writes[column.index()]
     }
 
-    /// It came back, beside so many others at most.
+    /// Records its completion, beside at most so many others.
     pub(in crate::log) fn end_write(&mut self, column: Column, beside: u32) -> u32 {
         let writes = &mut self.writes[column.index()];
         *writes -= 1;
         beside.max(*writes + 1)
     }
 
-    /// A write took so long, with so many on the same drive under way.
+    /// Records the latency of a write, with so many in flight on the same drive.
     pub(in crate::log) fn note(&mut self, blocks: BlockCount, took: Nanos, among: u32, now: Nanos) {
         let size = (blocks.0 / SIZE_BLOCKS) as usize;
         let usual = &mut self.usual[size.min(SIZES - 1)];
-        // The low end of what is seen, that forgets.
+        // The low end of the observations, with decay.
         *usual = match *usual {
             0 => took.0,
             usual if took.0 < usual => usual - (usual - took.0) / 4,
@@ -223,7 +222,7 @@ impl Drain {
         }
     }
 
-    /// What follows from a window.
+    /// The phase that follows a window.
     fn after(&mut self, ended: Window, now: Nanos) -> Phase {
         match self.phase {
             Phase::Measuring { .. } | Phase::Held(_) if now.since(ended.begun) > TELLING => {
@@ -268,7 +267,7 @@ fn part_of(value: u64, millionths: u64) -> u64 {
     u64::try_from(part).unwrap_or(u64::MAX)
 }
 
-/// In thousandths of a block a second.
+/// Rate in thousandths of a block per second.
 fn rate_of(blocks: u64, time: Nanos) -> u64 {
     let rate = u128::from(blocks) * 1_000_000_000_000 / u128::from(time.0.max(1));
     u64::try_from(rate).unwrap_or(u64::MAX / 4)
@@ -278,15 +277,15 @@ fn rate_of(blocks: u64, time: Nanos) -> u64 {
 mod tests {
     use super::*;
 
-    /// Blocks of a write, and what it takes if there is room.
+    /// Blocks of a write, and its latency if the buffer has room.
     const BLOCKS: u32 = 6;
     const ALONE: Nanos = Nanos(20_000);
 
-    /// A drive that is written one stripe at a time as fast as may be.
+    /// A drive that is written one stripe at a time, as fast as possible.
     struct Drive {
         drain: Drain,
         now: Nanos,
-        /// Blocks in its buffer, the most of them, and what leaves it every 3 ms.
+        /// Blocks in its buffer, its capacity, and the blocks drained every 3 ms.
         held: u64,
         most: u64,
         program: u64,
@@ -296,7 +295,7 @@ mod tests {
     }
 
     impl Drive {
-        /// Drains 200 blocks in a millisecond, where 300 may be written.
+        /// Drains 200 blocks in a millisecond, and accepts 300.
         fn slow() -> Self {
             let (drain, now) = (Drain::default(), Nanos::ZERO);
             Self {
@@ -319,7 +318,7 @@ mod tests {
             }
         }
 
-        /// Writes, and finds that it takes so much longer by itself.
+        /// Writes with an extra latency.
         fn write(&mut self, longer: Nanos) {
             self.drain.begin(BLOCKS.into(), self.now);
             let begun = self.now;
@@ -398,7 +397,7 @@ mod tests {
         let mut drive = Drive::slow();
         drive.program = 3_000;
         drive.run(seconds(1), NEVER);
-        // Late windows, a long stall while it is measured, and then all is as before.
+        // Late windows, a long stall during the measurement, and then the initial state again.
         for longer in [0, 12_000_000, 12_000_000, 5_000_000_000, 0] {
             drive.write(Nanos(longer));
         }
@@ -411,7 +410,8 @@ mod tests {
         let mut drive = Drive::slow();
         drive.run(seconds(2), NEVER);
         assert!(matches!(drive.drain.phase, Phase::Held(_)));
-        // Writes go on, but are to be durable at once: what they take says nothing.
+        // Writes go on but have to be durable at once, so their latency shows nothing about
+        // buffers.
         for _ in 0..100 {
             drive.drain.begin(BLOCKS.into(), drive.now);
             drive.advance(Nanos(500_000));

@@ -1,9 +1,9 @@
-//! What the writer of a stream does next: plain synchronous decisions.
+//! Decides the next step of a stream's writer, in synchronous code.
 //!
-//! Queued blocks become a stripe when they fill one, or when nothing else is under way where it
-//! would go, or as much went ahead of them as is; never by a timer. Where writes gather, those that
-//! have just been answered run before a stripe is closed that does not fill: they may have more. A
-//! group is left only when every stripe of it is done.
+//! A stripe is issued when the pending blocks fill it. A partial stripe is closed when its lanes
+//! are idle, or after as many stripes went ahead of it as are in flight. There is no timer. Where
+//! writes coalesce, tasks that have just been answered run before a partial stripe is closed, as
+//! they may write more. A group is left only when all its stripes are complete.
 
 use zoneweave_runtime::Nanos;
 
@@ -20,57 +20,57 @@ use crate::log::write::stream::{ChunkClass, Class, Lane, LaneId};
 /// Stripes of one segment that may be under way together.
 pub(in crate::log) const STRIPES_IN_FLIGHT: u32 = 64;
 
-/// What a stream's writer does next.
+/// The next step of a stream's writer.
 pub(in crate::log) enum Step {
-    /// Nothing, until something changes.
+    /// Wait for a change of state.
     Wait,
-    /// Lets others run: a stripe is about to be closed that does not fill.
+    /// Yield to other tasks: a partial stripe is about to be closed.
     LetRun,
     Stripe(StripePlan),
-    /// Does what a lane needs before it takes more stripes; the lane is busy until that is done.
+    /// Prepare a lane for more stripes; the lane is busy until that is done.
     Tend(LaneId, Chore),
-    /// Fails everything queued: the volume takes no writes.
+    /// Fail all queued blocks: the volume takes no writes.
     FailQueue(&'static str),
 }
 
-/// What a lane needs before it takes more stripes.
+/// The task that a lane needs before it takes more stripes.
 pub(in crate::log) enum Chore {
     OpenSegment,
-    /// Its finished group made durable, to go on to the next.
+    /// Make its finished group durable, and go on to the next.
     EndGroup(SegmentSlot),
-    /// The index run of its finished span.
+    /// Write the summary of its finished span.
     EndSpan(SegmentSlot, u32),
 }
 
-/// A stripe that can be closed.
+/// A stripe that can be issued.
 #[derive(Clone, Copy)]
 struct Ready {
     lane: LaneId,
-    /// The queue it is taken from.
+    /// The queue that supplies its blocks.
     class: Class,
-    /// It does not fill, and the next write of its zones would wait for it, or a larger one may
-    /// come to be filled. One that is written by itself loses nothing by being early.
+    /// It is partial and the next write of its zones would wait for it, or a larger lane may soon
+    /// have a full stripe. A lone write loses nothing by being early.
     early: bool,
-    /// It is of one write, with nothing beside it.
+    /// It is a single write, with nothing else in flight.
     lone: bool,
 }
 
-/// A stripe to be written.
+/// A stripe to be built and written.
 pub(in crate::log) struct StripePlan {
-    /// The segment.
+    /// The segment that takes it.
     pub slot: SegmentSlot,
     /// The stripe, counted through the segment.
     pub stripe: u32,
-    /// The queue that the blocks are from.
+    /// The queue that supplied the blocks.
     pub class: Class,
-    /// The blocks, in order; what is missing to a stripe is padding.
+    /// The blocks, in order; the rest of the stripe is padding.
     pub blocks: Vec<PendingBlock>,
     /// Whether it has to be durable when it completes.
     pub fua: bool,
 }
 
 impl State {
-    /// Decides what the writer of a stream does next.
+    /// Decides the next step of a stream's writer.
     pub(in crate::log) fn next_step(&mut self, kind: StreamKind, now: Nanos) -> Step {
         if let Some(reason) = self.stopped {
             let queued = self.stream(kind).queued() > 0;
@@ -110,8 +110,8 @@ impl State {
         }
     }
 
-    /// Whether a stream waits since drives drain no more. A stripe is under way then, and its end
-    /// wakes it: not the end of a group, which may be long in coming.
+    /// Whether a stream is held back by write pacing. A stripe is in flight then, and its
+    /// completion wakes the stream. The end of a group would not do, as that may take long.
     fn is_held_back(&mut self, kind: StreamKind, now: Nanos) -> bool {
         self.drain.holds(now)
             && self.idle_lanes(kind).any(|(_, slot)| self.segments[slot].in_flight > 0)
@@ -122,12 +122,12 @@ impl State {
         Step::Tend(lane, chore)
     }
 
-    /// A lane of which a group has come to its end.
+    /// A lane whose group is complete.
     fn finished_group(&self, kind: StreamKind) -> Option<(LaneId, Chore)> {
         self.idle_lanes(kind).find_map(|(lane, slot)| Some((lane, self.end_of_group(slot)?)))
     }
 
-    /// The lanes that fill a segment and are not busy, from the one whose turn it is on.
+    /// Idle lanes with an open segment, in round-robin order.
     fn idle_lanes(&self, kind: StreamKind) -> impl Iterator<Item = (LaneId, SegmentSlot)> {
         let lanes = self.stream(kind).in_turn().filter(|(_, lane)| !lane.busy);
         lanes.filter_map(|(id, lane)| Some((id, lane.open?)))
@@ -148,8 +148,8 @@ impl State {
         })
     }
 
-    /// The next stripe: of those that are ready the one of which the oldest block has waited
-    /// longest, but none that comes early while users may be about to fill it, if there is another.
+    /// The next stripe: the one with the oldest block. While users may be about to fill early
+    /// stripes, others go first.
     fn next_stripe(&self, kind: StreamKind) -> Option<Ready> {
         let stream = self.stream(kind);
         let mut ready = stream.waiting().filter_map(|class| self.ready(kind, class));
@@ -158,17 +158,17 @@ impl State {
 
     /// The lane that takes the next stripe of a class, if one does now.
     ///
-    /// A stripe that does not fill is closed at once, but not while others are under way where it
-    /// would go: what arrives meanwhile may fill it, and closing it would not be any faster. Where
-    /// other classes go the same way, something always may be under way; so it is also closed when
-    /// as many stripes went ahead of it as are under way. Then those that were when it came are
-    /// done, unless they are slower than the ones after them.
+    /// A partial stripe is closed at once unless others are in flight on its lanes: blocks that
+    /// arrive meanwhile may fill it, and closing it earlier would not complete it earlier. With
+    /// other classes on the same lanes, something may always be in flight. So it is also closed
+    /// when as many stripes went ahead of it as are in flight. The stripes in flight at its arrival
+    /// are complete by then, unless they are slower than later ones.
     ///
-    /// So nothing waits for a pause in the others. Whatever begins on the lanes of a class is of
-    /// the class itself, and takes what has waited longest in it, or goes ahead of it, which
-    /// [`STRIPES_IN_FLIGHT`] of each lane at most do; and if nothing begins, what is under way
-    /// comes to its end. Of the classes that may close a stripe the one that has waited longest is
-    /// first, and a lane that takes none now ends its group, which it enters no more.
+    /// No stripe depends on a pause of the others. A stripe that begins on the lanes of a class
+    /// either takes the oldest blocks of that class, or goes ahead of it, which at most
+    /// [`STRIPES_IN_FLIGHT`] per lane do. If none begins, those in flight complete. Of the classes
+    /// that may close a stripe, the one that has waited longest is first. A lane that takes no
+    /// stripe now ends its group, and does not enter that group again.
     fn ready(&self, kind: StreamKind, class: Class) -> Option<Ready> {
         let stream = self.stream(kind);
         let lanes = || self.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
@@ -179,7 +179,7 @@ impl State {
         let before = larger.map(|(_, slot)| in_flight(slot)).sum::<u32>();
         let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
         let is_larger = |lane: LaneId| stream.is_larger(lane, class);
-        // Where drives are fast what is under way is no reason to make more stripes.
+        // On fast drives, stripes in flight are no reason to use another lane.
         let (lane, slot) = able.min_by_key(|(lane, slot)| {
             let smaller = !is_larger(*lane);
             (smaller && stream.is_for_fast_drives(), self.reluctance(*slot), smaller)
@@ -198,12 +198,14 @@ impl State {
         ready.then_some(Ready { lane, class, early, lone })
     }
 
-    /// Whether a lane takes stripes of a class. While nobody knows which lives are short all lanes
-    /// of a size take all that is written for the first time or again, as an idle one is then worth
-    /// more than a guess. So does a lane of larger chunks that gathers, as long as what waits fills
-    /// a stripe of it: that is fewer stripes, and none is padded. With no segment of its own, and
-    /// no room for one, the class goes to the others', those with chunks of its size if there are
-    /// some.
+    /// Whether a lane takes stripes of a class.
+    ///
+    /// * Until lifetimes are known, all lanes of a size take all users' writes: an idle lane is
+    ///   worth more than a guess.
+    /// * A lane of larger chunks that coalesces takes smaller classes while their blocks fill a
+    ///   stripe of it: fewer stripes, and no padding.
+    /// * A class without a segment, and without room for one, uses the lanes of other classes,
+    ///   preferably with its chunk size.
     fn serves(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
         let stream = self.stream(kind);
         let of_lane = stream.lane(lane).class;
@@ -219,12 +221,12 @@ impl State {
         }
         let stranded = !stream.has_lane(class) && !self.may_have_lane(kind, class);
         mark_if(Mark::LaneOfOtherClass, || stranded && stream.is_open());
-        // Others write there only if there is nothing else.
+        // Other classes use the narrow lane only if there is no other.
         let wide = of_lane.chunk != ChunkClass::Narrow || !stream.is_open();
         stranded && wide && (of_lane.chunk == class.chunk || !stream.has_chunks(class.chunk))
     }
 
-    /// Whether stripes of a lane go ahead of what waits in a class.
+    /// Whether stripes of a lane go ahead of the pending blocks of a class.
     fn goes_ahead(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
         self.serves(kind, lane, class) || self.stream(kind).waits_for(lane, class)
     }
@@ -234,14 +236,14 @@ impl State {
         kind == StreamKind::User && !self.lifespans.have_bound()
     }
 
-    /// Whether a lane is free for a class, and there is room for its segment.
+    /// Whether there is a free lane for a class, and room for its segment.
     fn may_have_lane(&self, kind: StreamKind, class: Class) -> bool {
         let free = |lane: &Lane| lane.class.chunk == class.chunk && !lane.is_taken();
         self.stream(kind).lanes().any(|(_, lane)| free(lane)) && self.may_open(kind, class.chunk)
     }
 
-    /// Orders segments by where a stripe is written soonest: one that writes in place and has
-    /// nothing under way (ZapRAID section 3.3), one that appends, the others by what is before it.
+    /// Orders segments by the expected completion of a stripe: idle segments written in place first
+    /// (ZapRAID section 3.3), then segments with appends, then the others by stripes in flight.
     fn reluctance(&self, slot: SegmentSlot) -> (bool, u32) {
         let Segment { table, in_flight, .. } = &self.segments[slot];
         if table.is_some() { (true, 0) } else { (*in_flight > 0, *in_flight) }
@@ -255,8 +257,8 @@ impl State {
         fits && !self.is_enough_beside(segment)
     }
 
-    /// A lane of larger chunks without a segment, if a class waits that fills a stripe of it, and
-    /// for what it would take one. Where there is no room for one nobody waits for it.
+    /// A lane of larger chunks without a segment, with the class that it would serve, if pending
+    /// blocks fill a stripe of it. If there is no room for its segment, no request waits for it.
     fn larger_wanted(&self, kind: StreamKind) -> Option<(LaneId, Class)> {
         let stream = self.stream(kind);
         let wanted = stream.larger_without_segment()?;
@@ -264,14 +266,14 @@ impl State {
         (room && !self.membership_dirty).then_some(wanted)
     }
 
-    /// Opens a segment for a lane for whose class something waits.
+    /// Opens a segment for a lane whose class has pending blocks.
     fn segment_wanted(&mut self, kind: StreamKind) -> Step {
         let (stream, shared) = (self.stream(kind), self.shares_lanes(kind));
         let wants = |(lane, state): (LaneId, &Lane)| {
             let class = if state.is_taken() { None } else { stream.class_for(lane, shared) };
             class.map(|class| (lane, class))
         };
-        // Requests of a size that there is no segment for come first.
+        // Request sizes without a segment come first.
         let wanting = stream.lanes().filter_map(wants);
         let wanted = wanting.min_by_key(|(_, class)| stream.has_chunks(class.chunk));
         let Some((lane, class)) = wanted else { return Step::Wait };
@@ -307,7 +309,7 @@ impl State {
         stream.took_turn(lane, class, &behind);
         stream.note_taken(ahead, !early);
         mark_if(Mark::StripeNarrow, || stream.lane(lane).class.chunk == ChunkClass::Narrow);
-        // While any durable write waits, stripes are durable: cheap, and never too little.
+        // While any durable write waits, all stripes are durable: cheap, and never insufficient.
         let fua = always || stream.fua > 0;
         let queue = stream.queue_mut(class);
         let taken = queue.len().min(full);
@@ -318,7 +320,7 @@ impl State {
         let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min().unwrap_or(u64::MAX);
         let segment = &mut self.segments[slot];
         segment.in_flight += 1;
-        // Whether or not the stripe comes to count: a crash may find it on media.
+        // Even if the stripe never counts, a crash may leave it on media.
         segment.min_sequence = segment.min_sequence.min(oldest);
         let cursor = segment.cursor.as_mut().expect("an open segment has a cursor");
         let stripe = cursor.next_row;
@@ -328,7 +330,7 @@ impl State {
         StripePlan { slot, stripe, class, blocks, fua }
     }
 
-    /// Goes on to the group after the current one; the segment is sealed if there is none.
+    /// Moves on to the next group; without one, the segment is sealed.
     pub(in crate::log) fn advance_group(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         let geometry = segment.geometry;

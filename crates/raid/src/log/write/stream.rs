@@ -1,10 +1,10 @@
-//! Streams: queues of blocks, and the lanes that they are written to.
+//! Streams: queues of blocks, and the lanes to which they are written.
 //!
-//! What users write and what is moved go to segments of their own. A stream has a *lane* for each
-//! segment that it keeps open. Lanes differ in the size of their chunks and in how they are written
-//! (the hybrid data management of ZapRAID, section 3.3), and what is in their segments differs in
-//! how long it is likely to live: small requests wait in one queue, large ones in another, and each
-//! queue is emptied by the lanes of its class.
+//! Users' writes and relocated blocks go to separate segments, one stream for each. A stream has a
+//! *lane* for each segment that it keeps open. Lanes differ in chunk size and in the way of writing
+//! (the hybrid data management of ZapRAID, section 3.3), and in the expected lifetime of their
+//! blocks. Small requests wait in one queue, large ones in another, and each queue is emptied by
+//! the lanes of its class.
 
 use std::collections::VecDeque;
 
@@ -15,48 +15,47 @@ use crate::log::format::EXTENTS_PER_TOMBSTONE;
 use crate::log::index::map::SegmentSlot;
 use crate::log::write::policy::lanes::LaneMode;
 
-/// How often others run before a stripe is closed that does not fill: as often as it takes from an
-/// answer to the next request of whoever got it, in this process.
+/// Number of yields before a partial stripe is closed: as many as a client in this process needs
+/// between an answer and its next request.
 const TURNS: u32 = 8;
 
-/// So many stripes of one write each, one after the other, are worth a segment of narrow ones.
+/// Consecutive stripes of one write each that justify a narrow segment.
 const LONE_STRIPES: u32 = 8;
 
-/// After so many requests that are smaller a large one is nearly forgotten.
+/// After so many smaller requests, a large one is nearly forgotten.
 const REQUESTS_REMEMBERED: u64 = 16;
 
-/// Trims go into one block of the log if they are of so many blocks together at most: all of it
-/// takes effect at once, and nobody else runs meanwhile.
+/// Trims share one tombstone block if they cover at most so many blocks together: a tombstone block
+/// takes effect as a whole, and no other task runs meanwhile.
 const TRIMMED_BLOCKS: u64 = 1 << 18;
 
-/// How large the requests are that a lane is for.
+/// The request sizes that a lane serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::log) enum ChunkClass {
-    /// None by themselves: small ones that come one at a time are written in narrow stripes.
+    /// Lone small requests, written in narrow stripes. No request has this class by its size.
     Narrow,
-    /// Those below a threshold, trims, and everything where there is no other lane.
+    /// Requests below a threshold, trims, and all requests without a lane of their own.
     Small,
     /// Requests of the threshold or more, if there is a lane for them.
     Large,
 }
 
-/// How long blocks are likely to live: those that die together should be in one segment, which is
-/// then free for little.
+/// The expected lifetime of blocks. A segment whose blocks die together is cheap to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::log) enum Lifetime {
-    /// They are written again soon, or nothing is known of them.
+    /// Blocks that are overwritten soon, or of unknown lifetime.
     #[default]
     Short,
     /// Blocks that are expected to stay valid for long.
     Long,
 }
 
-/// What a lane is for.
+/// The purpose of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::log) struct Class {
-    /// Which requests.
+    /// Size of its requests.
     pub chunk: ChunkClass,
-    /// Of blocks that live how long.
+    /// Expected lifetime of its blocks.
     pub lifetime: Lifetime,
 }
 
@@ -82,10 +81,10 @@ impl Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct LaneId(pub usize);
 
-/// A segment that a stream keeps open, and what the next one in its place will be like.
+/// A segment that a stream keeps open, and the shape of its successor.
 #[derive(Debug)]
 pub(in crate::log) struct Lane {
-    /// What it is for; the lifetime may be another one for its next segment.
+    /// Its purpose; the lifetime may differ for its next segment.
     pub class: Class,
     /// The shape of its segments; lanes of one class have chunks of one size.
     pub geometry: SegmentGeometry,
@@ -109,7 +108,7 @@ impl Lane {
         Self { class, geometry, mode, open: None, busy: false }
     }
 
-    /// Whether it has a segment, or is about to.
+    /// Whether it has a segment, or is about to get one.
     #[must_use]
     pub(in crate::log) fn is_taken(&self) -> bool {
         self.open.is_some() || self.busy
@@ -119,31 +118,31 @@ impl Lane {
 /// Queues of blocks, and the lanes they go to.
 #[derive(Default)]
 pub(in crate::log) struct Stream {
-    /// How many waiting requests have to be durable when they are acknowledged.
+    /// Number of pending requests that have to be durable when they are acknowledged.
     pub fua: u64,
-    /// Whether more blocks are about to be queued: stripes are not closed before they are full.
+    /// Whether more blocks are about to be queued: only full stripes are issued meanwhile.
     pub filling: bool,
-    /// Blocks of users that were answered, and that no other followed yet: who got the answers may
-    /// be about to send more.
+    /// Users' blocks that were answered without a following request: their clients may be about to
+    /// send more.
     expected: u64,
-    /// How large requests of users are: the largest, and that forgets.
+    /// Size of users' requests in blocks: a maximum with decay.
     request_blocks: u64,
-    /// Stripes of one write, with nothing beside it, since there was one that was not.
+    /// Consecutive stripes of a single write each.
     lone: u32,
-    /// Blocks of the last of these writes that are to be written still.
+    /// Blocks of the last such write that are yet to be written.
     lone_left: usize,
-    /// How often others ran since a stripe was closed that did not fill.
+    /// Yields since the last partial stripe was closed.
     turns: u32,
     lanes: Vec<Lane>,
-    /// Blocks from which on a request is a large one.
+    /// Size in blocks from which a request is large.
     large_from: u64,
-    /// Drives are faster than the engine.
+    /// Whether drives are faster than the engine.
     fast_drives: bool,
     /// The lane after the one that took the last stripe.
     next: usize,
-    /// By class: stripes of others that its lanes took since one of its own, while it waited.
+    /// By class: stripes of others that its lanes have taken while it waited.
     ahead: [u32; 4],
-    /// Whether blocks are kept apart by how long they live.
+    /// Whether blocks are separated by lifetime.
     lifetimes: bool,
     /// Pending blocks of each class, indexed by class.
     queues: [VecDeque<PendingBlock>; 4],
@@ -160,13 +159,13 @@ impl Stream {
         Self { lanes, large_from, lifetimes, ..Self::default() }
     }
 
-    /// The same for drives that are faster than the engine, or not.
+    /// Sets whether drives are faster than the engine.
     #[must_use]
     pub(in crate::log) fn for_fast_drives(self, fast_drives: bool) -> Self {
         Self { fast_drives, ..self }
     }
 
-    /// Its lanes, but for that of narrow stripes.
+    /// Its lanes, without the narrow one.
     pub(in crate::log) fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> + Clone {
         let lanes = (0..).map(LaneId).zip(&self.lanes);
         lanes.filter(|(_, lane)| lane.class.chunk != ChunkClass::Narrow)
@@ -179,13 +178,13 @@ impl Stream {
         Some((LaneId(lane), &self.lanes[lane]))
     }
 
-    /// One of its lanes.
+    /// Returns one lane.
     #[must_use]
     pub(in crate::log) fn lane(&self, lane: LaneId) -> &Lane {
         &self.lanes[lane.0]
     }
 
-    /// One of its lanes, to be changed.
+    /// Returns one lane for changes.
     #[must_use]
     pub(in crate::log) fn lane_mut(&mut self, lane: LaneId) -> &mut Lane {
         &mut self.lanes[lane.0]
@@ -196,12 +195,12 @@ impl Stream {
         self.lanes.iter().filter_map(|lane| lane.open)
     }
 
-    /// The same, but for that of narrow stripes.
+    /// The segments it fills, without the narrow one.
     pub(in crate::log) fn open_wide(&self) -> impl Iterator<Item = SegmentSlot> {
         self.lanes().filter_map(|(_, lane)| lane.open)
     }
 
-    /// Whether it fills a segment that anything can go to.
+    /// Whether it has an open segment that takes every class.
     #[must_use]
     pub(in crate::log) fn is_open(&self) -> bool {
         self.open_wide().next().is_some()
@@ -213,15 +212,15 @@ impl Stream {
         self.lanes.iter().any(|lane| lane.class.chunk == chunk && lane.open.is_some())
     }
 
-    /// Whether a lane is taken for a class.
+    /// Whether a lane is assigned to a class.
     #[must_use]
     pub(in crate::log) fn has_lane(&self, class: Class) -> bool {
         self.lanes.iter().any(|lane| lane.class == class && lane.is_taken())
     }
 
-    /// The class that a lane should take its next segment for, if there is one: of those that its
-    /// chunks are for, one that has no lane, or else the one in which most waits. As many lanes as
-    /// there may be classes without one are kept for these, unless lanes are shared.
+    /// The class for the next segment of a lane, if any: among the classes of its chunk size, one
+    /// without a lane, or else the one with the most pending blocks. Unless lanes are shared,
+    /// enough lanes are kept free for classes that have none.
     #[must_use]
     pub(in crate::log) fn class_for(&self, lane: LaneId, shared: bool) -> Option<Class> {
         let chunk = self.lane(lane).class.chunk;
@@ -233,12 +232,12 @@ impl Stream {
         let free = self.lanes.iter().filter(free).count();
         let spare = if shared { free > 0 } else { free > without().count() };
         let most = || classes().filter(waits).max_by_key(|class| self.queue(*class).len());
-        // Where drives are fast a second lane of a class is worth nothing.
+        // On fast drives a second lane of a class has no benefit.
         let more = spare && !self.fast_drives;
         without().find(waits).or_else(|| if more { most() } else { None })
     }
 
-    /// Whether a lane gathers, and has larger chunks than those of a class.
+    /// Whether a lane coalesces, and has larger chunks than a class.
     #[must_use]
     pub(in crate::log) fn is_larger(&self, lane: LaneId, class: Class) -> bool {
         let lane = self.lane(lane);
@@ -251,7 +250,7 @@ impl Stream {
         self.lanes().any(|(lane, _)| self.is_larger(lane, class))
     }
 
-    /// Whether as much waits in a class as fills a stripe of such a lane.
+    /// Whether the pending blocks of a class fill a stripe of such a lane.
     #[must_use]
     pub(in crate::log) fn fills_larger(&self, lane: LaneId, class: Class) -> bool {
         let full = self.lane(lane).geometry.stripe_blocks();
@@ -264,14 +263,14 @@ impl Stream {
         self.fast_drives
     }
 
-    /// Whether a class waits as long as something is under way in such a lane.
+    /// Whether a class waits while such a lane has stripes in flight.
     #[must_use]
     pub(in crate::log) fn waits_for(&self, lane: LaneId, class: Class) -> bool {
         self.fast_drives && self.is_larger(lane, class)
     }
 
-    /// A lane of larger chunks without a segment, and what it would be for, if as much waits of a
-    /// lifetime that has none of these as fills a stripe of it.
+    /// A lane of larger chunks without a segment, and its class, if the pending blocks of a
+    /// lifetime without such a segment fill a stripe of it.
     #[must_use]
     pub(in crate::log) fn larger_without_segment(&self) -> Option<(LaneId, Class)> {
         let free =
@@ -282,7 +281,7 @@ impl Stream {
         Some((lane, self.larger(small)))
     }
 
-    /// What a lane of larger chunks is for that takes blocks of a class of small ones.
+    /// The class of a larger lane that takes blocks of a small class.
     #[must_use]
     pub(in crate::log) fn larger(&self, small: Class) -> Class {
         self.class_in_use(ChunkClass::Large, small.lifetime)
@@ -290,13 +289,13 @@ impl Stream {
 
     /// Whether blocks are queued for a class: there may be fewer lanes than lifetimes.
     fn is_in_use(&self, class: Class) -> bool {
-        // Blocks that were queued before lifetimes were told apart no more wait still.
+        // Blocks queued before the separation by lifetime ended are still pending.
         class.lifetime == Lifetime::Short
             || self.tells_lifetimes(class.chunk)
             || !self.queue(class).is_empty()
     }
 
-    /// Keeps blocks apart by how long they live from now on, or does not.
+    /// Turns the separation by lifetime on or off.
     pub(in crate::log) fn tell_lifetimes(&mut self, tell: bool) {
         self.lifetimes = tell;
         if !tell {
@@ -305,7 +304,7 @@ impl Stream {
         }
     }
 
-    /// Whether requests of so many blocks are kept apart by how long they live.
+    /// Whether requests of so many blocks are separated by lifetime.
     #[must_use]
     pub(in crate::log) fn tells_lifetimes_of(&self, blocks: u64) -> bool {
         self.tells_lifetimes(self.chunk_of(blocks))
@@ -316,8 +315,8 @@ impl Stream {
         self.lifetimes && lanes.count() > 1
     }
 
-    /// Lanes without a segment that are worth one, beside the one that there is always room for:
-    /// where drives are fast, of each size of chunks the first.
+    /// Lanes without a segment that deserve one, beyond the one that always has room. On fast
+    /// drives, only the first of each chunk size deserves one.
     #[must_use]
     pub(in crate::log) fn lanes_without_segment(&self) -> u32 {
         let without = match self.fast_drives {
@@ -331,7 +330,7 @@ impl Stream {
         u32::try_from(without).unwrap_or(u32::MAX) - u32::from(!self.is_open())
     }
 
-    /// Classes in which something waits, the one that has waited longest first.
+    /// Classes with pending blocks, the one that has waited longest first.
     pub(in crate::log) fn waiting(&self) -> impl Iterator<Item = Class> + use<> {
         let head = |class| self.queue(class).front().map(PendingBlock::oldest_sequence);
         let mut heads = Class::ALL.map(|class| (head(class), class));
@@ -339,27 +338,26 @@ impl Stream {
         heads.into_iter().filter_map(|(head, class)| head.map(|_| class))
     }
 
-    /// Whether something is done to a lane.
+    /// Whether a lane is being prepared.
     #[must_use]
     pub(in crate::log) fn is_busy(&self) -> bool {
         self.lanes.iter().any(|lane| lane.busy)
     }
 
-    /// Fills a segment no more; whether it did.
+    /// Detaches a segment from its lane; returns whether it had one.
     pub(in crate::log) fn leave(&mut self, slot: SegmentSlot) -> bool {
         let lane = self.lanes.iter_mut().find(|lane| lane.open == Some(slot));
         lane.is_some_and(|lane| lane.open.take().is_some())
     }
 
-    /// The lanes, from the one whose turn it is on.
+    /// The lanes in round-robin order.
     pub(in crate::log) fn in_turn(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
         let count = self.lanes.len();
         let turn = (self.next..self.next + count).map(move |at| LaneId(at % count));
         turn.map(|lane| (lane, self.lane(lane)))
     }
 
-    /// Notes which lane took a stripe of which class, ahead of what waits in others for the same
-    /// lane.
+    /// Records that a lane took a stripe of one class, ahead of the pending blocks of others.
     pub(in crate::log) fn took_turn(&mut self, lane: LaneId, class: Class, behind: &[Class]) {
         self.next = (lane.0 + 1) % self.lanes.len();
         self.ahead[class.index()] = 0;
@@ -375,12 +373,12 @@ impl Stream {
         self.ahead[class.index()]
     }
 
-    /// Notes that users got an answer for a block.
+    /// Records that a block of users was answered.
     pub(in crate::log) fn note_answered(&mut self) {
         self.expected += 1;
     }
 
-    /// Notes that users asked for so many blocks to be written.
+    /// Records that users requested a write of so many blocks.
     pub(in crate::log) fn note_asked(&mut self, blocks: u64) {
         self.expected = self.expected.saturating_sub(blocks);
         let smaller = self.request_blocks - self.request_blocks.div_ceil(REQUESTS_REMEMBERED);
@@ -393,19 +391,19 @@ impl Stream {
         self.request_blocks
     }
 
-    /// Whether others should run before a stripe is closed that does not fill.
+    /// Whether to yield before a partial stripe is closed.
     #[must_use]
     pub(in crate::log) fn is_patient(&self) -> bool {
         self.expected > 0 && (self.turns < TURNS || mutant(Mutant::OthersRunForEver))
     }
 
-    /// Notes that others run.
+    /// Records a yield.
     pub(in crate::log) fn note_turn(&mut self) {
         self.turns += 1;
     }
 
-    /// Notes that a stripe is taken: ahead of none that was ready before, or one that does not
-    /// fill, in which case whoever is expected still was not about to come.
+    /// Records that a stripe is taken. If it is partial, or ahead of one that was ready before, the
+    /// expected clients were not about to write.
     pub(in crate::log) fn note_taken(&mut self, ahead: bool, fills: bool) {
         if !fills {
             self.expected = 0;
@@ -415,14 +413,13 @@ impl Stream {
         }
     }
 
-    /// Notes that a stripe is of one write with nothing beside it, of which so many blocks are
-    /// left, or not.
+    /// Records whether a stripe is a lone write, and how many blocks of that write are left.
     pub(in crate::log) fn note_lone(&mut self, lone: bool, left: usize) {
         self.lone = if lone { self.lone.saturating_add(1) } else { 0 };
         self.lone_left = if lone { left } else { 0 };
     }
 
-    /// Blocks that are left of a write with nothing beside it.
+    /// Remaining blocks of a lone write.
     #[must_use]
     pub(in crate::log) fn lone_left(&self) -> usize {
         self.lone_left
@@ -434,15 +431,13 @@ impl Stream {
         self.lone >= LONE_STRIPES
     }
 
-    /// The class of a request of so many blocks that live so long, among those that there are lanes
-    /// for.
+    /// The class of a request by size and lifetime, among those with a lane.
     #[must_use]
     pub(in crate::log) fn class_of(&self, blocks: u64, lifetime: Lifetime) -> Class {
         self.class_in_use(self.chunk_of(blocks), lifetime)
     }
 
-    /// The size of chunks that requests of so many blocks go to, among those that there are lanes
-    /// for.
+    /// The chunk size for requests of so many blocks, among those with a lane.
     fn chunk_of(&self, blocks: u64) -> ChunkClass {
         let has = |chunk| self.lanes.iter().any(|lane| lane.class.chunk == chunk);
         let large =
@@ -450,16 +445,15 @@ impl Stream {
         if large { ChunkClass::Large } else { ChunkClass::Small }
     }
 
-    /// The class of blocks that live so long, if that is told apart among those of a size, or else
-    /// that of all of them.
+    /// The class for a lifetime if lifetimes are separated for this size, else the common one.
     fn class_in_use(&self, chunk: ChunkClass, lifetime: Lifetime) -> Class {
         let told = self.tells_lifetimes(chunk);
         Class { chunk, lifetime: if told { lifetime } else { Lifetime::default() } }
     }
 
-    /// The class of blocks that can be written beside whatever users write: as of requests of so
-    /// many, unless no segment is open for these and one is for others. One of their own would be
-    /// padded for the most part, and take room.
+    /// The class of blocks that fit any class (checkpoints): the class of a request of that many
+    /// blocks, unless it has no open segment and another class has. A segment of their own would
+    /// mostly be padding, and take space.
     #[must_use]
     pub(in crate::log) fn class_beside(&self, blocks: u64, lifetime: Lifetime) -> Class {
         let class = self.class_of(blocks, lifetime);
@@ -469,13 +463,13 @@ impl Stream {
         self.class_of(self.large_from, lifetime)
     }
 
-    /// What waits in a class, oldest first.
+    /// Pending blocks of a class, oldest first.
     #[must_use]
     pub(in crate::log) fn queue(&self, class: Class) -> &VecDeque<PendingBlock> {
         &self.queues[class.index()]
     }
 
-    /// What waits in a class, to be changed.
+    /// Pending blocks of a class, for changes.
     #[must_use]
     pub(in crate::log) fn queue_mut(&mut self, class: Class) -> &mut VecDeque<PendingBlock> {
         &mut self.queues[class.index()]
@@ -487,18 +481,18 @@ impl Stream {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
-    /// Memory of its queues, beside the blocks themselves.
+    /// Memory of its queues without the blocks themselves, in bytes.
     pub(in crate::log) fn queue_bytes(&self) -> u64 {
         let room: usize = self.queues.iter().map(VecDeque::capacity).sum();
         (room * size_of::<PendingBlock>()) as u64
     }
 
-    /// Takes everything that waits.
+    /// Takes all pending blocks.
     pub(in crate::log) fn take_all(&mut self) -> impl Iterator<Item = PendingBlock> + use<> {
         std::mem::take(&mut self.queues).into_iter().flatten()
     }
 
-    /// Queues a trimmed extent, in the last waiting tombstone block if it has room.
+    /// Queues a trimmed extent: in the last pending tombstone block if that has room.
     pub(in crate::log) fn push_trim(&mut self, lifetime: Lifetime, trim: PendingTrim) {
         let class = self.class_of(1, lifetime);
         let queue = self.queue_mut(class);

@@ -14,35 +14,35 @@ use crate::log::format::{
 };
 use crate::scheme::{Column, ColumnSet, Role, Scheme};
 
-/// The chunks of a stripe, those of missing columns as well, but none of columns that it is not on.
+/// The chunks of a stripe: also for missing columns, but only for columns of its segment.
 pub(in crate::log) struct Built {
-    /// What is to be written, column by column.
+    /// Payloads to be written, column by column.
     pub payloads: Vec<Payload>,
-    /// What the index will say of each block, column by column.
+    /// Summary entries of the blocks, column by column.
     pub entries: Vec<IndexEntry>,
 }
 
-/// What every block of a stripe repeats.
+/// The fields that every block of a stripe repeats.
 #[derive(Clone, Copy)]
 pub(in crate::log) struct StripeIdentity {
-    /// The array.
+    /// UUID of the array.
     pub array: ArrayUuid,
-    /// The segment's generation.
+    /// Generation of the segment.
     pub generation: u64,
     /// The stripe, counted through the segment.
     pub stripe: u32,
     /// The stripe, counted within its group.
     pub stripe_in_group: u16,
-    /// The columns the segment has.
+    /// The columns that the segment is on.
     pub columns: ColumnSet,
 }
 
-/// What stands in for the blocks that are missing to a full stripe.
+/// Fills a partial stripe.
 #[derive(Clone, Copy)]
 pub(in crate::log) struct Padding(BlockIdentity);
 
 impl Padding {
-    /// That of an array.
+    /// Padding for the array with this checksum seed.
     #[must_use]
     pub(in crate::log) fn new(seed: Seed) -> Self {
         let zeros = zero_blocks(BlockCount(1));
@@ -50,7 +50,7 @@ impl Padding {
     }
 }
 
-/// A block of data, and who it is.
+/// A block of data and its identity.
 type DataBlock = (Bytes, BlockIdentity);
 
 /// Metadata that is coded with the data.
@@ -136,8 +136,8 @@ fn encode(code: &Code, scheme: Scheme, data: &[DataBlock], per_chunk: usize) -> 
     parity.into_iter().map(AlignedBuffer::freeze).collect()
 }
 
-/// What is coded of the metadata of each block, chunk by chunk in the order of their roles:
-/// identities of data, and the parity of these.
+/// The coded metadata of each block, chunk by chunk in the order of their roles: identities of data
+/// blocks, and their parity.
 fn encode_identities(
     code: &Code,
     scheme: Scheme,
@@ -148,7 +148,7 @@ fn encode_identities(
     coded.extend(data.iter().map(|(_, identity)| identity.encode()));
     coded.resize(scheme.columns() * per_chunk, [0; CODED_BYTES]);
     let (identities, parity) = coded.split_at_mut(data.len());
-    // Identities of the blocks of a chunk lie side by side, and so are encoded together.
+    // Identities of the blocks of a chunk are contiguous, and so are encoded together.
     let length = per_chunk * CODED_BYTES;
     let sources: Vec<&[u8]> = identities.as_flattened().chunks_exact(length).collect();
     let mut targets: Vec<&mut [u8]> = parity.as_flattened_mut().chunks_exact_mut(length).collect();
@@ -156,7 +156,7 @@ fn encode_identities(
     coded
 }
 
-/// Chunks column by column, of data and parity by role and metadata column by column.
+/// Orders chunks by column; data and parity are given by role, metadata by column.
 fn payloads(
     scheme: Scheme,
     stripe: StripeIdentity,
@@ -219,7 +219,7 @@ pub(in crate::log) fn parity_entry(stripe_in_group: u16) -> IndexEntry {
     IndexEntry { kind: EntryKind::Parity, stripe_in_group, ..IndexEntry::EMPTY }
 }
 
-/// How the index names the contents of a data block.
+/// The kind of summary entry for the contents of a data block.
 #[must_use]
 pub(in crate::log) fn entry_kind(kind: ContentKind) -> EntryKind {
     match kind {

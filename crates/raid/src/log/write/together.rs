@@ -1,21 +1,21 @@
-//! Zones of a segment that go on together.
+//! Lingering: coalescing writes across the zones of a segment.
 //!
-//! Where each request fills a chunk of the size that suits drives, and those in flight fill two
-//! stripes, a zone has one more chunk to write whenever one is written. Whoever is answered then
-//! may ask for more in the same instant: that makes another stripe, and drives write two chunks
-//! sooner than one and one. So a zone *lingers* before it writes the chunk that waits: until no
-//! other zone of the segment is behind, as then the stripe before is answered, and for some turns
-//! of the tasks. What came is written along. After that one chunk is written by itself, since with
-//! two and two all would wait for both.
+//! If requests fill a chunk of the preferred size, and those in flight fill two stripes, a zone has
+//! one more chunk to write whenever a write completes. Clients answered then may write more in the
+//! same instant, which makes another stripe, and drives write two chunks sooner than one and one. A
+//! zone therefore *lingers* before it writes its pending chunk: until no other zone of the segment
+//! is behind, when the stripe before is answered, and for a few turns of the tasks. New chunks join
+//! the write. The write after that is a single chunk, since with two and two all would wait for
+//! both.
 //!
-//! Whether that pays depends: clients that take longer than an instant, as all do beyond a socket,
-//! bring nothing in time, and where drives are not as fast as each other all wait for the slowest.
-//! So it is tried against going on at once, and what is faster is done ([`Trial`]).
+//! The benefit varies. Clients that take longer than an instant, as all do over a socket, write
+//! nothing in time, and if drives differ in speed, all wait for the slowest. So lingering is tested
+//! against writing at once, and the faster way is used ([`Trial`]).
 //!
-//! Invariants: a zone begins to linger only while users fill no other segment. It waits for writes
-//! under way, of rows before its own, which drives end, and for no zone that lingers; the end of
-//! every write wakes those that do. So all go on, whatever fails. Its segment may be gone by then,
-//! as one of which a member is taken out of service.
+//! Invariants: a zone lingers only while users fill no other segment. It waits for writes in
+//! flight, of earlier rows, which drives complete, and for no lingering zone; the end of every
+//! write wakes lingering zones. So all make progress after any failure. The segment may be gone by
+//! then, for example after an eviction.
 //!
 //! [`Trial`]: crate::log::write::trial::Trial
 
@@ -31,14 +31,14 @@ use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::chunk::{OpenZone, queue_of};
 use crate::log::write::zone_queue::ZoneQueue;
 
-/// Turns in which those who were answered ask for more, and the writer, who lets all of them run
-/// before it does, makes a stripe of that.
+/// Turns in which answered clients write more, and the writer, which yields to them first, makes a
+/// stripe of it.
 const TURNS: u32 = 3;
 
-/// Blocks that a zone is written in a turn of the trial.
+/// Blocks written to a zone in a turn of the trial.
 const TURN_BLOCKS: u64 = 512;
 
-/// A write to a zone begins; whether its segment may linger.
+/// Records the start of a write to a zone; returns whether its segment may linger.
 pub(in crate::log) fn begin_write(core: &Core, open: &OpenZone) -> bool {
     let mut state = core.state.borrow_mut();
     let may_linger = even_blocks(&state, open).is_some();
@@ -48,7 +48,7 @@ pub(in crate::log) fn begin_write(core: &Core, open: &OpenZone) -> bool {
     may_linger
 }
 
-/// It has come to its end.
+/// Records the end of a write.
 pub(in crate::log) fn end_write(core: &Core, open: &OpenZone, blocks: BlockCount) {
     let mut state = core.state.borrow_mut();
     let even_blocks = even_blocks(&state, open);
@@ -57,7 +57,8 @@ pub(in crate::log) fn end_write(core: &Core, open: &OpenZone, blocks: BlockCount
     state.together.end(blocks.0.into(), chance, turn_blocks, core.handle.now());
 }
 
-/// Lingers before the next write of a zone where that may pay; whether the segment is still there.
+/// Lingers before the next write of a zone if that may pay; returns whether the segment still
+/// exists.
 pub(in crate::log) async fn linger(core: &Rc<Core>, open: &OpenZone) -> bool {
     let Some(segment_id) = begin(&mut core.state.borrow_mut(), open) else { return true };
     mark(Mark::ZoneLingered);
@@ -76,8 +77,8 @@ pub(in crate::log) fn any_lingers(state: &State, open: &OpenZone) -> bool {
     state.policy.even_blocks.is_some() && queues.iter().any(ZoneQueue::lingers)
 }
 
-/// Blocks of a write that suits drives, if the zones of a segment may linger for it: users fill
-/// that one alone.
+/// Blocks of a preferred write, if the zones of a segment may linger for it: it is the only one
+/// that users fill.
 fn even_blocks(state: &State, open: &OpenZone) -> Option<u32> {
     let even_blocks = state.policy.even_blocks?;
     let segment = &state.segments[open.slot];
@@ -86,7 +87,7 @@ fn even_blocks(state: &State, open: &OpenZone) -> Option<u32> {
     (alone && suits && segment.stream == StreamKind::User).then_some(even_blocks)
 }
 
-/// Has a zone linger, if that may pay; the number of its segment.
+/// Lets a zone linger, if that may pay; returns the number of its segment.
 fn begin(state: &mut State, open: &OpenZone) -> Option<u64> {
     let even_blocks = even_blocks(state, open).filter(|_| state.together.is_new())?;
     let queue = queue_of(state, open);

@@ -1,45 +1,43 @@
-//! Which of two ways of doing something is faster, found out by going both.
+//! An A/B test of two ways of doing something.
 //!
-//! The ways take turns, each for as much work, in an order in which what changes evenly meanwhile
-//! counts for both alike. The new way is the faster one if three of its four turns are shorter than
-//! three of the usual one's: one turn may be longer for something that comes between, and turns
-//! that differ anyhow tell nothing. The faster way is gone for a while then, and both are tried
-//! again: later and later as long as that is the usual one, so that hardly anything is lost where
-//! the new one is no good.
+//! The ways take turns, each for the same amount of work, in an order that cancels out steady
+//! drift. The new way is faster if three of its four turns are shorter than three of the usual
+//! way's: one turn may be longer by accident, and turns with large variation prove nothing. The
+//! faster way is used for a while, and then both are tested again. The interval grows while the
+//! usual way wins, so that a useless new way costs almost nothing.
 //!
-//! Time counts while work is under way. Turns in which the ways hardly differ, as there were few
-//! *chances* for the new one, say nothing, and the trial is begun anew. All of it is integers, and
-//! decided at once: there is no timer.
+//! Time counts while work is in flight. Turns with few *chances* for the new way prove nothing, and
+//! the trial is restarted. All arithmetic is in integers and synchronous: there is no timer.
 
 use zoneweave_runtime::Nanos;
 
-/// The ways of a trial: whether each turn is of the new one.
+/// Whether each turn of a trial uses the new way.
 const TURNS: [bool; 8] = [false, true, true, false, false, true, true, false];
 
 /// By how many percent the new way has to be faster.
 const GAIN_PERCENT: u64 = 2;
 
-/// One of so many pieces of work at the least is a chance in a turn that says something.
+/// A turn counts if at least one in so many pieces of work is a chance.
 const CHANCE: u32 = 4;
 
-/// Turns for which the faster way is gone: at first, and in the end if it is the usual one.
+/// Turns for which the faster way is used: at first, and at most if it is the usual one.
 const HELD_TURNS: u32 = 128;
 const HELD_TURNS_MOST: u32 = 2048;
 
-/// Two ways, and which of them is gone.
+/// Two ways, and the one in use.
 #[derive(Debug)]
 pub(in crate::log) struct Trial {
     phase: Phase,
     /// Of the turn under way.
     turn: Turn,
-    /// Pieces of work under way, and until when their time is counted.
+    /// Pieces of work in flight, and the time up to which theirs is counted.
     under_way: u32,
     last: Nanos,
-    /// For how many turns the usual way is gone if it is the faster one.
+    /// Turns for which the usual way is used if it is faster.
     held_turns: u32,
 }
 
-/// What was done in a turn, and how long that took.
+/// Work of a turn, and its duration.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
     blocks: u64,
@@ -68,7 +66,7 @@ impl Default for Trial {
 }
 
 impl Trial {
-    /// Whether the new way is to be gone.
+    /// Whether to use the new way.
     pub(in crate::log) fn is_new(&self) -> bool {
         match self.phase {
             Phase::Tried { turns, .. } => TURNS[turns],
@@ -84,7 +82,7 @@ impl Trial {
         self.under_way += 1;
     }
 
-    /// One of so many blocks is done, after which the ways part or not; a turn has so many blocks.
+    /// Records the end of a piece of work of so many blocks; `chance` if the ways differ after it.
     pub(in crate::log) fn end(&mut self, blocks: u64, chance: bool, turn_blocks: u64, now: Nanos) {
         self.under_way -= 1;
         let turn = &mut self.turn;
@@ -100,7 +98,7 @@ impl Trial {
         }
     }
 
-    /// What follows a turn.
+    /// The phase that follows a turn.
     fn after(&mut self, ended: Turn) -> Phase {
         let says_nothing = ended.chances < ended.pieces / CHANCE;
         match self.phase {
@@ -124,7 +122,7 @@ impl Trial {
             turns.sort_unstable();
             turns
         };
-        // All but the longest of one, and all but the shortest of the other.
+        // The longest turn of one way and the shortest of the other are ignored.
         let (new, usual) = (of_way(true)[2], of_way(false)[1]);
         if new.saturating_mul(100) < usual.saturating_mul(100 - GAIN_PERCENT) {
             self.held_turns = HELD_TURNS;

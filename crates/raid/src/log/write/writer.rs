@@ -1,11 +1,12 @@
-//! The write path: one task per stream that turns queued blocks into stripes.
+//! The stream writers: one task per stream turns queued blocks into stripes.
 //!
-//! `State::next_step` decides; the task carries out. Stripes are under way by themselves
-//! (`underway`), bounded by the state's limit per segment. A stripe takes effect (the index points
-//! at it, requests are answered) only when every column of its segment has its chunk; if any write
-//! fails, the segment is given up and the stripe's blocks go back to the head of the queue with the
-//! sequences they have: there is no blind retry of an append, so nothing can be there twice under
-//! one address.
+//! `State::next_step` decides; the task carries the decision out. Stripes in flight run by
+//! themselves (`completion`), bounded per segment. A stripe takes effect (the index points at it,
+//! requests are answered) only when every column of its segment has its chunk.
+//!
+//! If any write fails, the segment is given up, and the stripe's blocks return to the head of the
+//! queue with their sequences. An append is never retried in place, so no address can hold a block
+//! twice.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -46,7 +47,7 @@ pub(in crate::log) async fn run(core: Rc<Core>, kind: StreamKind) {
             Step::FailQueue(reason) => fail_queue(&core, kind, reason),
         }
     }
-    // Stripes under way may yet give their blocks back.
+    // Stripes in flight may still return their blocks to the queue.
     loop {
         end_aborted(&core);
         fail_queue(&core, kind, "the volume is shutting down");
@@ -57,7 +58,7 @@ pub(in crate::log) async fn run(core: Rc<Core>, kind: StreamKind) {
     }
 }
 
-/// Waits until a stream may have something else to do.
+/// Waits until a stream may have another step to take.
 async fn wait(core: &Core, kind: StreamKind) {
     let changed = core.changed.wait();
     if kind == StreamKind::User {
@@ -68,10 +69,10 @@ async fn wait(core: &Core, kind: StreamKind) {
     }
 }
 
-/// Tells stripes of chunks that are not written, as their drive was taken out of service.
+/// Reports chunks as not written whose drive was taken out of service.
 fn end_aborted(core: &Rc<Core>) {
     let mut ended = false;
-    // A stripe that ends may take another drive out of service.
+    // The end of a stripe may take another drive out of service.
     while let Some(chunk) = next_aborted(core) {
         ended |= chunk.written(core, Err(Status::Aborted));
     }
@@ -84,10 +85,10 @@ fn next_aborted(core: &Core) -> Option<ChunkUnderWay> {
     core.state.borrow_mut().aborted.pop_front()
 }
 
-/// Does what a lane needs in a task of its own, while others go on; one at a time for each lane.
+/// Prepares a lane in a task of its own while others go on; one task at a time for each lane.
 fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
     let inner = core.clone();
-    // From now on: until the task runs others do.
+    // Pinned from now on: other tasks run before this one starts.
     let held = match chore {
         Chore::OpenSegment => None,
         Chore::EndGroup(slot) | Chore::EndSpan(slot, _) => Some(Hold::new(core, slot)),
@@ -122,8 +123,8 @@ async fn end_group(core: &Rc<Core>, slot: crate::log::index::map::SegmentSlot) {
 fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
     let queue: Vec<_> = core.state.borrow_mut().stream_mut(kind).take_all().collect();
     if queue.is_empty() {
-        // Nobody is told: two writers that wait for each other's stripes would wake each other for
-        // ever.
+        // The writer is not notified: two writers waiting for each other's stripes would wake each
+        // other for ever.
         return;
     }
     mark(Mark::QueueRefused);
@@ -202,7 +203,7 @@ pub(in crate::log) fn finish_stripe(
     let mut state = core.state.borrow_mut();
     let segment = &mut state.segments[plan.slot];
     segment.in_flight -= 1;
-    // What is moved into a segment that was given up meanwhile would have to be moved again.
+    // Blocks relocated into a segment that is given up would have to be relocated again.
     let given_up = segment.phase != Phase::Open && segment.stream == StreamKind::Relocation;
     let rows = if given_up { Err(None) } else { locate(&state, &plan, placed).map_err(Some) };
     let rows = match rows {
@@ -232,7 +233,7 @@ pub(in crate::log) fn finish_stripe(
     }
 }
 
-/// Counts a stripe that was written.
+/// Updates the counters for a written stripe.
 fn count(state: &mut State, plan: &StripePlan, geometry: &SegmentGeometry) {
     let (full, scheme) = (geometry.stripe_blocks() as u64, geometry.scheme());
     let blocks = plan.blocks.len() as u64;
@@ -244,11 +245,11 @@ fn count(state: &mut State, plan: &StripePlan, geometry: &SegmentGeometry) {
     state.counters.parity_blocks += full / scheme.data() as u64 * scheme.parity() as u64;
 }
 
-/// The row that each column's chunk went to. Missing columns have the row that they would have if
-/// all were written in order, so that a rebuild knows what belongs there.
+/// The row of each column's chunk. A missing column has the row that it would have if all chunks
+/// were written in order, so that a rebuild knows which chunk belongs there.
 ///
 /// # Errors
-/// The column whose chunk was not written where it belongs.
+/// The column whose chunk was not written to its place.
 fn locate(state: &State, plan: &StripePlan, placed: &[Option<Placed>]) -> Result<Vec<Row>, Column> {
     let segment = &state.segments[plan.slot];
     let geometry = &segment.geometry;
@@ -263,7 +264,7 @@ fn locate(state: &State, plan: &StripePlan, placed: &[Option<Placed>]) -> Result
         let at = placed.map_err(|_| column)?;
         let row = geometry.row_at(at.offset).ok_or(column)?;
         mark_if(Mark::MemberFailedMeanwhile, || segment.zones[index].is_none());
-        // A member that failed meanwhile has no column any more: its chunk is not missed.
+        // A member that failed meanwhile has no column: its chunk is not required.
         let right_zone = segment.zones[index].is_none_or(|zone| zone.zone == at.zone);
         let free = geometry.block_of(row, 0) >= segment.first_unindexed
             && segment.recorded(column, geometry.block_of(row, 0)) == IndexEntry::EMPTY;
@@ -291,7 +292,7 @@ fn record(state: &mut State, plan: &StripePlan, entries: &[IndexEntry], rows: &[
     }
 }
 
-/// Where each data block of the stripe is, in order.
+/// Address of each data block of the stripe, in order.
 fn data_places(
     geometry: &SegmentGeometry,
     plan: &StripePlan,
@@ -306,7 +307,7 @@ fn data_places(
     })
 }
 
-/// Puts blocks back to the head of a queue, in order.
+/// Returns blocks to the head of a queue, in order.
 fn requeue(state: &mut State, kind: StreamKind, class: Class, blocks: Vec<PendingBlock>) {
     let queue = state.stream_mut(kind).queue_mut(class);
     for block in blocks.into_iter().rev() {
@@ -314,7 +315,7 @@ fn requeue(state: &mut State, kind: StreamKind, class: Class, blocks: Vec<Pendin
     }
 }
 
-/// Tells whoever waits for a block.
+/// Completes a block: answers its request, or reports its address.
 fn answer(core: &Core, block: PendingBlock, result: &Result<(), BlockError>) {
     if result.is_err() {
         count_out_failed(&mut core.state.borrow_mut(), &block);
@@ -397,9 +398,8 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
         let lba = Lba(lba);
         let before = state.index.get(lba);
         let takes_effect = match trim.origin {
-            // The trim excludes every other request of its range: it is the newest. What recovery
-            // writes again hides what it knows of, though pages may have kept that out of the
-            // index.
+            // A trim excludes every other request of its range, so it is the newest. A trim that
+            // recovery rewrites hides entries that may not be in the index yet.
             Origin::User => before.is_some() || state.recovering.is_some(),
             Origin::Relocation { from } => before == Some(from),
             Origin::Checkpoint { .. } => false,
@@ -414,8 +414,8 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     moves.end(state);
 }
 
-/// What a relocated trim takes effect on, run by run: of two in one block the older one has nothing
-/// to take back where the newer one counts.
+/// Applies a relocated trim to the index, run by run. Of two trims in one block, the older has
+/// nothing to restore where the newer one is valid.
 #[derive(Default)]
 struct MovedRuns(Option<Move>);
 
@@ -435,7 +435,7 @@ impl MovedRuns {
     }
 }
 
-/// Keeps a segment from being reclaimed while its header or an index run is written.
+/// Keeps a segment from being reclaimed while its header or summary is written.
 pub(in crate::log) struct Hold {
     core: Rc<Core>,
     slot: crate::log::index::map::SegmentSlot,
@@ -450,7 +450,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // What a panic left behind may contradict itself, and a second panic would abort.
+        // The state may be inconsistent after a panic, and a second panic would abort.
         if std::thread::panicking() {
             return;
         }

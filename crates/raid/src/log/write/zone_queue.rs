@@ -1,17 +1,19 @@
-//! Chunks that wait to be written in place: a drive takes the writes of a zone one after the other.
+//! Chunks that wait to be written in place: a drive executes the writes of a zone in order.
 //!
-//! Every zone of a segment goes on by itself: a stripe waits for the slowest of its zones, the
-//! zones do not wait for each other. One write of a zone is under way at a time. It holds one
-//! chunk, or, where chunks are gathered, what waits; but no more than half of all that is to be
-//! written, what is under way included, where drives are as fast with that. So writes that follow
-//! each other are of like size, and nobody waits for one that is much larger than the others. While
-//! other zones of the drive are written, of which one has about as much to write, they are small:
-//! the drive has enough to do, and what is written to one zone waits for what is written to the
-//! others.
+//! Every zone of a segment proceeds by itself: a stripe waits for the slowest of its zones, and
+//! zones do not wait for each other. A zone has one write in flight at a time. It holds one chunk
+//! or, with coalescing, several.
 //!
-//! Invariants: chunks are queued in the order of their rows and leave no gap; nothing waits unless
-//! a write is under way; after a write that failed nothing more is written, since what is queued
-//! behind it belongs behind what was not written, nor after the drive was taken out of service.
+//! If drives are as fast that way, a write takes at most half of the zone's backlog, including the
+//! write in flight. Successive writes then have similar sizes, and no request waits for one much
+//! larger write. While another zone of the drive has a similar backlog, writes are small: the drive
+//! is busy enough, and a write to one zone delays the others.
+//!
+//! Invariants:
+//! * Chunks are queued in the order of their rows, without a gap.
+//! * Nothing waits unless a write is in flight.
+//! * After a failed write nothing more is written, as later chunks belong behind the missing one.
+//!   Nor is anything written after the drive was taken out of service.
 
 use std::collections::VecDeque;
 
@@ -20,58 +22,57 @@ use zoneweave_zoned::{BlockCount, Payload, ZoneOffset};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 
-/// What waits for one zone, and whom to tell of each chunk.
+/// The pending chunks of one zone, with a receiver for each.
 pub(in crate::log) struct ZoneQueue<T> {
-    /// Chunks that go together are put together as they come.
+    /// Chunks of one write are merged as they arrive.
     waiting: VecDeque<ZoneWrite<T>>,
     waiting_blocks: u32,
-    /// Where the write ends that is under way.
+    /// End of the write in flight; `None` without one.
     end: Option<ZoneOffset>,
-    /// Blocks of the write that was taken last. When it is done those who get their answers write
-    /// as much again.
+    /// Blocks of the last write. When it completes, the answered clients write about as much again.
     last_blocks: u32,
     writing: bool,
     turn: Turn,
     broken: bool,
 }
 
-/// What is next, where zones go on together.
+/// The next action of a zone that may linger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Any,
-    /// Nothing, although so many blocks wait: more is about to come, and to be written along.
+    /// Nothing is written, although so many blocks wait: more are about to arrive and join the
+    /// write.
     Lingering {
         blocks: u32,
     },
-    /// What there was before, as more came and was written along: if that is all again it is not
-    /// one write again.
+    /// A single chunk, as the last write was a merged one: two merged writes in a row would make
+    /// all wait for both.
     Small,
 }
 
-/// How large writes become.
+/// Size limits of coalesced writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct Gathering {
-    /// No two are made of what one could hold unless each is of so many blocks.
+    /// A backlog that one write could hold is split only into writes of at least so many blocks.
     pub least_blocks: u32,
-    /// Never more than so many, unless a chunk alone has more.
+    /// Most blocks of a write, unless a single chunk has more.
     pub most_blocks: u32,
-    /// The same beside zones of the drive that have about as much to write.
+    /// The same, while other zones of the drive have a similar backlog.
     pub most_beside_blocks: u32,
-    /// What the other zones of the drive have to write, the most of one; 0 if none is being
-    /// written.
+    /// Largest backlog among the other zones of the drive; 0 if none is being written.
     pub beside_blocks: u32,
 }
 
-/// A zone that has so many times as much to write as any other of its drive is what requests wait
-/// for. (Of Exp#11, one and a half is too little for 8 KiB with Ns=1 Nl=3, two and a half for 16
-/// KiB with Ns=2 Nl=2; four is as good.)
+/// A zone whose backlog exceeds every other on its drive by this factor is the bottleneck of
+/// requests. In Exp#11, one and a half is too little for 8 KiB with Ns=1 Nl=3, two and a half for
+/// 16 KiB with Ns=2 Nl=2; four is as good.
 const MUCH_MORE: u32 = 3;
 
 impl Gathering {
     /// Chunks are written one by one.
     pub(in crate::log) const ALONE: Self = Self::up_to(1);
 
-    /// Whatever waits, but no more than so many blocks.
+    /// All pending chunks, up to so many blocks.
     pub(in crate::log) const fn up_to(most_blocks: u32) -> Self {
         Self {
             least_blocks: most_blocks,
@@ -81,7 +82,7 @@ impl Gathering {
         }
     }
 
-    /// The most blocks of a write where there are so many to write, with those of the last one.
+    /// Most blocks of the next write for a backlog, including the write in flight.
     fn bound(self, all_blocks: u32) -> u32 {
         let half = all_blocks / 2;
         if half < self.least_blocks {
@@ -94,38 +95,38 @@ impl Gathering {
 
 /// A chunk to be written.
 pub(in crate::log) struct Chunk<T> {
-    /// Where.
+    /// Its place in the zone.
     pub at: ZoneOffset,
-    /// Data and metadata.
+    /// Data and block metadata.
     pub payload: Payload,
     /// Whether it has to be durable when it completes.
     pub fua: bool,
-    /// Whom to tell.
+    /// Receives the outcome.
     pub done: T,
 }
 
-/// One write, and whom to tell how it went.
+/// One write, with a receiver for each of its chunks.
 pub(in crate::log) struct ZoneWrite<T> {
-    /// Where it starts.
+    /// Start of the write in the zone.
     pub at: ZoneOffset,
-    /// Its chunks, one behind the other.
+    /// Its chunks, in order.
     pub payload: Payload,
     /// Whether it has to be durable when it completes.
     pub fua: bool,
-    /// Whom to tell how it went: one for each chunk.
+    /// Receive the outcome, one for each chunk.
     pub done: Vec<T>,
     blocks: BlockCount,
     /// Metadata of all of them, if there is more than one.
     oob: Vec<u8>,
 }
 
-/// What became of a chunk.
+/// The fate of a queued chunk.
 pub(in crate::log) enum Queued<T> {
-    /// Somebody has to start writing.
+    /// The caller has to start a write.
     Start,
-    /// The zone is written up to less than this chunk's place: it waits.
+    /// A write is in flight; the chunk is written after it.
     Behind,
-    /// It is not written, as what was before it was not.
+    /// It is not written, as a chunk before it was not.
     Refused(T),
 }
 
@@ -144,7 +145,7 @@ impl<T> Default for ZoneQueue<T> {
 }
 
 impl<T> ZoneQueue<T> {
-    /// Queues a chunk, to be written with those before it if that makes no write that is too large.
+    /// Queues a chunk; it joins the last pending write unless that became too large.
     pub(in crate::log) fn push(&mut self, chunk: Chunk<T>, gathering: Gathering) -> Queued<T> {
         if self.broken {
             mark(Mark::BehindFailedWrite);
@@ -165,7 +166,7 @@ impl<T> ZoneQueue<T> {
         if std::mem::replace(&mut self.writing, true) { Queued::Behind } else { Queued::Start }
     }
 
-    /// The most blocks of a write to which a chunk is added that waits already.
+    /// Most blocks of a pending write to which a chunk is added.
     fn bound(&self, gathering: Gathering) -> u32 {
         let all_blocks = self.last_blocks + self.waiting_blocks;
         match self.turn {
@@ -175,12 +176,12 @@ impl<T> ZoneQueue<T> {
         }
     }
 
-    /// Blocks to write, with those that are being written; none if none are.
+    /// Backlog in blocks, including the write in flight; 0 if the queue is idle.
     pub(in crate::log) fn blocks_to_write(&self) -> u32 {
         if self.writing { self.last_blocks + self.waiting_blocks } else { 0 }
     }
 
-    /// The next write; `None` ends the writing.
+    /// The next write; `None` if the queue is empty.
     pub(in crate::log) fn next(&mut self) -> Option<ZoneWrite<T>> {
         let next = self.waiting.pop_front();
         self.writing = next.is_some();
@@ -196,33 +197,33 @@ impl<T> ZoneQueue<T> {
         next.map(ZoneWrite::whole)
     }
 
-    /// Where what waits starts.
+    /// Start of the pending chunks.
     pub(in crate::log) fn next_at(&self) -> Option<ZoneOffset> {
         self.waiting.front().map(|next| next.at)
     }
 
-    /// Whether something waits, but no more than so many blocks, as was written last.
+    /// Whether something waits, but at most so many blocks, and as much as the last write.
     pub(in crate::log) fn has_few(&self, blocks: u32) -> bool {
         (1..=blocks).contains(&self.waiting_blocks) && self.last_blocks <= blocks
     }
 
-    /// Writes nothing for a while, until `next` is called.
+    /// Writes nothing until `next` is called.
     pub(in crate::log) fn linger(&mut self) {
         self.turn = Turn::Lingering { blocks: self.waiting_blocks };
         self.end = None;
     }
 
-    /// Whether it does not write although something waits.
+    /// Whether it lingers with pending chunks.
     pub(in crate::log) fn lingers(&self) -> bool {
         matches!(self.turn, Turn::Lingering { .. })
     }
 
-    /// Whether a write is under way that ends before, or there.
+    /// Whether a write in flight ends at or before a position.
     pub(in crate::log) fn writes_before(&self, at: ZoneOffset) -> bool {
         self.end.is_some_and(|end| end <= at)
     }
 
-    /// Nothing more is written: returns whom to tell so.
+    /// Stops all writes; returns the receivers of the pending chunks.
     pub(in crate::log) fn break_off(&mut self) -> Vec<T> {
         self.broken = true;
         self.turn = Turn::Any;

@@ -1,4 +1,4 @@
-//! Which class blocks go to that can be written beside whatever users write.
+//! The class of blocks that have no requirements of their own.
 
 use zoneweave_zoned::BlockCount;
 
