@@ -56,7 +56,7 @@ fn section(text: &mut String, name: &str, report: &Report) {
 }
 
 fn findings(text: &mut String, findings: &[Finding]) {
-    *text += "<table>\n<tr><th>what<th>paper<th>here<th>the shape holds if<th>holds</tr>\n";
+    *text += "<table>\n<tr><th>finding<th>paper<th>here<th>the shape holds if<th>holds</tr>\n";
     for Finding { what, paper, ours, rule, holds } in findings {
         let holds = if *holds { "yes" } else { "<span class=\"no\">no</span>" };
         let cells = [what, paper, ours, rule].map(|cell| escape(cell)).join("<td>");

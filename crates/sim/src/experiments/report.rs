@@ -100,7 +100,7 @@ impl Report {
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!("# {}\n\n{}\n\n", self.title, self.method.trim());
-        text += "| what | paper | ours | the shape holds if | holds |\n|---|---|---|---|---|\n";
+        text += "| finding | paper | ours | the shape holds if | holds |\n|---|---|---|---|---|\n";
         for Finding { what, paper, ours, rule, holds } in &self.findings {
             let holds = if *holds { "yes" } else { "**no**" };
             let _ = writeln!(text, "| {what} | {paper} | {ours} | {rule} | {holds} |");

@@ -21,8 +21,8 @@ pub(super) fn fidelity(report: &Report) -> String {
         line(&mut text, format_args!("- {}: {}.", emulator.name, emulator.because));
     }
     text.push_str(
-        "\nQEMU has no timing model. The columns of FEMU, NVMeVirt and ConfZNS are what the \
-         characterisation paper's section on emulation says of them, as of its writing; the last column is \
+        "\nQEMU has no timing model. The columns of FEMU, NVMeVirt and ConfZNS are from the \
+         characterisation paper's section on emulation, as of its writing; the last column is \
          generated from the verdicts of the run beside this file.\n",
     );
     text

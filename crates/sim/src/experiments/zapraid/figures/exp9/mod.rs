@@ -388,7 +388,7 @@ fn judge(results: &Results<'_>, report: &mut Report) {
     let share = SIZES.iter().map(|gib| of(*gib, SHARE)).fold(0.0, f64::max);
     report.findings.push(shape(
         "checkpoints",
-        "at most 2 % of what users write",
+        "at most 2 % of user writes",
         format!("{share:.2} %"),
         "at most 2 %",
         share <= 2.0,
