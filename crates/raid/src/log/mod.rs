@@ -44,10 +44,10 @@ mod segment;
 mod volume;
 mod write;
 
+pub use crate::log::engine::counters::{Counters, Progress};
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
-    Counters, Health, LaneStatus, MemberStatus, Progress, SegmentStatus, VolumeStatus,
-    WritingStatus,
+    Health, LaneStatus, MemberStatus, SegmentStatus, VolumeStatus, WritingStatus,
 };
 pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};

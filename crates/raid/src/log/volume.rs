@@ -21,7 +21,6 @@ use crate::log::index::cache::{self, For, hold_range};
 use crate::log::index::checkpoint;
 use crate::log::index::load;
 use crate::log::members::replace;
-use crate::log::members::spares;
 use crate::log::read::blocks;
 use crate::log::reclaim::collector;
 use crate::log::reclaim::reset;
@@ -173,7 +172,7 @@ impl Volume {
         device: Rc<dyn ZonedDevice>,
         uuid: MemberUuid,
     ) -> Result<(), ReplaceError> {
-        spares::add(&self.core, device, uuid)
+        crate::log::members::refill::add(&self.core, device, uuid)
     }
 
     /// Limits what a rebuild writes in a second, so that users have the rest; from the next batch

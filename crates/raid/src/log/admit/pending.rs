@@ -7,8 +7,8 @@ use bytes::Bytes;
 use zoneweave_runtime::{Permit, Receiver, Sender, oneshot};
 use zoneweave_zoned::{BlockError, Lba};
 
+use crate::log::engine::address::Pba;
 use crate::log::format::{ContentKind, TrimExtent};
-use crate::log::index::map::Pba;
 
 /// Tells whoever waits for several blocks that the last of them is done, and the first error.
 #[derive(Clone)]

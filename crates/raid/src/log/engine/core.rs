@@ -18,14 +18,14 @@ use zoneweave_zoned::{
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::counters::Progress;
 use crate::log::engine::state::State;
-use crate::log::engine::status::Progress;
 use crate::log::format::{RecordBody, SealRecord};
-use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::FailuresBefore;
 use crate::log::members::spares::Spares;
-use crate::log::members::superblock::SuperblockLog;
-use crate::log::read::hedge::{ReadUnderWay, ResetUnderWay};
+use crate::log::members::superblock_cursor::SuperblockLog;
+use crate::log::read::guards::{ReadUnderWay, ResetUnderWay};
 use crate::log::write::stripe::Padding;
 use crate::scheme::{Column, Scheme};
 

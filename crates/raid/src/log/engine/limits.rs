@@ -41,9 +41,9 @@
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, Geometry};
 
+use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::ArrayConfig;
-use crate::log::index::map::PbaSpace;
 use crate::scheme::Scheme;
 
 /// Zones of each member that hold superblock records.

@@ -6,9 +6,10 @@ use std::ops::Range;
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::log::admit::inflight::InFlight;
+use crate::log::engine::address::PbaSpace;
 use crate::log::format::ArrayUuid;
 use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
-use crate::log::index::map::{Index, PbaSpace};
+use crate::log::index::map::Index;
 use crate::scheme::Scheme;
 
 /// The index of a volume, all of it in memory.

@@ -6,12 +6,14 @@
 //! takes where it reads every list, and where it serves users before that three quarters of it at
 //! the most.
 
+use crate::log::engine::footprint::in_tree;
 use std::mem::size_of;
 
 use serde::{Deserialize, Serialize};
 use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES};
 
 use crate::log::admit::pending::PendingBlock;
+use crate::log::engine::address::Pba;
 use crate::log::engine::core::{Core, QUEUED_BLOCKS};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::segment_slots;
@@ -20,7 +22,7 @@ use crate::log::format::checkpoint::AddressSpace;
 use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
 use crate::log::index::cache::{IndexLimit, Limit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
-use crate::log::index::map::{Index, Pba};
+use crate::log::index::map::Index;
 use crate::log::reclaim::relocate::MOVED_BLOCKS;
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{ColumnZone, Segment};
@@ -52,11 +54,6 @@ pub struct Memory {
     pub queued_bytes: u64,
     /// All of it.
     pub total_bytes: u64,
-}
-
-/// What an entry of an ordered set or map takes beside itself: nodes are two thirds full.
-pub(in crate::log) const fn in_tree(entry: usize) -> u64 {
-    entry as u64 * 2
 }
 
 const TRIM_ENTRY: u64 = in_tree(size_of::<Pba>() + size_of::<u64>());

@@ -2,6 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `address` | physical block addresses, segment slots, pages of the index |
 //! | `geometry` | the shape of a segment's zones, and the dense numbering of its blocks |
 //! | `limits` | reserves and sizes, derived from the array's shape |
 //! | `memory` | how much memory a running volume takes, now and at most |
@@ -13,7 +14,10 @@
 //! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core`
 //! submits I/O and records the outcome in the state.
 
+pub(in crate::log) mod address;
 pub(in crate::log) mod core;
+pub(in crate::log) mod counters;
+pub(in crate::log) mod footprint;
 pub mod geometry;
 pub mod limits;
 pub mod measuring;

@@ -12,8 +12,9 @@
 
 use zoneweave_zoned::Lba;
 
+use crate::log::engine::address::{Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
-use crate::log::index::map::{Entry, Index, Page, Pba, PbaSpace, SegmentSlot};
+use crate::log::index::map::{Entry, Index};
 use crate::log::segment::table::{Phase, Segment, SegmentTable};
 
 /// Entries that lead to settled segments. Columns go by their numbers among those of all slots: to

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use zoneweave_zoned::Lba;
 
-use crate::log::index::map::{Page, Pba};
+use crate::log::engine::address::{Page, Pba};
 
 /// Groups of a volume, unless it is large: few enough for the ends of all to stay in a cache.
 const GROUPS: u64 = 1024;

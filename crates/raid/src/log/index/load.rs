@@ -16,6 +16,7 @@
 //!   everything that needs it; that no checkpoint counts is made durable, so that the next start
 //!   reads every list.
 
+use crate::log::index::absent::Absent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -26,6 +27,7 @@ use zoneweave_zoned::{BlockError, Lba};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
@@ -33,7 +35,6 @@ use crate::log::index::bulk_load::Plain;
 use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
 use crate::log::index::checkpoint::{self, UNREADABLE};
 use crate::log::index::deferred::{Deferred, Entry, Group};
-use crate::log::index::map::{Page, Pba, SegmentSlot};
 use crate::log::index::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
 use crate::log::index::sequences::{Sequences, sequence_in};
 use crate::log::read::blocks::FoundBlock;
@@ -42,36 +43,6 @@ use crate::log::segment::table::Segment;
 
 /// Pages of those that somebody asks for that are read at a time.
 const ASKED_AT_A_TIME: usize = 64;
-
-/// What is known of pages that are not in memory.
-pub(in crate::log) struct Absent {
-    /// Address of each absent page's mapping block.
-    pages: BTreeMap<Page, Pba>,
-    /// What was replayed and is not in the index yet, also for pages that no checkpoint has.
-    deferred: Deferred,
-    /// Blocks that tell of trims among those that it leads to.
-    trims: BTreeSet<Pba>,
-    /// Segments in which pages told of tombstones.
-    hiding: BTreeSet<SegmentSlot>,
-    /// The sequences of what was replayed for blocks of them and entered, in order.
-    replayed: BTreeMap<Page, Vec<(Lba, u64)>>,
-    /// What is newer than any of them.
-    newest: u64,
-    /// How many are read at a time that nobody asks for.
-    at_a_time: usize,
-    /// Those that are being read.
-    under_way: BTreeSet<Page>,
-    /// One of them was not what it seemed.
-    failed: bool,
-}
-
-impl Absent {
-    /// Some that nobody reads yet, of a range.
-    fn to_be_read(&self, range: Range<Page>, most: usize) -> Vec<Page> {
-        let absent = self.pages.range(range).map(|(page, _)| *page);
-        absent.filter(|page| !self.under_way.contains(page)).take(most).collect()
-    }
-}
 
 impl State {
     /// Leaves all pages absent but some, and counts what is valid as far as that is known.

@@ -9,169 +9,17 @@
 //! Where less memory is to be taken than all of it needs, each page has memory of its own, or none:
 //! it is on media only then, or nothing of it is mapped (`offload/`).
 
-mod table;
+pub(in crate::log) mod table;
 
+use crate::log::engine::address::{Divisor, Page, Pba};
 use std::ops::Range;
 
-use zoneweave_zoned::{BlockCount, Lba};
+use zoneweave_zoned::Lba;
 
-use crate::log::engine::geometry::ChunkBlock;
-use crate::log::format::checkpoint::{Address, AddressSpace, StoredEntries, mapping_entries};
+use crate::log::format::checkpoint::{AddressSpace, StoredEntries, mapping_entries};
 use crate::log::index::cache::pins::{For, Frames};
 pub(in crate::log) use crate::log::index::map::table::Entry;
 use crate::log::index::map::table::{ALLOCATED, Table, in_memory};
-use crate::scheme::{Column, Scheme};
-
-/// A place in the segment table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) struct SegmentSlot(pub u32);
-
-impl SegmentSlot {
-    /// The slot as an index into the segment table.
-    #[must_use]
-    pub(in crate::log) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A physical block address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) struct Pba(u64);
-
-/// What a physical block address stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) struct BlockPlace {
-    /// The segment's slot.
-    pub slot: SegmentSlot,
-    /// The column.
-    pub column: Column,
-    /// The block in that column.
-    pub block: ChunkBlock,
-}
-
-/// The arithmetic between addresses and places.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::log) struct PbaSpace {
-    columns: Divisor,
-    column_blocks: Divisor,
-}
-
-/// A number that is divided by for every block of an index.
-#[derive(Clone, Copy, Debug)]
-struct Divisor {
-    by: u64,
-    /// 2^64 over it, rounded up: one multiplication divides what has 32 bits (Lemire, Kaser and
-    /// Kurz, "Faster remainder by direct computation", 2019).
-    reciprocal: u64,
-}
-
-impl Divisor {
-    fn new(by: u64) -> Self {
-        Self { by, reciprocal: (u64::MAX / by).wrapping_add(1) }
-    }
-
-    #[inline]
-    fn divide(self, number: u64) -> (u64, u64) {
-        let small = number >> 32 == 0 && self.by >> 32 == 0 && self.by > 1;
-        let quotient = if small {
-            let product = u128::from(number) * u128::from(self.reciprocal);
-            u64::try_from(product >> 64).expect("the upper half")
-        } else {
-            number / self.by
-        };
-        (quotient, number - quotient * self.by)
-    }
-}
-
-impl PbaSpace {
-    /// The space of all segments that zones of a capacity can hold, whatever their chunks: each has
-    /// a header and an index run.
-    #[must_use]
-    pub(in crate::log) fn new(scheme: Scheme, zone_capacity: BlockCount) -> Self {
-        let besides = 1 + scheme.list_copies() as u64;
-        Self {
-            columns: Divisor::new(scheme.columns() as u64),
-            column_blocks: Divisor::new(u64::from(zone_capacity.0).saturating_sub(besides).max(1)),
-        }
-    }
-
-    /// The address of a place.
-    #[must_use]
-    pub(in crate::log) fn pba(&self, place: BlockPlace) -> Pba {
-        let column = u64::from(place.slot.0) * self.columns.by + u64::from(place.column.0);
-        assert!(u64::from(place.block.0) < self.column_blocks.by, "{place:?}");
-        Pba(column * self.column_blocks.by + u64::from(place.block.0))
-    }
-
-    /// The number of an address's column among those of all slots, and the block in it.
-    #[must_use]
-    #[inline]
-    pub(in crate::log) fn column(&self, pba: Pba) -> (u64, u64) {
-        self.column_blocks.divide(pba.0)
-    }
-
-    /// The place of an address.
-    #[must_use]
-    #[inline]
-    pub(in crate::log) fn place(&self, pba: Pba) -> BlockPlace {
-        let narrow = |value: u64| u32::try_from(value).expect("derived from 32-bit parts");
-        let (column, block) = self.column(pba);
-        let (slot, column) = self.columns.divide(column);
-        BlockPlace {
-            slot: SegmentSlot(narrow(slot)),
-            column: Column(u8::try_from(column).expect("at most 32 columns")),
-            block: ChunkBlock(narrow(block)),
-        }
-    }
-
-    /// The numbers of a slot's columns among those of all slots.
-    #[must_use]
-    pub(in crate::log) fn columns_of(&self, slot: SegmentSlot) -> Range<usize> {
-        let first = slot.index() * Lba(self.columns.by).index();
-        first..first + Lba(self.columns.by).index()
-    }
-
-    /// Blocks of a column that may be chunk blocks.
-    #[must_use]
-    pub(in crate::log) fn column_blocks(&self) -> u32 {
-        u32::try_from(self.column_blocks.by).expect("fewer than a zone's")
-    }
-
-    /// Bytes that an entry takes when there are `slots` segments: 4, 5 or 8.
-    #[must_use]
-    pub(in crate::log) fn entry_bytes(&self, slots: u32) -> u8 {
-        match u64::from(slots) * self.columns.by * self.column_blocks.by {
-            0..0xFFFF_FFFF => 4,
-            0xFFFF_FFFF..0xFF_FFFF_FFFF => 5,
-            _ => 8,
-        }
-    }
-}
-
-impl Pba {
-    /// The address so many blocks further in the same column.
-    #[must_use]
-    #[inline]
-    pub(in crate::log) fn plus(self, blocks: u32) -> Self {
-        Self(self.0 + u64::from(blocks))
-    }
-}
-
-impl From<Pba> for Address {
-    fn from(pba: Pba) -> Self {
-        Self(pba.0)
-    }
-}
-
-impl From<Address> for Pba {
-    fn from(address: Address) -> Self {
-        Self(address.0)
-    }
-}
-
-/// A page of the index: as many entries as a mapping block holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) struct Page(pub u64);
 
 /// The logical-to-physical table, and the number of blocks mapped to each segment.
 pub(in crate::log) struct Index {

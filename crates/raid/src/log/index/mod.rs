@@ -13,6 +13,7 @@
 //! Invariants: an entry points into a segment that is not dead. A segment's valid count is the
 //! number of entries that point into it. Nothing depends on a checkpoint being written.
 
+pub(in crate::log) mod absent;
 pub(in crate::log) mod bulk_load;
 pub(in crate::log) mod cache;
 pub(in crate::log) mod checkpoint;

@@ -11,13 +11,13 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::bulk_load::Plain;
 use crate::log::index::checkpoint::read::{PAGES_AT_A_TIME, Unusable, read_pages};
-use crate::log::index::map::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::read::blocks::{FoundBlock, pin_all};
 use crate::log::read::retry::read_for_good;
 use crate::log::reclaim::relocate::span_entries;

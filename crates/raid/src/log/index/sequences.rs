@@ -3,7 +3,9 @@
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
-use crate::log::index::map::{Entry, Page};
+use crate::log::index::map::Entry;
+
+use crate::log::engine::address::Page;
 
 /// The sequence of each block of a range; zero of those of which nothing is known.
 pub(in crate::log) enum Sequences {
@@ -248,8 +250,8 @@ mod tests {
     use zoneweave_zoned::BlockCount;
 
     use super::*;
+    use crate::log::engine::address::{BlockPlace, PbaSpace, SegmentSlot};
     use crate::log::engine::geometry::ChunkBlock;
-    use crate::log::index::map::{BlockPlace, PbaSpace, SegmentSlot};
     use crate::scheme::{Column, Scheme};
 
     #[test]

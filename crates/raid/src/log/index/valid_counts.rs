@@ -10,9 +10,9 @@ use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{INSTRUMENTED, Mark, mark, mark_if};
+use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::state::State;
 use crate::log::index::bulk_load::Plain;
-use crate::log::index::map::{Page, Pba, SegmentSlot};
 
 /// What of a part of the index was counted when it was entered.
 pub(in crate::log) struct Counted {

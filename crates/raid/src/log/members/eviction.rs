@@ -7,10 +7,10 @@
 use zoneweave_runtime::Nanos;
 
 use crate::instrument::marks::{Mark, mark};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::limits::zones_needed;
 use crate::log::engine::state::State;
 use crate::log::format::MemberState;
-use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::segment::table::Phase;
 use crate::log::volume::AdminError;

@@ -19,7 +19,7 @@ use crate::log::engine::state::{State, UNRECORDED};
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
 use crate::log::members::create::{empty_drive, holds_something, is_usable, superblock_zones};
 use crate::log::members::member::Member;
-use crate::log::members::superblock::SuperblockCursor;
+use crate::log::members::superblock_cursor::SuperblockCursor;
 use crate::log::recover::find::header_votes::may_hold_segment;
 use crate::log::repair::rebuild::rebuild;
 use crate::log::volume::AdminError;

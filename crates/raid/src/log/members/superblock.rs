@@ -6,6 +6,7 @@
 //! member says everything. A member that fails a commit is taken out of service, which is a
 //! commit of its own on the rest; a commit counts when every member still in service has it.
 
+use crate::log::members::superblock_cursor::{SuperblockCursor, SuperblockLog};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -28,27 +29,6 @@ pub(in crate::log) const ZONE_RECORDS: u32 = 1024;
 
 /// How often a record is written that the drive does not take, and does not refuse for good.
 const RECORD_TRIES: u32 = 3;
-
-/// Where a member's next record goes.
-#[derive(Clone, Debug)]
-pub(in crate::log) struct SuperblockCursor {
-    /// The two zones.
-    pub zones: [ZoneId; 2],
-    /// Which of them is being written.
-    pub current: usize,
-    /// The next block in it; beyond its end if nothing more can be written to it.
-    pub next: u32,
-    /// Whether the other zone has to be reset before it can be written.
-    pub other_dirty: bool,
-}
-
-/// The superblock zones of every member.
-pub(in crate::log) struct SuperblockLog {
-    cursors: RefCell<Vec<Option<SuperblockCursor>>>,
-    record_sequence: RefCell<u64>,
-    /// Commits are made one after the other.
-    lock: Semaphore,
-}
 
 impl SuperblockLog {
     /// The log as recovery found it; `record_sequence` is above any on media.

@@ -18,16 +18,16 @@ use zoneweave_zoned::{
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, ContentKind, Oob};
 use crate::log::index::cache::{For, hold_range};
-use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::batch::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
-use crate::log::read::hedge::Route;
 use crate::log::read::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
+use crate::log::read::route::Route;
 use crate::log::segment::table::Phase;
 use crate::scheme::ColumnSet;
 

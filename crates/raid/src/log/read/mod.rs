@@ -11,6 +11,8 @@
 
 pub(in crate::log) mod batch;
 pub(in crate::log) mod blocks;
+pub(in crate::log) mod guards;
 pub(in crate::log) mod hedge;
 pub(in crate::log) mod reconstruct;
 pub(in crate::log) mod retry;
+pub(in crate::log) mod route;

@@ -11,11 +11,11 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneAddress, ZoneId};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
-use crate::log::index::map::BlockPlace;
 use crate::log::read::batch::{Gathered, Spot, gather};
 use crate::log::read::blocks::spot_of;
 use crate::scheme::{Column, ColumnSet, Role};

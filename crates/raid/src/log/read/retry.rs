@@ -12,8 +12,8 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::Status;
 
 use crate::instrument::marks::{Mark, mark};
+use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
-use crate::log::index::map::BlockPlace;
 use crate::log::read::batch::gather;
 use crate::log::read::blocks::{FoundBlock, read_places};
 use crate::log::read::reconstruct::spots_of_stripes;

@@ -9,11 +9,11 @@
 
 use serde::Serialize;
 
+use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::counters::Counters;
 use crate::log::engine::limits::{RESERVE_SEGMENTS, segment_slots};
 use crate::log::engine::state::State;
-use crate::log::engine::status::Counters;
 use crate::log::format::StreamKind;
-use crate::log::index::map::SegmentSlot;
 use crate::log::write::stream::Lifetime;
 
 /// Classes of segments, by what fills them.

@@ -15,11 +15,11 @@ use std::rc::Rc;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::cache::moves::take_back_left;
-use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::reclaim::relocate::evacuate;
 use crate::log::segment::table::{Phase, Segment};

@@ -22,10 +22,6 @@ use std::collections::BTreeMap;
 
 use zoneweave_zoned::Lba;
 
-use crate::instrument::marks::{Mark, mark};
-use crate::log::engine::state::State;
-use crate::log::format::StreamKind;
-use crate::log::index::map::SegmentSlot;
 use crate::log::write::stream::Lifetime;
 
 /// Segments of short lives after which the bound between short and long is drawn anew.
@@ -59,7 +55,7 @@ pub(in crate::log) struct Lifespans {
     /// short and long.
     lives: [[u64; 2]; 2],
     /// Whether lives tell how long the next ones are.
-    tell: bool,
+    pub(in crate::log) tell: bool,
 }
 
 /// A block that is watched.
@@ -94,7 +90,7 @@ impl Lifespans {
         self.bound.is_some()
     }
 
-    fn note(&mut self, lived: u64) {
+    pub(in crate::log) fn note(&mut self, lived: u64) {
         self.sum = self.sum.saturating_add(lived);
         self.count += 1;
         if self.count == SEGMENTS_PER_BOUND {
@@ -103,7 +99,7 @@ impl Lifespans {
         }
     }
 
-    fn of(&self, lived: u64) -> Lifetime {
+    pub(in crate::log) fn of(&self, lived: u64) -> Lifetime {
         match self.bound {
             Some(bound) if lived >= bound => Lifetime::Long,
             _ => Lifetime::Short,
@@ -111,7 +107,7 @@ impl Lifespans {
     }
 
     /// Notes a write, if the block is watched; whether that changed what lives tell.
-    fn watch(&mut self, lba: Lba, now: u64) -> bool {
+    pub(in crate::log) fn watch(&mut self, lba: Lba, now: u64) -> bool {
         // Spread, so that no stride of requests is watched more than others.
         let spread = lba.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24;
         if !spread.is_multiple_of(self.one_in) {
@@ -141,53 +137,6 @@ impl Lifespans {
         let tell = short[0] * of_long * 100 >= long[0] * of_short * more_often;
         let tell = tell && of_short > 0 && of_long > 0;
         std::mem::replace(&mut self.tell, tell) != tell
-    }
-}
-
-impl State {
-    /// How long so many blocks are likely to live that a user writes, from this one on; the default
-    /// where it does not matter.
-    pub(in crate::log) fn lifetime_of_write(&mut self, lba: Lba, blocks: u64) -> Lifetime {
-        if self.policy.lifetimes && self.lifespans.watch(lba, self.next_sequence) {
-            self.keep_apart(self.lifespans.tell);
-        }
-        if !self.user.tells_lifetimes_of(blocks) {
-            return Lifetime::default();
-        }
-        let Some(pba) = self.index.get(lba) else { return Lifetime::Long };
-        let segment = &self.segments[self.space.place(pba).slot];
-        match segment.stream {
-            StreamKind::User => self.lifespans.of(self.next_sequence - segment.generation),
-            StreamKind::Relocation => Lifetime::Long,
-        }
-    }
-
-    fn keep_apart(&mut self, apart: bool) {
-        mark(if apart { Mark::LifetimesKeptApart } else { Mark::LifetimesMixed });
-        self.user.tell_lifetimes(apart);
-        self.relocation.tell_lifetimes(apart);
-    }
-
-    /// How long what is moved out of a segment is likely to live: what outlived others of a short
-    /// life is not yet what stays.
-    #[must_use]
-    pub(in crate::log) fn lifetime_of_moved(&self, slot: SegmentSlot) -> Lifetime {
-        match self.segments[slot].stream {
-            StreamKind::User => self.segments[slot].lifetime,
-            StreamKind::Relocation => Lifetime::Long,
-        }
-    }
-
-    /// Notes how long a segment lived that users filled with short lives.
-    pub(in crate::log) fn note_lifespan(&mut self, slot: SegmentSlot) {
-        let segment = &self.segments[slot];
-        if segment.stream == StreamKind::User && segment.lifetime == Lifetime::Short {
-            let first = !self.lifespans.have_bound();
-            self.lifespans.note(self.next_sequence - segment.generation);
-            if first && self.lifespans.have_bound() {
-                self.user.tell_lifetimes(self.policy.lifetimes && self.lifespans.tell);
-            }
-        }
     }
 }
 

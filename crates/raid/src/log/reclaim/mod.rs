@@ -11,6 +11,7 @@
 //! order.
 
 pub(in crate::log) mod amplification;
+pub(in crate::log) mod classify;
 pub(in crate::log) mod collector;
 pub(in crate::log) mod lifetime;
 pub(in crate::log) mod relocate;

@@ -6,11 +6,11 @@ use zoneweave_runtime::{Permit, Semaphore};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberState, RecordBody, Remains};
 use crate::log::index::checkpoint;
-use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::segment::active_zones::is_active_no_more;
 use crate::log::segment::table::{Phase, Segment};

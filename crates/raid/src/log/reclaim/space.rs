@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::limits::RESERVE_SEGMENTS;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
-use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::members::superblock::ZONE_RECORDS;
 use crate::log::reclaim::share::Level;

@@ -8,9 +8,9 @@
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::index::map::SegmentSlot;
 use crate::log::reclaim::space::Need;
 use crate::log::segment::table::Segment;
 use crate::log::write::policy::lanes::Collection;

@@ -13,18 +13,19 @@ use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::inflight::InFlight;
+use crate::log::engine::address::PbaSpace;
+use crate::log::engine::counters::Counters;
 use crate::log::engine::limits::{LimitError, check_shape, segment_slots};
 use crate::log::engine::state::{Epoch, State, UNRECORDED};
-use crate::log::engine::status::Counters;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
     ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
 };
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
-use crate::log::index::map::{Index, PbaSpace};
+use crate::log::index::map::Index;
 use crate::log::members::member::Member;
-use crate::log::members::superblock::SuperblockLog;
+use crate::log::members::superblock_cursor::SuperblockLog;
 use crate::log::read::hedge::{Hedge, Hedging};
 use crate::log::reclaim::lifetime::Lifespans;
 use crate::log::reclaim::share::Pace;

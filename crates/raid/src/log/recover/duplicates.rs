@@ -19,8 +19,8 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{Pba, SegmentSlot};
 use crate::log::engine::state::State;
-use crate::log::index::map::{Pba, SegmentSlot};
 
 /// Copies that the index does not point at, although they are as new as those that it does.
 #[derive(Default)]

@@ -21,10 +21,10 @@ use zoneweave_zoned::ZoneOffset;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
-use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::recover::find::segments::FoundSegment;
 use crate::log::recover::find::torn_appends::{Displaced, find_displaced};
 use crate::log::segment::resolve::{columns_with_chunks, resolve_group};

@@ -13,11 +13,11 @@ use zoneweave_runtime::JoinHandle;
 
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::load;
-use crate::log::index::map::SegmentSlot;
 use crate::log::reclaim::collector::move_out;
 use crate::log::recover::dead;
 use crate::log::recover::replay::Candidate;
@@ -68,7 +68,7 @@ pub(in crate::log) async fn publish(
     if state.absent.is_none() {
         state.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
     }
-    state.counters = crate::log::engine::status::Counters::default();
+    state.counters = crate::log::engine::counters::Counters::default();
     drop(state);
     core.changed.open();
     Ok(())

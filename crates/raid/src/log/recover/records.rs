@@ -14,7 +14,8 @@ use crate::log::engine::core::read_split;
 use crate::log::format::{
     BlockType, Envelope, FormatError, Oob, Place, RecordBody, Seed, SuperblockRecord,
 };
-use crate::log::members::superblock::{SuperblockCursor, ZONE_RECORDS};
+use crate::log::members::superblock::ZONE_RECORDS;
+use crate::log::members::superblock_cursor::SuperblockCursor;
 
 /// Zones at the start of a drive that are searched for superblock records.
 const SEARCHED_ZONES: usize = 4;

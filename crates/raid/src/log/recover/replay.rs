@@ -14,13 +14,14 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::state::State;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::checkpoint::read::Unusable;
 use crate::log::index::deferred::{Deferred, Entry};
-use crate::log::index::map::{self, BlockPlace, Page, Pba, SegmentSlot};
+use crate::log::index::map::{self};
 use crate::log::index::pages::{enter_pages, look_up_for_weak};
 use crate::log::index::sequences::{NARROW, Sequences};
 use crate::log::index::valid_counts::{Counted, count_valid};

@@ -19,13 +19,13 @@ use zoneweave_zoned::{
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
+use crate::log::engine::counters::Progress;
 use crate::log::engine::state::UNRECORDED;
-use crate::log::engine::status::Progress;
 use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
-use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::members::replace::ReplaceError;
 use crate::log::members::superblock::structured_payload;
 use crate::log::read::blocks::Pin;

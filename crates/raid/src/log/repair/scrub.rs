@@ -16,12 +16,12 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 use zoneweave_erasure::Code;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
+use crate::log::engine::counters::Progress;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
-use crate::log::engine::status::Progress;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, StreamKind};
-use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::blocks::Pin;
 use crate::log::read::reconstruct::verify;
 use crate::log::recover::read_header;

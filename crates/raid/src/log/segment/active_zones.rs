@@ -11,11 +11,11 @@ use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexEntry, SealRecord};
-use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::Member;
 use crate::log::read::blocks::Pin;
 use crate::log::segment::table::{Phase, Segment};

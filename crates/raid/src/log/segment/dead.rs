@@ -45,7 +45,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::ZoneId;
 
-use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberEntry, RecordBody, Remains, SuperblockRecord};
 use crate::scheme::{Column, ColumnSet};
 
@@ -216,13 +215,6 @@ impl Deaths {
         let mut bodies: Vec<_> = unnamed.map(|some| RecordBody::Dead(some.to_vec())).collect();
         bodies.extend(RecordBody::of_deaths(named));
         bodies
-    }
-}
-
-impl State {
-    /// Notes that a drive has a zone which may be of any segment older than its membership.
-    pub(in crate::log) fn note_unclear(&mut self, column: Column) {
-        self.unclear = self.unclear.with(column);
     }
 }
 

@@ -17,7 +17,9 @@
 
 pub(in crate::log) mod active_zones;
 pub(in crate::log) mod dead;
+pub(in crate::log) mod mark_dead;
 pub(in crate::log) mod narrow_list;
+pub(in crate::log) mod narrow_state;
 pub(in crate::log) mod open;
 pub(in crate::log) mod resolve;
 pub(in crate::log) mod scan;

@@ -14,7 +14,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, Roster as Listed, SegmentHeader, SuperblockRecord};
 use crate::log::segment::dead::Deaths;
 use crate::scheme::ColumnSet;
@@ -23,7 +22,7 @@ use crate::scheme::ColumnSet;
 #[derive(Default)]
 pub(in crate::log) struct Roster {
     /// What their headers say, by generation.
-    alive: BTreeMap<u64, SegmentHeader>,
+    pub(in crate::log) alive: BTreeMap<u64, SegmentHeader>,
     /// Of those with smaller generations records list all that were alive when the array was
     /// started.
     below: u64,
@@ -101,7 +100,7 @@ impl Roster {
     /// The record that lists them, of an array in which no generation was given out from `next` on;
     /// `None` as long as there never was any.
     #[must_use]
-    fn record(&self, next: u64) -> Option<RecordBody> {
+    pub(in crate::log) fn record(&self, next: u64) -> Option<RecordBody> {
         if !self.used {
             return None;
         }
@@ -122,26 +121,6 @@ impl Roster {
             segments.clear();
         }
         Some(RecordBody::Roster(Listed { below, segments }))
-    }
-}
-
-impl State {
-    /// The record that lists the narrow segments that are alive.
-    #[must_use]
-    pub(in crate::log) fn roster_record(&self) -> Option<RecordBody> {
-        self.roster.record(self.next_sequence)
-    }
-
-    /// Whether records tell that a segment that is not on some columns is dead.
-    #[must_use]
-    pub(in crate::log) fn is_told_dead(&self, generation: u64, absent: ColumnSet) -> bool {
-        self.dead.contains(generation) || self.roster.excludes(generation, absent)
-    }
-
-    /// Whether another narrow segment could be listed.
-    #[must_use]
-    pub(in crate::log) fn may_list_another(&self) -> bool {
-        self.roster.alive.len() < RecordBody::listed_most(self.scheme())
     }
 }
 

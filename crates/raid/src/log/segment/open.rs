@@ -6,10 +6,10 @@ use zoneweave_zoned::{ZoneAddress, ZoneId, ZonedDeviceExt};
 
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
-use crate::log::index::map::SegmentSlot;
 use crate::log::members::superblock::structured_payload;
 use crate::log::segment::active_zones;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};

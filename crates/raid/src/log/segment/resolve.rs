@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
-use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::reconstruct::{Rebuilt, rebuild_block};
 use crate::log::segment::scan::{ScannedRows, identity_entry};
 use crate::log::write::stripe::parity_entry;

@@ -12,11 +12,11 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, OOB_BYTES, Payload, ZoneAddress};
 
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, IndexEntry, Oob};
-use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::read::reconstruct::{is_placed, verify};
 use crate::log::segment::resolve::resolve_group;
 use crate::log::segment::spans;

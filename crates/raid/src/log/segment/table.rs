@@ -8,9 +8,9 @@ use zoneweave_zoned::ZoneId;
 
 use crate::instrument::marks::INSTRUMENTED;
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
-use crate::log::index::map::{BlockPlace, SegmentSlot};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::write::completion::ChunkUnderWay;
 use crate::log::write::stream::Lifetime;

@@ -15,10 +15,10 @@ use zoneweave_zoned::{
 
 use crate::instrument::marks::INSTRUMENTED;
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::index::map::SegmentSlot;
 use crate::log::members::member::FailuresBefore;
 use crate::log::write::completion::{ChunkUnderWay, Placed};
 use crate::log::write::together::{any_lingers, begin_write, end_write, linger};

@@ -10,10 +10,10 @@ use zoneweave_runtime::Nanos;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::PendingBlock;
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::index::map::SegmentSlot;
 use crate::log::segment::table::{Cursor, Phase, Segment};
 use crate::log::write::stream::{ChunkClass, Class, Lane, LaneId};
 

@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
-use crate::log::index::map::SegmentSlot;
 use crate::log::write::policy::lanes::LaneMode;
 
 /// Number of yields before a partial stripe is closed: as many as a client in this process needs

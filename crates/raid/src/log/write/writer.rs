@@ -16,11 +16,11 @@ use zoneweave_zoned::{BlockError, Lba, Status, ZoneAddress};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
+use crate::log::engine::address::{BlockPlace, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::engine::state::{Move, Moved, State};
 use crate::log::format::{ContentKind, IndexEntry, StreamKind};
-use crate::log::index::map::{BlockPlace, Pba};
 use crate::log::segment::open;
 use crate::log::segment::spans;
 use crate::log::segment::table::Phase;
@@ -106,7 +106,7 @@ fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
 }
 
 /// No write enters a group before the one before it is durable.
-async fn end_group(core: &Rc<Core>, slot: crate::log::index::map::SegmentSlot) {
+async fn end_group(core: &Rc<Core>, slot: crate::log::engine::address::SegmentSlot) {
     let flush = !core.state.borrow().fua_always && !mutant(Mutant::GroupNotFlushed);
     if flush && core.flush_members().await.is_err() {
         mark(Mark::GroupEndStopped);
@@ -438,11 +438,14 @@ impl MovedRuns {
 /// Keeps a segment from being reclaimed while its header or summary is written.
 pub(in crate::log) struct Hold {
     core: Rc<Core>,
-    slot: crate::log::index::map::SegmentSlot,
+    slot: crate::log::engine::address::SegmentSlot,
 }
 
 impl Hold {
-    pub(in crate::log) fn new(core: &Rc<Core>, slot: crate::log::index::map::SegmentSlot) -> Self {
+    pub(in crate::log) fn new(
+        core: &Rc<Core>,
+        slot: crate::log::engine::address::SegmentSlot,
+    ) -> Self {
         core.state.borrow_mut().segments[slot].in_flight += 1;
         Self { core: core.clone(), slot }
     }

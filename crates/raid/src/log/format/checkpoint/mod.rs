@@ -37,9 +37,9 @@ pub use validity::{VALIDITY_BITS, ValidityBlock};
 
 use super::superblock::NUMBER_LIMIT;
 use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
+use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::limits::segment_slots;
-use crate::log::index::map::PbaSpace;
 use crate::scheme::{Column, MAX_COLUMNS};
 
 /// What a block may take after its envelope.

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::index::checkpoint;
-use crate::log::index::map::{Page, Pba};
 
 use super::LOOKED_AT;
 /// Pages looked at for one that has not changed, where others cannot go.

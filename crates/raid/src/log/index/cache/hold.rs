@@ -8,13 +8,13 @@ use zoneweave_zoned::{BlockError, Lba};
 
 use super::For;
 use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::checkpoint;
 use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
 use crate::log::index::load;
-use crate::log::index::map::{Page, Pba};
 use crate::log::read::blocks::FoundBlock;
 
 /// Pages read at a time.

@@ -30,25 +30,19 @@ mod hold;
 mod limit;
 pub(in crate::log) mod moves;
 pub(in crate::log) mod pins;
+pub(in crate::log) mod residency;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 use zoneweave_zoned::Lba;
 
-use crate::instrument::marks::{Mark, mark, mark_if};
-use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::engine::memory::in_tree;
-use crate::log::engine::state::{Move, Moved, State};
-use crate::log::format::StreamKind;
-use crate::log::format::checkpoint::{Address, AddressSpace, Mapped, MappingBlock};
+use crate::log::engine::address::Page;
+use crate::log::engine::footprint::in_tree;
+use crate::log::engine::state::Move;
+use crate::log::format::checkpoint::AddressSpace;
 use crate::log::index::cache::pins::Frames;
-use crate::log::index::checkpoint::read::Unusable;
-use crate::log::index::map::{Page, Pba, SegmentSlot};
-use crate::log::segment::table::{Phase, Segment};
 
 pub(in crate::log) use crate::log::index::cache::pins::For;
 pub(in crate::log) use evict::{run, run_beside};
@@ -163,210 +157,5 @@ impl Offload {
     /// Users wrote something that changes so many pages.
     pub(in crate::log) fn note_written(&mut self, pages: u64) {
         self.credit = (self.credit + WRITTEN_FOR_A_BLOCK * pages).min(self.pages());
-    }
-}
-
-impl State {
-    /// Pages that are away; each has a block that counts as valid.
-    #[must_use]
-    pub(in crate::log) fn pages_away(&self) -> u64 {
-        self.offload.as_ref().map_or(0, |offload| offload.away)
-    }
-
-    /// The pages of an index that are not all in memory.
-    #[must_use]
-    pub(in crate::log) fn index_pages(&self) -> Option<IndexPages> {
-        let offload = self.offload.as_ref()?;
-        Some(IndexPages {
-            total: offload.pages(),
-            held: self.index.frames().here(),
-            held_most: self.index.frames().most(),
-            away: offload.away,
-            limit_bytes: offload.limit.asked.bytes,
-        })
-    }
-
-    /// Whether there is memory to remember which blocks of one more segment are live.
-    #[must_use]
-    pub(in crate::log) fn may_remember_live(&self, geometry: &SegmentGeometry) -> bool {
-        let Some(offload) = &self.offload else { return false };
-        let so_far: u64 = self.segments.iter().map(|(_, segment)| segment.live_bytes()).sum();
-        so_far + Segment::live_bytes_of(geometry) <= offload.limit.asked.of_live()
-    }
-
-    /// Whether a page is on media only.
-    #[must_use]
-    pub(in crate::log) fn is_away(&self, page: Page) -> bool {
-        !self.index.holds(page) && self.page_at(page).is_some()
-    }
-
-    /// Pages in memory beyond those that are to be, and how many of them may go. Those that only
-    /// what moves blocks works with come beside: none of users' has to go for them.
-    fn pages_beyond(&self, offload: &Offload) -> (u64, u64) {
-        // What was replayed for a page that is still to be read, too, cannot go.
-        self.index.frames().beyond(offload.limit.pages, self.pages_replayed())
-    }
-
-    /// Whether there are pages that are to go.
-    #[must_use]
-    pub(in crate::log) fn has_too_many_pages(&self) -> bool {
-        let beyond = |offload| self.pages_beyond(offload);
-        self.offload.as_ref().map(beyond).is_some_and(|(beyond, may_go)| beyond.min(may_go) > 0)
-    }
-
-    /// Whether a page was not what it seemed, and everything is about to stop.
-    #[must_use]
-    pub(in crate::log) fn has_lost_page(&self) -> bool {
-        self.offload.as_ref().is_some_and(|offload| offload.failed)
-    }
-
-    /// Whether pages are being read.
-    #[must_use]
-    pub(in crate::log) fn takes_pages_in(&self) -> bool {
-        self.offload.as_ref().is_some_and(|offload| !offload.coming.is_empty())
-    }
-
-    /// Whether users have to wait until pages have gone: there are some that can, and are about to.
-    #[must_use]
-    pub(in crate::log) fn awaits_pages_to_go(&self) -> bool {
-        let Some(offload) = &self.offload else { return false };
-        let (beyond, may_go) = self.pages_beyond(offload);
-        let go = self.stopped.is_none() && !offload.stuck && !offload.failed && offload.credit > 0;
-        // Nor where they wait for room, as pages do then.
-        let room = self.has_room(StreamKind::User) || self.room_in(StreamKind::User) > 0;
-        let go = go && self.recovering.is_none() && room;
-        let Limit { pages, batch, .. } = offload.limit;
-        // What moves blocks comes beside.
-        go && beyond > 0 && may_go > 0 && may_go + offload.coming.len() as u64 >= pages + batch
-    }
-
-    /// Takes in what a page tells that is away.
-    ///
-    /// # Errors
-    /// If it leads to what is not there.
-    fn take_in_page(&mut self, page: Page, block: &MappingBlock) -> Result<(), Unusable> {
-        if !self.is_away(page) {
-            return Ok(());
-        }
-        if !block.entries.iter().all(|entry| self.is_there(entry)) {
-            return Err(Unusable);
-        }
-        let at = self.page_at(page).expect("it is away");
-        self.index.take_in(page);
-        for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
-            let pba = match entry {
-                Mapped::Nowhere => continue,
-                Mapped::Block(address) | Mapped::Trimmed(address) => Pba::from(*address),
-            };
-            self.index.enter(lba, Some(pba));
-        }
-        self.count_page(at, false);
-        mark(Mark::PageTakenIn);
-        Ok(())
-    }
-
-    /// Whether what a page tells of a block can be so.
-    fn is_there(&self, entry: &Mapped) -> bool {
-        let leads_somewhere = |address: Address| {
-            let place = self.space.place(address.into());
-            let segment = self.segments.get(place.slot);
-            segment.is_some_and(|segment| {
-                segment.phase != Phase::Dead && segment.geometry.contains(place.column, place.block)
-            })
-        };
-        let (address, trimmed) = match *entry {
-            Mapped::Nowhere => return true,
-            Mapped::Block(address) => (address, false),
-            Mapped::Trimmed(address) => (address, true),
-        };
-        leads_somewhere(address) && self.tombstones.contains_key(&address.into()) == trimmed
-    }
-
-    /// Takes a page out of memory that has not changed since it was fixed.
-    fn leave_page_out(&mut self, page: Page) {
-        self.index.leave_out(page);
-        if let Some(at) = self.page_at(page) {
-            let slot = self.space.place(at).slot;
-            assert!(!self.is_leaving(slot), "page {} is left to what is freed next", page.0);
-            self.count_page(at, true);
-        }
-        mark(Mark::PageLeftOut);
-    }
-
-    /// Counts the block of a page that comes to be away, or is away no more.
-    fn count_page(&mut self, at: Pba, away: bool) {
-        if mutant(Mutant::PagesAwayNotCounted) {
-            return;
-        }
-        let slot = self.space.place(at).slot;
-        let offload = self.offload.as_mut().expect("pages go away");
-        let segment = &mut self.segments[slot];
-        assert!(segment.phase != Phase::Dead, "a page in dead segment {}", segment.id);
-        if away {
-            offload.away += 1;
-            (segment.valid, segment.pages_away) = (segment.valid + 1, segment.pages_away + 1);
-        } else {
-            offload.away -= 1;
-            (segment.valid, segment.pages_away) = (segment.valid - 1, segment.pages_away - 1);
-        }
-    }
-
-    /// Where pages are that are away, of some.
-    fn places_away(&self, pages: Range<u64>) -> impl Iterator<Item = (Page, Pba)> {
-        let all = self.offload.as_ref().map_or(0, Offload::pages);
-        let away = (pages.start..pages.end.min(all)).map(Page);
-        let away = away.filter(|page| !self.index.holds(*page) && !self.is_absent(*page));
-        away.filter_map(|page| Some((page, self.page_at(page)?)))
-    }
-
-    /// How many blocks of pages count in each segment; for tests, as it looks at all of them.
-    #[must_use]
-    pub(in crate::log) fn pages_away_by_segment(&self) -> BTreeMap<SegmentSlot, u64> {
-        let mut counted = BTreeMap::new();
-        if self.pages_away() > 0 {
-            for (_, at) in self.places_away(0..u64::MAX) {
-                *counted.entry(self.space.place(at).slot).or_default() += 1;
-            }
-        }
-        counted
-    }
-
-    /// Whether a mapping block is that of a page that is away: then it is moved.
-    #[must_use]
-    pub(in crate::log) fn is_page_away(&self, first: Lba, at: Pba) -> bool {
-        self.offload.is_some()
-            && first.0 < self.config.volume_blocks
-            && self.is_away(self.index.page_of(first))
-            && self.page_at(self.index.page_of(first)) == Some(at)
-    }
-
-    /// Lets a page that is away be where its block was moved.
-    pub(in crate::log) fn move_page(&mut self, first: Lba, from: Pba, to: Pba) {
-        let still = self.is_page_away(first, from);
-        mark_if(Mark::PageMoved, || still);
-        if still {
-            self.moves.push(Move { lba: first, blocks: 1, from, to, what: Moved::Page });
-            self.put_page(first, from, to);
-        }
-    }
-
-    /// Notes that the block of a page that is away is elsewhere.
-    pub(in crate::log) fn put_page(&mut self, first: Lba, from: Pba, to: Pba) {
-        let page = self.index.page_of(first);
-        self.count_page(from, false);
-        self.checkpoints.put_apart(page, Some(to));
-        self.count_page(to, true);
-    }
-
-    /// What tells of pages is gone with a segment: none of them is away, so they are in memory.
-    pub(in crate::log) fn forget_pages_in(&mut self, slot: SegmentSlot) {
-        if self.offload.is_none() {
-            return;
-        }
-        let space = self.space;
-        for page in self.checkpoints.forget(|pba| space.place(pba).slot == slot) {
-            assert!(self.index.holds(page), "page {} is away in a freed segment", page.0);
-            self.index.mark_changed(page);
-        }
     }
 }

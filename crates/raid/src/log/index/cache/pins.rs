@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::log::engine::memory::in_tree;
-use crate::log::index::map::Page;
+use crate::log::engine::address::Page;
+use crate::log::engine::footprint::in_tree;
 
 /// For whom pages are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,12 +27,12 @@ use std::num::NonZeroU32;
 
 use zoneweave_zoned::Lba;
 
+use crate::log::engine::address::{Page, Pba};
+use crate::log::engine::footprint::in_tree;
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::engine::memory::in_tree;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
-use crate::log::index::map::{Page, Pba};
 use crate::scheme::Column;
 
 pub(in crate::log) use take::{UNREADABLE, end, give_up, run, write};

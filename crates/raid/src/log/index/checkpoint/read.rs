@@ -16,6 +16,7 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
@@ -25,7 +26,6 @@ use crate::log::format::checkpoint::{
     MappingBlock, RootBlock, RootList, SegmentEntry,
 };
 use crate::log::index::checkpoint::Parts;
-use crate::log::index::map::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
 use crate::log::read::retry::read_for_good;
 use crate::log::recover::find::segments::FoundSegment;

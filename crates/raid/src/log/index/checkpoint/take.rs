@@ -5,12 +5,12 @@ use std::rc::Rc;
 use super::upkeep::Piece;
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, Ticket};
 use crate::log::admit::requests::check_writable;
+use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{BlockLocation, RootBlock};
 use crate::log::format::{ContentKind, RecordBody, data_checksum};
 use crate::log::index::cache::{For, hold};
-use crate::log::index::map::{Page, Pba};
 use crate::log::write::stream::Lifetime;
 
 /// Why nothing is served any more that needs a page which is not what it seemed.

@@ -8,6 +8,7 @@ use zoneweave_zoned::Lba;
 use super::{Attempt, Checkpoints, Extent, Parts, Wanted, void};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{
@@ -15,7 +16,6 @@ use crate::log::format::checkpoint::{
     ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry, ShardId,
     StoredEntries, StoredPage, packed,
 };
-use crate::log::index::map::{Page, Pba, SegmentSlot};
 use crate::log::reclaim::space::Need;
 use crate::log::segment::table::{Phase, Segment};
 

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use zoneweave_zoned::Lba;
 
+use crate::log::engine::address::{Divisor, Page, Pba};
 use crate::log::format::checkpoint::StoredEntries;
-use crate::log::index::map::{Divisor, Page, Pba};
 
 /// An entry of the index: nothing, or an address and one more.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +31,7 @@ impl Entry {
 }
 
 /// Entries of the index, of a width.
-pub(super) enum Entries<T> {
+pub(in crate::log) enum Entries<T> {
     /// All of them, one after the other.
     Whole(Vec<T>),
     /// Those of pages that are in memory.
@@ -116,9 +116,9 @@ impl<T: Copy + Default> Entries<T> {
 }
 
 /// What the allocator takes beside each page that is in memory.
-pub(super) const ALLOCATED: u64 = 16;
+pub(in crate::log) const ALLOCATED: u64 = 16;
 
-pub(super) enum Table {
+pub(in crate::log) enum Table {
     Narrow(Entries<u32>),
     /// Entries of five bytes are kept in eight while in memory.
     Wide(Entries<u64>),
@@ -252,6 +252,6 @@ fn fill<T: Copy + Default + PartialEq>(table: &mut [T], entries: &[Entry], of: i
 }
 
 /// Bytes of an entry in memory.
-pub(super) const fn in_memory(entry_bytes: u8) -> u64 {
+pub(in crate::log) const fn in_memory(entry_bytes: u8) -> u64 {
     if entry_bytes == 4 { size_of::<u32>() as u64 } else { size_of::<u64>() as u64 }
 }

@@ -17,12 +17,12 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
 };
+use crate::log::engine::address::Pba;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
 };
-use crate::log::index::map::Pba;
 use crate::log::read::blocks::FoundBlock;
 use crate::log::reclaim::relocate::ListedBlock;
 use crate::log::write::stream::Lifetime;

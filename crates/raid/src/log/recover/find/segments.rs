@@ -20,10 +20,10 @@ use zoneweave_zoned::{
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::{Core, is_blank};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
-use crate::log::index::map::SegmentSlot;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::find::header_votes::{Witnesses, ask_witnesses, read_stubbornly};

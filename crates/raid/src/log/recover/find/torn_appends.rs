@@ -17,10 +17,10 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockCount, ZoneAddress};
 
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::Oob;
-use crate::log::index::map::SegmentSlot;
 use crate::scheme::Column;
 
 /// A block of a chunk, wherever that begins.

@@ -1,0 +1,88 @@
+//! Spares at work: a lost member is replaced without an operator.
+
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::core::Core;
+use crate::log::format::MemberUuid;
+use crate::log::members::replace::{ReplaceError, check_fit, put_in};
+use crate::log::repair::rebuild::{enter_service, rebuild};
+use crate::scheme::Column;
+use std::rc::Rc;
+use zoneweave_zoned::ZonedDevice;
+
+/// Adds a spare.
+///
+/// # Errors
+/// If the drive does not fit.
+pub(in crate::log) fn add(
+    core: &Rc<Core>,
+    device: Rc<dyn ZonedDevice>,
+    uuid: MemberUuid,
+) -> Result<(), ReplaceError> {
+    check_fit(&core.state.borrow(), &*device)?;
+    if let Some(slot) = core.state.borrow().slot_of(&device) {
+        return Err(ReplaceError::InService { slot });
+    }
+    let kept = {
+        let mut spares = core.spares.borrow_mut();
+        if spares.waiting.iter().any(|(waiting, _)| Rc::ptr_eq(waiting, &device)) {
+            return Err(ReplaceError::SpareAlready);
+        }
+        spares.waiting.push_back((device, uuid));
+        std::mem::replace(&mut spares.kept, true)
+    };
+    if !kept {
+        core.handle.spawn("spares", keep(core.clone()));
+    }
+    core.changed.open();
+    Ok(())
+}
+
+/// Fills vacant places, until the volume closes.
+async fn keep(core: Rc<Core>) {
+    while !core.closing.get() {
+        let Some(column) = vacancy(&core) else {
+            core.changed.wait().await;
+            continue;
+        };
+        let _admin = core.admin.acquire().await;
+        if core.closing.get() || vacancy(&core) != Some(column) {
+            mark(Mark::SpareNotNeeded);
+            continue;
+        }
+        let spare = core.spares.borrow_mut().take(column);
+        let (device, uuid) = spare.expect("there is no vacancy without a spare");
+        mark(Mark::SpareTaken);
+        let outcome = seat(&core, column, device, uuid).await;
+        let given_up = outcome.is_err();
+        core.spares.borrow_mut().note(outcome);
+        if given_up {
+            mark(Mark::SpareGivenUp);
+            core.handle.yield_now().await;
+        }
+    }
+}
+
+/// The same steps as for any replacement.
+async fn seat(
+    core: &Rc<Core>,
+    column: Column,
+    device: Rc<dyn ZonedDevice>,
+    uuid: MemberUuid,
+) -> Result<(), ReplaceError> {
+    put_in(core, column, device, uuid).await?;
+    if mutant(Mutant::SpareNotRebuilt) {
+        return enter_service(core, column).await;
+    }
+    rebuild(core, column).await
+}
+
+/// A place that a spare could take.
+fn vacancy(core: &Core) -> Option<Column> {
+    let state = core.state.borrow();
+    let busy = state.stopped.is_some() || state.membership_dirty;
+    if busy || core.spares.borrow().waiting.is_empty() {
+        return None;
+    }
+    state.scheme().iter().find(|column| state.members[column.index()].device.is_none())
+}

@@ -1,0 +1,176 @@
+//! Routing of reads: directly to the drive, or around it.
+
+use crate::instrument::marks::{Mark, mark};
+use crate::log::engine::address::BlockPlace;
+use crate::log::engine::state::State;
+use crate::log::read::hedge::{Estimate, Hedging, LEFT_BEHIND, PRICE, PROBE, SIZES, size_of};
+use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
+use zoneweave_runtime::Nanos;
+
+/// How a read is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::log) enum Route {
+    /// By its drives, however long they take.
+    Direct,
+    /// By its drives; from then on it is late.
+    Until(Nanos),
+    /// Reconstruct without the chunks of these columns.
+    Around(ColumnSet),
+}
+
+impl State {
+    pub(in crate::log) fn is_hedging(&self) -> bool {
+        self.hedge.hedging != Hedging::OFF && self.scheme().tolerated_losses() > 0
+    }
+
+    /// What drives hardly ever take for a read of that size: the (lower) median of their bounds.
+    pub(in crate::log) fn usual_bound(&self, size: usize) -> Option<u64> {
+        let hedging = &self.hedge.hedging;
+        let here = self.members.iter().filter(|member| member.device.is_some());
+        let known = here.filter_map(|member| member.pace.usual[size].bound(hedging));
+        // Without a list: every read asks for it.
+        let (mut room, mut count) = ([0; MAX_COLUMNS], 0);
+        for (place, bound) in room.iter_mut().zip(known) {
+            *place = bound;
+            count += 1;
+        }
+        let bounds = &mut room[..count];
+        bounds.sort_unstable();
+        (bounds.len() >= 2).then(|| bounds[(bounds.len() - 1) / 2])
+    }
+
+    fn is_slow(&self, column: Column, size: usize, bound: u64) -> bool {
+        let pace = &self.members[column.index()].pace;
+        let slow = |estimate: &Estimate| {
+            estimate.mean(&self.hedge.hedging).is_some_and(|mean| mean > bound)
+        };
+        slow(&pace.usual[size]) || pace.resets > 0 && slow(&pace.resetting[size])
+    }
+
+    fn is_held_up(&self, column: Column, size: usize, bound: u64, now: Nanos) -> bool {
+        self.is_slow(column, size, bound) || self.members[column.index()].pace.owes(now)
+    }
+
+    /// Whether resets hold up reads of some drive: then they are done on one drive after the other.
+    #[must_use]
+    pub(in crate::log) fn feels_resets(&self) -> bool {
+        let hedging = &self.hedge.hedging;
+        let slow = |size: usize, bound: u64| {
+            let mut means =
+                self.members.iter().map(|member| member.pace.resetting[size].mean(hedging));
+            means.any(|mean| mean.is_some_and(|mean| mean > bound))
+        };
+        let mut sizes = 0..SIZES;
+        self.is_hedging()
+            && sizes.any(|size| self.usual_bound(size).is_some_and(|bound| slow(size, bound)))
+    }
+
+    /// Decides how blocks are read. The clock is looked at only if it matters.
+    pub(in crate::log) fn route(
+        &mut self,
+        places: &[BlockPlace],
+        clock: impl Fn() -> Nanos,
+    ) -> Route {
+        if !self.is_hedging() || places.is_empty() {
+            return Route::Direct;
+        }
+        self.hedge.earn();
+        let mut now = None;
+        let mut latest = 0;
+        let mut held_up = ColumnSet::default();
+        for (column, size) in columns_of(places) {
+            let Some(bound) = self.usual_bound(size) else { continue };
+            latest = latest.max(bound);
+            let now = *now.get_or_insert_with(&clock);
+            if self.is_held_up(column, size, bound, now) {
+                held_up = held_up.with(column);
+            }
+        }
+        if latest == 0 {
+            return Route::Direct;
+        }
+        let now = now.unwrap_or_else(clock);
+        let until = Route::Until(now + Nanos(latest));
+        if held_up.is_empty() || !self.can_go_around(held_up, places, now) {
+            return until;
+        }
+        let mut probe = false;
+        for column in self.scheme().iter().filter(|column| held_up.contains(*column)) {
+            let pace = &mut self.members[column.index()].pace;
+            pace.spared += 1;
+            probe |= pace.spared.is_multiple_of(PROBE) && !pace.owes(now);
+        }
+        if probe {
+            mark(Mark::HeldUpDriveProbed);
+            return until;
+        }
+        if self.hedge.around < PRICE {
+            mark(Mark::HedgeBeyondShare);
+            return until;
+        }
+        mark(Mark::ReadAround);
+        self.hedge.around -= PRICE;
+        self.counters.reads_around += 1;
+        Route::Around(held_up)
+    }
+
+    /// Decides whether a read that is late is rebuilt, too, and without which drives.
+    pub(in crate::log) fn hedge_late(
+        &mut self,
+        places: &[BlockPlace],
+        now: Nanos,
+    ) -> Option<ColumnSet> {
+        let mut late = ColumnSet::default();
+        for (column, _) in columns_of(places) {
+            if self.members[column.index()].pace.owes_any(now) {
+                late = late.with(column);
+            }
+        }
+        if late.is_empty() || !self.can_go_around(late, places, now) {
+            return None;
+        }
+        if self.hedge.late < PRICE || self.hedge.left_behind >= LEFT_BEHIND {
+            mark(Mark::HedgeBeyondShare);
+            return None;
+        }
+        mark(Mark::ReadHedged);
+        self.hedge.late -= PRICE;
+        self.hedge.left_behind += 1;
+        self.counters.reads_hedged += 1;
+        Some(late)
+    }
+
+    /// A read that was late has ended.
+    pub(in crate::log) fn late_read_ended(&mut self) {
+        self.hedge.left_behind -= 1;
+    }
+
+    /// Whether the others are there, and not held up themselves.
+    fn can_go_around(&self, held_up: ColumnSet, places: &[BlockPlace], now: Nanos) -> bool {
+        let enough = |scheme: Scheme, column: Column, size: usize| {
+            let bound = self.usual_bound(size).unwrap_or(u64::MAX);
+            let ready = |source: &Column| {
+                self.members[source.index()].device.is_some()
+                    && !held_up.contains(*source)
+                    && !self.is_held_up(*source, size, bound, now)
+            };
+            scheme.sources_of(column).filter(ready).count() >= scheme.sources_needed()
+        };
+        let mut columns = columns_of(places).filter(|(column, _)| held_up.contains(*column));
+        columns.all(|(column, size)| {
+            let of_column = places.iter().filter(|place| place.column == column);
+            let segments = of_column.filter_map(|place| self.segments.get(place.slot));
+            let mut schemes = segments.map(|segment| segment.geometry.scheme());
+            schemes.all(|scheme| enough(scheme, column, size))
+        })
+    }
+}
+
+/// The columns of places, in order, and how large a read of each is.
+fn columns_of(places: &[BlockPlace]) -> impl Iterator<Item = (Column, usize)> {
+    let all = places.iter().fold(ColumnSet::default(), |all, place| all.with(place.column));
+    all.iter().map(|column| {
+        let blocks = places.iter().filter(|place| place.column == column).count();
+        (column, size_of(u32::try_from(blocks).unwrap_or(u32::MAX)))
+    })
+}

@@ -1,0 +1,25 @@
+//! Queries of the narrow list by the state: the record that lists it, and the deaths it implies.
+
+use crate::log::engine::state::State;
+use crate::log::format::RecordBody;
+use crate::scheme::ColumnSet;
+
+impl State {
+    /// The record that lists the narrow segments that are alive.
+    #[must_use]
+    pub(in crate::log) fn roster_record(&self) -> Option<RecordBody> {
+        self.roster.record(self.next_sequence)
+    }
+
+    /// Whether records tell that a segment that is not on some columns is dead.
+    #[must_use]
+    pub(in crate::log) fn is_told_dead(&self, generation: u64, absent: ColumnSet) -> bool {
+        self.dead.contains(generation) || self.roster.excludes(generation, absent)
+    }
+
+    /// Whether another narrow segment could be listed.
+    #[must_use]
+    pub(in crate::log) fn may_list_another(&self) -> bool {
+        self.roster.alive.len() < RecordBody::listed_most(self.scheme())
+    }
+}
