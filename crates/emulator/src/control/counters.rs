@@ -40,6 +40,12 @@ impl DriveCounters {
         self.written_blocks * BLOCK_BYTES as u64
     }
 
+    /// Commands that did something.
+    #[must_use]
+    pub const fn commands(&self) -> u64 {
+        self.reads + self.writes + self.flushes + self.resets + self.zone_changes + self.reports
+    }
+
     pub(crate) fn count(&mut self, admission: &Admission) {
         self.failures += u64::from(admission.outcome.is_err());
         match &admission.work {

@@ -123,6 +123,7 @@ pub(crate) fn live(harness: &Rc<Harness>, life: &Life) {
     };
     let main = Main { harness, life, away: &away, handle: &handle, serving: &serving };
     let ended = executor.run_until(main.run(&volume), || steps.step());
+    harness.count(|tally| tally.steps += steps.taken);
     let started = volume.borrow().is_some();
     let by_itself = ended == Some(End::InOrder);
     end(harness, life, &away, by_itself, volume.into_inner());

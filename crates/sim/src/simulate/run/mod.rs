@@ -56,7 +56,12 @@ pub fn run(scenario: &Scenario) -> Result<Tally, Failure> {
                 life::live(&harness, one);
             }
         }
-        harness.count(|tally| tally.scenarios += 1);
+        let drives = harness.drives.borrow();
+        let commands: u64 = drives.everything().map(|drive| drive.counters().commands()).sum();
+        harness.count(|tally| {
+            tally.scenarios += 1;
+            tally.commands += commands;
+        });
         *harness.tally.borrow()
     });
     let tally = tally.map_err(|failure| Failure { life: life.get(), ..failure })?;

@@ -36,6 +36,10 @@ pub struct Tally {
     pub scrubs: u64,
     /// Segments reclaimed.
     pub segments_reclaimed: u64,
+    /// Steps of the engine's executor, in all lives.
+    pub steps: u64,
+    /// Commands of the engine to the drives that are there at the end of the history.
+    pub commands: u64,
 }
 
 impl Tally {
@@ -57,5 +61,7 @@ impl Tally {
         self.rebuilds += other.rebuilds;
         self.scrubs += other.scrubs;
         self.segments_reclaimed += other.segments_reclaimed;
+        self.steps += other.steps;
+        self.commands += other.commands;
     }
 }
