@@ -127,6 +127,13 @@ pub fn zero_blocks(count: BlockCount) -> Bytes {
     AlignedBuffer::zeroed(count).freeze()
 }
 
+/// Whether every byte is zero. A comparison of slices takes many bytes at a time; a loop over
+/// bytes that may end at any of them does not.
+#[must_use]
+pub fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(ZEROS.len()).all(|part| *part == ZEROS[..part.len()])
+}
+
 /// Blocks of data with their out-of-band metadata.
 ///
 /// `data` is a scatter list whose pieces are whole blocks; `oob` has 64 bytes a block, or is empty
@@ -225,6 +232,17 @@ mod tests {
         first.as_mut().fill(0xFF);
         drop(first.freeze());
         assert!(AlignedBuffer::zeroed(BlockCount(3)).as_ref().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn one_byte_that_is_not_zero_is_found_wherever_it_is() {
+        let mut bytes = vec![0; ZEROS.len() + 100];
+        assert!(is_zero(&bytes) && is_zero(&[]));
+        for at in (0..bytes.len()).step_by(4093).chain([bytes.len() - 1]) {
+            bytes[at] = 1;
+            assert!(!is_zero(&bytes), "byte {at}");
+            bytes[at] = 0;
+        }
     }
 
     #[test]

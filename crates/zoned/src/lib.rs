@@ -22,7 +22,7 @@ pub use block::{
     BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, ByteDevice, ByteExtent, Extent,
     ExtentState,
 };
-pub use buffer::{AlignedBuffer, Payload, blocks_in_use, zero_blocks};
+pub use buffer::{AlignedBuffer, Payload, blocks_in_use, is_zero, zero_blocks};
 pub use command::{Command, Outcome, Reply, ZoneAction};
 pub use device::{Completion, Responder, ZonedDevice, ZonedDeviceExt, completion};
 pub use geometry::{

@@ -2,6 +2,8 @@
 //!
 //! Every parser returns `None` unless all checks of the format pass.
 
+use zoneweave_zoned::is_zero;
+
 use crate::format::fields::{Array, Fields};
 use crate::format::limits::{CHUNK_BLOCKS_MAX, GROUP_ROWS_MAX, ZONE_CAPACITY_MAX};
 use crate::format::shape::{ENTRIES_PER_BLOCK, Scheme, Shape};
@@ -32,7 +34,7 @@ pub(crate) fn open_envelope(block: &[u8], block_type: BlockType) -> Option<(Arra
     let right = checksum == fields.u32(16)
         && fields.u16(8) == 2
         && fields.u16(10) == block_type as u16
-        && block[length..].iter().all(|byte| *byte == 0);
+        && is_zero(&block[length..]);
     right.then(|| (array, &block[ENVELOPE_BYTES..length]))
 }
 

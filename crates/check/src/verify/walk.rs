@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use zoneweave_zoned::is_zero;
+
 use crate::array::catalogue::Segment;
 use crate::array::membership::Membership;
 use crate::format::blocks::{Content, Entry, EntryKind, Identity, parse_tombstones};
@@ -161,7 +163,7 @@ impl Walk<'_> {
         self.findings.report.counts.reconstructed_blocks += u64::from(block.reconstructed);
         match content {
             Content::Padding => {
-                let zero = lba == 0 && sequence == 0 && block.data.iter().all(|byte| *byte == 0);
+                let zero = lba == 0 && sequence == 0 && is_zero(&block.data);
                 if !zero {
                     self.findings.add(self.location(), Problem::IdentityMalformed);
                 }

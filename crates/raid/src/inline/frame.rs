@@ -17,7 +17,9 @@
 use bytes::Bytes;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, OOB_BYTES, ZoneId, ZoneOffset};
+use zoneweave_zoned::{
+    AlignedBuffer, BLOCK_BYTES, BlockCount, OOB_BYTES, ZoneId, ZoneOffset, is_zero,
+};
 
 const MAGIC: [u8; 8] = *b"ZNFRAME\0";
 const VERSION: u16 = 1;
@@ -144,7 +146,7 @@ impl FrameShape {
 
     /// What the first block of a frame says.
     pub(super) fn decode(self, frame: Frame, block: &Bytes) -> Header {
-        if block.iter().all(|byte| *byte == 0) {
+        if is_zero(block) {
             return Header::Blank;
         }
         let Ok((raw, _)) = Raw::ref_from_prefix(block) else { return Header::Damaged };

@@ -13,7 +13,7 @@ use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
 use zoneweave_zoned::{
     BlockCount, Command, Completion, Payload, ReportOptions, Status, ZoneAction, ZoneAddress,
-    ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
+    ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt, is_zero,
 };
 
 use crate::instrument::marks::{Mark, mark, mark_if};
@@ -547,7 +547,7 @@ async fn reset_and_look(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), St
 /// so.
 pub(in crate::log) fn is_blank(read: &Result<Payload, Status>) -> bool {
     match read {
-        Ok(block) => block.block(0).iter().chain(&block.block_oob(0)).all(|byte| *byte == 0),
+        Ok(block) => is_zero(&block.block(0)) && is_zero(block.oob_of(0)),
         Err(status) => *status == Status::Deallocated,
     }
 }

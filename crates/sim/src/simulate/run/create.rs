@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, create, open_array};
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
-use zoneweave_zoned::{BlockDevice, Lba};
+use zoneweave_zoned::{BlockDevice, Lba, is_zero};
 
 use crate::simulate::run::harness::Harness;
 use crate::simulate::scenario::{BrokenFormat, Scenario, Since, Stop};
@@ -122,7 +122,7 @@ fn look_at(harness: &Harness) {
         };
         for lba in 0..opened.info().blocks {
             let block = opened.read(Lba(lba), 1).await.expect("an empty volume can be read");
-            let empty = block.iter().all(|piece| piece.iter().all(|byte| *byte == 0));
+            let empty = block.iter().all(|piece| is_zero(piece));
             assert!(empty, "block {lba} of a volume never written holds something");
         }
         *volume.borrow_mut() = Some(opened);
