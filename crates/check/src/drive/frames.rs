@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use zoneweave_zoned::{
     BlockCount, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZonedDevice, ZonedDeviceExt,
+    is_zero,
 };
 
 use crate::drive::Block;
@@ -70,14 +71,58 @@ impl Frames {
         zone: u32,
         block: u32,
     ) -> Result<Block, Status> {
+        let metadata = self.header(device, zone, block / self.unit()).await?;
+        self.read_behind(device, zone, block, &metadata).await
+    }
+
+    /// Reads consecutive blocks, and each header that can be read once.
+    pub(crate) async fn read_all(
+        self,
+        device: &dyn ZonedDevice,
+        zone: u32,
+        blocks: std::ops::Range<u32>,
+    ) -> Vec<Result<Block, Status>> {
+        let mut read = Vec::with_capacity(blocks.len());
+        let mut known = None;
+        for block in blocks {
+            let frame = block / self.unit();
+            let metadata = match known.take().filter(|(of, _)| *of == frame) {
+                Some((_, metadata)) => metadata,
+                None => match self.header(device, zone, frame).await {
+                    Ok(metadata) => metadata,
+                    Err(status) => {
+                        read.push(Err(status));
+                        continue;
+                    }
+                },
+            };
+            read.push(self.read_behind(device, zone, block, &metadata).await);
+            known = Some((frame, metadata));
+        }
+        read
+    }
+
+    /// What the header of a frame says.
+    async fn header(
+        self,
+        device: &dyn ZonedDevice,
+        zone: u32,
+        frame: u32,
+    ) -> Result<Metadata, Status> {
+        let header = read_block(device, zone, frame * self.size()).await?;
+        self.metadata(&header, zone, frame).ok_or(Status::UnrecoveredRead)
+    }
+
+    /// Reads one block of which the frame's header is known.
+    async fn read_behind(
+        self,
+        device: &dyn ZonedDevice,
+        zone: u32,
+        block: u32,
+        metadata: &Metadata,
+    ) -> Result<Block, Status> {
         let (frame, within) = (block / self.unit(), block % self.unit());
-        let one = async |offset| {
-            let at = ZoneAddress::new(ZoneId(zone), offset);
-            device.read(at, BlockCount(1)).await.map(|payload| payload.block(0))
-        };
-        let header = one(frame * self.size()).await?;
-        let metadata = self.metadata(&header, zone, frame).ok_or(Status::UnrecoveredRead)?;
-        let read = one(frame * self.size() + 1 + within).await;
+        let read = read_block(device, zone, frame * self.size() + 1 + within).await;
         match metadata {
             Metadata::Blank => {
                 Ok(Block { data: read?, oob: Bytes::from_static(&[0; OOB_BYTES]), framed: true })
@@ -99,7 +144,7 @@ impl Frames {
 
     /// The metadata in a header, if the header is intact and belongs to this frame.
     fn metadata(self, block: &Bytes, zone: u32, frame: u32) -> Option<Metadata> {
-        if block.iter().all(|byte| *byte == 0) {
+        if is_zero(block) {
             return Some(Metadata::Blank);
         }
         let fields = Fields(block);
@@ -118,6 +163,12 @@ impl Frames {
         let intact = crc32c::crc32c(&covered) == fields.u32(12);
         intact.then(|| Metadata::Of(block.slice(HEAD_BYTES..end)))
     }
+}
+
+/// Reads one block of a drive, wherever it is.
+async fn read_block(device: &dyn ZonedDevice, zone: u32, offset: u32) -> Result<Bytes, Status> {
+    let at = ZoneAddress::new(ZoneId(zone), offset);
+    device.read(at, BlockCount(1)).await.map(|payload| payload.block(0))
 }
 
 enum Metadata {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{
     BlockCount, OobKind, Payload, Status, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState,
-    ZonedDevice, ZonedDeviceExt,
+    ZonedDevice, ZonedDeviceExt, is_zero,
 };
 
 use frames::Frames;
@@ -28,7 +28,7 @@ pub(crate) type ReadBlock = Result<Block, Status>;
 /// Whether a block equals one that was never written, in a finished zone.
 pub(crate) fn is_blank(block: &ReadBlock) -> bool {
     match block {
-        Ok(block) => block.data.iter().chain(&block.oob).all(|byte| *byte == 0),
+        Ok(block) => is_zero(&block.data) && is_zero(&block.oob),
         Err(status) => *status == Status::Deallocated,
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn is_blank(block: &ReadBlock) -> bool {
 /// Whether a block may never have been written, in a finished zone. If a crash tore a frame, its
 /// header has metadata for all its blocks.
 pub(crate) fn may_be_unwritten(block: &ReadBlock) -> bool {
-    let is_cut_off = |block: &Block| block.framed && block.data.iter().all(|byte| *byte == 0);
+    let is_cut_off = |block: &Block| block.framed && is_zero(&block.data);
     is_blank(block) || block.as_ref().is_ok_and(is_cut_off)
 }
 
@@ -111,13 +111,10 @@ impl Drive {
 
     /// Reads blocks of a zone, which must be below its write pointer.
     pub(crate) async fn read(&self, zone: u32, offset: u32, count: u32) -> Vec<ReadBlock> {
-        let mut blocks = Vec::with_capacity(count as usize);
-        if self.frames.is_some() {
-            for block in offset..offset + count {
-                blocks.push(self.read_one(zone, block).await);
-            }
-            return blocks;
+        if let Some(frames) = self.frames {
+            return frames.read_all(&*self.device, zone, offset..offset + count).await;
         }
+        let mut blocks = Vec::with_capacity(count as usize);
         let step = self.device.geometry().max_transfer.0.max(1);
         for first in (0..count).step_by(step as usize) {
             let at = ZoneAddress::new(ZoneId(zone), offset + first);

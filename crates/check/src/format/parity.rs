@@ -40,6 +40,9 @@ fn coefficient(parity: usize, data: usize) -> u8 {
     }
 }
 
+/// Bytes that are multiplied together: the compiler makes vector instructions of their loops.
+const TOGETHER: usize = 64;
+
 /// Adds `factor` times `source` to `target`.
 fn add_multiple(target: &mut [u8], factor: u8, source: &[u8]) {
     assert!(target.len() == source.len(), "{} and {} bytes", target.len(), source.len());
@@ -47,13 +50,29 @@ fn add_multiple(target: &mut [u8], factor: u8, source: &[u8]) {
         // Most coefficients of parity are 1, and the compiler vectorises this loop.
         return target.iter_mut().zip(source).for_each(|(target, source)| *target ^= source);
     }
-    let mut products = [0; 256];
-    for (value, product) in (0..=255).zip(&mut products) {
-        *product = multiply(factor, value);
+    let (targets, target) = target.as_chunks_mut::<TOGETHER>();
+    let (sources, source) = source.as_chunks::<TOGETHER>();
+    for (target, source) in targets.iter_mut().zip(sources) {
+        let products = multiply_all(factor, source);
+        target.iter_mut().zip(products).for_each(|(target, product)| *target ^= product);
     }
     for (target, source) in target.iter_mut().zip(source) {
-        *target ^= products[usize::from(*source)];
+        *target ^= multiply(factor, *source);
     }
+}
+
+/// The products of many bytes with one factor, by Horner's rule over the factor's bits.
+fn multiply_all(factor: u8, source: &[u8; TOGETHER]) -> [u8; TOGETHER] {
+    let mut products = [0; TOGETHER];
+    for bit in (0..u8::BITS - factor.leading_zeros()).rev() {
+        for product in &mut products {
+            *product = (*product << 1) ^ if *product & 0x80 == 0 { 0 } else { 0x1D };
+        }
+        if factor >> bit & 1 == 1 {
+            products.iter_mut().zip(source).for_each(|(product, source)| *product ^= source);
+        }
+    }
+    products
 }
 
 /// The codes of the segments of an array. They differ in k only.
@@ -143,6 +162,18 @@ mod tests {
         assert_eq!((coefficient(0, 5), coefficient(1, 0), coefficient(1, 8)), (1, 1, 0x1D));
         assert!((1..=255).all(|element| multiply(element, inverse(element)) == 1));
         assert!((0..9).all(|parity| coefficient(parity, 0) == 1), "rows start with 1");
+    }
+
+    #[test]
+    fn many_products_are_those_of_one_byte_each() {
+        for factor in 0..=255 {
+            for first in (0..=255).step_by(TOGETHER) {
+                let mut source = [0; TOGETHER];
+                source.iter_mut().zip(first..=255).for_each(|(at, value)| *at = value);
+                let products = source.map(|value| multiply(factor, value));
+                assert_eq!(multiply_all(factor, &source), products, "by {factor}");
+            }
+        }
     }
 
     #[test]

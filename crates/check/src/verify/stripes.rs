@@ -59,8 +59,8 @@ pub(crate) fn read_slice(
         put_one_of_each_first(&mut good, data_chunks);
     }
     let (used, spare) = good.split_at(data_chunks);
-    let data = all_data(code, used, |(role, _, data)| (*role, &data[..]));
-    let coded = all_data(code, used, |(role, coded, _)| (*role, &coded[..]));
+    let data = all_data(code, used, |(role, _, data)| (*role, (*data).clone()));
+    let coded = all_data(code, used, |(role, coded, _)| (*role, Bytes::copy_from_slice(*coded)));
     let data_slices: Vec<&[u8]> = data.iter().map(|bytes| &bytes[..]).collect();
     let coded_slices: Vec<&[u8]> = coded.iter().map(|bytes| &bytes[..]).collect();
     let agrees = |(role, coded, data): &(usize, &[u8; 24], &Bytes)| {
@@ -73,7 +73,11 @@ pub(crate) fn read_slice(
     let on_media = |role| used.iter().any(|found| found.0 == role);
     let blocks = data.iter().zip(&coded).enumerate().map(|(role, (data, coded))| {
         let coded: &[u8; 24] = coded[..].try_into().ok()?;
-        let identity = Identity::parse_verified(array, coded, data)?;
+        // A block on media has verified against its identity when its group was read.
+        let identity = match on_media(role) {
+            true => Identity::parse(coded)?,
+            false => Identity::parse_verified(array, coded, data)?,
+        };
         Some(DataBlock { identity, data: data.clone(), reconstructed: !on_media(role) })
     });
     blocks.collect::<Option<_>>().map_or(Slice::Contradictory, Slice::Whole)
@@ -94,15 +98,12 @@ fn on_media(array: Array, coded: &[u8; 24], data: &Bytes) -> Option<DataBlock> {
 }
 
 /// All k data pieces, from k pieces of any roles.
-fn all_data<'a>(
-    code: &Code,
-    used: &'a [(usize, &'a [u8; 24], &'a Bytes)],
-    piece: impl Fn(&'a (usize, &'a [u8; 24], &'a Bytes)) -> (usize, &'a [u8]),
-) -> Vec<Bytes> {
-    let pieces: Vec<(usize, &[u8])> = used.iter().map(piece).collect();
+fn all_data<T>(code: &Code, used: &[T], piece: impl Fn(&T) -> (usize, Bytes)) -> Vec<Bytes> {
+    let pieces: Vec<(usize, Bytes)> = used.iter().map(piece).collect();
     let all_data = pieces.iter().enumerate().all(|(role, piece)| piece.0 == role);
     if all_data {
-        return pieces.iter().map(|(_, bytes)| Bytes::copy_from_slice(bytes)).collect();
+        return pieces.into_iter().map(|(_, bytes)| bytes).collect();
     }
+    let pieces: Vec<_> = pieces.iter().map(|(role, bytes)| (*role, &bytes[..])).collect();
     code.decode(&pieces).into_iter().map(Bytes::from).collect()
 }

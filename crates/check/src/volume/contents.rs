@@ -35,6 +35,14 @@ pub enum Newest {
     },
 }
 
+impl Newest {
+    /// Whether the block has no data: it was never written, or was trimmed since.
+    #[must_use]
+    pub const fn reads_as_zeros(self) -> bool {
+        matches!(self, Self::Unwritten | Self::Trimmed { .. })
+    }
+}
+
 /// A block whose data is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("LBA {lba}: the data is lost, or fewer chunks than needed can be read")]
@@ -46,6 +54,9 @@ pub struct Unavailable {
 /// A cached group: ordinal of its segment, first row, and chunks.
 type KeptGroup = (u32, u32, Rc<Group>);
 
+/// A cached slice: ordinal of its segment, stripe, block, and chunks.
+type KeptSlice = ((u32, u32, u32), Rc<Slice>);
+
 /// The contents of the volume. Data is read from the drives on demand, so they must not change
 /// meanwhile.
 pub struct Contents {
@@ -55,6 +66,8 @@ pub struct Contents {
     versions: Versions,
     /// The group that was read last: neighbours in the volume are mostly neighbours on media.
     last: RefCell<Option<KeptGroup>>,
+    /// The slice judged last, likewise.
+    slice: RefCell<Option<KeptSlice>>,
 }
 
 impl Contents {
@@ -64,7 +77,8 @@ impl Contents {
         segments: Vec<Segment>,
         versions: Versions,
     ) -> Self {
-        Self { membership, codes, segments, versions, last: RefCell::new(None) }
+        let (last, slice) = (RefCell::new(None), RefCell::new(None));
+        Self { membership, codes, segments, versions, last, slice }
     }
 
     /// Blocks of the volume.
@@ -88,6 +102,19 @@ impl Contents {
         self.versions.iter().map(|(lba, sequence, spot)| (lba, newest(sequence, spot)))
     }
 
+    /// Every block that holds data or is lost, in the order in which they lie on media: reading them
+    /// in this order reads each group and judges each stripe once.
+    #[must_use]
+    pub fn in_media_order(&self) -> Vec<u64> {
+        let mut places: Vec<_> = self
+            .versions
+            .iter()
+            .map(|(lba, _, spot)| ((spot.segment, spot.stripe_block, spot.column), lba))
+            .collect();
+        places.sort_unstable();
+        places.into_iter().map(|(_, lba)| lba).collect()
+    }
+
     /// The data of a block: `None` reads as zeros. Damaged and missing chunks are reconstructed.
     ///
     /// # Errors
@@ -101,18 +128,30 @@ impl Contents {
         let shape = &segment.header.shape;
         let (stripe, block) =
             (spot.stripe_block / shape.chunk_blocks, spot.stripe_block % shape.chunk_blocks);
-        let group = self.group(segment, spot.segment, shape.group_of(stripe)).await;
         let role = shape.role_of(spot.column.into(), stripe) as usize;
-        let array = self.membership.array;
-        let code = self.codes.of(&shape.scheme);
-        let found = match read_slice(array, shape, code, &group, stripe, block) {
-            Slice::Whole(mut blocks) => Some(blocks.swap_remove(role)),
-            Slice::Lost(mut blocks) => blocks.swap_remove(role),
+        let slice = self.slice(segment, (spot.segment, stripe, block)).await;
+        let found = match &*slice {
+            Slice::Whole(blocks) => blocks.get(role),
+            Slice::Lost(blocks) => blocks.get(role).and_then(Option::as_ref),
             Slice::Contradictory => None,
         };
         let genuine =
             found.filter(|found| (found.identity.lba, found.identity.sequence) == (lba, sequence));
-        genuine.map(|block| Some(block.data)).ok_or(Unavailable { lba })
+        genuine.map(|block| Some(block.data.clone())).ok_or(Unavailable { lba })
+    }
+
+    /// A block of every chunk of a stripe: the segment among those found, the stripe, the block.
+    async fn slice(&self, segment: &Segment, place: (u32, u32, u32)) -> Rc<Slice> {
+        if let Some((_, slice)) = self.slice.borrow().as_ref().filter(|(of, _)| *of == place) {
+            return Rc::clone(slice);
+        }
+        let (ordinal, stripe, block) = place;
+        let shape = &segment.header.shape;
+        let group = self.group(segment, ordinal, shape.group_of(stripe)).await;
+        let (array, code) = (self.membership.array, self.codes.of(&shape.scheme));
+        let slice = Rc::new(read_slice(array, shape, code, &group, stripe, block));
+        *self.slice.borrow_mut() = Some((place, Rc::clone(&slice)));
+        slice
     }
 
     async fn group(

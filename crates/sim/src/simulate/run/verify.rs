@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use zoneweave_check::{Finding, Options, Problem, Severity, check};
+use zoneweave_check::{Contents, Finding, Options, Problem, Severity, check};
 use zoneweave_emulator::{FaultPlan, Immediate};
 use zoneweave_raid::log::{Health, Volume};
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
@@ -47,12 +47,13 @@ pub(crate) async fn verify_recovered(
     volume.assert_consistent();
     harness.confirm(volume);
     split_brain::record(harness, &found);
-    for member in volume.status().members {
+    let status = volume.status();
+    for member in &status.members {
         harness.drives.borrow_mut().note_orphans(usize::from(member.slot), member.orphan_zones);
     }
     harness.drives.borrow_mut().started();
     let crashed = harness.crashed.replace(0);
-    let degraded = volume.status().health != Health::Healthy;
+    let degraded = status.health != Health::Healthy;
     harness.count(|tally| {
         tally.recoveries += u64::from(crashed > 0);
         tally.degraded_recoveries += u64::from(crashed > 0 && degraded);
@@ -136,22 +137,37 @@ pub(crate) fn check_offline(harness: &Harness, away: &BTreeSet<usize>, found: Op
         let Some(contents) = checked.contents else {
             panic!("the checker finds no array");
         };
-        for (lba, version) in (0..).zip(found.unwrap_or_default()) {
-            let Some(version) = version else { continue };
-            match contents.read(lba).await {
-                Ok(block) => {
-                    let read = block.map_or(Some(0), |block| version_of(lba, &block));
-                    assert!(
-                        read == Some(*version),
-                        "block {lba} reads as version {version}, the checker finds {read:?}: {:?}",
-                        contents.newest(lba)
-                    );
-                }
-                Err(error) => panic!("the checker cannot read: {error}"),
-            }
-        }
+        compare(&contents, found.unwrap_or_default()).await;
     });
     harness.count(|tally| tally.offline_checks += 1);
+}
+
+/// The checker finds what the volume returned, block by block.
+async fn compare(contents: &Contents, found: &[Found]) {
+    // In the order of the media, each stripe is read and judged once, however scattered its blocks
+    // are in the volume. The other blocks read as zeros.
+    if found.is_empty() {
+        return;
+    }
+    let mut order = contents.in_media_order();
+    order.extend((0..found.len() as u64).filter(|lba| contents.newest(*lba).reads_as_zeros()));
+    assert_eq!(order.len(), found.len(), "each block is compared once");
+    for lba in order {
+        let Some(version) = found[usize::try_from(lba).expect("a block of the volume")] else {
+            continue;
+        };
+        match contents.read(lba).await {
+            Ok(block) => {
+                let read = block.map_or(Some(0), |block| version_of(lba, &block));
+                assert!(
+                    read == Some(version),
+                    "block {lba} reads as version {version}, the checker finds {read:?}: {:?}",
+                    contents.newest(lba)
+                );
+            }
+            Err(error) => panic!("the checker cannot read: {error}"),
+        }
+    }
 }
 
 /// Checks that the checker finds no damage on drives without faults other than slowness. (A failed
