@@ -6,6 +6,7 @@ use crate::{ImportGraph, Repository};
 /// before it. A name is that of a file or of a folder under `crates/raid/src/log`.
 ///
 /// Blocks enter at `admit`, but `write` takes them from its queue, so that `admit` comes first.
+/// With this order 65 of 438 imports between folders ran against it when it was made.
 const LOG_ORDER: &[&str] = &[
     "engine/address",
     "engine/geometry",
@@ -22,6 +23,7 @@ const LOG_ORDER: &[&str] = &[
     "repair",
     "recover",
     "engine",
+    "volume",
 ];
 
 /// The state that all decisions share is composed of the structures of all folders. No place in the

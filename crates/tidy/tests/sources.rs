@@ -17,7 +17,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/linux/src/",
     "crates/capi/src/",
     "crates/erasure/src/kernels",
-    "crates/zoned/src/past_caches.rs",
+    "crates/zoned/src/nontemporal.rs",
     "crates/zoned/src/prefetch.rs",
     "fuzz/driver/src/memory.rs",
 ];
