@@ -408,10 +408,14 @@ impl Findings {
         }
         let text = problem.to_string();
         self.report.findings.push(Finding { severity, location, problem, text });
+        assert!(self.report.findings.len() <= self.limit, "the rest is only counted");
     }
 
     pub(crate) fn finish(mut self) -> Report {
         let tally = self.report.tally;
+        let all = tally.notes + tally.damage + tally.losses + tally.violations;
+        let listed = self.report.findings.len() as u64;
+        assert_eq!(all, listed + self.report.findings_omitted, "every finding is counted once");
         self.report.clean = tally.damage + tally.losses + tally.violations == 0;
         self.report
     }

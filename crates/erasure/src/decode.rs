@@ -51,8 +51,8 @@ impl Code {
         Ok(())
     }
 
-    /// Rebuilds a data chunk or P as the sum of all others of these, if all are present. This is the most
-    /// frequent loss, and it needs no matrix. Returns whether it did.
+    /// Rebuilds a data chunk or P as the sum of all others of these, if all are present. This is
+    /// the most frequent loss, and it needs no matrix. Returns whether it did.
     fn rebuild_alone(&self, chunk: usize, output: &mut [u8], chunks: &[Option<&[u8]>]) -> bool {
         let Some(with_p) = chunks.get(..=self.data_chunks()) else { return false };
         if with_p.get(chunk).is_none_or(Option::is_some) {

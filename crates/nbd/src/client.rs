@@ -1,7 +1,7 @@
-//! The least that a client says: which export it wants, and its requests.
+//! A minimal client: it selects an export and sends requests.
 //!
-//! Without structured replies, so that every answer is a header of 16 bytes, and data behind it if a read
-//! succeeded. The server is not trusted either: what it sends is checked.
+//! It does without structured replies, so that every answer is a header of 16 bytes, followed by
+//! the data of a successful read. It does not trust the server either, and checks its answers.
 
 use bytes::{Buf, BufMut};
 use thiserror::Error;
@@ -12,9 +12,9 @@ use crate::wire::{
     option,
 };
 
-/// What a server says first.
+/// The greeting of a server.
 pub const GREETING_BYTES: usize = 18;
-/// What it answers to [`ask_for`].
+/// Its answer to [`ask_for`].
 pub const EXPORT_BYTES: usize = 10;
 /// The header of an answer.
 pub const REPLY_HEADER_BYTES: usize = 16;
@@ -22,35 +22,36 @@ pub const REPLY_HEADER_BYTES: usize = 16;
 /// Why a server cannot be talked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ServerError {
-    /// It speaks something else.
+    /// The server does not speak NBD.
     #[error("what answers is no NBD server")]
     NotNbd,
-    /// It speaks what was spoken before 2013.
+    /// The old handshake, obsolete since 2013.
     #[error("the NBD server knows no fixed newstyle handshake, which is as old as 2013")]
     OldStyle,
-    /// An answer does not start as one does.
+    /// An answer has another magic number.
     #[error("an answer of the NBD server starts with {found:#010x}")]
     BadReply {
-        /// What it starts with.
+        /// The first bytes of its greeting.
         found: u32,
     },
 }
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Data.
     Read,
     /// That the data behind the request is written.
     Write,
-    /// Nothing more: there is no answer.
+    /// Disconnect: there is no answer.
     Disconnect,
 }
 
-/// The answer to a greeting: the export of that name. A server that has none such hangs up.
+/// The answer to a greeting, which selects the export of a name. A server without such an export
+/// hangs up.
 ///
 /// # Errors
-/// If what greets is no server that can be asked so.
+/// If the greeting is not that of a server with the fixed newstyle handshake.
 ///
 /// # Panics
 /// If the name is longer than names are.

@@ -1,7 +1,7 @@
-//! What the server offers: the exports a client may list and choose.
+//! The exports that a client may list and choose.
 //!
-//! Invariants of an [`ExportList`], checked once when it is made: at least one export, unique names,
-//! strings and sizes within the protocol's limits, and no flag this crate could not honour.
+//! Invariants of an [`ExportList`], checked once when it is made: at least one export, unique
+//! names, strings and sizes within the protocol's limits, and no flag this crate could not honour.
 
 use crate::flags::TransmissionFlags;
 
@@ -9,7 +9,7 @@ use crate::flags::TransmissionFlags;
 pub const NAME_BYTES_MAX: usize = 256;
 /// Longest description: the protocol's limit for any string.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
-/// Longest read or write: 2^25 bytes, what clients assume when nothing is negotiated.
+/// Longest read or write: 2^25 bytes, the assumption of clients that negotiate nothing.
 pub const PAYLOAD_BYTES_MAX: u32 = 1 << 25;
 /// Largest export: clients hold sizes in signed 64-bit integers.
 pub const EXPORT_SIZE_BYTES_MAX: u64 = i64::MAX as u64;
@@ -25,7 +25,7 @@ pub struct BlockSizes {
     pub minimum_bytes: u32,
     /// Requests aligned to this avoid a read-modify-write.
     pub preferred_bytes: u32,
-    /// Longest read or write.
+    /// Longest read or write: 2^25 bytes, the assumption of clients that negotiate nothing.
     pub maximum_bytes: u32,
 }
 
@@ -58,7 +58,7 @@ pub struct ExportDescription {
     pub description: String,
     /// Size of the export.
     pub size_bytes: u64,
-    /// What the export can do. `HAS_FLAGS` is implied; `SEND_DF` is withheld from clients that did
+    /// Features of the export. `HAS_FLAGS` is implied; `SEND_DF` is withheld from clients that did
     /// not agree to structured replies.
     pub flags: TransmissionFlags,
     /// Block-size constraints.
@@ -108,7 +108,7 @@ pub enum ExportError {
         /// The sizes asked for.
         block_sizes: BlockSizes,
     },
-    /// A flag promises what this server cannot do.
+    /// A flag promises a command that this server does not have.
     #[error("export {name:?}: flags {flags:?} cannot be honoured together; remove them")]
     BadFlags {
         /// Name of the export.

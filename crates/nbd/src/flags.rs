@@ -1,4 +1,4 @@
-//! Transmission flags: what an export offers, told to the client at the end of the handshake.
+//! Transmission flags: the features of an export, sent to the client at the end of the handshake.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -8,9 +8,9 @@ use std::ops::BitOr;
 pub struct TransmissionFlags(u16);
 
 impl TransmissionFlags {
-    /// No flag at all; what is sent always has [`Self::HAS_FLAGS`] too.
+    /// No flag at all; sent flags always have [`Self::HAS_FLAGS`] too.
     pub const NONE: Self = Self(0);
-    /// Must be set in whatever is sent.
+    /// Set in all flags that are sent.
     pub const HAS_FLAGS: Self = Self(1);
     /// Writes, trims and zeroes fail with [`Errno::NotPermitted`](crate::Errno::NotPermitted).
     pub const READ_ONLY: Self = Self(1 << 1);

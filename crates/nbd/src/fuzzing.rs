@@ -5,8 +5,8 @@
 //! * how the input is cut into pieces changes nothing;
 //! * an accepted request lies within its export, and every reply to it is well formed.
 //!
-//! The first byte of the input (two for requests) chooses the cuts and the session; the rest is what
-//! the client sends.
+//! The first byte of the input (two for requests) chooses the cuts and the session; the rest is the
+//! input of the server.
 
 mod requests;
 mod seeds;
@@ -53,7 +53,8 @@ enum Ending {
     Failed(HandshakeError),
 }
 
-/// Haggles with the bytes after the first, whole and in pieces; what follows goes to the requests.
+/// Negotiates with the bytes after the first, whole and in pieces, and gives the rest to the
+/// requests.
 pub fn handshake(data: &[u8]) {
     let Some((&cuts, client)) = data.split_first() else { return };
     let whole = haggle([client].into_iter());
@@ -64,7 +65,7 @@ pub fn handshake(data: &[u8]) {
     }
 }
 
-/// Runs a handshake over `pieces`; returns what the server sent and how it ended.
+/// Runs a handshake over `pieces`; returns its output and how it ended.
 fn haggle<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Ending) {
     let mut handshake = Handshake::new(EXPORTS.clone());
     let mut sent = Vec::new();

@@ -52,7 +52,7 @@ pub enum HandshakeError {
     /// An option did not begin with "IHAVEOPT".
     #[error("option magic is {magic:#018x}; the client is out of step or speaks no NBD")]
     BadOptionMagic {
-        /// What was found instead.
+        /// The value found instead.
         magic: u64,
     },
     /// An option is too long even to skip, or is a too long `EXPORT_NAME`.
@@ -88,12 +88,12 @@ pub enum HandshakeError {
     },
 }
 
-/// What follows a step.
+/// The next action after a step.
 #[derive(Debug)]
 pub enum HandshakeStep {
     /// Send the output, then call again: at once if input is left, else when more arrives.
     Continue(Handshake),
-    /// Send the output and go on to transmission; what is left of the input belongs to it.
+    /// Send the output and start transmission; the rest of the input belongs to it.
     Ready(Session),
     /// The client said goodbye: send the output and close.
     Aborted,
@@ -109,7 +109,7 @@ pub struct Handshake {
     terms: Terms,
 }
 
-/// What the options so far have agreed.
+/// The agreement of the options so far.
 #[derive(Debug, Default)]
 struct Terms {
     fixed_newstyle: bool,
@@ -258,6 +258,8 @@ impl Handshake {
         option: u32,
         output: &mut BytesMut,
     ) -> Result<HandshakeStep, HandshakeError> {
+        let payload_max = OPTION_PAYLOAD_BYTES_MAX as usize;
+        assert!(self.held.len() <= payload_max, "a longer payload is skipped or refused");
         let answer = self.terms.answer(&self.exports, option, &self.held, output)?;
         self.held.clear();
         self.state = State::OptionHeader;

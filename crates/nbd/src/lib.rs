@@ -1,4 +1,4 @@
-//! The NBD protocol, sans-I/O: the server's side, and of the client's what a load generator says.
+//! The NBD protocol, sans-I/O: the server, and as much of a client as a load generator needs.
 //!
 //! Bytes go in, bytes and typed events come out. There are no sockets, clocks, threads or futures
 //! here: the front end that owns the connection moves the bytes, enforces deadlines and connection
@@ -14,9 +14,10 @@
 //! * [`Handshake`] speaks fixed newstyle: `GO`, `INFO`, `LIST`, `ABORT`, `EXPORT_NAME`,
 //!   `STRUCTURED_REPLY`, `LIST_META_CONTEXT` and `SET_META_CONTEXT`; every other option, TLS
 //!   included, is answered as unsupported.
-//! * [`Session`] is what was agreed. It parses request headers ([`Session::parse_request`]), makes
-//!   a [`RequestDecoder`] that also collects write payloads, and a [`ReplyEncoder`].
-//! * [`client`] has the least that a client says: it asks for an export, and for reads and writes.
+//! * [`Session`] is the agreement of the handshake. It parses request headers
+//!   ([`Session::parse_request`]), makes a [`RequestDecoder`] that also collects write payloads,
+//!   and a [`ReplyEncoder`].
+//! * [`client`] is a minimal client: it asks for an export, and for reads and writes.
 //!
 //! # Invariants
 //! * The client is hostile. No byte it sends can panic, is echoed back, or is trusted as a length

@@ -149,10 +149,10 @@ impl ReplyEncoder {
         }
     }
 
-    /// Success of a block status: what is known of the range from its start, as one chunk. Extents
-    /// past the request are clamped, neighbours with equal flags joined, and at most
-    /// [`STATUS_EXTENTS_MAX`] sent; the protocol lets a reply cover less than was asked. Knowing
-    /// nothing is reported as allocated data, which is always safe.
+    /// Success of a block status: the known states of the range from its start, as one chunk.
+    /// Extents past the request are clamped, neighbours with equal flags joined, and at most
+    /// [`STATUS_EXTENTS_MAX`] sent; the protocol lets a reply cover less than the request. Unknown
+    /// states are reported as allocated data, which is always safe.
     #[must_use]
     pub fn block_status(
         self,
@@ -212,7 +212,7 @@ fn push_flat(extents: &[ReadExtent], output: &mut Vec<Bytes>) {
     }
 }
 
-/// Cuts a text to what is sent, between characters.
+/// Cuts a text to the longest one sent, between characters.
 fn truncate(message: &str) -> &str {
     &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)]
 }

@@ -1,4 +1,4 @@
-//! What a finished handshake agreed on.
+//! The agreement of a finished handshake.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Session {
         self.base_allocation
     }
 
-    /// The flags the client was told, which decide what it may ask.
+    /// The flags sent to the client, which decide the requests it may send.
     #[must_use]
     pub fn flags(&self) -> TransmissionFlags {
         self.flags

@@ -1,7 +1,8 @@
 //! Requests: from a 28-byte header to a [`Request`] that is safe to run, or a [`Rejection`].
 //!
 //! Invariants of an accepted request:
-//! * `offset + length` does not overflow and lies within the export (flush and disconnect have none).
+//! * `offset + length` does not overflow and lies within the export (flush and disconnect have
+//!   none).
 //! * A read or write is no longer than the export's maximum block size, at most 32 MiB; trims,
 //!   zeroes, prefetches and status queries may span up to 2^32 - 1 bytes.
 //! * It uses only commands and flags the client was offered. Alignment is demanded only to the
@@ -30,7 +31,7 @@ pub const REQUEST_HEADER_BYTES: usize = 28;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cookie(pub u64);
 
-/// What a request asks for.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Return the range's data.
@@ -40,7 +41,7 @@ pub enum Command {
     },
     /// Store the payload, which has exactly the request's length.
     Write,
-    /// Finish what is in flight and close; there is no reply.
+    /// Finish the requests in flight and close; there is no reply.
     Disconnect,
     /// Make every write replied to before this durable.
     Flush,
@@ -65,7 +66,7 @@ pub enum Command {
 /// A request that passed every check of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What to do.
+    /// The command.
     pub command: Command,
     /// Reply only once this request's own writes are durable.
     pub force_unit_access: bool,
@@ -89,7 +90,7 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("request magic is {found:#010x}; the client is out of step, close the connection")]
 pub struct BadMagic {
-    /// What was found instead.
+    /// The value found instead.
     pub found: u32,
 }
 
@@ -99,7 +100,7 @@ pub struct BadMagic {
 pub struct Rejection {
     /// To be returned in the reply.
     pub cookie: Cookie,
-    /// What is wrong.
+    /// The fault.
     pub reason: RejectionReason,
     /// Payload that follows the header and must be thrown away; [`RequestDecoder`] does.
     pub payload_bytes: u32,
@@ -117,7 +118,7 @@ impl Rejection {
     }
 }
 
-/// What is wrong with a request.
+/// The fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejectionReason {
     /// The command does not exist, or was not offered in the transmission flags.
@@ -230,7 +231,7 @@ impl Session {
     fn judge(&self, header: &Header) -> Result<Request, RejectionReason> {
         let command = self.command(header)?;
         let range = match command {
-            // A client that leaves is let go, whatever else its header says.
+            // A disconnect is accepted with any other fields.
             Command::Disconnect => (0, 0),
             Command::Flush if (header.offset_bytes, header.length_bytes) != (0, 0) => {
                 return Err(RejectionReason::FlushWithRange);

@@ -1,5 +1,6 @@
-//! What a request does beside moving its data: the checksum of a block, looking up and entering it in the index, and
-//! the table of what is in flight. Blocks of lists and of the index, as starts and checkpoints do them.
+//! The CPU cost of a request apart from moving its data: the checksum of a block, a lookup and an
+//! insertion in the index, and the table of requests in flight. Also the encoding of lists and of
+//! index blocks, as in starts and checkpoints.
 //!
 //! `make bench` runs it. The index is that of 64 GiB, 64 MiB of it: more than caches hold, as is usual.
 

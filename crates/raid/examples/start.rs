@@ -1,8 +1,8 @@
-//! Prints what a start takes of one core, by what it reads: pages of the index and what lists them,
-//! lists, and blocks of a segment that a crash left open. Drives are in memory and answer at once,
-//! so that nothing but computing is measured; what counts is the time that the thread ran, not the
-//! time that passed, and the best of several runs, as other load on the machine only ever slows a
-//! run down. The allocator is that of the command.
+//! Prints the CPU time of a start by the structures it reads: pages of the index and their
+//! directories, lists, and blocks of a segment that a crash left open. Drives are in memory and
+//! answer at once, so that only computation is measured. The figure is the CPU time of the thread,
+//! the best of several runs, since other load on the machine only slows a run down. The allocator
+//! is that of the command.
 //!
 //! `cargo run --release -p zoneweave-raid --example start [index] [again] [directories] [leftover]`
 //!

@@ -1,6 +1,7 @@
 //! Tasks: started and waited for, woken in turn, and waiting for a permit.
 //!
-//! `make bench` runs it. Each figure is of a hundred of them, in virtual time, of which nothing passes.
+//! `make bench` runs it. Each figure is of a hundred of them, in virtual time, of which nothing
+//! passes.
 
 use std::rc::Rc;
 

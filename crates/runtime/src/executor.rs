@@ -33,18 +33,18 @@ struct Task {
     parts: Option<TaskParts>,
 }
 
-/// What it takes to poll a task.
+/// The parts needed to poll a task.
 struct TaskParts {
     future: LocalFuture,
     woken: Arc<TaskWaker>,
-    /// The same, made once.
+    /// `woken` as a waker, made once.
     waker: Waker,
 }
 
 #[derive(Default)]
 struct ReadyQueue {
     keys: Mutex<VecDeque<TaskKey>>,
-    /// How many `keys` there are, for those who only want to know that.
+    /// The length of `keys`, readable without the lock.
     len: AtomicUsize,
 }
 
@@ -55,14 +55,14 @@ impl ReadyQueue {
         self.len.store(keys.len(), Ordering::Release);
     }
 
-    /// Takes all keys, in exchange for an empty queue: locking once for all of them is cheaper.
+    /// Takes all keys in exchange for an empty queue, so that one lock serves all.
     fn take(&self, empty: &mut VecDeque<TaskKey>) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *keys, empty);
         self.len.store(0, Ordering::Release);
     }
 
-    /// Puts keys back that were taken, before those that came since.
+    /// Puts taken keys back, before the newer ones.
     fn put_back(&self, taken: &mut VecDeque<TaskKey>) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         taken.append(&mut keys);
@@ -113,7 +113,7 @@ pub struct Executor {
     shared: Rc<Shared>,
 }
 
-/// What tasks hold of their executor: the clock, timers, and a way to start further tasks.
+/// A handle to the executor for tasks: the clock, timers, and spawning.
 #[derive(Clone)]
 pub struct Handle {
     shared: Rc<Shared>,
@@ -234,6 +234,7 @@ impl Shared {
         let finished = match polled {
             Poll::Pending => {
                 if let Some(task) = self.tasks.borrow_mut().get_mut(key.slot) {
+                    assert!(task.parts.is_none(), "only the poll that took the parts returns them");
                     task.parts = Some(parts);
                 }
                 None
@@ -262,7 +263,7 @@ impl Handle {
         self.shared.reactor.now()
     }
 
-    /// A time that has been since tasks ran the last time: see [`Reactor::recent`].
+    /// A time no earlier than the last round of tasks: see [`Reactor::recent`].
     #[must_use]
     pub fn recent(&self) -> Nanos {
         self.shared.reactor.recent()
@@ -274,13 +275,13 @@ impl Handle {
         self.shared.reactor.clone()
     }
 
-    /// The tasks there are besides main, as `2 x name`: for whoever looks for leaks.
+    /// The tasks besides main, as `2 x name`, to look for leaks.
     #[must_use]
     pub fn task_names(&self) -> Vec<String> {
         self.shared.task_names()
     }
 
-    /// Starts a task. `name` is what a deadlock report calls it.
+    /// Starts a task. `name` appears in deadlock reports.
     pub fn spawn<T: 'static>(
         &self,
         name: &'static str,
@@ -291,7 +292,7 @@ impl Handle {
         JoinHandle(receiver)
     }
 
-    /// Starts a task that nobody waits for.
+    /// Starts a task without a handle to its result.
     pub fn spawn_alone(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
         self.start(name, Box::pin(future));
     }

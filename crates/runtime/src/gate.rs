@@ -1,8 +1,7 @@
 //! A condition that tasks wait for: "something changed, look again".
 //!
-//! Waiting is registered before the condition is checked again, so a change between the check and
-//! the wait is not missed: `loop { if check() { break } gate.wait().await }` is the whole idiom,
-//! sound because nothing else runs between the check and the first poll of the wait.
+//! A wait is registered at its first poll, and no other task runs between the check of the
+//! condition and that poll. So `loop { if check() { break } gate.wait().await }` misses no change.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -10,27 +9,27 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Wakes everybody who waits, each time it is opened.
+/// Wakes all waiting tasks each time it is opened.
 #[derive(Clone, Default)]
 pub struct Gate(Rc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     openings: Cell<u64>,
-    /// Those who wait for the next opening, in order; `None` for those who gave up.
+    /// Tasks that wait for the next opening, in order; `None` for cancelled waits.
     waiters: RefCell<Vec<Option<Waker>>>,
-    /// Their memory, while those of the last opening are woken.
+    /// A spare vector for new waiters while those of the last opening are woken.
     spare: Cell<Vec<Option<Waker>>>,
 }
 
 impl Gate {
-    /// A gate that nobody waits at.
+    /// A gate without waiting tasks.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wakes all who wait now; later waiters wait for the next opening.
+    /// Wakes all tasks that wait now. Later waits need the next opening.
     pub fn open(&self) {
         let Shared { openings, waiters, spare } = &*self.0;
         openings.set(openings.get() + 1);
@@ -48,7 +47,7 @@ impl Gate {
 /// A wait for an opening.
 struct Passage<'a> {
     gate: &'a Shared,
-    /// The last opening before it, and its place among those who wait for the next, once it has one.
+    /// The number of the last opening before it, and its place in the queue once it is registered.
     place: Option<(u64, usize)>,
 }
 
@@ -76,13 +75,13 @@ impl Future for Passage<'_> {
 
 impl Drop for Passage<'_> {
     fn drop(&mut self) {
-        // Nobody is woken who does not wait any more.
+        // A cancelled wait wakes no task.
         if let Some((last, place)) = self.place
             && last == self.gate.openings.get()
         {
             let mut waiters = self.gate.waiters.borrow_mut();
             waiters[place] = None;
-            // Who waits here and there again and again leaves nothing behind.
+            // Repeated waits leave nothing behind.
             while waiters.last().is_some_and(Option::is_none) {
                 waiters.pop();
             }

@@ -1,13 +1,13 @@
-//! A small single-threaded async executor whose clock is somebody else's.
+//! A small single-threaded async executor with an external clock.
 //!
 //! Engine code is written once, as async functions over a [`Handle`], and runs on any
 //! [`Reactor`]: [`VirtualTime`] (discrete events, deterministic, as fast as the processor allows)
 //! or a real one that waits for the kernel. Everything here is single-threaded except wakers,
 //! which the standard library requires to be `Send`.
 //!
-//! Invariants: tasks run in the order in which they were woken; with the same reactor history
-//! the same program takes the same steps. Dropping the [`Executor`] drops every task at its
-//! current `.await`, which is what a killed process looks like to the devices.
+//! Invariants: tasks run in the order in which they were woken. With the same reactor history the
+//! same program takes the same steps. Dropping the [`Executor`] drops every task at its current
+//! `.await`: to the devices this is a killed process.
 
 mod executor;
 mod gate;

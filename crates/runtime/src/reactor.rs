@@ -1,20 +1,20 @@
-//! The seam between the executor and the world: a clock, timers, and a place to wait.
+//! The interface between the executor and the world: a clock, timers, and a place to wait.
 
 use crate::{Nanos, TimerQueue};
 
 /// Whether a turn may wait for something to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Tasks are ready to run: deliver what has happened and return.
+    /// Tasks are ready to run: deliver pending events and return.
     No,
-    /// Nothing can run before something happens: wait for it.
+    /// No task is ready: wait for an event.
     Yes,
 }
 
-/// What a turn found.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Something happened, or may happen later.
+    /// An event happened, or may happen later.
     Some,
     /// No timer is pending and no I/O is in flight: waiting longer would wait for ever.
     Idle,
@@ -25,8 +25,8 @@ pub trait Reactor {
     /// The current time. It never runs backwards.
     fn now(&self) -> Nanos;
 
-    /// A time that has been since the last turn began, for what needs no better: asking a clock takes as long as some
-    /// of what is timed.
+    /// A time no earlier than the last turn, for measurements that need no better: reading a clock
+    /// takes as long as some of the measured intervals.
     fn recent(&self) -> Nanos {
         self.now()
     }

@@ -1,9 +1,9 @@
-//! Timers: what is to happen at which nanosecond.
+//! Timers: actions at given nanoseconds.
 //!
-//! Entries due at the same nanosecond fire in the order in which they were added, so that a
-//! history depends on nothing but the program. A cancelled entry leaves its place in the heap
-//! behind, which is skipped; the first place is always that of a pending timer, so that a clock
-//! never stops for a cancelled one.
+//! Entries due at the same nanosecond fire in the order in which they were added, so that a history
+//! depends on the program only. A cancelled entry leaves its place in the heap, which is skipped.
+//! The first place is always that of a pending timer, so that a clock never stops for a cancelled
+//! one.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -15,12 +15,12 @@ use slab::Slab;
 
 use crate::Nanos;
 
-/// Places of cancelled timers that are not worth tidying up.
+/// Cancelled places below this number are not removed from the heap.
 const CANCELLED_FEW: usize = 64;
 
-/// What is told that a moment has come: a timer on it takes no memory of its own.
+/// The receiver of timers. Such a timer needs no allocation of its own.
 pub trait Alarm {
-    /// The moment has come that `tag` was to be told.
+    /// The timer with this `tag` is due.
     fn ring(self: Rc<Self>, tag: u64);
 }
 
@@ -108,13 +108,13 @@ impl TimerQueue {
         Self::default()
     }
 
-    /// When the next timer is due.
+    /// The deadline of the next timer.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.pending.borrow().next_deadline()
     }
 
-    /// How many timers are pending.
+    /// The number of pending timers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pending.borrow().entries.len()
@@ -131,7 +131,7 @@ impl TimerQueue {
         self.add(deadline, Action::Call(Box::new(action)));
     }
 
-    /// As [`TimerQueue::call_at`], for those who have many such moments.
+    /// As [`TimerQueue::call_at`], for a device with many timers: needs no allocation.
     pub fn ring_at(&self, deadline: Nanos, alarm: Rc<dyn Alarm>, tag: u64) {
         self.add(deadline, Action::Ring(alarm, tag));
     }
@@ -161,7 +161,7 @@ impl TimerQueue {
     }
 
     pub(crate) fn cancel(&self, key: Key) {
-        // What is dropped may look at the timers.
+        // The drop of an action may use the timers.
         let cancelled = self.pending.borrow_mut().cancel(key);
         drop(cancelled);
     }

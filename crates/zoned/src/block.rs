@@ -1,4 +1,4 @@
-//! What a front end serves: a device of 4 KiB blocks that can be written in any order.
+//! The device that a front end serves: 4 KiB blocks that can be written in any order.
 
 mod byte_device;
 mod claims;
@@ -15,7 +15,7 @@ pub use byte_device::{ByteDevice, ByteExtent};
 /// The future of a block request.
 pub type BlockFuture<T> = Pin<Box<dyn Future<Output = Result<T, BlockError>>>>;
 
-/// What a block device is.
+/// The properties of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockDeviceInfo {
     /// Size in 4 KiB blocks.
@@ -26,7 +26,7 @@ pub struct BlockDeviceInfo {
     pub read_only: bool,
 }
 
-/// What a range of blocks holds.
+/// The state of a range of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentState {
     /// Written data.
@@ -40,7 +40,7 @@ pub enum ExtentState {
 pub struct Extent {
     /// Length in blocks.
     pub blocks: u64,
-    /// What is there.
+    /// Its state.
     pub state: ExtentState,
 }
 
@@ -52,7 +52,7 @@ pub enum BlockError {
     OutOfRange {
         /// The first block.
         lba: Lba,
-        /// How many.
+        /// The length in blocks.
         blocks: u64,
         /// The device's size.
         capacity: u64,
@@ -80,10 +80,10 @@ pub enum BlockError {
 /// A device of 4 KiB blocks.
 ///
 /// Every block is an atomic register; larger writes are not atomic. Requests may be in flight
-/// together; overlapping ones take effect on each block in one order, the same live and after a crash. A caller
-/// that needs a certain order waits for the first before it makes the second.
+/// together; overlapping ones take effect on each block in one order, the same live and after a
+/// crash. A caller that needs a certain order waits for the first before it makes the second.
 pub trait BlockDevice {
-    /// What the device is.
+    /// Its properties.
     fn info(&self) -> BlockDeviceInfo;
 
     /// Reads `blocks` blocks; the pieces are whole blocks.
@@ -95,7 +95,7 @@ pub trait BlockDevice {
     /// Makes a range read as zeros, as a write would (`WRITE_ZEROES`).
     fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()>;
 
-    /// Tells that a range is not needed any more; it reads as zeros from now on.
+    /// Discards a range: it reads as zeros from now on.
     fn trim(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()>;
 
     /// Makes every request completed so far durable.
@@ -104,7 +104,7 @@ pub trait BlockDevice {
     /// The states of a range, merged, at most `limit` extents.
     fn extents(&self, lba: Lba, blocks: u64, limit: usize) -> BlockFuture<Vec<Extent>>;
 
-    /// Itself in bytes, where all changes have to go through one [`ByteDevice`]: that one.
+    /// The one [`ByteDevice`] that every change must go through, if there is one.
     fn in_bytes(&self) -> Option<ByteDevice> {
         None
     }

@@ -41,7 +41,7 @@ pub struct AlignedBuffer {
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         let pages = std::mem::take(&mut self.pages);
-        // Where the thread is ending, so is the memory.
+        // The cache is gone if the thread is ending.
         let _ended = KEPT.try_with(|kept| {
             let mut kept = kept.borrow_mut();
             // A buffer may come from another thread.
@@ -68,7 +68,7 @@ impl AlignedBuffer {
         Self::fresh(blocks)
     }
 
-    /// Memory for `blocks` blocks that holds anything, for those who fill all of it.
+    /// Memory for `blocks` blocks with arbitrary contents, for callers that fill all of it.
     ///
     /// # Panics
     /// If the machine is out of memory.
@@ -110,7 +110,7 @@ impl AsMut<[u8]> for AlignedBuffer {
     }
 }
 
-/// Blocks of this thread's buffers that somebody holds, for whoever looks for leaks.
+/// Blocks of this thread's buffers in use, to look for leaks.
 #[must_use]
 pub fn blocks_in_use() -> usize {
     KEPT.with_borrow(|kept| kept.in_use)
@@ -136,8 +136,8 @@ pub fn is_zero(bytes: &[u8]) -> bool {
 
 /// Blocks of data with their out-of-band metadata.
 ///
-/// `data` is a scatter list whose pieces are whole blocks; `oob` has 64 bytes a block, or is empty
-/// where the drive has none or nobody asked.
+/// `data` is a scatter list whose pieces are whole blocks. `oob` has 64 bytes a block, or is empty
+/// if the drive has none or the caller needs none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     /// The blocks, in order.
@@ -201,7 +201,7 @@ impl Payload {
         self.oob.slice_ref(self.oob_of(index))
     }
 
-    /// The same, to be looked at.
+    /// The metadata of block `index`, borrowed.
     ///
     /// # Panics
     /// If it carries some, and not of that block.

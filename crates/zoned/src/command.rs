@@ -1,4 +1,4 @@
-//! Commands to a zoned drive and what comes back.
+//! Commands to a zoned drive and their replies.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::{
     ZoneReport,
 };
 
-/// What a zone management command does.
+/// A zone management action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ZoneAction {
     /// Release the open resource (NVMe zone send action 1).
@@ -36,7 +36,7 @@ pub enum Command {
     Read {
         /// The first block.
         at: ZoneAddress,
-        /// How many.
+        /// The length in blocks.
         blocks: BlockCount,
     },
     /// Write at the write pointer.
@@ -48,7 +48,7 @@ pub enum Command {
         /// Durable, with all before it in the zone, when it completes.
         fua: bool,
     },
-    /// Write where the drive chooses; the reply tells where.
+    /// Append: the drive chooses the offset, and the reply has it.
     Append {
         /// The zone.
         zone: ZoneId,
@@ -82,16 +82,16 @@ pub enum Command {
         first: ZoneId,
         /// At most that many.
         count: u32,
-        /// Which of them, and what else.
+        /// The filter and the form of the report.
         options: ReportOptions,
     },
-    /// Tell which zones changed otherwise than by commands, and forget it (log page BFh).
+    /// Return the list of zones that changed without a command, and clear it (log page BFh).
     ChangedZones,
     /// Make everything completed so far durable.
     Flush,
 }
 
-/// What a command brings back when it succeeds.
+/// The reply to a successful command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The blocks read, with metadata where the drive has it.
@@ -102,15 +102,15 @@ pub enum Reply {
     Zones(ZoneReport),
     /// The zones that changed.
     Changed(ChangedZones),
-    /// Nothing to say.
+    /// Success without data.
     Done,
 }
 
 impl Reply {
-    /// What a read of so many blocks answers.
+    /// The payload of a read of `blocks` blocks.
     ///
     /// # Errors
-    /// [`Status::InternalError`] if it is anything else.
+    /// [`Status::InternalError`] if the reply is of another kind or length.
     pub fn payload(self, blocks: BlockCount) -> Result<Payload, Status> {
         match self {
             Self::Read(payload) if payload.blocks() == blocks => Ok(payload),

@@ -18,14 +18,14 @@ use crate::{
 /// submission and appends in an order of its own. Dropping a [`Completion`] abandons the answer,
 /// not the command.
 pub trait ZonedDevice {
-    /// What the drive is.
+    /// The geometry of the drive.
     fn geometry(&self) -> &Geometry;
 
     /// Starts a command.
     fn submit(&self, command: Command) -> Completion;
 
-    /// Tells where a read that is about to be submitted begins. It need not come, and this changes nothing: a drive in
-    /// memory, which is as fast as that answers, may ask for it. Others have nothing to gain.
+    /// Announces the address of a read that may follow. A drive in memory can prefetch it; others
+    /// ignore it. It has no other effect.
     fn expect_read(&self, _at: ZoneAddress) {}
 }
 
@@ -55,10 +55,10 @@ impl Completion {
         Self(Receiver::ready(outcome))
     }
 
-    /// Waits for what a read of so many blocks answers.
+    /// Waits for the payload of a read of `blocks` blocks.
     ///
     /// # Errors
-    /// The drive's status; [`Status::InternalError`] if it answers with anything else.
+    /// The drive's status; [`Status::InternalError`] for a reply of another kind.
     pub async fn payload(self, blocks: BlockCount) -> Result<Payload, Status> {
         self.await?.payload(blocks)
     }
@@ -163,7 +163,7 @@ pub trait ZonedDeviceExt: ZonedDevice {
         }
     }
 
-    /// Tells which zones changed otherwise than by commands since this was last asked.
+    /// The zones that changed without a command since the last call.
     fn changed_zones(&self) -> impl Future<Output = Result<ChangedZones, Status>> + use<Self> {
         let completion = self.submit(Command::ChangedZones);
         async move {

@@ -1,4 +1,5 @@
-//! The shape of a drive and what it can do beyond the core of the Zoned Namespace command set.
+//! The geometry of a drive and its optional features beyond the core of the Zoned Namespace command
+//! set.
 
 use thiserror::Error;
 
@@ -21,7 +22,7 @@ pub enum OobKind {
     Interleaved,
 }
 
-/// What a drive is and what it can do.
+/// The geometry and features of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Number of zones.
@@ -40,13 +41,14 @@ pub struct Geometry {
     pub append_limit: BlockCount,
     /// The largest read or write.
     pub max_transfer: BlockCount,
-    /// Writes start at multiples of this many blocks; what they leave of the last ones cannot be written until
-    /// the zone is reset. One, but for drives that have their metadata among the blocks.
+    /// Writes start at multiples of this many blocks. If a write ends within such a unit, the rest
+    /// of the unit cannot be written until the zone is reset. One, except for drives with metadata
+    /// among their blocks.
     pub write_unit: BlockCount,
     /// Whether completed writes may be lost at power loss before a flush.
     pub volatile_cache: bool,
-    /// Bytes of the host's that the drive keeps beside each zone's descriptor: a multiple of 64,
-    /// at most [`EXTENSION_BYTES_MAX`]; zero if the drive has no descriptor extensions.
+    /// Bytes of host data beside the descriptor of each zone: a multiple of 64, at most
+    /// [`EXTENSION_BYTES_MAX`]; zero if the drive has no descriptor extensions.
     pub descriptor_extension_bytes: u32,
     /// Whether a read may cross from one zone into the next (NVMe OZCS.RAZB).
     pub reads_across_zones: bool,

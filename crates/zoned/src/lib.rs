@@ -1,8 +1,8 @@
-//! What zoned drives and block devices look like to the rest of Zoneweave.
+//! The interfaces of zoned drives and of block devices.
 //!
 //! [`ZonedDevice`] is one drive: zones, write pointers, commands with out-of-band metadata beside
-//! each block. [`BlockDevice`] is what a front end serves. Engines know these traits only, so that
-//! they run unchanged on emulated and real drives, in virtual and in real time.
+//! each block. [`BlockDevice`] is the device that a front end serves. Engines know these traits
+//! only, so that they run unchanged on emulated and real drives, in virtual and in real time.
 
 mod address;
 mod block;
@@ -10,7 +10,7 @@ mod buffer;
 mod command;
 mod device;
 mod geometry;
-mod past_caches;
+mod nontemporal;
 mod prefetch;
 mod report;
 mod state;
@@ -28,7 +28,7 @@ pub use device::{Completion, Responder, ZonedDevice, ZonedDeviceExt, completion}
 pub use geometry::{
     EXTENSION_BYTES_MAX, EXTENSION_UNIT_BYTES, Geometry, GeometryError, OobKind, ZrwaGeometry,
 };
-pub use past_caches::copy_past_caches;
+pub use nontemporal::copy_nontemporal;
 pub use prefetch::prefetch;
 pub use report::{DESCRIPTOR_BYTES, ReportOptions, ZoneDescriptor, ZoneFilter, ZoneReport};
 pub use state::{CHANGED_ZONES_MAX, ChangedZones, ImportError, ZoneRecord, ZoneSet};

@@ -1,13 +1,14 @@
-//! Asking for memory before it is used.
+//! Prefetches memory.
 //!
-//! A processor asks for what lies behind what is copied by itself, but not for where the next copy begins, and so
-//! waits there for as long as half a block takes. Asked for before, what comes next arrives while something else is computed.
+//! The hardware prefetcher follows a copy, but cannot know where the next copy begins. The wait
+//! there takes as long as the copy of half a block. With a prefetch, the start of the next copy
+//! arrives during other work.
 
-/// A line of memory.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Asks for memory, and does not wait for it. Some more than a block is too much at once: what is asked for then is waited
-/// for, or forgotten.
+/// Prefetches memory without waiting. More than a few lines beyond a block are too many at once:
+/// the processor waits for them or drops them.
 pub fn prefetch(memory: &[u8]) {
     memory.chunks(LINE_BYTES).for_each(ask);
 }
@@ -16,7 +17,7 @@ pub fn prefetch(memory: &[u8]) {
 fn ask(line: &[u8]) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     #[allow(unsafe_code, reason = "asking for a line takes a pointer")]
-    // SAFETY: nothing is read or written, whatever the address.
+    // SAFETY: a prefetch accesses no memory, for any address.
     unsafe {
         _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
     }

@@ -1,8 +1,8 @@
 //! Zone reports: which zones, and the bytes an NVMe drive reports them in.
 //!
-//! Inside Zoneweave a report is a list of [`ZoneInfo`], whose write pointer is the zone's capacity
-//! where NVMe's descriptor leaves it undefined: how far a full, read-only or offline zone was
-//! written nobody tells. Drives report all ones there; [`ZoneDescriptor`] does so.
+//! Inside Zoneweave a report is a list of [`ZoneInfo`]. Drives do not report how far a full,
+//! read-only or offline zone is written: NVMe leaves the write pointer undefined, and drives return
+//! all ones, as [`ZoneDescriptor`] does. [`ZoneInfo`] has the capacity there.
 
 use bytes::Bytes;
 
@@ -73,7 +73,7 @@ impl ZoneFilter {
     }
 }
 
-/// What a report tells beside the zones. The default is every zone, all counted, no extensions.
+/// The form of a report. The default is every zone, all counted, no extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReportOptions {
     /// The zones to list.
@@ -88,8 +88,8 @@ pub struct ReportOptions {
 /// The answer to a report command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneReport {
-    /// How many zones the filter admits from the first one on, listed or not; if the report is
-    /// partial, how many are listed.
+    /// The number of zones that the filter admits from the first one on, listed or not. In a
+    /// partial report, the number of zones listed.
     pub matching: u64,
     /// The zones listed.
     pub zones: Vec<ZoneInfo>,
@@ -192,7 +192,7 @@ impl ZoneSet {
         Ok(ZoneReport { matching: matching as u64, zones, extensions })
     }
 
-    /// A zone as reports tell of it: how far one was written that takes no more they do not.
+    /// A zone as in a report, without the write pointer of zones that take no writes.
     fn reported(&self, zone: ZoneId) -> ZoneInfo {
         let info = self.info(zone);
         match info.state {

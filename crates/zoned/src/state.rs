@@ -1,11 +1,11 @@
 //! The zone state machine of a drive, synchronous and without media.
 //!
-//! It decides what a ZNS drive decides: which status a command gets, where an append lands, which
-//! zone is closed to make room for another. Emulated drives run on it, and host code that mirrors
-//! a drive can too. Statuses and the order of checks are those of the NVMe Zoned Namespace command
-//! set; where it leaves the order open, those of QEMU's `hw/nvme` (transfer size, LBA range, append
-//! size, random write area, zone state, write pointer, zone boundary, active limit, open limit,
-//! free random write areas).
+//! It decides as a ZNS drive does: the status of a command, the address of an append, the zone to
+//! close so that another can open. Emulated drives run on it, and host code that mirrors a drive
+//! can too. Statuses and the order of checks follow the NVMe Zoned Namespace command set. If it
+//! leaves the order open, they follow QEMU's `hw/nvme`: transfer size, LBA range, append size,
+//! random write area, zone state, write pointer, zone boundary, active limit, open limit, free
+//! random write areas.
 //!
 //! Invariants: a refused command changes nothing. The open and active limits hold after every
 //! step, as does that of random write areas. `Empty` means a write pointer of zero and nothing
@@ -54,7 +54,7 @@ pub struct ZoneSet {
     areas: u32,
     /// Descriptor extensions, of those zones that have one.
     extensions: BTreeMap<ZoneId, Bytes>,
-    /// Zones that changed otherwise than by a command, since this was last asked for.
+    /// Zones that changed without a command since the list was last read.
     changed: BTreeSet<ZoneId>,
 }
 
@@ -154,7 +154,7 @@ impl ZoneSet {
     /// Checks a read.
     ///
     /// # Errors
-    /// The status the drive answers.
+    /// The status of the command.
     pub fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Result<(), Status> {
         self.check_transfer(at, blocks)?;
         if self.record(at.zone).state == ZoneState::Offline {
@@ -204,7 +204,7 @@ impl ZoneSet {
     /// Writes at the write pointer, or anywhere in the zone's random write area.
     ///
     /// # Errors
-    /// The status the drive answers.
+    /// The status of the command.
     pub fn write(&mut self, at: ZoneAddress, blocks: BlockCount) -> Result<(), Status> {
         self.check_transfer(at, blocks)?;
         self.check_writable(at.zone)?;
@@ -220,7 +220,7 @@ impl ZoneSet {
     /// Appends to a zone; returns where the blocks begin.
     ///
     /// # Errors
-    /// The status the drive answers.
+    /// The status of the command.
     pub fn append(&mut self, zone: ZoneId, blocks: BlockCount) -> Result<ZoneOffset, Status> {
         self.check_transfer(ZoneAddress::new(zone, 0), blocks)?;
         if blocks > self.geometry.append_limit {
@@ -302,6 +302,8 @@ impl ZoneSet {
             self.set_state(oldest, ZoneState::Closed);
         }
         self.set_state(zone, target);
+        assert!(!is_above(self.open, self.geometry.max_open), "{} zones are open", self.open);
+        assert!(!is_above(self.active, self.geometry.max_active), "{} are active", self.active);
         if area {
             self.areas += 1;
             let attributes = attributes.with(ZoneAttributes::RANDOM_WRITES);
@@ -327,6 +329,7 @@ impl ZoneSet {
         }
         self.open = self.open + u32::from(next.is_open()) - u32::from(before.is_open());
         self.active = self.active + u32::from(next.is_active()) - u32::from(before.is_active());
+        assert!(self.open <= self.active, "{} open and {} active zones", self.open, self.active);
         let attributes = entry.record.attributes.without(ZoneAttributes::FINISHED_BY_DRIVE);
         entry.record.attributes = attributes;
         if next.is_active() {
@@ -340,6 +343,10 @@ impl ZoneSet {
             self.extensions.remove(&zone);
         }
     }
+}
+
+fn is_above(count: u32, limit: Option<u32>) -> bool {
+    limit.is_some_and(|limit| count > limit)
 }
 
 fn at_limit(count: u32, limit: Option<u32>) -> bool {

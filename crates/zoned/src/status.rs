@@ -92,7 +92,8 @@ impl Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (status {:#05x})", self.name(), self.value())?;
-        // Of a drive in a file, or a namespace that has less than it says: nothing is wrong with the drive.
+        // Of a drive in a file, or a namespace that has less than it says: nothing is wrong with
+        // the drive.
         match self {
             Self::CapacityExceeded => {
                 f.write_str(", there is no space left where its data is kept")

@@ -1,4 +1,4 @@
-//! The state of a zone and what a report says of it.
+//! The state of a zone, and its entry in a report.
 
 use std::fmt;
 
@@ -116,8 +116,8 @@ pub struct ZoneInfo {
     pub write_pointer: ZoneOffset,
     /// Blocks that can be written.
     pub capacity: BlockCount,
-    /// Times the zone was reset, where the drive tells.
+    /// Number of resets of the zone, if the drive reports it.
     pub resets: u64,
-    /// What else the drive says of it.
+    /// Its other attributes.
     pub attributes: ZoneAttributes,
 }

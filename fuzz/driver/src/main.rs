@@ -1,4 +1,5 @@
-//! Runs fuzz targets without libFuzzer or nightly: mutates seeds at random, one number naming a run.
+//! Runs fuzz targets without libFuzzer or nightly: mutates seeds at random, one number naming a
+//! run.
 //!
 //! ```text
 //! cargo run --release -p zoneweave-fuzz-driver -- run nbd_handshake --seconds 60 --seed 1

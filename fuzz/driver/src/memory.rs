@@ -1,10 +1,10 @@
-//! Counts what is allocated, so that an input cannot make a target take memory without bound.
+//! Counts allocated memory, so that an input cannot make a target take memory without bound.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Memory that one execution may take beyond what there was before it: far more than any target
-/// needs for what its inputs can describe, far less than a hostile length field asks for.
+/// Limit of the memory of one execution beyond the memory in use before it. It is far more than any
+/// target needs for its inputs, and far less than a hostile length field asks for.
 const LIMIT_BYTES: usize = 64 << 20;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);

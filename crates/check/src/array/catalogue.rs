@@ -58,7 +58,8 @@ pub(crate) async fn read_segments(
             continue;
         }
         let segment = assemble(membership, id, zones, findings).await;
-        segments.insert(id, segment);
+        let former = segments.insert(id, segment);
+        assert!(former.is_none(), "zones of a segment are assembled together");
     }
     membership.note_lost(&segments.keys().copied().collect(), findings);
     segments
@@ -205,6 +206,7 @@ async fn assemble(
     findings: &mut Findings,
 ) -> Segment {
     let headers: Vec<&Header> = zones.iter().filter_map(|zone| zone.header.as_ref()).collect();
+    assert_eq!(headers.len(), zones.len(), "zones were grouped by their headers");
     // Headers of rebuilt columns have later epochs.
     let oldest = headers.iter().min_by_key(|header| header.epoch);
     let header: Header = (*oldest.expect("zones were grouped by their headers")).clone();

@@ -59,6 +59,7 @@ impl Group {
         findings: &mut Findings,
     ) -> Self {
         let shape = &segment.header.shape;
+        assert_eq!(shape.group_of(rows.start), rows, "a group is read as a whole");
         let first = shape.offset_of_row(rows.start);
         let blocks = (rows.end - rows.start) * shape.chunk_blocks;
         let reads = segment.read_columns(membership, first, blocks).await;
@@ -120,6 +121,7 @@ impl Group {
             }
             chunks.push(chunk);
         }
+        assert!(blocks.next().is_none(), "no more blocks were read than the group has");
         chunks
     }
 

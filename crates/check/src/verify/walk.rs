@@ -98,6 +98,7 @@ impl Walk<'_> {
 
     async fn check_group(&mut self, rows: Range<u32>, entries: &mut SpanEntries) {
         let shape = self.segment.header.shape;
+        assert!(!rows.is_empty() && rows.end <= shape.rows, "{rows:?} are no group of the segment");
         let verdict = self.verdict(&rows);
         let group = Group::read(self.membership, self.segment, rows.clone(), self.findings).await;
         for stripe in rows.clone() {
@@ -136,6 +137,8 @@ impl Walk<'_> {
             let array = self.membership.array;
             match read_slice(array, &shape, self.code, group, stripe, block) {
                 Slice::Whole(blocks) => {
+                    let data_chunks = shape.scheme.data_chunks as usize;
+                    assert_eq!(blocks.len(), data_chunks, "one block of each data chunk");
                     entries.note(group, stripe, block, |role| expected_entry(&blocks, role));
                     for (role, data) in (0..).zip(&blocks) {
                         self.take(data, role, stripe, block);

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Command, Completion, Geometry, GeometryError,
     OOB_BYTES, Outcome, Payload, Reply, Status, ZoneAddress, ZoneSet, ZonedDevice,
-    copy_past_caches, prefetch,
+    copy_nontemporal, prefetch,
 };
 
 /// A drive in memory.
@@ -116,7 +116,7 @@ impl Core {
         let first = self.index(at);
         let behind = first + payload.blocks().index();
         let data = &mut self.data.as_mut()[first * BLOCK_BYTES..behind * BLOCK_BYTES];
-        copy_past_caches(data, &payload.data);
+        copy_nontemporal(data, &payload.data);
         let oob = first * OOB_BYTES..behind * OOB_BYTES;
         match payload.oob.is_empty() {
             true => self.oob[oob].fill(0),

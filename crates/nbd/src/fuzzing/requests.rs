@@ -1,4 +1,5 @@
-//! The request target: decodes a stream, checks what is accepted, and checks the replies to it.
+//! The request target: decodes a stream, checks the accepted requests, and checks the replies to
+//! them.
 
 use bytes::{Buf, Bytes};
 

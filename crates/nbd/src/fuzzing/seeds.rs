@@ -1,4 +1,4 @@
-//! Valid inputs from which mutation starts: what public clients send.
+//! Valid inputs from which mutation starts: the messages of public clients.
 
 use bytes::BufMut;
 

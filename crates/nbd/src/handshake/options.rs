@@ -9,7 +9,7 @@ use crate::export::{ExportIndex, ExportList};
 use crate::session::{ContextId, Session, effective_flags};
 use crate::wire::{BASE_ALLOCATION, BASE_NAMESPACE, info, option, option_reply};
 
-/// What the connection does after an option.
+/// The next action of the connection after an option.
 pub(super) enum Answer {
     Next,
     Abort,
@@ -20,7 +20,7 @@ pub(super) enum Answer {
 struct Malformed;
 
 impl Terms {
-    /// Writes the answer to `option` and says what follows.
+    /// Writes the answer to `option` and returns the next action.
     pub(super) fn answer(
         &mut self,
         exports: &ExportList,
@@ -75,7 +75,7 @@ impl Terms {
         Ok(Answer::Enter(index))
     }
 
-    /// `INFO` and `GO`, which differ only in what follows success.
+    /// `INFO` and `GO`, which differ only after success.
     fn information(
         &self,
         exports: &ExportList,
@@ -83,6 +83,7 @@ impl Terms {
         payload: &[u8],
         output: &mut BytesMut,
     ) -> Answer {
+        assert!(matches!(option, option::INFO | option::GO), "{option} asks for no information");
         let Ok((name, wanted)) = parse_information(payload) else {
             encode::reply(output, option, option_reply::ERR_INVALID, encode::MALFORMED);
             return Answer::Next;
@@ -132,6 +133,7 @@ impl Terms {
         output: &mut BytesMut,
     ) {
         let selecting = option == option::SET_META_CONTEXT;
+        assert!(selecting || option == option::LIST_META_CONTEXT, "{option} has no queries");
         if selecting {
             // Each SET replaces the one before, also when it fails.
             self.base_allocation_of = None;
@@ -172,7 +174,8 @@ fn list(exports: &ExportList, payload: &[u8], output: &mut BytesMut) {
     encode::acknowledge(output, option);
 }
 
-/// The information types a client asked for. A set, so that repeating one does not repeat the reply.
+/// The information types a client asked for. A set, so that repeating one does not repeat the
+/// reply.
 #[derive(Default)]
 struct Wanted {
     name: bool,
@@ -180,7 +183,8 @@ struct Wanted {
     block_size: bool,
 }
 
-/// Payload of `GO` and `INFO`: name length (32 bits), name, count (16 bits), that many 16-bit types.
+/// Payload of `GO` and `INFO`: name length (32 bits), name, count (16 bits), that many 16-bit
+/// types.
 fn parse_information(mut payload: &[u8]) -> Result<(&[u8], Wanted), Malformed> {
     let name = take_string(&mut payload)?;
     let count = payload.try_get_u16().map_err(|_| Malformed)?;
@@ -208,7 +212,7 @@ fn parse_queries(mut payload: &[u8], selecting: bool) -> Result<(&[u8], bool), M
     // Listing without a query lists everything; selecting without one selects nothing.
     let mut base_allocation = count == 0 && !selecting;
     for _ in 0..count {
-        // Each round takes at least four of at most 4096 bytes, whatever `count` claims.
+        // Each round takes at least four of at most 4096 bytes, for any `count`.
         let query = take_string(&mut payload)?;
         // A whole namespace can be listed, but not selected.
         base_allocation |= query == BASE_ALLOCATION || (query == BASE_NAMESPACE && !selecting);

@@ -3,7 +3,7 @@
 //! Fault model: nbdkit's CVE-2025-47711 and -47712 were 32-bit sums of extent lengths. Lengths here
 //! are 64-bit until they were clamped to the request's 32-bit length.
 
-/// Most extents in one reply: 64 KiB of payload, far below what clients refuse.
+/// Most extents in one reply: 64 KiB of payload, far below the limits of clients.
 pub const STATUS_EXTENTS_MAX: usize = 8192;
 
 /// State of an extent in the `base:allocation` context.

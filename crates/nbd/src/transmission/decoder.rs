@@ -22,7 +22,7 @@ const PAYLOAD_STEP_BYTES: usize = 64 << 10;
 pub enum Event {
     /// Run this.
     Request {
-        /// What to do.
+        /// The request.
         request: Request,
         /// The data of a write, of exactly the request's length; empty otherwise.
         payload: Bytes,

@@ -285,8 +285,8 @@ fn rejected_payload_is_drained_and_the_next_request_is_found() {
     assert!(matches!(events[1], Event::Request { .. }));
 }
 
-/// libnbd's `pwrite` of 40 MiB, over the limit, was answered once its header had arrived. libnbd was
-/// still sending, did not yet expect a reply with that cookie, and dropped the connection.
+/// libnbd's `pwrite` of 40 MiB, over the limit, was answered once its header had arrived. libnbd
+/// was still sending, did not yet expect a reply with that cookie, and dropped the connection.
 #[test]
 fn rejection_waits_until_its_payload_has_passed() {
     let length = PAYLOAD_BYTES_MAX + 1;

@@ -2,17 +2,16 @@
 //!
 //! Part of a block is written by reading the block, changing it and writing it back. Invariants:
 //! - Two such updates of one block never overlap in time, so none is lost.
-//! - An update and any other change of the same block take effect in the order in which they
-//!   were asked for. Changes of whole blocks are ordered by the device itself and do not wait
-//!   for each other.
+//! - An update and any other change of the same block take effect in the order of their requests.
+//!   The device itself orders changes of whole blocks, which do not wait for each other.
 //! - Reads never wait: a block is one register, before or after an update.
 //!
-//! So every change goes through one byte device. Several front ends share it: clones are handles to
-//! the same, it is a block device itself, for those that write whole blocks only, and made of itself
-//! it is itself once more.
+//! So every change goes through one byte device, which all front ends share. Clones are handles to
+//! it. It is a block device too, for front ends that write whole blocks only, and `new` of such a
+//! handle returns the same byte device.
 //!
-//! A request that is not aligned is no more atomic than the device's own: a crash can leave some
-//! of its blocks old and some new, but no block mixed other than by the update itself.
+//! An unaligned request is no more atomic than the device's own. After a crash some of its blocks
+//! may be old and some new, but every block has either its old or its updated contents.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -32,7 +31,7 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 pub struct ByteExtent {
     /// Length in bytes.
     pub length_bytes: u64,
-    /// What is there.
+    /// Its state.
     pub state: ExtentState,
 }
 
@@ -97,15 +96,15 @@ fn count(blocks: &Range<u64>) -> u32 {
 }
 
 impl ByteDevice {
-    /// Serves a block device in bytes. Every change must go through the same `ByteDevice`; of one this
-    /// makes another handle to it.
+    /// Serves a block device in bytes. Every change must go through the same `ByteDevice`; a device
+    /// that has one already returns another handle to it.
     #[must_use]
     pub fn new(device: Rc<dyn BlockDevice>) -> Self {
         let in_bytes = device.in_bytes();
         in_bytes.unwrap_or_else(|| Self { device, claims: Rc::default() })
     }
 
-    /// What the device is.
+    /// The properties of the device.
     #[must_use]
     pub fn info(&self) -> BlockDeviceInfo {
         self.device.info()
@@ -120,7 +119,7 @@ impl ByteDevice {
     /// Reads a range; the pieces are of any length.
     ///
     /// # Errors
-    /// What the device says, or that the range reaches beyond it.
+    /// The error of the device, or a range beyond its end.
     pub async fn read(&self, offset: u64, length: u32) -> Result<Vec<Bytes>, BlockError> {
         let span = self.span(offset, u64::from(length))?;
         let blocks = span.touched();
@@ -128,6 +127,8 @@ impl ByteDevice {
             return Ok(Vec::new());
         }
         let mut pieces = self.device.read(Lba(blocks.start), count(&blocks)).await?;
+        let found: usize = pieces.iter().map(Bytes::len).sum();
+        assert_eq!(found, index((blocks.end - blocks.start) * BLOCK), "a read returns its blocks");
         if !span.is_aligned() {
             cut(&mut pieces, span.in_buffer());
         }
@@ -137,7 +138,7 @@ impl ByteDevice {
     /// Writes a range; with `fua` it is durable when the future is done.
     ///
     /// # Errors
-    /// What the device says, or that the range reaches beyond it.
+    /// The error of the device, or a range beyond its end.
     pub async fn write(&self, offset: u64, data: Vec<Bytes>, fua: bool) -> Result<(), BlockError> {
         let length: usize = data.iter().map(Bytes::len).sum();
         let span = self.span(offset, length as u64)?;
@@ -157,13 +158,14 @@ impl ByteDevice {
             buffer.as_mut()[at..at + piece.len()].copy_from_slice(&piece);
             at += piece.len();
         }
+        assert_eq!(at, span.in_buffer().end, "the pieces fill the range");
         self.device.write(Lba(blocks.start), vec![buffer.freeze()], fua).await
     }
 
     /// Makes a range read as zeros, as a write of zeros would.
     ///
     /// # Errors
-    /// What the device says, or that the range reaches beyond it.
+    /// The error of the device, or a range beyond its end.
     pub async fn write_zeroes(
         &self,
         offset: u64,
@@ -188,11 +190,11 @@ impl ByteDevice {
         self.device.write_zeroes(Lba(whole.start), whole.end - whole.start, fua).await
     }
 
-    /// Tells that a range is not needed any more: its whole blocks read as zeros from now on,
-    /// blocks of which it covers a part only keep their contents.
+    /// Discards a range: whole blocks read as zeros from now on, partly covered blocks keep their
+    /// contents.
     ///
     /// # Errors
-    /// What the device says, or that the range reaches beyond it.
+    /// The error of the device, or a range beyond its end.
     pub async fn trim(&self, offset: u64, length: u64, fua: bool) -> Result<(), BlockError> {
         let whole = self.span(offset, length)?.whole();
         if whole.is_empty() {
@@ -205,7 +207,7 @@ impl ByteDevice {
     /// Makes every request completed so far durable.
     ///
     /// # Errors
-    /// What the device says.
+    /// The error of the device.
     pub async fn flush(&self) -> Result<(), BlockError> {
         self.device.flush().await
     }
@@ -213,7 +215,7 @@ impl ByteDevice {
     /// The states of a range, at most `limit` extents from its start.
     ///
     /// # Errors
-    /// What the device says, or that the range reaches beyond it.
+    /// The error of the device, or a range beyond its end.
     pub async fn extents(
         &self,
         offset: u64,

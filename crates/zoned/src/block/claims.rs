@@ -1,14 +1,14 @@
-//! Which blocks are being changed, and who has to wait for whom.
+//! Blocks under change, and the order in which changes of the same block go ahead.
 //!
-//! Claims are numbered in the order in which they are made. A claim waits for every earlier one
-//! that overlaps it if one of the two changes part of a block, or if the earlier one still waits
-//! itself: it must not be overtaken. Later claims never delay earlier ones, so there is no
-//! deadlock and nobody starves. With changes of whole blocks only, which is the rule, making a
-//! claim costs an insertion and looks at nothing.
+//! Claims are numbered in the order in which they are made. A claim waits for every earlier claim
+//! that overlaps it if either changes part of a block, or if the earlier one still waits: it must
+//! not be overtaken. Later claims never delay earlier ones, so there is no deadlock and no
+//! starvation. If all changes are of whole blocks, the usual case, a claim costs one insertion and
+//! no search.
 //!
-//! Who waits is woken by one claim only, the latest in its way, when that goes away or goes in. Those
-//! before the latest that overlap it, too, are out of the way then, as it waited for them itself: so
-//! of many claims of one block each wakes the next, and a claim looks once at what is before it.
+//! A waiting claim is woken only by the latest claim in its way, when that one is admitted or
+//! released. Earlier claims in its way are gone by then, since the latest waited for them too. So
+//! of many claims of one block each wakes the next, and a claim searches once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,16 +19,16 @@ use std::task::{Poll, Waker};
 #[cfg(test)]
 mod tests;
 
-/// What a claim does to its blocks.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Replaces whole blocks; the device orders such changes itself.
+    /// Replaces whole blocks; the device orders such changes.
     Whole,
-    /// Reads, changes and writes back some block: nothing may come in between.
+    /// Reads, changes and writes back some block: no other change may come in between.
     Partial,
 }
 
-/// What is claimed.
+/// The blocks and the kind of a claim.
 #[derive(Clone)]
 struct Wish {
     blocks: Range<u64>,
@@ -45,11 +45,12 @@ pub(super) struct Claims {
 /// Claims by their numbers.
 #[derive(Default)]
 struct Table {
-    /// Those that any later one has to wait for, whatever it wants: they change part of a block, or wait.
+    /// Claims that any later overlapping claim waits for: they change part of a block, or wait.
     standing: BTreeMap<u64, Range<u64>>,
-    /// Those that only a later change of part of a block waits for.
+    /// Claims that only a later change of part of a block waits for.
     passing: BTreeMap<u64, Range<u64>>,
-    /// Those that wait, by what they wait for and in their order. Each is here once at the most.
+    /// Waiting claims, keyed by the claim that they wait for, in order. A claim is here at most
+    /// once.
     waiters: BTreeMap<(u64, u64), Waker>,
 }
 
@@ -81,7 +82,7 @@ impl Table {
         assert!(found.is_some(), "a claim is released once");
     }
 
-    /// Those that wait for a claim, in their order; they have to look for what else is in their way.
+    /// The claims that wait for one, in order; each has to search for further obstacles.
     fn take_waiters(&mut self, number: u64) -> Vec<Waker> {
         let mut taken = Vec::new();
         while let Some((key, _)) = self.waiters.range((number, 0)..=(number, u64::MAX)).next() {
@@ -92,11 +93,11 @@ impl Table {
     }
 }
 
-/// Blocks claimed; dropping it lets the next ones in.
+/// A claim of blocks; dropping it admits the next ones.
 pub(super) struct Claim<'a> {
     claims: &'a Claims,
     number: u64,
-    /// What it waits for.
+    /// The claim that it waits for.
     awaited: Cell<Option<u64>>,
 }
 
@@ -119,10 +120,10 @@ impl Claims {
 }
 
 impl Claim<'_> {
-    /// Ready if nothing is in the way any more; otherwise `waker` is woken when to look again.
+    /// Ready if no obstacle is left; otherwise `waker` is woken for the next look.
     fn poll_in(&self, wish: &Wish, waker: &Waker) -> Poll<()> {
         let mut table = self.claims.table.borrow_mut();
-        // What is behind the last obstacle was out of the way already, and nothing gets into it again.
+        // Claims before the last obstacle were out of the way already, and none can come back.
         let before = self.awaited.get().map_or(self.number, |obstacle| obstacle + 1);
         let obstacle = table.obstacle(wish, before);
         if let Some(obstacle) = obstacle {
@@ -153,7 +154,7 @@ impl Drop for Claim<'_> {
         let woken = {
             let mut table = self.claims.table.borrow_mut();
             table.remove(self.number);
-            // Who gave up is not woken.
+            // A claim that was dropped is not woken.
             if let Some(obstacle) = self.awaited.get() {
                 table.waiters.remove(&(obstacle, self.number));
             }

@@ -1,11 +1,11 @@
 //! Random write areas: the blocks from a zone's write pointer on that may be written in any order
 //! and more than once, until the write pointer passes them.
 //!
-//! A write may reach as far ahead of the area as the area is long; the write pointer then moves,
-//! in steps of the flush granularity, until the write ends in the area. Blocks that it passes
-//! unwritten read as zeros. An area stays with its zone when that is closed, and goes when the zone
-//! becomes full, read-only or offline or is reset; a finish commits what is written first, so that
-//! the write pointer of a full zone is above every written block.
+//! A write may reach as far ahead of the area as the area is long. The write pointer then moves, in
+//! steps of the flush granularity, until the write ends in the area. Blocks that it passes
+//! unwritten read as zeros. An area stays with its zone when the zone is closed. It is released
+//! when the zone becomes full, read-only or offline or is reset. A finish first commits all written
+//! blocks, so that the write pointer of a full zone is above every written block.
 
 use super::{ZoneSet, end_of};
 use crate::{

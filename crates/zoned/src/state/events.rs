@@ -1,4 +1,4 @@
-//! What happens to zones otherwise than by commands, and how the host learns of it.
+//! Changes of zones without a command, and the list by which the host learns of them.
 //!
 //! A drive keeps a list of zones that changed of its own accord (NVMe log page BFh): they became
 //! read-only, offline or full, or the drive asks for a finish or a reset. Reading the list clears
@@ -7,15 +7,15 @@
 use super::{ZoneSet, after_restart, at_limit};
 use crate::{Geometry, Status, ZoneAttributes, ZoneId, ZoneOffset, ZoneRecord, ZoneState};
 
-/// The most zones that the list tells by name.
+/// Most zones in the list.
 pub const CHANGED_ZONES_MAX: usize = 511;
 
-/// The zones that changed otherwise than by commands.
+/// The zones that changed without a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedZones {
     /// The zones in order, at most [`CHANGED_ZONES_MAX`].
     pub zones: Vec<ZoneId>,
-    /// More zones changed than the list holds: only a report of all of them tells which.
+    /// More zones changed than the list holds: the host needs a report of all zones.
     pub overflow: bool,
 }
 
@@ -38,13 +38,13 @@ impl ChangedZones {
 }
 
 impl ZoneSet {
-    /// Whether zones changed otherwise than by commands and nobody asked which.
+    /// Whether zones changed without a command since the list was last read.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// The zones that changed otherwise than by commands since this was last asked.
+    /// The zones that changed without a command.
     pub fn take_changed(&mut self) -> ChangedZones {
         let changed = std::mem::take(&mut self.changed);
         let overflow = changed.len() > CHANGED_ZONES_MAX;

@@ -9,7 +9,7 @@ impl ZoneSet {
     /// Changes the state of a zone.
     ///
     /// # Errors
-    /// The status the drive answers.
+    /// The status of the command.
     pub fn manage(&mut self, zone: ZoneId, action: ZoneAction) -> Result<(), Status> {
         use ZoneState::{Closed, Empty, ExplicitlyOpen, Full, ImplicitlyOpen, Offline, ReadOnly};
         self.check_zone(zone)?;
@@ -62,15 +62,16 @@ impl ZoneSet {
         self.open(zone, ZoneState::ExplicitlyOpen, true)
     }
 
-    /// Does the same to every zone that the action is for (NVMe Select All), which is not every
-    /// zone that it is allowed for: open takes closed zones, close open ones, finish open and
-    /// closed ones, reset those and full ones, offline read-only ones. Returns the zones changed.
+    /// Applies the action to every zone that it selects (NVMe Select All). These are fewer than the
+    /// zones that allow it: open selects closed zones; close selects open ones; finish selects open
+    /// and closed ones; reset selects these and full ones; offline selects read-only ones. Returns
+    /// the zones changed.
     ///
     /// To open all closed zones is done for all of them or none. Implicitly opened zones are closed
     /// to make room; they are not opened again.
     ///
     /// # Errors
-    /// The status the drive answers.
+    /// The status of the command.
     pub fn manage_all(&mut self, action: ZoneAction) -> Result<Vec<ZoneId>, Status> {
         let chosen: fn(ZoneState) -> bool = match action {
             ZoneAction::Open => |state| state == ZoneState::Closed,
@@ -113,7 +114,7 @@ impl ZoneSet {
     /// extension, of `bytes` bytes, is zeros until it is [stored](ZoneSet::store_extension).
     ///
     /// # Errors
-    /// The status the drive answers.
+    /// The status of the command.
     pub fn extend(&mut self, zone: ZoneId, bytes: usize) -> Result<(), Status> {
         let expected = self.geometry.descriptor_extension_bytes as usize;
         if expected == 0 || bytes != expected {

@@ -1,11 +1,11 @@
-//! What of a drive's zones survives a restart, and how it starts again from that.
+//! The state of zones that survives a restart of the drive, and the restart from it.
 
 use thiserror::Error;
 
 use super::ZoneSet;
 use crate::{BlockCount, Geometry, GeometryError, ZoneAttributes, ZoneId, ZoneOffset, ZoneState};
 
-/// What of a zone survives a restart of its drive.
+/// The state of a zone that survives a restart of its drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneRecord {
     /// The state when the record was made.
@@ -14,7 +14,7 @@ pub struct ZoneRecord {
     pub write_pointer: ZoneOffset,
     /// How often a reset emptied the zone.
     pub resets: u64,
-    /// What else a report says of the zone.
+    /// Its other attributes.
     pub attributes: ZoneAttributes,
 }
 
@@ -52,7 +52,7 @@ pub enum ImportError {
         state: ZoneState,
         /// Its write pointer.
         write_pointer: ZoneOffset,
-        /// What it could hold.
+        /// Its capacity.
         capacity: BlockCount,
     },
     /// Attributes that a zone in its state, or any zone of the drive, cannot have.
@@ -79,10 +79,10 @@ pub enum ImportError {
 }
 
 impl ZoneSet {
-    /// A drive that starts again with the records of its last life: open zones are closed, and
-    /// active zones without a written block or a descriptor extension are empty, as after a
-    /// controller shutdown. Random write areas are given up, and what was in them with them: they
-    /// are no part of a record. Descriptor extensions are zeros until
+    /// A drive that restarts with the records of its last run. Open zones are closed, and active
+    /// zones without a written block or a descriptor extension are empty, as after a controller
+    /// shutdown. Random write areas are released and the blocks ahead of the write pointer lost,
+    /// since records do not have them. Descriptor extensions are zeros until
     /// [stored](ZoneSet::store_extension).
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl ZoneSet {
             check_record(&set.geometry, zone, *record)?;
             let state = after_restart(*record, false);
             let attributes = match state {
-                // Nothing is asked of a zone that starts again empty: see `allowed`.
+                // A zone that restarts empty has no pending requests of the drive: see `allowed`.
                 ZoneState::Empty => ZoneAttributes::NONE,
                 _ => record.attributes.without(ZoneAttributes::RANDOM_WRITES),
             };

@@ -1,5 +1,5 @@
-//! Records that zones start again from, and what a power failure leaves. The rest of the semantics
-//! is tested from outside, in `tests`.
+//! Restart from records, and the effects of a power failure. The rest of the semantics is tested
+//! from outside, in `tests/semantics`.
 
 use super::*;
 use crate::ZoneAction;

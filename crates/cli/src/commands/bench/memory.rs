@@ -10,7 +10,7 @@ use zoneweave_erasure::Code;
 use zoneweave_linux::NoOperations;
 use zoneweave_raid::log::format::{ArrayUuid, Seed, data_checksum};
 use zoneweave_runtime::Random;
-use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba, copy_past_caches};
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba, copy_nontemporal};
 
 use super::processor_time;
 use crate::error::CliError;
@@ -171,7 +171,7 @@ impl Region {
             let block = self.buffers[number].as_ref();
             black_box(data_checksum(self.seed, Lba(number as u64), 0, block));
             // As in-memory drives do.
-            copy_past_caches(&mut self.memory.as_mut()[place], &[block]);
+            copy_nontemporal(&mut self.memory.as_mut()[place], &[block]);
         }
     }
 

@@ -8,8 +8,8 @@ use crate::block::claims::Access;
 use crate::{BLOCK_BYTES, BlockDevice, BlockDeviceInfo, BlockFuture, Extent, Lba};
 
 impl ByteDevice {
-    /// Makes a change of whole blocks when no earlier one of a part of them is under way. The device checks the
-    /// range.
+    /// Makes a change of whole blocks when no earlier one of a part of them is under way. The
+    /// device checks the range.
     fn change(
         &self,
         lba: Lba,

@@ -185,7 +185,7 @@ proptest! {
 fn assert_in_order(changes: Vec<Change>, seed: u64, reads: Vec<Span>) {
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
-    // Two front ends of bytes and one of blocks, of what looks like any block device to them.
+    // Two front ends of bytes and one of blocks, which takes the byte device for any block device.
     let slow = Rc::new(SlowDevice::new(handle.clone(), seed));
     let shared: Rc<dyn BlockDevice> = Rc::new(ByteDevice::new(slow));
     let fronts = [0, 1].map(|_| Rc::new(ByteDevice::new(shared.clone())));
@@ -234,8 +234,8 @@ fn a_waiting_change_is_not_overtaken() {
     assert_in_order(changes.to_vec(), 0, vec![Span { start: 0, end: BLOCKS * BLOCK }]);
 }
 
-/// Two front ends had claims of their own: one read a block to change a part of it, the other one wrote
-/// the block meanwhile, and that was undone.
+/// Two front ends had claims of their own: one read a block to change a part of it, the other one
+/// wrote the block meanwhile, and that was undone.
 #[test]
 fn a_change_by_one_front_end_is_not_undone_by_another() {
     let part = Change::Write(Span { start: 2 * BLOCK, end: 2 * BLOCK + 1 }, 1, 1);

@@ -1,4 +1,4 @@
-//! Claims against their definition, and how often those that wait are woken.
+//! Claims against their definition, and the number of times that waiting claims are woken.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ enum Stage<'a> {
     Gone,
 }
 
-/// Somebody who claims blocks and is polled only when woken, as by an executor.
+/// A task that claims blocks and is polled only when woken, as by an executor.
 struct Client<'a> {
     wish: Wish,
     stage: Stage<'a>,
@@ -79,7 +79,7 @@ fn polls(clients: &[Client]) -> usize {
     clients.iter().map(|client| client.polls).sum()
 }
 
-/// Whether each waits, from what is said about claims and who waited before.
+/// Whether each claim waits, by the definition and by the claims that waited before.
 fn expected(clients: &[Client]) -> Vec<bool> {
     let mut waits: Vec<bool> = Vec::new();
     for (at, client) in clients.iter().enumerate() {
@@ -108,7 +108,7 @@ fn wish(start: u64, end: u64, access: Access) -> Wish {
 #[derive(Clone, Debug)]
 enum Act {
     Claim(u64, u64, bool),
-    /// Lets one of those go that are left, whether it is in or waits.
+    /// Drops one of the remaining claims, admitted or waiting.
     Drop(prop::sample::Index),
     /// Polls one that was not woken.
     Poll(prop::sample::Index),
