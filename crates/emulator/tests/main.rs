@@ -3,4 +3,6 @@
 mod determinism;
 #[path = "../examples/outsider.rs"]
 mod example;
+#[path = "../examples/determinism.rs"]
+mod history;
 mod outsider;

@@ -3,6 +3,8 @@
 //! Each seed draws an array, a workload and several crashes, some of them during recovery. A
 //! failure names the seed, and this replays it:
 //! `ZONEWEAVE_SEED=n cargo test -p zoneweave-raid --test main crash::`.
+//!
+//! Marks that these histories hit are not reported: each mark needs a test that aims at it.
 
 use std::cell::RefCell;
 
@@ -10,6 +12,7 @@ use crate::support::{
     Array, DumpOnPanic, Shape, SharedHistory, Workload, crash, executor, for_each_seed, open,
     run_workers, verify_recovered, workload,
 };
+use zoneweave_raid::instrument::marks;
 use zoneweave_runtime::Random;
 
 /// Opens the array, checks it, works on it, and is stopped at a random point, or finishes.
@@ -63,6 +66,7 @@ fn promised_writes_survive_crashes() {
             verify_recovered(&volume, &array, &history, power_lost).await;
         });
     });
+    marks::reset();
 }
 
 #[test]
@@ -92,6 +96,7 @@ fn promised_writes_survive_crashes_with_a_lost_member() {
             verify_recovered(&volume, &array, &history, power_lost).await;
         });
     });
+    marks::reset();
 }
 
 #[test]
@@ -109,4 +114,5 @@ fn a_quiet_volume_keeps_what_it_is_given() {
         verify_recovered(&volume, &array, &history, false).await;
         volume.close().await.unwrap();
     });
+    marks::reset();
 }
