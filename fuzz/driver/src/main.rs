@@ -2,9 +2,9 @@
 //! run.
 //!
 //! ```text
-//! cargo run --release -p zoneweave-fuzz-driver -- run nbd_handshake --seconds 60 --seed 1
-//! cargo run --release -p zoneweave-fuzz-driver -- replay nbd_handshake 1 12345
-//! cargo run --release -p zoneweave-fuzz-driver -- seeds nbd_handshake corpus/nbd_handshake
+//! cargo run --profile fuzz -p zoneweave-fuzz-driver -- run nbd_handshake --seconds 60 --seed 1
+//! cargo run --profile fuzz -p zoneweave-fuzz-driver -- replay nbd_handshake 1 12345
+//! cargo run --profile fuzz -p zoneweave-fuzz-driver -- seeds nbd_handshake corpus/nbd_handshake
 //! ```
 //!
 //! Execution `n` of a run depends on the seed and `n` only, so a failure is replayed by the two
