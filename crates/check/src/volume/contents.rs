@@ -102,8 +102,8 @@ impl Contents {
         self.versions.iter().map(|(lba, sequence, spot)| (lba, newest(sequence, spot)))
     }
 
-    /// Every block that holds data or is lost, in the order in which they lie on media: reading them
-    /// in this order reads each group and judges each stripe once.
+    /// Every block that holds data or is lost, in the order in which they lie on media: reading
+    /// them in this order reads each group and judges each stripe once.
     #[must_use]
     pub fn in_media_order(&self) -> Vec<u64> {
         let mut places: Vec<_> = self

@@ -24,13 +24,14 @@ pub fn comments(text: &str) -> Vec<Paragraph> {
     found
 }
 
-/// As [`comments`], of a script whose comments begin with `#`.
+/// As [`comments`], of a script whose comments begin with `#`. Lines of usage and of settings that
+/// programs read are no prose.
 #[must_use]
 pub fn script_comments(text: &str) -> Vec<Paragraph> {
     let mut found = Vec::new();
     let mut block: Vec<(usize, &str)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        match line.trim_start().strip_prefix("# ") {
+        match line.trim_start().strip_prefix("# ").filter(|comment| !is_setting(comment)) {
             Some(comment) => block.push((index + 1, comment)),
             None => {
                 found.extend(block_paragraphs(&block));
@@ -40,6 +41,12 @@ pub fn script_comments(text: &str) -> Vec<Paragraph> {
     }
     found.extend(block_paragraphs(&block));
     found
+}
+
+/// `NAME   meaning` in columns, or `name: value`.
+fn is_setting(comment: &str) -> bool {
+    let first = comment.split_whitespace().next().unwrap_or_default();
+    comment.contains("   ") || (first.ends_with(':') && first.len() < comment.trim_end().len())
 }
 
 fn block_paragraphs(block: &[(usize, &str)]) -> Vec<Paragraph> {
@@ -73,7 +80,8 @@ mod tests {
 
     #[test]
     fn scripts_have_comments_too() {
-        let found = script_comments("#!/bin/sh\n# a\n# b\nc # d\n  # e\n");
+        let text = "#!/bin/sh\n# a\n# b\nc # d\n  # e\n#   f   g\n# h: i j\n";
+        let found = script_comments(text);
         let texts: Vec<&str> = found.iter().map(|paragraph| paragraph.text.as_str()).collect();
         assert_eq!(texts, ["a b", "e"]);
     }
