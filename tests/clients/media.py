@@ -63,7 +63,7 @@ class Drive:
         place = PLACES.get(oob[39], "unknown")
         if place != "chunk":
             return place
-        # Parity blocks have a checksum of their own bytes; what tells them apart is their role.
+        # Parity blocks have a checksum of their own bytes; only their role distinguishes them.
         return f"role {oob[38]}"
 
     def flip(self, block, byte):

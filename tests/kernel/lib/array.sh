@@ -1,15 +1,15 @@
-# What an array has to live through, whatever its drives are. A test sets
+# The trials of an array, for drives of any kind. A test sets
 #   ARRAY, DRIVES   its name and its four drives
-#   JOURNAL         something that outlives the crash, for what was acknowledged
+#   JOURNAL         storage that outlives the crash, for the acknowledged writes
 #   DISK            where `serve DRIVES` (by ublk unless the test has its own) gives it to the kernel
-# Nothing here depends on how fast anything is: what has to be under way is waited for by what it did.
+# Nothing here depends on speed: a test waits for the effects of the work that must be in progress.
 
 DISK=/dev/ublkb0
 BLOCKS=512
-# What fio writes of a disk.
+# The part of a disk that fio writes.
 PART=128M
 
-# Serves the array of some drives as a disk of this kernel. What an earlier server said is forgotten before: the job may
+# Serves the array of some drives as a disk of this kernel. The output of an earlier server is deleted first: the job may
 # empty its file later than it is looked at.
 serve() {
   : >/tmp/server.log
@@ -30,7 +30,7 @@ has_written() { [ "$(writes)" -ge "$1" ]; }
 # Waits until the disk took some writes more.
 writes_more() { within 300 has_written $(($(writes) + $1)); }
 
-# Blocks with a journal of what was acknowledged (tagged_blocks), in a file of the file system.
+# Blocks with a journal of acknowledged writes (tagged_blocks), in a file of the file system.
 verify_blocks() { tagged_blocks verify /mnt/blocks "$JOURNAL" $BLOCKS; }
 # Writes them until it is told to stop.
 write_blocks() {
@@ -52,7 +52,7 @@ check_fs() {
   esac
 }
 
-# fio writes a file and verifies it; or verifies what another boot wrote.
+# fio writes a file and verifies it; or verifies the file of another boot.
 fio_file() {
   fio --name=f --filename=/mnt/fio --direct=1 --ioengine=io_uring --rw="$1" --bs=64k --size=8M --iodepth=8 \
     --verify=crc32c --do_verify=1 --verify_fatal=1 --end_fsync=1 --minimal
@@ -85,7 +85,7 @@ filled_fs() {
   check "$1 is being written" writes_more 600
 }
 
-# After the crash: the file system recovers by its log, is in order, and holds what was acknowledged.
+# After the crash: the file system recovers by its log, is in order, and holds all acknowledged writes.
 recovered_fs() {
   check "$1 is mounted after it" mount_fs "$1"
   check "$1: what was acknowledged is there" verify_blocks
@@ -95,7 +95,7 @@ recovered_fs() {
   check "$1 is in order" check_fs "$1"
 }
 
-# Ends what `write_blocks` does, which says something only if it had to give up.
+# Ends `write_blocks`, which prints something only if it had to give up.
 stop_writers() {
   kill $LOAD
   wait $LOAD || true
@@ -132,7 +132,7 @@ loses_drive() {
   check "the checker agrees" zoneweave array check $DRIVES
 }
 
-# fio writes a part of the disk and verifies it; or verifies what is there.
+# fio writes a part of the disk and verifies it; or verifies the present contents.
 fio_disk() {
   fio --name=m --filename=$DISK --direct=1 --ioengine=io_uring --rw="$1" --bs=64k --size="$PART" --iodepth=8 \
     --verify=crc32c --do_verify=1 --verify_fatal=1 --minimal
@@ -144,7 +144,7 @@ errors() {
 }
 finds_no_damage() { zoneweave array scrub "${DRIVES%% *}" >/tmp/scrub && grep 'no damage' /tmp/scrub; }
 
-# Media have failed: that cost nothing, and what was damaged is healed.
+# Media have failed: nothing is lost, and the damage is healed.
 heals() {
   zoneweave array status "${DRIVES%% *}"
   check "writes have failed" test "$(errors write)" -gt 0
@@ -158,7 +158,7 @@ heals() {
 # Cuts the machine off as it is, without writing anything back, and starts it anew: the drives stay as they are.
 # The test starts from its beginning, so it has to `remember` how far it was.
 #
-# The server is stopped where it is, and the drives answer what they have been given: QEMU 7.2 dies of the reset of a
+# The server is stopped where it is, and the drives answer the commands in flight: QEMU 7.2 dies of the reset of a
 # controller that has a flush under way, which it completes into a queue that is gone. A report is answered after that.
 crash() {
   local drive

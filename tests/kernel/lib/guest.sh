@@ -1,4 +1,4 @@
-# What a test in a guest can say, and what it can ask of the host. What it prints goes to the console, which is
+# Reports of a test in a guest, and its requests to the host. Its output goes to the console, which is
 # shown if it fails.
 
 # Reports to the host; the console gets it with the seconds since the boot.
@@ -48,13 +48,13 @@ within() {
   done
 }
 
-# Has QEMU's monitor run a command, such as `device_del c1`. Nothing tells when it has: wait for what it does.
+# Has QEMU's monitor run a command, such as `device_del c1`. There is no answer: wait for the effect.
 monitor() { echo "monitor $*" >/dev/ttyS1; }
 
 # Has the server on the host ended and started again: `host restart` in order, `host kill` not.
 host() { echo "host $*" >/dev/ttyS1; }
 
-# fio writes a disk in requests of all sizes, flushes, and verifies what it wrote.
+# fio writes a disk in requests of all sizes, flushes, and verifies them.
 fio_verifies() {
   local disk=$1
   shift

@@ -38,7 +38,7 @@ host_end() {
   cat "$folder/host.log.now" >>"$folder/host.log"
 }
 
-# What a test asks for: `restart` in order, or `kill` and start again.
+# Requests of a test: `restart` in order, or `kill` and start again.
 host_request() {
   local folder=$1 signal=TERM
   [ "$2" = kill ] && signal=KILL

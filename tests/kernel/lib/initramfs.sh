@@ -1,7 +1,7 @@
 # The root file system of a guest: busybox, our binary, the tools and modules a test asks for.
 # shellcheck shell=bash
 
-# Copies a program, without what debuggers read, and the libraries it is linked with.
+# Copies a program, without debug information, and the libraries it is linked with.
 copy_program() {
   local root=$1 from=$2 library
   strip -o "$root/bin/$(basename "$from")" "$from" || install -m 755 "$from" "$root/bin/" || return 1
@@ -11,7 +11,7 @@ copy_program() {
   done
 }
 
-# Modules and what they need, in the order in which they have to be loaded. Those built in are left out.
+# Modules and their dependencies, in loading order. Those built in are left out.
 copy_modules() {
   local root=$1 number=0 module path
   mkdir -p "$root/modules"

@@ -57,7 +57,7 @@ drive_options() {
   echo -device "nvme-ns,drive=d$number,bus=c$number,nsid=1,$namespace"
 }
 
-# What a guest asks of the host: `monitor ...` goes on to QEMU's monitor, `host ...` is done here.
+# Requests of a guest to the host: `monitor ...` goes on to QEMU's monitor, `host ...` is done here.
 requests() {
   local folder=$1 whom what
   while read -r whom what; do
@@ -73,8 +73,8 @@ expected_drives() {
   head_of "$1" drives | tr -s ' ' '\n' | awk 'NF { print $1 count[$1]++ + 0 }'
 }
 
-# Boots a guest and waits for its end. `console` is what its kernel and test said, `results` what it reported and
-# what it asked of the host.
+# Boots a guest and waits for its end. `console` has the output of its kernel and test, `results` its reports and
+# its requests to the host.
 boot() {
   local script=$1 folder=$2 number=0 serial options=() guest
   for serial in $(expected_drives "$script"); do

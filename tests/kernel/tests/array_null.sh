@@ -1,6 +1,6 @@
-# The same as `array`, on null_blk's zoned disks. What is on them goes when the kernel does, so it is the server that
-# is killed in the midst of writing, and the kernel's NBD client gives errors to the file system until the next one
-# serves; a disk is switched off under load, and media fail.
+# The same as `array`, on null_blk's zoned disks. Their contents are lost with the kernel, so the server is killed
+# during writes instead. The kernel's NBD client returns errors to the file system until the next server runs. A disk
+# is switched off under load, and media fail.
 # modules: nbd null_blk crc32c_generic ext4 xfs
 # tools: nbd-client mkfs.ext4 e2fsck mkfs.xfs xfs_repair fio tagged_blocks
 # limit: 1200
@@ -37,7 +37,7 @@ bad_block() {
 killed_server() {
   kill -9 $SERVER
   wait $SERVER || true
-  # What was under way would wait for its time limit, with a server that is gone.
+  # Requests in flight would wait for its time limit, with a server that is gone.
   nbd-client -d $DISK
   wait $LOAD && fail "writers did not notice that the server is gone"
   wait $FILES || true

@@ -37,7 +37,7 @@ for direct in on off; do
   check "the server stops" stop_serving
   check "the file is empty again" test "$(stat -c %s $VOLUME)" = 0
 done
-# What was written by one way is read by the other.
+# Writes of one client are read by the other.
 # shellcheck disable=SC2086
 check "it is served by NBD again" serve_nbd $DRIVES
 check "and ext4 is still in order" e2fsck -fn $DISK

@@ -1,5 +1,5 @@
 # Drives whose media fail: writes are answered with 0x280 (write fault), reads with 0x281 (unrecovered read error),
-# always at the same places. The volume goes on, nothing is lost, and what was damaged is healed: of drives with
+# always at the same places. The volume goes on, nothing is lost, and the damage is healed: of drives with
 # metadata beside their blocks, and of drives without.
 # drives: zns zns zns zns plainzns plainzns plainzns plainzns
 # modules: ublk_drv
@@ -32,7 +32,7 @@ media_fail() {
 
 PART=96M
 DRIVES="/drives/zns0 /drives/zns1 /drives/zns2 /drives/zns3"
-# The kernel tells of what it passes through only if it is asked to.
+# The kernel logs commands that it passes through only on request.
 for log in /sys/class/nvme/nvme*/nvme*n1/passthru_err_log_enabled; do echo on >"$log"; done
 media_fail beside
 answered() { dmesg | grep -q "I/O Cmd($1).*(sct 0x2 / sc $2)"; }

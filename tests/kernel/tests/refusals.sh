@@ -1,4 +1,4 @@
-# What every other test stands on: the guest has our binary, and drives by the names that were asked for. And drives
+# The basis of every other test: the guest has our binary, and drives by the names that were asked for. And drives
 # that are not ours to overwrite, and such that cannot be used.
 # drives: zns zns zns plainzns disk
 # modules: nbd ublk_drv

@@ -1,5 +1,5 @@
 # Controllers are reset under load, again and again, which costs no drive. The drives' devices are such as several controllers
-# may share: while the only one is away, these fail at once whatever is asked of them.
+# may share: while the only one is away, these fail every request at once.
 # drives: sharedzns sharedzns sharedzns sharedzns
 # modules: ublk_drv
 # tools: fio

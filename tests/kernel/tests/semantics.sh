@@ -1,4 +1,4 @@
-# The same random commands on a drive of QEMU's and on our emulator; and what a drive is like, measured through the
+# The same random commands on a drive of QEMU's and on our emulator; and the properties of a drive, measured through the
 # kernel.
 # drives: zns zns
 # tools: zone_differential

@@ -1,6 +1,6 @@
-# What an array makes of its drives: fio on the kernel's own block devices of four zoned drives, and on the array of
+# The throughput of an array and of its drives: fio on the kernel's own block devices of four zoned drives, and on the array of
 # these as a disk of the kernel. Measurements are told, and nothing is judged by them: an emulated processor, two guests
-# at a time and whatever else this machine does are in them, in the same way on both sides.
+# at a time and other load of this machine are in them, in the same way on both sides.
 # drives: zns zns zns zns
 # modules: ublk_drv
 # tools: fio blkzone
@@ -13,8 +13,8 @@ DEVICES="$(block_device zns0) $(block_device zns1) $(block_device zns2) $(block_
 # Hundredths of a second that processors were busy since the start.
 busy() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 }' /proc/stat; }
 
-# `measured NAME READ-OR-WRITE FIO-OPTIONS...`: how many requests a second, and what each took of the processors, in
-# $requests and $microseconds. Four jobs, 16 requests of each in flight; not by io_uring, which hands what would wait for an
+# `measured NAME READ-OR-WRITE FIO-OPTIONS...`: how many requests a second, and the processor time of each, in
+# $requests and $microseconds. Four jobs, 16 requests of each in flight; not by io_uring, which hands requests that would wait for an
 # earlier write of its zone to threads, and those send it in any order.
 measured() {
   local field=$1 before
@@ -42,7 +42,7 @@ array() {
   measured "$field" "$@" --name=array --filename=$DISK --numjobs=4 --offset_increment=64M
 }
 
-# Fields of fio's terse output: what was read and written is told alike, 41 fields apart.
+# Fields of fio's terse output: reads and writes have the same fields, 41 apart.
 READS=8 WRITES=49
 run() {
   local what=$1 side=$2 field=$3

@@ -1,4 +1,4 @@
-# An array as a disk of the kernel: file systems on it, what the kernel asks of it, and a server that is killed.
+# An array as a disk of the kernel: file systems on it, the requests of the kernel, and a server that is killed.
 # modules: ublk_drv crc32c_generic ext4 xfs
 # tools: mkfs.ext4 e2fsck mkfs.xfs xfs_repair fio blkdiscard
 # limit: 900
@@ -7,7 +7,7 @@ DRIVES="/tmp/d/drive0 /tmp/d/drive1 /tmp/d/drive2 /tmp/d/drive3"
 OTHERS="/tmp/e/drive0 /tmp/e/drive1 /tmp/e/drive2 /tmp/e/drive3"
 DISK=/dev/ublkb0
 
-# Starts the server in the background, and waits until the disk is served. What an earlier one said is forgotten before:
+# Starts the server in the background, and waits until the disk is served. The output of an earlier one is deleted first:
 # the job may empty its file later than it is looked at.
 serve() {
   : >/tmp/serve.log
@@ -71,7 +71,7 @@ done
 check "discards arrived" test "$(counted 12)" -gt 0
 check "flushes arrived" test "$(counted 16)" -gt 0
 
-# A server is killed while somebody writes: the disk stays, who uses it waits, and goes on.
+# A server is killed during writes: the disk stays, and its users wait and go on.
 check "xfs is mounted before the kill" mount -t xfs $DISK /mnt
 fio --name=k --directory=/mnt --rw=randwrite --bs=16k --size=16M --io_size=48M --ioengine=io_uring --iodepth=16 \
   --direct=1 --fsync=32 --verify=crc32c --do_verify=1 --verify_fatal=1 --minimal >/tmp/fio.log 2>&1 &

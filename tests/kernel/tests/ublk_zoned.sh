@@ -1,5 +1,5 @@
 # An emulated drive as a zoned disk of the kernel: reports, zone management, appends, file systems for zones: zonefs,
-# btrfs, and f2fs, which keeps what it overwrites on a conventional disk beside it.
+# btrfs, and f2fs, which keeps overwritten blocks on a conventional disk beside it.
 # modules: ublk_drv crc32c_generic xxhash_generic blake2b_generic btrfs zonefs f2fs loop
 # tools: blkzone dd fio mkfs.btrfs btrfs mkfs.f2fs fsck.f2fs losetup
 # limit: 900
@@ -46,7 +46,7 @@ check "it reads as zeros" cmp -n 4194304 /dev/zero $DISK 0 16777216
 check "all zones are reset" /bin/blkzone reset $DISK
 check "every zone is empty again" test "$(in_state em)" = $ZONES
 
-# Not by io_uring, which hands what would wait for an earlier write of its zone to threads, and those send it in any order.
+# Not by io_uring, which hands requests that would wait for an earlier write of their zone to threads, and those send it in any order.
 check "fio writes zones and verifies" fio --name=z --filename=$DISK --direct=1 --zonemode=zbd --ioengine=libaio \
   --rw=randwrite --bs=64k --size=64M --io_size=24M --iodepth=8 --max_open_zones=8 --verify=crc32c --do_verify=1 \
   --verify_fatal=1 --minimal
@@ -107,7 +107,7 @@ check "zones tell of it" zoneweave zones /tmp/d/drive0
 ZONES=64
 check "a drive of full zones is made" zoneweave emu create /tmp/f --drives 1 --zones $ZONES --zone-capacity 16M
 check "this drive is served" serve /tmp/f/drive0
-# It has no room for what is written.
+# It has no room for the write.
 truncate -s 96M /tmp/beside
 check "there is a conventional disk" /bin/losetup --sector-size 4096 /dev/loop0 /tmp/beside
 check "f2fs is made" mkfs.f2fs -f -m -c $DISK /dev/loop0

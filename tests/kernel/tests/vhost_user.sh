@@ -25,7 +25,7 @@ check "ranges are zeroed" /bin/blkdiscard -z -o 8M -l 8M $DISK
 check "they read as zeros, too" cmp -n 16777216 $DISK /dev/zero
 check "ext4 keeps what it is given" ext4_keeps $DISK
 
-# What a killed server had taken and not answered is done by the next one.
+# The next server executes the requests that a killed one did not answer.
 fio_verifies $DISK --io_size=64M >/tmp/fio.log 2>&1 &
 FIO=$!
 written() { awk '{print $5}' /sys/block/vda/stat; }

@@ -1,4 +1,4 @@
-# Zoned disks of the kernel as drives: our own over ublk, and null_blk's with conventional zones. What they answer is
+# Zoned disks of the kernel as drives: our own over ublk, and null_blk's with conventional zones. Their answers are
 # compared with the emulator.
 # modules: ublk_drv null_blk
 # tools: zone_differential
@@ -39,7 +39,7 @@ check "2000 commands are answered the same by our own disk" zone_differential $O
 check "the server stops" sh -c "kill -TERM $SERVER"
 wait $SERVER || fail "the server ended with status $?"
 
-# Who uses a disk has it alone, and learns that it is gone.
+# A user has a disk alone, and gets an error when it is gone.
 zone_differential $NULL 100000000 3 >/tmp/using 2>&1 &
 USER=$!
 check "a disk in use is not taken" within 60 fails_with 'in use' zoneweave array create a --size 8M $NULL /tmp/d/drive0
@@ -49,5 +49,5 @@ check "a zone that died is seen" test "$(count $NULL offline)" = 1
 echo 0 >/sys/kernel/config/nullb/nullb1/power
 wait $USER && fail "a drive that is gone was not missed"
 cat /tmp/using
-# What is under way in the moment in which it goes may fail otherwise.
+# Requests in flight when it disappears may fail with another error.
 check "a drive that is gone is told of" grep -q 'Host Path Error\|Internal Error' /tmp/using
