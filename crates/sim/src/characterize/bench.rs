@@ -171,6 +171,7 @@ impl Zones {
     }
 
     pub(super) fn put_back(&mut self, zone: ZoneId) {
+        assert!(!self.empty.contains(&zone), "a zone is put back once");
         self.empty.push(zone);
     }
 
@@ -186,6 +187,7 @@ impl Zones {
         blocks: BlockCount,
     ) -> Result<(), CharacterizeError> {
         let largest = self.device.geometry().max_transfer.0;
+        assert!(blocks <= self.device.geometry().zone_capacity, "a zone holds the blocks");
         let mut offset = 0;
         while offset < blocks.0 {
             let count = largest.min(blocks.0 - offset);

@@ -105,6 +105,7 @@ fn blank_of(scheme: Scheme, chunk_blocks: u32, tabled: bool) -> Vec<RamDrive> {
     let geometry = Geometry { volatile_cache: true, ..Geometry::new(7, BlockCount(12)) };
     let drive = || RamDrive::new(geometry.clone(), Immediate).expect("a possible geometry");
     let drives: Vec<_> = (0..columns).map(|_| drive()).collect();
+    assert!(columns <= 0x10, "members have identities from 0x70 to 0x7F");
     let options = CreateOptions {
         name: "hostile".to_owned(),
         scheme,
@@ -152,7 +153,9 @@ fn crashed(drives: &[RamDrive], wanted: impl Fn(&Found) -> bool) -> Vec<RamDrive
 /// The first crash that leaves the wanted state.
 fn search(crash: impl Fn(u64) -> Vec<RamDrive>, wanted: impl Fn(&Found) -> bool) -> Vec<RamDrive> {
     let mut crashes = (1..1000).map(|nth| crash(nth * 5));
-    crashes.find(|drives| wanted(&Found::on(drives))).expect("such a crash")
+    let found = crashes.find(|drives| wanted(&Found::on(drives))).expect("such a crash");
+    assert!(!found.is_empty(), "an image has drives");
+    found
 }
 
 /// The drives after some steps of work and a power loss.

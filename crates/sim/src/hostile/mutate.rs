@@ -48,6 +48,9 @@ pub(super) fn offered(image: &Image, input: &mut Input<'_>) -> Vec<RamDrive> {
         }
         mutate(&mut drives, image, input);
     }
+    for drive in &drives {
+        assert!(drive.in_flight().is_empty(), "mutations leave no command behind");
+    }
     drives
 }
 
@@ -88,6 +91,7 @@ fn pick(drive: &RamDrive, input: &mut Input<'_>) -> Option<ZoneAddress> {
         1 => blocks - 1 - input.below(4.min(blocks)),
         _ => input.below(blocks),
     };
+    assert!(offset < blocks, "the block is written");
     Some(ZoneAddress::new(info.zone, u32::try_from(offset).expect("a zone's blocks")))
 }
 

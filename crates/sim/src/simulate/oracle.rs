@@ -130,6 +130,7 @@ impl Oracle {
     /// A write was acknowledged; `promised` if that implies durability.
     pub(crate) fn acknowledge(&mut self, number: u64, promised: bool) {
         let now = self.tick();
+        assert!(number > 0, "version 0 is the state before any write");
         let index = usize::try_from(number - 1).expect("an index into a vector");
         let Extent { lba, blocks, .. } = self.writes[index];
         for lba in lba..lba + blocks {
@@ -151,6 +152,7 @@ impl Oracle {
 
     /// A flush that began at `began` promises everything acknowledged before.
     pub(crate) fn flushed(&mut self, began: Moment) {
+        assert!(began <= self.clock, "a flush that ends has begun");
         for versions in self.blocks.values_mut() {
             for version in versions.iter_mut().filter(|one| one.acknowledged < began) {
                 version.promised = true;
@@ -165,6 +167,7 @@ impl Oracle {
     /// If that version is not allowed, with the reason.
     pub(crate) fn read(&mut self, lba: u64, reads_as: u64, began: Moment) -> Result<(), String> {
         let now = self.tick();
+        assert!(began < now, "a read that ends has begun");
         if self.beyond {
             return self.once_written(lba, reads_as);
         }
@@ -214,8 +217,8 @@ impl Oracle {
         if !allowed {
             let history = describe(versions);
             return Err(format!(
-                "after a crash that spares what is {survives:?}, block {lba} reads as version \
-                 {reads_as}: {history}"
+                "after a crash, block {lba} reads as version {reads_as}, although {survives:?} data \
+                 survives: {history}"
             ));
         }
         versions.clear();
@@ -259,7 +262,9 @@ impl Oracle {
                 .is_some_and(|extent| (extent.lba..extent.lba + extent.blocks).contains(&lba));
         match written {
             true => Ok(()),
-            false => Err(format!("block {lba} reads as version {reads_as}, which it never had")),
+            false => Err(format!(
+                "block {lba} reads as version {reads_as}, which was never written to it"
+            )),
         }
     }
 }

@@ -27,6 +27,7 @@ pub fn shrink(
     tries_most: u64,
     mut tell: impl FnMut(&Scenario, u64),
 ) -> Shrunk {
+    let size = scenario.size();
     let mut shrinker = Shrinker { best: scenario, failure, tried: 0, tries_most, tell: &mut tell };
     let last = shrinker.failure.life;
     if last > 0 {
@@ -45,6 +46,8 @@ pub fn shrink(
             break;
         }
     }
+    assert!(shrinker.tried <= tries_most, "the number of tries is bounded");
+    assert!(shrinker.best.size() <= size, "a reduction does not add anything");
     Shrunk { scenario: shrinker.best, failure: shrinker.failure, tried: shrinker.tried }
 }
 

@@ -189,6 +189,7 @@ impl Testbed {
         options: OpenOptions,
         work: impl AsyncFnOnce(Volume, OpenReport, Bench) -> Result<T, ExperimentError>,
     ) -> Result<T, ExperimentError> {
+        assert_eq!(drives.len(), self.scheme.columns(), "the array's own drives");
         let fork = |(at, drive): (usize, &RamDrive)| {
             let seed = self.seed.wrapping_mul(100) + at as u64;
             drive.fork(self.preset.timing_of(&self.geometry, seed))
@@ -205,6 +206,7 @@ impl Testbed {
         drives: &[OfferedDrive],
         chunk_blocks: u32,
     ) -> Result<(), ExperimentError> {
+        assert_eq!(drives.len(), self.scheme.columns(), "a drive for each column");
         let uuid = |at: usize| MemberUuid([u8::try_from(at + 1).unwrap_or(0); 16]);
         let options = CreateOptions {
             name: "experiment".to_owned(),

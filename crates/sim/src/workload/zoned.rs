@@ -255,6 +255,7 @@ impl ZonedStream {
     /// The next blocks to write: so many requests, or the rest of the zone.
     fn claim(&mut self, at: ZoneAddress, requests: u32) -> (Payload, BlockCount) {
         let geometry = self.device.geometry();
+        assert!(at.offset.0 < geometry.zone_capacity.0, "a full zone is left at once");
         let left = geometry.zone_capacity.0 - at.offset.0;
         let blocks = (self.request.0 * requests).min(left).min(geometry.max_transfer.0);
         let blocks = BlockCount(blocks);
@@ -310,6 +311,7 @@ impl InFlight {
     }
 
     fn answered(&self) {
+        assert!(self.count.get() > 0, "an answer belongs to a command");
         self.count.set(self.count.get() - 1);
         if self.count.get() == 0 {
             for waiting in self.waiting.take() {

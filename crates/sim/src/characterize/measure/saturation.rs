@@ -52,6 +52,7 @@ async fn zoned(bench: &mut Bench<'_>, read_depth: u32) -> Result<(), Characteriz
     // At most half a zone: otherwise a stream enters the next zone before its writes are counted.
     let in_flight = IN_FLIGHT.min(BlockCount(geometry.zone_capacity.0 / 2));
     let depth = (in_flight.0 / request.0).max(1);
+    assert!(request.0 > 0, "a drive accepts a block");
     let writers = WRITERS.min(bench.drive.streams_max());
     let job = bench.drive.job(operation, request, writers, writer_pace(bench, depth))?;
     let writer = job.start(&bench.handle, &bench.drive.device)?;
@@ -167,6 +168,7 @@ fn record(
         ..Sample::new(Table::Saturation, action, written.figures)
     });
     let seconds = whole_seconds(written);
+    assert!(read.is_some() == (read_depth > 0), "reads are measured if there are any");
     let line = series(drive, action, read_depth, seconds, written);
     bench.results.series.push(line);
     if let Some(read) = read {

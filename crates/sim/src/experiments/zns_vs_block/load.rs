@@ -115,6 +115,7 @@ impl Load {
             while offset < self.target.range_blocks() && !self.stopped.get() {
                 let left = self.target.range_blocks() - offset;
                 let blocks = u64::from(writers.request.0).min(left);
+                assert!(blocks > 0, "a writer makes progress");
                 sender.turn().await;
                 let data = sender.source.slice(..BLOCK_BYTES * index(blocks));
                 sender.send(self.target.write(range, offset, data), blocks);
@@ -213,6 +214,7 @@ impl Load {
     async fn read_one(&self, random: &mut Random) -> Result<(), WorkloadError> {
         let range = {
             let idle = &self.ranges.borrow().idle;
+            assert!(!idle.is_empty(), "readers need a range without a writer");
             idle[index(random.below(idle.len() as u64))]
         };
         let started = self.handle.now();

@@ -1,9 +1,10 @@
 //! A zoned drive compared with conventional drives of the same dies.
 //!
-//! Three figures: sustained writes (Bjørling et al., "ZNS: Avoiding the Block Interface Tax for
-//! Flash-based SSDs", ATC 2021, Fig. 1), reads during rate-limited writes (there, Fig. 5), and
-//! reads and writes over time (Doekemeijer et al., "Performance Characterization of NVMe Flash
-//! Devices with Zoned Namespaces", CLUSTER 2023, Fig. 6).
+//! - Sustained writes: Bjørling et al., "ZNS: Avoiding the Block Interface Tax for Flash-based SSDs",
+//!   ATC 2021, Fig. 1.
+//! - Reads during rate-limited writes: Fig. 5 of the same paper.
+//! - Reads and writes over time: Doekemeijer et al., "Performance Characterization of NVMe Flash
+//!   Devices with Zoned Namespaces", CLUSTER 2023, Fig. 6.
 //!
 //! Conventional drives have the superblock count of real ones, but smaller superblocks, which are
 //! rewritten several times within seconds. The zoned drive, which collects no garbage, has fewer

@@ -60,6 +60,7 @@ async fn run(name: &'static str, handle: &Handle, target: Target) -> Result<Run,
     let tasks = load.fill_ranges(WRITERS, 1);
     load.stopped(BIN).await;
     let Measured { write_bins, mut ranges, .. } = load.finish(tasks).await?;
+    assert!(!ranges.idle.is_empty(), "reads need a complete range");
     let mut points = Vec::new();
     for target_mib in TARGETS {
         let length = Nanos::from_millis(1500);
@@ -72,6 +73,7 @@ async fn run(name: &'static str, handle: &Handle, target: Target) -> Result<Run,
         handle.sleep(length).await;
         let measured = load.finish(tasks).await?;
         ranges = measured.ranges;
+        assert!(!ranges.idle.is_empty(), "writers keep one range each");
         // The first third is left out: the buffer accepts it at any rate.
         let bins: Vec<f64> =
             measured.write_bins.iter().map(|bytes| super::rate(*bytes, BIN)).collect();

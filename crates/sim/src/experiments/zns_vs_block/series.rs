@@ -66,7 +66,8 @@ async fn fill(handle: &Handle, target: &Target) -> Result<Ranges, WorkloadError>
         load.limit_written(target.range_blocks() * 4096);
         let tasks = load.fill_ranges(Writers { count: 1, ..WRITERS }, *range);
         load.stopped(BIN).await;
-        load.finish(tasks).await?;
+        let filled = load.finish(tasks).await?.ranges;
+        assert_eq!(filled.idle, [*range], "a range is filled completely");
     }
     Ok(ranges)
 }
@@ -200,6 +201,7 @@ fn findings(report: &mut Report, runs: &[Run]) {
 /// Pearson's correlation of two series.
 fn correlation(one: &[f64], other: &[f64]) -> f64 {
     let (a, b) = (mean(one), mean(other));
+    assert!(!one.is_empty() && !other.is_empty(), "a series has values");
     let products: Vec<f64> = one.iter().zip(other).map(|(x, y)| (x - a) * (y - b)).collect();
     let scale = variation(one) * a * variation(other) * b;
     products.iter().sum::<f64>() / count(products.len()).max(1.0) / scale.max(1e-12)

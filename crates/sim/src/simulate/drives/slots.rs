@@ -103,6 +103,7 @@ impl Drives {
         let new = self.make();
         let old = std::mem::replace(&mut self.in_slots[slot], new);
         let number = old.number;
+        assert_ne!(number, self.in_slots[slot].number, "drives have different identities");
         self.former.push(old);
         self.out.insert(slot);
         number
@@ -223,7 +224,7 @@ impl Drives {
         let drive = &mut self.in_slots[slot];
         assert!(
             orphans == 0 || drive.damaged > 0 || drive.struck || drive.is_worn(&self.shape),
-            "nobody accounts for {orphans} zones in slot {slot}, to which nothing was ever done"
+            "{orphans} orphan zones in slot {slot}, whose drive never had a fault"
         );
         drive.orphans = orphans;
     }

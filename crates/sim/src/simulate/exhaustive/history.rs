@@ -119,7 +119,7 @@ struct Watch {
 impl Watch {
     fn look(&mut self, stage: &Stage) {
         self.steps += 1;
-        assert!(self.steps < STEPS_MAX, "busy without getting anywhere");
+        assert!(self.steps < STEPS_MAX, "the engine does not come to rest");
         if !stage.recording.get() {
             return;
         }
@@ -273,6 +273,7 @@ impl Stage {
         let offered = offer(&self.drives, self.away.get(), &self.handle);
         let started = open_array(&self.handle, offered, OpenOptions::default()).await;
         let (volume, _) = started.unwrap_or_else(|error| panic!("it does not start: {error}"));
+        assert!(self.volume.borrow().is_none(), "an array is started once at a time");
         *self.volume.borrow_mut() = Some(volume);
     }
 }

@@ -161,7 +161,7 @@ impl<'a> Crashed<'a> {
             let second = start(self.rules, drives, sequel.away);
             starts += 1;
             if let Some((slot, _)) = sequel.back {
-                assert!(!second.online[slot], "a member that missed a start is let in again");
+                assert!(!second.online[slot], "a member that missed a start is accepted again");
             }
             for (lba, (before, now)) in first.found.iter().zip(&second.found).enumerate() {
                 assert!(

@@ -302,7 +302,7 @@ pub fn replay(space: &Space, state: &StateName) -> Result<String, Failure> {
             let possible = Impairment::all(crashed.boundary.out, crashed.outcomes.len());
             assert!(
                 possible.contains(&crash.impairment),
-                "there is no such state: {} is none of its impairments",
+                "there is no such state: {} is not one of its impairments",
                 crash.impairment
             );
             for (digit, drive) in crash.outcomes.iter().zip(&crashed.outcomes) {

@@ -360,7 +360,7 @@ pub const SPACES: &[Space] = &[
     },
     Space {
         name: "full-segment",
-        about: "one operation at the end of a segment, when the next has to be reclaimed",
+        about: "one operation at the end of a segment, where the next one must be reclaimed first",
         drives: EVERY_KIND,
         fillings: &[NEARLY_FULL_SEGMENT, FULL_VOLUME],
         alphabet: FEW,
@@ -370,7 +370,7 @@ pub const SPACES: &[Space] = &[
     },
     Space {
         name: "crash-twice",
-        about: "a write that is crashed into, and every recovery from that crashed into again",
+        about: "one write with a crash, and every recovery from it with another crash",
         drives: EVERY_KIND,
         fillings: &[FRESH],
         alphabet: &[write(0, 1)],
@@ -400,7 +400,7 @@ pub const SPACES: &[Space] = &[
     },
     Space {
         name: "two-ops-crash-twice",
-        about: "up to two operations, and every recovery crashed into again",
+        about: "up to two operations, and every recovery with another crash",
         drives: EVERY_KIND,
         fillings: &[FRESH, NEARLY_FULL_SEGMENT],
         alphabet: ALL,

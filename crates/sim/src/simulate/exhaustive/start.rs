@@ -54,7 +54,8 @@ pub(super) fn start(rules: Rules, drives: Vec<RamDrive>, away: Option<usize>) ->
     let running = executor.run_until(
         async {
             let started = open_array(&handle, offered, OpenOptions::default()).await;
-            let (volume, _) = started.unwrap_or_else(|error| panic!("it does not start: {error}"));
+            let (volume, _) =
+                started.unwrap_or_else(|error| panic!("the array does not start: {error}"));
             let found = read_all(&volume, rules.volume_blocks).await;
             volume.assert_consistent();
             let members = volume.status().members;
@@ -62,7 +63,7 @@ pub(super) fn start(rules: Rules, drives: Vec<RamDrive>, away: Option<usize>) ->
         },
         || {
             steps.set(steps.get() + 1);
-            assert!(steps.get() < STEPS_MAX, "busy without getting anywhere");
+            assert!(steps.get() < STEPS_MAX, "the recovery does not end");
             false
         },
     );
@@ -81,7 +82,8 @@ async fn read_all(volume: &Volume, blocks: u64) -> Vec<u64> {
     let pieces = pieces.unwrap_or_else(|error| panic!("the volume cannot be read: {error}"));
     let blocks = pieces.iter().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES));
     let version = |(lba, block): (u64, &[u8])| {
-        version_of(lba, block).unwrap_or_else(|| panic!("block {lba} reads as garbage"))
+        version_of(lba, block)
+            .unwrap_or_else(|| panic!("block {lba} has contents that were never written to it"))
     };
     (0..).zip(blocks).map(version).collect()
 }

@@ -111,13 +111,15 @@ impl Actor {
         for piece in data {
             for block in piece.chunks_exact(zoneweave_zoned::BLOCK_BYTES) {
                 let version = version_of(at, block);
-                let version = version.unwrap_or_else(|| panic!("block {at} reads as garbage"));
+                let version = version.unwrap_or_else(|| {
+                    panic!("block {at} has contents that were never written to it")
+                });
                 let allowed = oracle.read(at, version, began);
                 allowed.unwrap_or_else(|why| panic!("{why}"));
                 at += 1;
             }
         }
-        assert_eq!(at, lba + blocks, "a read returns what was asked for");
+        assert_eq!(at, lba + blocks, "a read returns all of its blocks");
         oracle.end_read(began);
     }
 

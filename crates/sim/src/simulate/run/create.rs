@@ -43,8 +43,8 @@ pub(crate) fn make(harness: &Harness, scenario: &Scenario) -> bool {
     let wipe = !(interrupted.is_empty() && scenario.broken_formats.is_empty());
     match attempt(harness, wipe, |_| false) {
         Attempt::Impossible => return false,
-        Attempt::CutShort => unreachable!("nobody stopped it"),
-        Attempt::Failed(error) => panic!("the array cannot be made: {error}"),
+        Attempt::CutShort => unreachable!("this attempt has no stop"),
+        Attempt::Failed(error) => panic!("the array cannot be created: {error}"),
         Attempt::Made => {}
     }
     let stop = Stop { since: Since::Start, steps: 0, power: harness.shape.seed & 1 == 1, seed: 1 };
@@ -67,7 +67,7 @@ fn vanish(harness: &Harness, broken: BrokenFormat, steps: u64) -> bool {
         harness.drives.borrow_mut().pull(broken.slot, false);
         harness.count(|tally| tally.faults += 1);
     }
-    assert!(steps < FORMAT_STEPS_MAX, "making an array comes to no end without a drive");
+    assert!(steps < FORMAT_STEPS_MAX, "creating an array does not end without a drive");
     false
 }
 
@@ -123,7 +123,7 @@ fn look_at(harness: &Harness) {
         for lba in 0..opened.info().blocks {
             let block = opened.read(Lba(lba), 1).await.expect("an empty volume can be read");
             let empty = block.iter().all(|piece| is_zero(piece));
-            assert!(empty, "block {lba} of a volume never written holds something");
+            assert!(empty, "block {lba} of a new volume is not zero");
         }
         *volume.borrow_mut() = Some(opened);
     });

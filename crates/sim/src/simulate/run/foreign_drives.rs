@@ -76,7 +76,7 @@ impl ForeignDrive {
     pub(crate) fn assert_left_alone(&self, report: &OpenReport) {
         let foreign = DriveRole::Foreign { array: self.array };
         let named = report.drives.iter().any(|verdict| verdict.role == foreign);
-        assert!(named, "a drive of another array is not named as such: {:?}", report.drives);
+        assert!(named, "a drive of another array is not reported as foreign: {:?}", report.drives);
         assert!(self.zones == zones(&self.ram), "a drive of another array was written to");
     }
 }
@@ -166,7 +166,7 @@ fn start(
     let opened = executor.run(open_array(&handle, offered, options));
     if opened.is_err() {
         let after: Vec<_> = copies.0.iter().map(zones).collect();
-        assert!(before == after, "a start that was refused wrote to drives");
+        assert!(before == after, "a refused start wrote to drives");
     }
     opened.map(|_| ())
 }

@@ -170,7 +170,7 @@ impl Harness {
                 assert!(harmless, "{what} failed: {error}");
                 None
             }
-            Err(error) => panic!("{what} failed within the contract: {error}"),
+            Err(error) => panic!("{what} failed although the contract covers it: {error}"),
         }
     }
 
@@ -187,6 +187,7 @@ impl Harness {
             return;
         }
         let status = volume.status();
+        assert_eq!(status.members.len(), self.shape.columns(), "the status has every slot");
         for member in &status.members {
             let is_member = |number| self.member(number).to_string() == member.uuid;
             drives.seat(usize::from(member.slot), is_member);

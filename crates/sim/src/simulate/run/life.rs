@@ -53,9 +53,9 @@ impl Steps<'_> {
     fn step(&mut self) -> bool {
         self.taken += 1;
         self.served += u64::from(self.serving.get());
-        assert!(self.taken < STEPS_MAX, "busy without getting anywhere: {} steps", self.taken);
+        assert!(self.taken < STEPS_MAX, "the life does not end: {} steps", self.taken);
         let now = self.handle.now();
-        assert!(now < self.harness.patience(TIME_MAX), "the engine takes for ever: {now}");
+        assert!(now < self.harness.patience(TIME_MAX), "the life does not end: virtual time {now}");
         for timed in self.timed {
             if self.since(timed.since) == timed.steps + 1 {
                 if let Some(volume) = &*self.volume.borrow() {
@@ -218,7 +218,7 @@ fn be_refused(harness: &Rc<Harness>, away: &[usize]) {
     let offered = harness.drives.borrow().offer(&handle, &away, false, 0);
     let offered = offered.into_iter().map(|(_, drive)| drive).collect();
     let opened = executor.run(open_array(&handle, offered, OpenOptions::default()));
-    assert!(opened.is_err(), "started without the drives in slots {away:?}");
+    assert!(opened.is_err(), "the array starts without the drives in slots {away:?}");
     drop(opened);
     drop(executor);
     let kill = Stop { since: Since::Start, steps: 0, power: false, seed: 1 };
@@ -301,7 +301,7 @@ impl Main<'_> {
                 }
                 Err(OpenError::Policy(error)) => {
                     let up_to_engine = writing.is_some_and(|writing| writing.is_up_to_the_engine());
-                    assert!(!up_to_engine, "a start is refused for what nobody asked for: {error}");
+                    assert!(!up_to_engine, "the engine rejects its own write policy: {error}");
                     options.writes = WriteChoice::AsMade;
                 }
                 _ => break,

@@ -97,14 +97,16 @@ fn go_on(harness: &Harness, left: &[RamDrive], seen: &Seen, blocks: u32, version
 async fn judge(harness: &Harness, volume: &Volume, seen: &Seen, version: u64) {
     for (lba, found) in (0..).zip(&seen.found) {
         let data = volume.read(Lba(lba), 1).await;
-        let data = data.expect("what is left of an array holds everything").concat();
+        let data = data.expect("a split-off array has all of its data").concat();
         let read = version_of(lba, &data);
-        let read = read.unwrap_or_else(|| panic!("block {lba} reads as garbage, apart"));
+        let read = read.unwrap_or_else(|| {
+            panic!("block {lba} of the split-off array has contents that were never written to it")
+        });
         let written_apart = (VERSIONS_APART..version).contains(&read);
         let since = harness.oracle.borrow().written_since(seen.writes, lba, read);
         assert!(
             found.is_none_or(|found| found == read) || since || written_apart,
-            "started apart, block {lba} reads as version {read}, and was {found:?} before"
+            "block {lba} of the split-off array reads as version {read}, and was {found:?} before"
         );
     }
 }
@@ -132,13 +134,13 @@ fn compare(kept: &[RamDrive], left: &[RamDrive]) {
             match (never_counted(ours.0, theirs.2), never_counted(theirs.0, ours.2)) {
                 (false, true) => (ours, theirs),
                 (true, false) => (theirs, ours),
-                _ => panic!("two histories start together: {:?}", both.refusal),
+                _ => panic!("an array with two histories starts: {:?}", both.refusal),
             }
         }
     };
     let counting = both.membership.as_ref().map(|record| (record.lineage, record.epoch));
     let expected = Some((winner.0.lineage, winner.0.epoch));
-    assert_eq!(counting, expected, "of two histories the wrong one counts");
+    assert_eq!(counting, expected, "the wrong one of two histories counts");
     let counts = loser.1.iter().any(|drive| matches!(drive.role, DriveRole::Member { .. }));
     assert!(!counts, "drives of two histories count together: {:?}", both.drives);
 }

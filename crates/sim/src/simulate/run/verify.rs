@@ -96,7 +96,8 @@ async fn read(volume: &Volume, lba: u64, blocks: u64) -> Result<Vec<u64>, BlockE
     let pieces = volume.read(Lba(lba), length).await?;
     let blocks = pieces.iter().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES));
     let version = |(lba, block): (u64, &[u8])| {
-        version_of(lba, block).unwrap_or_else(|| panic!("block {lba} reads as garbage"))
+        version_of(lba, block)
+            .unwrap_or_else(|| panic!("block {lba} has contents that were never written to it"))
     };
     Ok((lba..).zip(blocks).map(version).collect())
 }
@@ -182,7 +183,7 @@ fn assert_no_damage(harness: &Harness, findings: &[Finding]) {
     let found: Vec<_> = findings.iter().filter(damage).take(3).collect();
     assert!(
         found.is_empty() || !harness.drives.borrow().is_pristine(),
-        "the checker finds damage on drives that nothing was done to, such as {found:?}"
+        "the checker finds damage on drives without a fault, such as {found:?}"
     );
 }
 
@@ -225,7 +226,7 @@ fn account_for_zones(harness: &Harness, volume: &Volume) {
         let known = member.free_zones + held + u64::from(member.orphan_zones) + SUPERBLOCK_ZONES;
         assert!(
             known == u64::from(harness.shape.zones),
-            "of the {} zones in slot {slot} {} are free, {held} in segments, {} orphans",
+            "slot {slot} has {} zones, of which {} are free, {held} in segments, {} orphans",
             harness.shape.zones,
             member.free_zones,
             member.orphan_zones

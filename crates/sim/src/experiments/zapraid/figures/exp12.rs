@@ -152,6 +152,7 @@ fn run(
     testbed.run(&setting.policy(), Host::SPDK, async |device, bench| {
         let blocks = blocks_of(WRITTEN_BYTES, scale);
         let figures = load.run(&bench.handle, Rc::new(device.clone()), blocks, seed).await?;
+        assert!(figures.operations > 0, "a point measures something");
         let mut values = figures_of(&figures);
         values.put(AMPLIFICATION.name, device.status().write_amplification);
         Ok(values)
@@ -169,6 +170,7 @@ pub(crate) fn shrunk_array(
     let capacity = Preset::by_name("zn540-4tb")?.geometry().zone_capacity;
     let zone_bytes = f64::from(capacity.0) * f64::from(1 << 12);
     let zone = blocks_of(zone_bytes, scale);
+    assert!(zone > 0, "SCALE_LEAST keeps blocks in a zone");
     let room = volume * u64::from(100 + reserve) / 100;
     let zones = u32::try_from(room.div_ceil(zone * 3)).unwrap_or(u32::MAX);
     let zone = BlockCount(u32::try_from(zone).unwrap_or(u32::MAX));

@@ -185,6 +185,7 @@ fn run(
         let next = || -> Result<_, WorkloadError> {
             let Some(request) = requests.next().filter(|_| left > 0) else { return Ok(None) };
             let count = request.bytes / BLOCK_BYTES as u64;
+            assert!(count <= blocks, "a request fits the volume");
             if request.direction == Direction::Write {
                 left = left.saturating_sub(count);
             }
@@ -199,6 +200,7 @@ fn run(
         let driver = Driver { queue_depth: QUEUE_DEPTH, largest: MIXTURE_BLOCKS_MAX, warm_up };
         let device: Rc<dyn BlockDevice> = Rc::new(device);
         let driven = driver.drive(&bench.handle, &device, next).await?;
+        assert_eq!(left, 0, "the mixture has no end");
         let mut values = figures_of(&driven.all.figures(driven.span));
         values.put(WRITE_P95.name, driven.writes.figures(driven.span).p95_us);
         values.put(READ_P95.name, driven.reads.figures(driven.span).p95_us);

@@ -172,8 +172,9 @@ impl Writes {
     fn load(&self, scale: f64, seed: u64) -> Result<RandomWrites, ExperimentError> {
         let (mix, queue_depth) = (self.mix, self.queue_depth);
         let segment = self.zone_blocks()? * self.columns();
-        let blocks = written_blocks(scale).div_ceil(segment) * segment;
+        let blocks = written_blocks(scale).max(1).div_ceil(segment) * segment;
         let warm_up = WARM_UP_BYTES / BLOCK_BYTES as u64;
+        assert_eq!(blocks % segment, 0, "the measured blocks fill whole segments");
         Ok(RandomWrites { mix, queue_depth, range: warm_up + blocks, warm_up, blocks, seed })
     }
 
@@ -209,6 +210,7 @@ async fn measure(
 ) -> Result<Values, ExperimentError> {
     let (begun, busy) = (bench.handle.now(), bench.thread.busy());
     let figures = writes.run(&bench.handle, device).await?;
+    assert!(figures.operations > 0, "a run measures something");
     let mut values = figures_of(&figures);
     let busy = bench.thread.busy().since(busy).as_secs_f64();
     values.put(HOST.name, 100.0 * busy / bench.handle.now().since(begun).as_secs_f64());

@@ -77,6 +77,8 @@ pub(in crate::simulate::generate) fn history_template(seed: u64, mix: Mix) -> Op
         let writing = several_open(&shape, &mut random);
         lives.iter_mut().for_each(|life| life.writing = Some(writing));
     }
+    assert!(!shape.beyond, "templates need promises that hold");
+    assert!(lives.last().is_some_and(|life| life.checked), "the last life verifies the array");
     Some(Scenario {
         format: FORMAT,
         seed,

@@ -21,6 +21,7 @@ impl Draw<'_> {
         let heals = self.chance(300);
         let mut lives = if heals { vec![self.healing()] } else { Vec::new() };
         lives.extend(self.one_template());
+        assert!(!lives.is_empty(), "a template has a life");
         lives
     }
 
@@ -378,6 +379,7 @@ impl Draw<'_> {
         let columns = self.shape.columns() as u64;
         let apart = 1 + self.random.below((columns - 1).max(1));
         let other = (one as u64 + apart) % columns;
+        assert!(columns == 1 || other != one as u64, "two columns have two slots");
         (one, usize::try_from(other).expect("a slot"))
     }
 }

@@ -174,6 +174,7 @@ impl Inner {
         data.into_iter().collect::<Result<Vec<_>, _>>()?;
         parity?;
         let mut place = Place { filled: place.filled + part, ..place };
+        assert!(place.filled <= self.stripe_blocks(segment), "a request part ends with its stripe");
         if place.filled == self.stripe_blocks(segment) {
             place = Place { stripe: place.stripe + 1, filled: 0, ..place };
         }

@@ -257,6 +257,7 @@ impl Work {
                 bench.handle.sleep(Nanos::from_micros(100)).await;
             }
             let counters = volume.status().counters;
+            assert!(counters.user_blocks_written >= blocks, "the volume was filled");
             Ok(100.0 * counters.checkpoint_blocks as f64 / counters.user_blocks_written as f64)
         })
     }
@@ -274,6 +275,7 @@ impl Work {
         self.testbed.start(drives, looks, by.options(), async |volume, report, bench| {
             let millis = || bench.handle.now().0 as f64 / 1e6;
             let started = millis();
+            assert!(report.replayed_segments <= report.segments, "replay is of known segments");
             let lba = Lba(random.below(self.blocks));
             volume.read(lba, 1).await.map_err(WorkloadError::Block)?;
             match (by, load) {

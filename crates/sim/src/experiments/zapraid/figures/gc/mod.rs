@@ -9,7 +9,7 @@ use zoneweave_raid::log::{
     ClassCounters, Collection, Counters, Lanes, Volume, WritePolicy, uniform_amplification,
 };
 use zoneweave_runtime::{Handle, Nanos};
-use zoneweave_zoned::BLOCK_BYTES;
+use zoneweave_zoned::{BLOCK_BYTES, BlockDevice};
 
 use self::drives::Drives;
 use self::load::{Load, Places};
@@ -177,6 +177,7 @@ fn run(places: Places, policy: Policy, scale: f64, seed: u64) -> Result<Values, 
             let written = Written::between(&before, &volume.status().counters);
             values.put(round.name, written.amplification());
         }
+        assert!(volume.info().blocks >= volume_blocks, "the load fits the volume");
         measure(&load, &volume, &handle, &mut values).await?;
         Ok(values)
     })
@@ -191,6 +192,7 @@ async fn measure(
     let (before, begun) = (volume.status().counters, handle.now());
     let parts = load.watch(WINDOWS * PARTS, PART).await?;
     let seconds = handle.now().since(begun).as_secs_f64();
+    assert_eq!(parts.len(), WINDOWS * PARTS, "every window is measured");
     let status = volume.status();
     let written = Written::between(&before, &status.counters);
     written.put(values);
