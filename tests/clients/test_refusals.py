@@ -119,7 +119,7 @@ def test_refusals_truncated_file(workspace):
     shutil.copyfile(path, kept)
     os.truncate(path, os.path.getsize(path) - 4096)
     array.serve()
-    says(array.last_words(), "cut off", "drive1")
+    says(array.last_words(), "truncated", "drive1")
     assert array.health() == "degraded"
     load.verify(array.uri, "with a truncated drive")
     array.stop()

@@ -67,8 +67,8 @@ fn blank_foreign_and_broken_drives_each_have_their_message() {
     let line = "array status d/drive0 d/drive1 d/drive2 d/drive3 d/drive4 e/drive0 text --check";
     let status = place.run(line).exits(11);
     let status = status.says("d/drive4  foreign: belongs to another array");
-    let status = status.says("e/drive0  blank: holds nothing").says("cut off");
-    status.says("text  unopened: text: the file does not begin with the mark of a drive");
+    let status = status.says("e/drive0  blank: holds nothing").says("truncated");
+    status.says("text  unopened: text: the file is not a drive (it has no magic number)");
     let list = place.run("--json array list d e text").exits(0).document("array-list");
     let kinds: Vec<_> =
         list["drives"].as_array().unwrap().iter().map(|drive| drive["kind"].clone()).collect();

@@ -290,7 +290,7 @@ fn a_drive_that_is_cut_off_is_noticed_though_nobody_uses_it() {
     // Each look takes some milliseconds; the server looks once a second.
     let noticed = (0..2000).any(|_| place.run("array status d/drive0 --check").code == 11);
     assert!(noticed, "still healthy");
-    place.run("array status d/drive0").says("cut off").says("failed");
+    place.run("array status d/drive0").says("truncated").says("failed");
     let told = server.stop();
     let news = told.lines().find_map(|line| line.split_once(" slot 2 (d/drive2) is now failed: "));
     let (time, _) = news.unwrap_or_else(|| panic!("nothing is told of it: {told}"));

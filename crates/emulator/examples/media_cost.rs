@@ -1,6 +1,6 @@
-//! What a patterned 4 KiB block costs a drive without latency: nanoseconds a command and bytes of
-//! memory, beside what the machine needs to compare and to fill a block. Time is that of the thread on a processor
-//! (Linux), so that other work on the machine disturbs less.
+//! The cost of a patterned 4 KiB block on a drive without latency: nanoseconds a command and bytes
+//! of memory, compared with the time to compare and to fill a block. Time is the thread's processor
+//! time (Linux), so that other work on the machine disturbs less.
 //!
 //! `cargo run --release -p zoneweave-emulator --example media_cost`
 

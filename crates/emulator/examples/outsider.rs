@@ -14,14 +14,14 @@ use zoneweave_zoned::{
     ZonedDeviceExt,
 };
 
-/// What it prints.
+/// The lines that it prints.
 ///
 /// # Errors
-/// If the drive answers anything but what it should.
+/// If the drive answers anything unexpected.
 pub(crate) fn run() -> Result<String, Box<dyn Error>> {
     let mut told = String::new();
-    // A drive as it is sold, but with a cache that a power failure empties. It takes 950 GiB, of
-    // which memory holds what is written.
+    // A commercial drive, but with a cache that a power failure empties. It has 950 GiB; memory
+    // holds only written blocks.
     let preset = Preset::by_name("zn540-1tb-volatile")?;
     let drive = RamDrive::new(preset.geometry().clone(), preset.timing(1))?;
     drive.set_wear(WearSettings { endurance_cycles: Some(3), ..WearSettings::new(32) })?;
@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<String, Box<dyn Error>> {
         writeln!(told, "4 KiB appends to {zones} zones: {mean:.1} us, {per_second:.0} a second")?;
     }
 
-    // What was flushed survives a power failure; of the rest any prefix does.
+    // Flushed blocks survive a power failure; of the rest, any prefix.
     let zone = ZoneId(9);
     executor.run(async {
         device.append(zone, filled(1, 24), false).await?;
@@ -59,7 +59,7 @@ pub(crate) fn run() -> Result<String, Box<dyn Error>> {
     Ok(told)
 }
 
-/// Appends blocks to a number of zones, one command in flight on each; tells the mean latency in
+/// Appends blocks to a number of zones, one command in flight on each; returns the mean latency in
 /// microseconds and the commands a second.
 async fn append(
     handle: &Handle,
@@ -90,7 +90,7 @@ async fn append(
     Ok((busy_seconds * 1e6 / commands, commands / seconds))
 }
 
-/// Writes and resets a zone until it refuses; tells how often it was reset.
+/// Writes and resets a zone until it refuses; returns the number of resets.
 async fn wear_out(device: &Rc<dyn ZonedDevice>, zone: ZoneId) -> Result<u32, Box<dyn Error>> {
     for resets in 0..100 {
         if device.manage(zone, ZoneAction::Reset).await.is_err() {

@@ -1,11 +1,10 @@
 //! Emulated ZNS drives.
 //!
-//! [`Controller`] decides what a drive does with a command: zone states, planned faults, counters.
-//! It holds no media and does no I/O, so that drives in RAM and in files behave alike.
-//! [`RamDrive`] adds media in RAM, a volatile cache, timing, power failures and process kills; it
-//! is what simulations and tests run on. [`ConventionalDrive`] is a drive of the same
-//! dies with a block interface. [`media_format`] is the byte layout of drives in files,
-//! and [`Pace`] makes them take the time of a model.
+//! [`Controller`] decides about commands: zone states, planned faults, counters. It holds no media
+//! and does no I/O, so that drives in RAM and in files behave alike. [`RamDrive`] adds media in
+//! RAM, a volatile cache, timing, power failures and process kills, for simulations and tests.
+//! [`ConventionalDrive`] has the same dies behind a block interface. [`media_format`] is the byte
+//! layout of drives in files, and [`Pace`] gives them the latencies of a model.
 //!
 //! Everything is deterministic: the same calls with the same seeds give the same history.
 

@@ -1,7 +1,7 @@
-//! Presets: what a drive is and how long it takes, in one commented file each.
+//! Presets: geometry, timing and wear of a drive, in one commented file each.
 //!
-//! A preset is a TOML text. It may extend another one by name and then holds only what differs. What
-//! no drive can have, and keys that mean nothing, are refused with the key and the reason.
+//! A preset is a TOML text. It may extend another one by name, and then holds only the differences.
+//! Impossible values and unknown keys are refused with the key and the reason.
 
 use std::num::NonZeroU32;
 
@@ -34,11 +34,11 @@ pub enum PresetError {
     /// No preset has this name.
     #[error("there is no preset `{name}`: choose one of {}, or give a file", names().join(", "))]
     UnknownName {
-        /// The name asked for.
+        /// The name.
         name: String,
     },
     /// The text is no TOML.
-    #[error("the preset is no valid TOML: {0}")]
+    #[error("the preset is not valid TOML: {0}")]
     Syntax(String),
     /// A key is unknown or missing, or its value is impossible.
     #[error("the preset is refused: {0}")]
@@ -59,7 +59,7 @@ pub enum PresetError {
     Wear(#[from] WearError),
 }
 
-/// What a drive is and how long it takes.
+/// Geometry, timing and wear of a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preset {
     summary: String,
@@ -124,7 +124,7 @@ impl Preset {
     /// A preset from the text of a file.
     ///
     /// # Errors
-    /// If the text is no preset, or one that no drive can have.
+    /// If the text is not a preset, or its drive is impossible.
     pub fn parse(text: &str) -> Result<Self, PresetError> {
         let table = resolve(text, DEPTH_MAX)?;
         let file: File = table.try_into().map_err(|error: toml::de::Error| {
@@ -155,19 +155,19 @@ impl Preset {
         embedded(name)
     }
 
-    /// What the preset is, in one line.
+    /// A one-line description.
     #[must_use]
     pub fn summary(&self) -> &str {
         &self.summary
     }
 
-    /// What the drive is.
+    /// The geometry.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// What its zones are made of, if it counts its erases.
+    /// The structure of its zones, if it counts erases.
     #[must_use]
     pub fn wear(&self) -> Option<&WearSettings> {
         self.wear.as_ref()
@@ -279,7 +279,7 @@ fn embedded(name: &str) -> Result<&'static str, PresetError> {
     found.map(|(_, text)| *text).ok_or_else(|| PresetError::UnknownName { name: name.to_owned() })
 }
 
-/// The table of a text, with what it extends filled in.
+/// The table of a text, with the presets it extends filled in.
 fn resolve(text: &str, depth: usize) -> Result<toml::Table, PresetError> {
     let syntax = |error: toml::de::Error| PresetError::Syntax(error.to_string());
     let mut table: toml::Table = toml::from_str(text).map_err(syntax)?;

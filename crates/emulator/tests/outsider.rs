@@ -1,4 +1,4 @@
-//! The example for users of the library does what it says, twice alike.
+//! The example for users of the library prints the expected lines, and the same in a second run.
 
 #[test]
 fn the_example_runs() {

@@ -1,10 +1,13 @@
-//! Writes blocks that can be told apart to a block device, and verifies them, also after a crash.
+//! Writes recognisable blocks to a block device, and verifies them, also after a crash.
 //!
-//!     tagged_blocks write DEVICE JOURNAL BLOCKS SECONDS   random blocks, again and again
-//!     tagged_blocks verify DEVICE JOURNAL BLOCKS          that each is one that it may be
+//! ```text
+//! tagged_blocks write DEVICE JOURNAL BLOCKS SECONDS   random blocks, repeatedly
+//! tagged_blocks verify DEVICE JOURNAL BLOCKS          each block has an allowed version
+//! ```
 //!
-//! The journal is another device, which outlives the crash: it has a block for each block, with the
-//! version that was started last and the one acknowledged last. What is read has to be one between them.
+//! The journal is another device, which survives the crash. It has a block for each block, with the
+//! version started last and the version acknowledged last. A block read back must have one of these
+//! versions, or one between them.
 
 #![allow(clippy::print_stdout, reason = "what it prints is what it is for")]
 
@@ -16,7 +19,7 @@ use std::{env, error, thread};
 
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
-/// Writers, each with blocks of its own and one request at a time.
+/// Writers, each with its own blocks and one request at a time.
 const WRITERS: u64 = 8;
 
 type Result<T> = std::result::Result<T, Box<dyn error::Error + Send + Sync>>;
@@ -26,7 +29,7 @@ struct Devices {
     journal: File,
 }
 
-/// What is known of a block; versions count from 1.
+/// The versions of a block; they count from 1.
 #[derive(Clone, Copy, Default)]
 struct Known {
     started: u64,
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Past every cache of this machine, so that what is acknowledged is what the device acknowledged.
+/// Direct I/O, so that an acknowledgement is the device's.
 fn open(data: &str, journal: &str) -> Result<Devices> {
     let open = |path: &str| {
         let mut options = OpenOptions::new();

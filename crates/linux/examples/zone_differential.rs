@@ -1,10 +1,13 @@
-//! The same random commands on a real drive and on the emulator: statuses, states and data must be the same.
+//! The same random commands on a real drive and on the emulator: statuses, states and data must be
+//! the same.
 //!
-//!     zone_differential DEVICE COMMANDS SEED
+//! ```text
+//! zone_differential DEVICE COMMANDS SEED
+//! ```
 //!
-//! DEVICE is the character device of an NVMe namespace or a zoned block device. What it holds is destroyed.
-//! Differences are counted by what they are about and told; those that the specification leaves to drives are named in
-//! `allowed`, and the others make it fail.
+//! DEVICE is the character device of an NVMe namespace or a zoned block device. Its contents are
+//! destroyed. Differences are counted by subject and printed. `allowed` names the differences that
+//! the specification permits; any other fails the run.
 
 #![allow(clippy::print_stdout, reason = "what it prints is what it is for")]
 
@@ -70,8 +73,9 @@ fn run(words: &[String]) -> Result<u64, Box<dyn Error>> {
     })
 }
 
-/// Differences that specifications leave to drives: which of several zones that were opened implicitly is closed
-/// when another one has to be opened; and that a zone that holds nothing is empty once it is closed, as with SCSI.
+/// Differences that specifications leave to drives: which of several zones that were opened
+/// implicitly is closed when another one has to be opened; and that a zone that holds nothing is
+/// empty once it is closed, as with SCSI.
 fn allowed(what: &str) -> bool {
     what.starts_with("after close: Empty at 0 ")
         || what.starts_with("after ")
@@ -137,7 +141,7 @@ impl Differential<'_> {
                     twin.attributes
                 );
                 *self.told.entry(what).or_default() += 1;
-                // Both begin anew, so that what follows is compared.
+                // Both drives are reset, so that the next commands can be compared.
                 self.real.manage_all(ZoneAction::Reset).await?;
                 self.twin.manage_all(ZoneAction::Reset).await?;
                 break;
@@ -176,7 +180,7 @@ impl Differential<'_> {
         let fua = self.random.per_mille(100);
         Ok(match self.random.below(100) {
             0..30 => {
-                // Mostly where the zone is to be written; else anywhere.
+                // Usually at the write pointer; otherwise anywhere.
                 let wild = self.random.per_mille(100);
                 let offset = if wild {
                     u32::try_from(self.random.below(size))?

@@ -25,7 +25,7 @@ impl MemoryDevice {
         Rc::new(Self { capacity: blocks, blocks: RefCell::default(), durable: Cell::new(0) })
     }
 
-    /// How many changes were to be durable at once.
+    /// The number of changes with Force Unit Access.
     #[must_use]
     pub fn durable_changes(&self) -> u64 {
         self.durable.get()

@@ -5,12 +5,12 @@ use zoneweave_zoned::{BlockCount, ChangedZones, Status, ZoneAddress, ZoneId, Zon
 
 use crate::Damage;
 
-/// What to do about a command.
+/// The controller's answer about a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// What to do to the media, even if the outcome is an error.
+    /// The work on the media, even if the outcome is an error.
     pub work: Work,
-    /// What to answer afterwards.
+    /// The status to complete with, after the work.
     pub outcome: Result<(), Status>,
     /// How much longer than usual the command takes.
     pub delay: Nanos,
@@ -22,7 +22,7 @@ impl Admission {
     }
 }
 
-/// What a command does to the media.
+/// A command's work on the media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Nothing.
@@ -35,18 +35,18 @@ pub enum Work {
         blocks: BlockCount,
         /// How many of them, from the first on, may be written; zeros follow.
         written: BlockCount,
-        /// What to do to the blocks on their way.
+        /// Damage to the returned copy.
         damage: Option<Damage>,
-        /// What has happened to the first of them where it is stored.
+        /// Damage to the first block where it is stored.
         rot: Option<Damage>,
     },
     /// Return blocks of several zones, as one payload.
     ReadAcross {
-        /// What of each zone, in order.
+        /// The parts, in order.
         parts: Vec<ZonePart>,
-        /// What to do to the blocks on their way.
+        /// Damage to the returned copy.
         damage: Option<Damage>,
-        /// What has happened to the first of them where it is stored.
+        /// Damage to the first block where it is stored.
         rot: Option<Damage>,
     },
     /// Store blocks at the zone's former write pointer, or in its random write area.
@@ -55,22 +55,22 @@ pub enum Work {
         at: ZoneAddress,
         /// How many of the command's blocks, from the first on.
         blocks: BlockCount,
-        /// What really happens to them.
+        /// The fate of the blocks.
         placement: Placement,
         /// The address to answer with.
         reply: ZoneAddress,
         /// Whether completion promises durability of the zone up to the command's end.
         fua: bool,
-        /// Whether the blocks go into the zone's random write area, possibly over others. What the
-        /// write pointer has passed then is committed.
+        /// Whether the blocks go into the zone's random write area, possibly over others. Blocks
+        /// that the write pointer then passes are committed.
         area: bool,
     },
     /// Drop every block of the zone.
     Reset(ZoneId),
     /// Drop every block of several zones.
     ResetAll(Vec<ZoneId>),
-    /// Only the state of the zone changed. If the zone has, or had, a random write area, what the
-    /// write pointer has passed is committed.
+    /// Only the state of the zone changed. If the zone has, or had, a random write area, blocks
+    /// that the write pointer has passed are committed.
     ZoneChanged(ZoneId),
     /// The same for several zones.
     ZonesChanged(Vec<ZoneId>),
@@ -99,7 +99,7 @@ pub struct ZonePart {
     pub written: BlockCount,
 }
 
-/// What really happens to the blocks of a write.
+/// The fate of a write's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// They are stored where they belong.

@@ -1,8 +1,8 @@
-//! The part of an emulated drive that decides: zone states, planned faults, counters.
+//! The deciding half of an emulated drive: zone states, planned faults, counters.
 //!
-//! A drive asks [`Controller::admit`] when a command takes effect, does the [`Work`] on its media,
+//! A drive calls [`Controller::admit`] when a command takes effect, does the [`Work`] on its media,
 //! and answers with the outcome. The zone states have changed by then, so the work must be done
-//! before the next command is admitted or be invisible until it is.
+//! before the next command is admitted, or be invisible until it is done.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ impl Controller {
         Ok(Self::with_zones(ZoneSet::new(geometry)?))
     }
 
-    /// A drive whose zones are in the given state, such as imported ones.
+    /// A drive whose zones are in given states, such as imported ones.
     #[must_use]
     pub fn with_zones(zones: ZoneSet) -> Self {
         let appended = vec![None; zones.geometry().zones as usize];
@@ -66,7 +66,7 @@ impl Controller {
         &self.zones
     }
 
-    /// The zones, for what happens to drives outside of commands: wear, restarts, power failures.
+    /// The zones, for events outside of commands: wear, restarts, power failures.
     pub fn zones_mut(&mut self) -> &mut ZoneSet {
         &mut self.zones
     }
@@ -76,7 +76,7 @@ impl Controller {
         &mut self.plan
     }
 
-    /// What the drive has done.
+    /// Counters since the drive was made.
     #[must_use]
     pub fn counters(&self) -> DriveCounters {
         self.counters
@@ -104,7 +104,8 @@ impl Controller {
         self.slowness = factor.max(1);
     }
 
-    /// Takes over what another drive of the same shape holds. Planned faults and counters stay.
+    /// Takes over the contents of another drive of the same shape. Planned faults and counters
+    /// stay.
     ///
     /// # Panics
     /// If the shapes differ.
@@ -129,7 +130,7 @@ impl Controller {
         }
     }
 
-    /// Lets the drive count its erases from now on, and wear out if there is a limit.
+    /// Makes the drive count its erases from now on, and wear out if there is a limit.
     ///
     /// # Errors
     /// If the settings do not fit the drive's geometry.
@@ -153,7 +154,7 @@ impl Controller {
         self.wear.as_ref()
     }
 
-    /// The erase counts, for what happens to drives outside of commands.
+    /// The erase counts, for events outside of commands.
     pub fn wear_mut(&mut self) -> Option<&mut Wear> {
         self.wear.as_mut()
     }

@@ -1,4 +1,4 @@
-//! What a drive has done since it was made.
+//! Counters of a drive since it was made.
 
 use zoneweave_zoned::BLOCK_BYTES;
 

@@ -55,7 +55,7 @@ pub enum Request {
         first: ZoneId,
         /// At most that many.
         count: u32,
-        /// Which of them, and what else.
+        /// The filter and the format of the report.
         options: ReportOptions,
     },
     /// Tell which zones changed otherwise than by commands.
@@ -64,7 +64,7 @@ pub enum Request {
     Flush,
 }
 
-/// What kind of command a fault waits for.
+/// The kind of command that a fault waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CommandKind {
     /// A read.

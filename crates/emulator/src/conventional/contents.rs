@@ -1,4 +1,5 @@
-//! What the physical blocks hold: eight bytes for each block that repeats them, others as they are.
+//! Contents of the physical blocks: eight bytes for a block that repeats them, other blocks in
+//! full.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub(super) enum Content {
 impl Content {
     pub(super) const ZEROS: Self = Self::Pattern(0);
 
-    /// The content of a block, in memory of its own.
+    /// The content of a block, copied.
     pub(super) fn of(block: &[u8]) -> Self {
         assert_eq!(block.len(), BLOCK_BYTES, "a block is a block");
         match pattern::word_of(block) {
@@ -70,7 +71,7 @@ impl Contents {
         }
     }
 
-    /// What was written to a place since its superblock was erased.
+    /// The contents written to a place since its superblock was erased.
     pub(super) fn get(&self, place: Place) -> Content {
         let stored = &self.superblocks[(place.0 / self.superblock_blocks) as usize];
         let offset = place.0 % self.superblock_blocks;

@@ -1,9 +1,9 @@
-//! The state of a conventional drive and every step it takes, without clocks or waiting.
+//! The state machine of a conventional drive, without clocks or waiting.
 //!
-//! Commands are fetched in the order of submission. A write takes effect when there is room for it
-//! in the buffer and at its frontier; one that finds none blocks everything behind it, reads
-//! included. Its blocks get their places at once and are programmed chunk by chunk. Reads of blocks
-//! that are not programmed yet are served from the buffer.
+//! Commands are fetched in the order of submission. A write takes effect when the buffer and its
+//! frontier have room; a write without room blocks all later commands, reads included. Its blocks
+//! get their places at once, and are programmed chunk by chunk. Blocks that are not programmed yet
+//! are read from the buffer.
 
 mod collect;
 mod request;
@@ -32,7 +32,7 @@ pub(super) struct Command {
     pub(super) request: Request,
 }
 
-/// What a command does.
+/// The work of a command.
 pub(super) enum Work {
     Read { lba: Lba, blocks: u32 },
     Write { lba: Lba, contents: Vec<Content>, frontier: FrontierId },
@@ -52,7 +52,7 @@ pub(super) struct Core {
     fetched: VecDeque<Command>,
     /// Writes among them.
     fetched_writes: u32,
-    /// Writes beyond those that are fetched at once.
+    /// Writes beyond the limit of fetched ones.
     queued: VecDeque<Command>,
     /// When the writes complete that took effect.
     completing: VecDeque<Picos>,
@@ -141,7 +141,7 @@ impl Core {
         }
     }
 
-    /// Everything that can happen at `now` happens; the requests whose last command took effect.
+    /// Runs everything due at `now`; returns the requests whose last command took effect.
     pub(super) fn advance(&mut self, now: Picos) -> Vec<Due> {
         let mut due = Vec::new();
         loop {
@@ -165,15 +165,15 @@ impl Core {
         fetch.into_iter().chain(flash).min()
     }
 
-    /// The power fails and comes back, or the process that waited for the commands is gone: those
-    /// that have not taken effect never will. What was written stays.
+    /// The power fails and returns, or the process that waited for the commands is gone. Commands
+    /// that have not taken effect never will; written blocks stay.
     pub(super) fn forget_commands(&mut self) {
         self.fetched.clear();
         self.fetched_writes = 0;
         self.queued.clear();
     }
 
-    /// The buffer is written out by capacitors, and what was under way on the dies is over.
+    /// Capacitors power the writing of the buffer, and operations of the dies end.
     pub(super) fn power_loss(&mut self) {
         self.forget_commands();
         self.completing.clear();
@@ -186,7 +186,7 @@ impl Core {
         self.moving = self.part_of_chunk(self.collector());
     }
 
-    /// A block is written at once, as if long ago. Nothing may be under way.
+    /// Writes a block without taking time, as a past write. No command may be in flight.
     pub(super) fn write_untimed(&mut self, lba: Lba, content: Content) {
         assert!(self.fetched.is_empty(), "no command waits");
         assert!(!self.is_collecting(), "nothing is being collected");
@@ -289,8 +289,8 @@ impl Core {
         done
     }
 
-    /// A block got its place: the chunk that it begins is in the buffer, the one that it completes
-    /// is programmed.
+    /// A block got its place. The chunk that it begins enters the buffer; the chunk that it
+    /// completes is programmed.
     fn placed(
         &mut self,
         superblock: SuperblockId,

@@ -1,13 +1,13 @@
 //! Counters of a conventional drive.
 
-/// What a drive has done.
+/// Counters of a conventional drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConventionalCounters {
     /// Blocks that the host wrote.
     pub written_blocks: u64,
     /// Valid blocks that collecting moved.
     pub moved_blocks: u64,
-    /// Blocks whose places trims and writes of zeros took away.
+    /// Blocks unmapped by trims and writes of zeros.
     pub trimmed_blocks: u64,
     /// Superblocks erased.
     pub erases: u64,
@@ -22,7 +22,7 @@ impl ConventionalCounters {
         (self.written_blocks + self.moved_blocks) as f64 / written
     }
 
-    /// What was done since an earlier moment.
+    /// The difference to earlier counters.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -35,11 +35,11 @@ struct Shared {
 struct State {
     core: Core,
     incarnation: u64,
-    /// The earliest wake-up that was asked for.
+    /// The earliest wake-up requested.
     wakes_at: Option<Nanos>,
 }
 
-/// What one process holds of a drive, writing to one stream.
+/// A process's handle of a drive, writing to one stream.
 #[derive(Clone)]
 pub struct ConventionalDevice {
     shared: Rc<Shared>,
@@ -77,7 +77,7 @@ impl ConventionalDrive {
         }
     }
 
-    /// The power fails and comes back; devices given out are dead.
+    /// The power fails and returns; attached devices are dead.
     pub fn power_loss(&self) {
         self.new_incarnation(Core::power_loss);
     }
@@ -89,11 +89,11 @@ impl ConventionalDrive {
         change(&mut state.core);
     }
 
-    /// Writes a pattern over blocks at once, as if that had been long ago, collecting as needed:
-    /// for drives that are not new. Nothing may be under way.
+    /// Writes a pattern over blocks without taking time, collecting as needed: for drives that are
+    /// not new. No command may be in flight.
     ///
     /// # Panics
-    /// If commands are waiting, a superblock is being collected, or there are fewer blocks.
+    /// If commands are waiting, a superblock is being collected, or the range is outside the drive.
     pub fn write_untimed(&self, lba: Lba, blocks: u64, pattern: u64) {
         let core = &mut self.shared.core.borrow_mut().core;
         for index in 0..blocks {
@@ -101,7 +101,7 @@ impl ConventionalDrive {
         }
     }
 
-    /// What the drive has done.
+    /// Counters since the drive was made.
     #[must_use]
     pub fn counters(&self) -> ConventionalCounters {
         self.shared.core.borrow().core.counters()
@@ -131,7 +131,7 @@ impl ConventionalDevice {
         Self { stream, ..self.clone() }
     }
 
-    /// Refuses what reaches beyond the device, or comes from a process that is gone.
+    /// Refuses ranges beyond the device, and requests of a process that is gone.
     fn check(&self, lba: Lba, blocks: u64) -> Result<(), BlockError> {
         let capacity = self.shared.blocks;
         if lba.0.checked_add(blocks).is_none_or(|end| end > capacity) {
@@ -155,7 +155,7 @@ impl ConventionalDevice {
         advance(&self.shared, &self.handle.reactor(), self.incarnation);
     }
 
-    /// Hands work to the drive, if there is any.
+    /// Gives the work to the drive, if there is any.
     fn change(&self, lba: Lba, blocks: u64, work: impl FnOnce() -> Vec<Work>) -> BlockFuture<()> {
         let checked = self.check(lba, blocks).map(|()| if blocks == 0 { vec![] } else { work() });
         match checked {
@@ -258,8 +258,8 @@ impl BlockDevice for ConventionalDevice {
     }
 }
 
-/// Lets the drive do what is due, and answers requests and wakes it when their time has come. The
-/// reactor is held weakly, since the timers are its own.
+/// Runs the work that is due, answers its requests, and sets the next wake-up. The reactor is held
+/// weakly, since it owns the timers.
 fn advance(shared: &Rc<Shared>, reactor: &Rc<dyn Reactor>, incarnation: u64) {
     let now = reactor.now();
     let (due, wake) = {

@@ -1,11 +1,11 @@
-//! The translation layer: which physical block holds which logical one. No clocks, no data.
+//! The translation layer: maps logical blocks to physical ones. No clocks, no data.
 //!
 //! Physical blocks come in superblocks, which are erased as a whole and written front to back at
-//! *frontiers*. Writing a logical block invalidates the place it had before; what is still valid in
-//! a superblock is moved to a frontier before that superblock is erased.
+//! *frontiers*. Writing a logical block invalidates its old place. Valid blocks of a superblock are
+//! moved to a frontier before it is erased.
 //!
-//! Invariants: a place holds at most one logical block and a logical block has at most one place; a
-//! superblock's count of valid blocks is the number of logical blocks that point into it.
+//! Invariants: a place holds at most one logical block, and a logical block has at most one place.
+//! A superblock's count of valid blocks is the number of logical blocks mapped to it.
 
 use zoneweave_zoned::Lba;
 
@@ -17,7 +17,7 @@ pub(super) struct Place(pub(super) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SuperblockId(pub(super) u32);
 
-/// Somewhere to write: one for each stream, and one for what is moved.
+/// A place to write: one for each stream, and one for moved blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FrontierId(pub(super) u32);
 
@@ -42,7 +42,7 @@ struct Superblock {
     erases: u32,
     /// When it became full, in superblocks filled before.
     filled: u64,
-    /// What each place was written for; empty while free.
+    /// The logical block for which each place was written; empty while free.
     logical: Vec<u32>,
 }
 
@@ -162,13 +162,13 @@ impl Ftl {
         true
     }
 
-    /// Moves what is valid at a place to a frontier that has room.
+    /// Moves a valid block to a frontier that has room.
     pub(super) fn relocate(&mut self, frontier: FrontierId, from: Place) -> Option<Place> {
         let lba = self.valid_at(from)?;
         Some(self.write(frontier, lba))
     }
 
-    /// The logical block whose place this is.
+    /// The logical block mapped to a place.
     pub(super) fn valid_at(&self, place: Place) -> Option<Lba> {
         let (id, offset) = self.superblock_of(place);
         let logical = *self.superblocks[id.0 as usize].logical.get(offset as usize)?;
@@ -188,14 +188,14 @@ impl Ftl {
         (best.valid < self.superblock_blocks).then_some(SuperblockId(id))
     }
 
-    /// Begins to move what is valid in a full superblock.
+    /// Starts to move the valid blocks of a full superblock.
     pub(super) fn begin_collecting(&mut self, superblock: SuperblockId) {
         let superblock = &mut self.superblocks[superblock.0 as usize];
         assert_eq!(superblock.state, State::Full, "only full superblocks are collected");
         superblock.state = State::Collecting;
     }
 
-    /// Stops to move what is valid; the rest stays where it is.
+    /// Stops moving; the remaining valid blocks stay in place.
     pub(super) fn abandon_collecting(&mut self, superblock: SuperblockId) {
         let superblock = &mut self.superblocks[superblock.0 as usize];
         assert_eq!(superblock.state, State::Collecting, "it was being collected");

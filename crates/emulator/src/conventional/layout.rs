@@ -1,7 +1,8 @@
 //! Where the blocks of a superblock lie: which chunk, which die, which kind of page.
 //!
 //! As in a zone of the zoned drive: chunks go round-robin over the dies, in rows of as many data
-//! chunks as there are dies without parity; each row begins one die further on, each superblock five.
+//! chunks as there are dies without parity; each row begins one die further on, each superblock
+//! five.
 
 use super::ftl::SuperblockId;
 

@@ -5,8 +5,9 @@
 //! that both suffer from it. Writes of different [streams](StreamId) go to different superblocks.
 //!
 //! Fault model: the write buffer is protected by capacitors, so every acknowledged write survives a
-//! power failure; commands that have not taken effect at that moment never do. A trim and a write of
-//! zeros both take the places of blocks away. Everything takes its time, in virtual or real time.
+//! power failure; commands that have not taken effect at that moment never do. A trim and a write
+//! of zeros both take the places of blocks away. Everything takes its time, in virtual or real
+//! time.
 
 mod contents;
 mod core;

@@ -1,18 +1,18 @@
-//! What a conventional drive is made of, and how long its parts take.
+//! The parts of a conventional drive, and their times.
 
 use thiserror::Error;
 
 use crate::flash::FlashConfig;
 use crate::{Picos, Spread};
 
-/// A drive. Blocks are of 4 KiB throughout.
+/// A drive. Blocks are 4 KiB throughout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConventionalConfig {
     /// Dies and channels.
     pub flash: FlashConfig,
     /// Dies of each row that hold parity.
     pub parity_dies: u32,
-    /// What one program writes to one die.
+    /// One program of one die.
     pub chunk_blocks: u32,
     /// Superblocks: erase blocks, one of every die, that are erased together.
     pub superblocks: u32,
@@ -26,7 +26,8 @@ pub struct ConventionalConfig {
     pub buffer_blocks: u32,
     /// Commands of a request are that large at most.
     pub command_blocks: u32,
-    /// Write commands fetched at once; others wait in their queues and block nothing.
+    /// Write commands fetched at once; others wait in their queues, without blocking other
+    /// commands.
     pub fetched_writes: u32,
     /// Writes.
     pub write: WriteTimes,
@@ -60,7 +61,7 @@ pub struct ReadTimes {
     pub core: Picos,
     /// The read core's work for each block.
     pub core_block: Picos,
-    /// The rest of the latency that is neither core nor die.
+    /// The remaining latency, outside core and die.
     pub fixed: Picos,
 }
 
@@ -82,8 +83,8 @@ pub struct CollectConfig {
     pub below: u32,
     /// It ends when so many are free.
     pub until: u32,
-    /// Blocks on the move at once. The larger, the larger is the share of the dies that collecting
-    /// takes while the host writes, too.
+    /// Blocks being moved at once. A larger value gives collection a larger share of the dies while
+    /// the host writes, too.
     pub buffer_blocks: u32,
 }
 
@@ -102,7 +103,7 @@ pub enum ConventionalError {
         dies: u32,
     },
     /// Too much to address.
-    #[error("{blocks} physical blocks are more than 32 bits count: make the drive smaller")]
+    #[error("{blocks} physical blocks exceed 32 bits: make the drive smaller")]
     TooLarge {
         /// Physical blocks.
         blocks: u64,
@@ -120,7 +121,7 @@ pub enum ConventionalError {
     },
     /// A buffer could fill up without a chunk to program.
     #[error(
-        "{buffer} holds {blocks} blocks, it needs {needed}: one chunk each stream and a command"
+        "{buffer} holds {blocks} blocks, but needs {needed}: one chunk a stream and one command"
     )]
     BufferTooSmall {
         /// Which.
@@ -203,9 +204,8 @@ impl ConventionalConfig {
     }
 
     /// The same drive with smaller superblocks of `rows` programs, for experiments that rewrite it
-    /// many times. There are as many superblocks as before, and erasing takes the same share of
-    /// the time: what depends on ratios stays, and everything that takes a superblock's time is
-    /// faster.
+    /// many times. The number of superblocks stays, and so does the share of time spent on erases.
+    /// Ratios are unaffected; durations proportional to a superblock shrink.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio of durations")]
     pub fn with_superblock_rows(mut self, rows: u32) -> Self {
@@ -236,10 +236,10 @@ impl ConventionalConfig {
         (physical as f64 / (1.0 + self.over_provisioning)).floor() as u64
     }
 
-    /// Whether there can be such a drive.
+    /// Checks that such a drive can exist.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The contradiction.
     pub fn check(&self) -> Result<(), ConventionalError> {
         self.check_counts()?;
         if !(self.over_provisioning > 0.0 && self.over_provisioning <= 10.0) {

@@ -1,4 +1,4 @@
-//! What a fault does to the command that it hits.
+//! Effects of a fault on the command that it hits.
 
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZoneId};
@@ -6,7 +6,7 @@ use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZoneId};
 use super::damage::Damage;
 use crate::CommandKind;
 
-/// What a fault does to a command it hits.
+/// The effect of a fault on the command that it hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultAction {
     /// The command fails with this status and changes nothing.
@@ -20,7 +20,7 @@ pub enum FaultAction {
     /// The drive answers [`Status::DeviceGone`] from this command on.
     Gone,
     /// The power fails while that many blocks are written, and the drive answers
-    /// [`Status::DeviceGone`] from this command on. What its cache loses is decided when the
+    /// [`Status::DeviceGone`] from this command on. The losses of its cache are decided when the
     /// [power comes back](crate::RamDrive::power_loss).
     Torn(BlockCount),
     /// The command finds its zone read-only.

@@ -1,11 +1,12 @@
-//! What a crash leaves behind is a matter of choices, by seed or by a search through all of them.
+//! The contents of a drive after a crash depend on choices, drawn from a seed or searched
+//! exhaustively.
 
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{ZoneId, ZoneOffset};
 
 use crate::Request;
 
-/// Decides what a crash leaves open.
+/// Makes the choices that a crash leaves open.
 pub trait CrashChoices {
     /// Whether a command that had not taken effect yet still does.
     fn happens(&mut self, request: &Request) -> bool;
@@ -15,7 +16,7 @@ pub trait CrashChoices {
     fn kept(&mut self, zone: ZoneId, promised: ZoneOffset, written: ZoneOffset) -> ZoneOffset;
 }
 
-/// Choices drawn from a seed. Both extremes of what a zone keeps come up often.
+/// Choices drawn from a seed. Keeping all and keeping nothing unpromised are both frequent.
 #[derive(Clone, Debug)]
 pub struct SeededCrash(Random);
 

@@ -7,7 +7,7 @@ use zoneweave_runtime::Random;
 pub enum BlockPart {
     /// The 4,096 bytes.
     Data,
-    /// The metadata beside them.
+    /// The blocks' metadata.
     Oob,
     /// Both.
     Both,
@@ -18,14 +18,14 @@ pub enum BlockPart {
 pub enum Damage {
     /// One bit of each part flips, chosen by the seed.
     BitFlip {
-        /// What is hit.
+        /// The damaged part.
         part: BlockPart,
         /// Which bit.
         seed: u64,
     },
     /// Random bytes replace the part.
     Garbage {
-        /// What is hit.
+        /// The damaged part.
         part: BlockPart,
         /// Which bytes.
         seed: u64,

@@ -1,9 +1,11 @@
-//! Faults: which command they hit and what they do to it.
+//! Planned and random faults: the commands that they hit, and their effects.
 //!
-//! A plan is a list. A command is held against it in the order in which faults were added: delays
-//! add up, and of the other faults the first that fires decides; those behind it do not count the
-//! command. A fault sees only commands that its action can affect. Behind the list a plan may have
-//! [faults by seed](SeededFaults), which hit commands that the list spared.
+//! A plan (`plan`) is a list. Each command is compared with it in the order in which faults were
+//! added. Delays add up. Of the other faults, the first that fires decides; later ones do not count
+//! the command. A fault ignores commands that its action cannot affect. After the list, a plan may
+//! have [random faults](SeededFaults) (`seeded`), for commands that no listed fault hit.
+//!
+//! `action` has the effects, `damage` changes of blocks, `crash` the choices after a power failure.
 
 mod action;
 mod crash;

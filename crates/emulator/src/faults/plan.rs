@@ -83,9 +83,9 @@ impl Selector {
 /// One planned fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Whom it hits.
+    /// The commands it hits.
     pub selector: Selector,
-    /// What it does.
+    /// The effect.
     pub action: FaultAction,
 }
 
@@ -96,7 +96,7 @@ pub struct FaultPlan {
     seeded: Option<SeededFaults>,
 }
 
-/// What the plan says about one command.
+/// The plan's decision about one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fired {
     pub(crate) delay: Nanos,

@@ -1,8 +1,8 @@
-//! Faults by seed: how often each class of them happens, and what a seed makes of that.
+//! Random faults: the rate of each class, drawn from a seed.
 //!
-//! Every class draws from a generator of its own, so that switching one off leaves the others as
-//! they were for the same commands. The first class that fires, in the order of [`FaultClass`],
-//! decides about a command.
+//! Every class has its own generator, so that switching one off leaves the others unchanged for the
+//! same commands. The first class that fires, in the order of [`FaultClass`], decides about a
+//! command.
 
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockCount, Geometry, Status, ZoneAddress, ZoneId, ZoneOffset};
@@ -22,7 +22,7 @@ pub enum FaultClass {
     Errored,
     /// A write is acknowledged and its blocks are not stored.
     Lost,
-    /// A write is acknowledged and its blocks are stored elsewhere.
+    /// A write is acknowledged, and stored at another address.
     Misdirected,
     /// A block goes bad where it is stored; it is noticed when it is read.
     Rotted,
@@ -36,9 +36,9 @@ pub enum FaultClass {
     LyingWritePointer,
     /// A flush is answered and does nothing.
     IneffectiveFlush,
-    /// A drive that comes back holds what it held earlier.
+    /// A returning drive has older contents.
     BackStale,
-    /// A drive that comes back is blank.
+    /// A returning drive is blank.
     BackBlank,
 }
 
@@ -76,8 +76,8 @@ impl FaultClass {
     }
 }
 
-/// How often each class of faults happens: to how many of a million commands that it can hit, or,
-/// for drives that come back, of a million returns.
+/// The rate of each class: hits per million commands that it can affect, or, for returning drives,
+/// per million returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultProfile {
     rates: [u32; FaultClass::ALL.len()],
@@ -97,8 +97,8 @@ impl FaultProfile {
         self.rates[class as usize]
     }
 
-    /// The same with each class switched off or left on by the toss of a coin. Histories in which
-    /// many classes are off find what histories with a little of everything do not.
+    /// The same rates, with each class switched off or left on by the toss of a coin. Histories
+    /// with many classes off find bugs that histories with a little of everything miss.
     #[must_use]
     pub fn swarm(&self, seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -106,12 +106,12 @@ impl FaultProfile {
     }
 }
 
-/// What a drive that comes back holds.
+/// The contents of a returning drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Return {
-    /// What it held.
+    /// Its contents when it left.
     Whole,
-    /// What it held at some earlier time.
+    /// Its contents at an earlier time.
     Stale,
     /// Nothing.
     Blank,
@@ -143,7 +143,7 @@ impl SeededFaults {
         &self.profile
     }
 
-    /// What a drive that comes back now holds.
+    /// The contents of a drive that returns now.
     pub fn comes_back(&mut self) -> Return {
         // Both draw, so that neither shifts the other.
         let (stale, blank) = (self.fires(FaultClass::BackStale), self.fires(FaultClass::BackBlank));

@@ -10,7 +10,7 @@ use super::config::FlashConfig;
 use super::die::{Die, Finished, Operation};
 use crate::Picos;
 
-/// Dies, channels, and what they are doing.
+/// Dies and channels with their queues.
 #[derive(Clone, Debug)]
 pub struct Flash {
     config: FlashConfig,
@@ -37,7 +37,7 @@ impl Flash {
         Self { config, dies, channels, finished, quiet_until: Picos::ZERO, random }
     }
 
-    /// What it was made of.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &FlashConfig {
         &self.config

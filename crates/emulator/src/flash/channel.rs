@@ -17,8 +17,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// Takes the first gap of `length` that begins at `earliest` or later; returns its end.
-    /// Nobody asks for time before `now` any more.
+    /// Takes the first gap of `length` that begins at `earliest` or later; returns its end. Later
+    /// calls never need time before `now`.
     pub(super) fn reserve(&mut self, now: Picos, earliest: Picos, length: Picos) -> Picos {
         while self.busy.front().is_some_and(|first| first.end <= now) {
             self.busy.pop_front();

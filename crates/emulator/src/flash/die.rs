@@ -1,7 +1,7 @@
-//! One die: the operation under way, those queued, and the batch of reads before it.
+//! One die: the operation in progress, the queue, and the batch of reads before it.
 //!
-//! Invariant: the operation under way starts no earlier than `reads_end`. Reads that arrive until
-//! `joins_until` are served before it (goes on); later ones wait for it to be suspended or to end.
+//! Invariant: the operation in progress starts no earlier than `reads_end`. Reads that arrive until
+//! `joins_until` are served before it (re)starts; later ones wait for it to be suspended or to end.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,7 +16,7 @@ use crate::Picos;
 pub struct Finished {
     /// When.
     pub at: Picos,
-    /// What the caller called it.
+    /// The caller's tag.
     pub tag: u64,
 }
 
@@ -35,7 +35,7 @@ struct Running {
     starts: Picos,
     ends: Picos,
     suspends_left: u32,
-    /// Whether `starts` is where it goes on after a suspension.
+    /// Whether `starts` is a resumption after a suspension.
     resumes: bool,
     tag: u64,
 }
@@ -84,7 +84,7 @@ impl Die {
         let Some(running) = self.running.as_mut().filter(|_| !joins) else {
             return arrival.max(self.reads_end);
         };
-        // Reads that come between a batch and the operation ask again when it goes on.
+        // Reads that arrive between a batch and the operation ask again when it resumes.
         let mut from = arrival.max(running.starts);
         if arrival < running.starts && running.resumes {
             from += config.resume;

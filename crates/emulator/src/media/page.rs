@@ -86,7 +86,7 @@ impl Page {
         self.oob.extend_from_slice(oob);
     }
 
-    /// The blocks from `from` on that are of one kind, up to `to` at most. Both are stored.
+    /// The blocks from `from` on that are of one kind, at most up to `to`. Both are stored.
     pub(super) fn run(&self, from: u32, to: u32) -> Run<'_> {
         let next = self.extents.partition_point(|extent| extent.end() <= from);
         match self.extents.get(next) {

@@ -32,7 +32,7 @@ struct Repeated {
 }
 
 impl Recent {
-    /// As [`blocks_of`]; what repeats one word shares its memory with what was handed out before.
+    /// As [`blocks_of`]; a repeated word shares the memory of earlier results.
     pub(super) fn blocks_of(&mut self, words: &[u64]) -> Bytes {
         let Some(first) = words.first().filter(|_| words.len() <= REPEATED_BLOCKS_MAX) else {
             return blocks_of(words);

@@ -10,7 +10,7 @@ use crate::WearError;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum FormatError {
     /// The file ends too early.
-    #[error("the drive file has {found} bytes of {needed}: it was cut off, restore it")]
+    #[error("the drive file is truncated to {found} of {needed} bytes: restore it")]
     Truncated {
         /// Bytes there are.
         found: u64,
@@ -18,7 +18,7 @@ pub enum FormatError {
         needed: u64,
     },
     /// The file is something else.
-    #[error("the file does not begin with the mark of a drive: check its name")]
+    #[error("the file is not a drive (it has no magic number): check its name")]
     NotADrive,
     /// The file was made by a later program.
     #[error(

@@ -20,7 +20,8 @@ impl DriveLayout {
         self.extension.as_ref().map(|_| start..start + BLOCK_BYTES as u64)
     }
 
-    /// The block of unreadable blocks, of which there are [`DEFECTS_MAX`](super::DEFECTS_MAX) at most.
+    /// The block of unreadable blocks, of which there are [`DEFECTS_MAX`](super::DEFECTS_MAX) at
+    /// most.
     ///
     /// # Panics
     /// If there are more.
@@ -46,13 +47,13 @@ impl DriveLayout {
         Ok(defects::decode(bytes)?.into_iter().filter(is_current).collect())
     }
 
-    /// What the drive's zones are made of, if it counts erases.
+    /// The structure of the drive's zones, if it counts erases.
     #[must_use]
     pub fn wear(&self) -> Option<&WearSettings> {
         self.extension.as_ref()?.wear.as_ref()
     }
 
-    /// The preset whose timing the drive has, if it has any.
+    /// The preset that gives the drive its timing, if any.
     #[must_use]
     pub fn preset(&self) -> Option<&PresetName> {
         self.extension.as_ref()?.preset.as_ref()
@@ -65,7 +66,7 @@ impl DriveLayout {
         start..start + self.wear_table_bytes
     }
 
-    /// The wear record of a zone and where it belongs, if the drive counts erases.
+    /// The wear record of a zone and its position, if the drive counts erases.
     ///
     /// # Panics
     /// If there is no such zone, or its erase blocks are not those of the settings.

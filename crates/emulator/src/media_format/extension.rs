@@ -1,4 +1,4 @@
-//! What version 2 of the format adds: unreadable blocks, wear, and the name of a preset.
+//! The additions of version 2 of the format: unreadable blocks, wear, and the name of a preset.
 
 use zoneweave_zoned::Geometry;
 
@@ -8,13 +8,13 @@ use super::preset_name::PresetName;
 use super::wear_record;
 use crate::WearSettings;
 
-/// What a drive has beyond version 1 of the format: a list of unreadable blocks, and maybe wear and
-/// the timing of a preset.
+/// A drive's features beyond version 1 of the format: a list of unreadable blocks, and optionally
+/// wear and the timing of a preset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extension {
-    /// What its zones are made of, if it counts erases.
+    /// The structure of its zones, if it counts erases.
     pub wear: Option<WearSettings>,
-    /// The preset whose timing it has, if it has any.
+    /// The preset that gives it its timing, if any.
     pub preset: Option<PresetName>,
 }
 

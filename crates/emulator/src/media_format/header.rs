@@ -17,10 +17,10 @@
 //! | 64..68 | erase blocks of a zone, 0 if erases are not counted |
 //! | 68..72 | erase blocks abreast |
 //! | 72..76 | endurance, cycles, `FFFFFFFF` for no limit |
-//! | 76..80 | 1: resets erase in part, 2: circular mapping, 4: finishing programs, 8: worn zones go offline |
+//! | 76..80 | flags: 1 partial erase, 2 circular mapping, 4 finish programs, 8 worn zones go offline |
 //! | 80..84 | bytes of a zone descriptor extension, 0 for none |
 //! | 84..88 | 1: reads may cross zones, 2: reads of unwritten blocks fail |
-//! | 88..120 | the name of the preset whose timing the drive has, padded with zeros; zeros for none |
+//! | 88..120 | the name of the preset with the drive's timing, zero-padded; zeros for none |
 //! | 120..4092 | zeros |
 //! | 4092..4096 | CRC-32C of bytes 0..4092 |
 //!
@@ -118,7 +118,7 @@ fn wear(fields: [u32; 4]) -> Result<Option<WearSettings>, FormatError> {
     }))
 }
 
-/// What a header says.
+/// The contents of a header.
 pub(super) type Decoded = (Geometry, [u8; 16], Option<Extension>);
 
 /// Decodes the fields; whether they fit together is not checked here.

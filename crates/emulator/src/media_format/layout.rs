@@ -214,7 +214,7 @@ impl DriveLayout {
         (0..self.geometry.zones).map(zone_record).collect()
     }
 
-    /// Every byte that belongs to the blocks of a zone: what a reset makes a hole.
+    /// All bytes of a zone's blocks, which a reset makes a hole.
     ///
     /// # Panics
     /// If there is no such zone.
@@ -225,7 +225,7 @@ impl DriveLayout {
         start..start + self.zone_bytes
     }
 
-    /// Where the data of a block is; that of the blocks behind it follows.
+    /// The position of a block's data; the next blocks follow.
     ///
     /// # Panics
     /// If there is no such block below the capacity.
@@ -235,8 +235,7 @@ impl DriveLayout {
         self.zone(at.zone).start + BlockCount(at.offset.0).data_bytes() as u64
     }
 
-    /// Where the metadata of a block is, if the drive has any; that of the blocks behind it
-    /// follows.
+    /// The position of a block's metadata, if the drive has any; that of the next blocks follows.
     ///
     /// # Panics
     /// If there is no such block below the capacity.

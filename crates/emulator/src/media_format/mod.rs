@@ -17,9 +17,9 @@
 //!
 //! Fault model: any part of the file may be hostile, cut off or torn. A record is updated by one
 //! write of the copy that is not the current one, so that a torn update leaves the former record;
-//! the copies are in different 4 KiB sectors. A descriptor extension is written before the record that
-//! says that the zone has one, and never while it has one. Nothing is allocated by a number read from the file
-//! before it was checked.
+//! the copies are in different 4 KiB sectors. A descriptor extension is written before the record
+//! that says that the zone has one, and never while it has one. Nothing is allocated by a number
+//! read from the file before it was checked.
 
 mod defects;
 mod error;

@@ -10,7 +10,7 @@ const NAME_BYTES: usize = 32;
 pub struct PresetName(String);
 
 impl PresetName {
-    /// A name that a drive can remember; whether there is such a preset is not checked.
+    /// Checks a name; the preset itself need not exist.
     ///
     /// # Errors
     /// If it is too long, empty, or has other characters.
@@ -35,7 +35,7 @@ impl PresetName {
         bytes
     }
 
-    /// The name in a field of the header, if there is one.
+    /// The name in a field of the header, if it is not empty.
     pub(super) fn decode(field: &[u8]) -> Result<Option<Self>, FormatError> {
         let end = field.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         match end {

@@ -19,8 +19,8 @@ pub const RECORD_BYTES: usize = 64;
 
 const CHECKSUM_AT: usize = RECORD_BYTES - 4;
 
-/// Sequence numbers and resets stay below, so that counting on never overflows: a file that has more
-/// is hostile.
+/// Sequence numbers and resets stay below, so that counting on never overflows: a file that has
+/// more is hostile.
 const NUMBER_LIMIT: u64 = 1 << 62;
 
 /// A zone record as found in a file.
@@ -73,7 +73,7 @@ fn decode(uuid: &[u8; 16], zone: ZoneId, table: u8, bytes: &[u8]) -> Option<Stor
         },
         alone: false,
     };
-    // What does not encode to the same bytes was not written by this code for this place.
+    // A record that would not encode to the same bytes was not written by this code for this place.
     let intact = encode(uuid, zone, stored) == *bytes;
     let counted = stored.sequence < NUMBER_LIMIT && stored.record.resets < NUMBER_LIMIT;
     (intact && counted && stored.sequence % 2 == u64::from(table)).then_some(stored)

@@ -1,19 +1,19 @@
-//! The wear of a zone in a drive file, written anew at each reset.
+//! The wear of a zone in a drive file, written at each reset.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0..16 | drive UUID |
 //! | 16..20 | zone |
-//! | 20..24 | origin: where in its flash the zone begins, blocks |
-//! | 24..28 | end of what a power failure took since the last reset, blocks |
+//! | 20..24 | origin: position of the zone's first block in its flash, blocks |
+//! | 24..28 | end of the blocks lost by a power failure since the last reset, blocks |
 //! | 28..32 | zeros |
 //! | 32..32+4E | erases of each of the E erase blocks |
 //! | .. | zeros |
 //! | last 4 | CRC-32C of all before |
 //!
-//! The record's length is rounded up to 64 bytes. Zeros throughout are a zone that was never
-//! erased. There is one copy: a torn one is replaced by the worst that can have happened, which is
-//! that every reset erased every erase block.
+//! The record's length is rounded up to 64 bytes. All zeros are a zone that was never erased. There
+//! is one copy: a torn record is replaced by the worst case, in which every reset erased every
+//! erase block.
 
 use zoneweave_zoned::{ZoneId, ZoneOffset};
 
@@ -57,7 +57,7 @@ pub(super) fn decode(
     for (index, count) in wear.erase_counts.iter_mut().enumerate() {
         *count = word(bytes, COUNTS_AT + 4 * index);
     }
-    // What does not encode to the same bytes was not written by this code for this place.
+    // A record that would not encode to the same bytes was not written by this code for this place.
     if encode(uuid, zone, &wear, bytes.len()) == bytes {
         return wear;
     }

@@ -57,7 +57,7 @@ fn bad_presets_are_refused_with_the_key_and_the_reason() {
         ("[wear]\nerase_blocks = 4\nzones = 4", "wear", "unknown field"),
         ("[direct]\nunits = 1", "direct", "missing field"),
         ("colour = 1", "colour", "unknown field"),
-        ("colour = ", "colour", "no valid TOML"),
+        ("colour = ", "colour", "not valid TOML"),
     ];
     for (text, key, reason) in cases {
         let text = match text.starts_with('[') {

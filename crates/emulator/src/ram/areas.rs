@@ -1,10 +1,10 @@
-//! What is in the random write areas of a drive in RAM, block by block.
+//! Random write areas of a drive in RAM, block by block.
 //!
-//! A block of an area may be written again before it is committed, so each one keeps what would
-//! survive a power failure beside what was written last. With a protected cache a completed write
-//! survives; with a volatile one a flush or FUA decides. Whatever lies between the two is kept or
-//! lost block by block. (A drive may persist more than it promised: where a write that is promised
-//! was overwritten by one under way, the later one is taken.)
+//! A block of an area may be rewritten before it is committed, so each has two versions: the one
+//! that would survive a power failure, and the latest. With a protected cache a completed write
+//! survives; with a volatile one it takes a flush or FUA. A power failure keeps or loses the latest
+//! version of each block independently. (A drive may persist more than it promised: a promised
+//! write that was overwritten by a write in flight may be replaced by the latter.)
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::CrashChoices;
 
 #[derive(Clone, Debug, Default)]
 struct AreaBlock {
-    /// What survives a power failure.
+    /// The version that survives a power failure.
     durable: Option<Payload>,
-    /// What was written since and may be lost.
+    /// The latest version, which may be lost.
     latest: Option<Payload>,
     /// Whether the host was told of a write that is in `latest` or that it replaced.
     completed: bool,
@@ -100,14 +100,14 @@ impl RandomWriteAreas {
         }
     }
 
-    /// Replaces what is in a block, if it was written.
+    /// Replaces a block, if it was written.
     pub(crate) fn overwrite(&mut self, at: ZoneAddress, payload: Payload) {
         if let Some(block) = self.blocks.get_mut(&at) {
             *block = AreaBlock { durable: Some(payload), ..AreaBlock::default() };
         }
     }
 
-    /// What a read of committed blocks returned, with blocks of the area where they are written.
+    /// Overlays the committed blocks of a read with the written blocks of the area.
     pub(crate) fn lay_over(&self, at: ZoneAddress, below: Payload) -> Payload {
         if self.blocks.is_empty() {
             return below;
@@ -131,7 +131,7 @@ impl RandomWriteAreas {
         Payload { data, oob: oob.into() }
     }
 
-    /// The power fails: what may be lost is kept or not. Returns the blocks of which nothing is
+    /// The power fails: latest versions are kept or lost. Returns the blocks without any version
     /// left.
     pub(crate) fn lose(&mut self, choices: &mut dyn CrashChoices) -> Vec<ZoneAddress> {
         let mut lost = Vec::new();

@@ -1,7 +1,8 @@
-//! What of each zone would survive a power failure: a prefix that flushes and FUA push forward.
+//! The write cache: the prefix of each zone that would survive a power failure. Flushes and FUA
+//! extend it.
 //!
-//! With a protected cache the prefix follows every completed write. A promise is made when the
-//! host learns of it, at completion; it is void if the zone was reset in between.
+//! With a protected cache the prefix follows every completed write. A promise is made when the host
+//! learns of it, at completion; it is void if the zone was reset in between.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ pub(crate) struct WriteCache {
     dirty: BTreeSet<ZoneId>,
 }
 
-/// A prefix of a zone whose write or flush is under way.
+/// A prefix of a zone whose write or flush is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     zone: ZoneId,
@@ -38,12 +39,12 @@ impl WriteCache {
         Self { volatile, zones, dirty: BTreeSet::new() }
     }
 
-    /// What a write up to `end` will have written when it completes.
+    /// The promise of a write up to `end`, made when it completes.
     pub(crate) fn written(&self, zone: ZoneId, end: ZoneOffset) -> Promise {
         Promise { zone, end, generation: self.zones[zone.index()].generation }
     }
 
-    /// What a flush that is submitted now covers.
+    /// The promises of a flush submitted now.
     pub(crate) fn to_flush(&self) -> Vec<Promise> {
         let prefix = |zone: &ZoneId| self.written(*zone, self.zones[zone.index()].completed);
         self.dirty.iter().map(prefix).collect()
@@ -60,7 +61,7 @@ impl WriteCache {
         }
     }
 
-    /// The host can see what is written up to `end`, whether or not it was told: it is complete.
+    /// The host can see the blocks up to `end`, completed or not: they count as complete.
     pub(crate) fn seen(&mut self, zone: ZoneId, end: ZoneOffset) {
         if self.zones[zone.index()].completed < end {
             self.complete(self.written(zone, end), false);
@@ -83,7 +84,7 @@ impl WriteCache {
         self.dirty.remove(&zone);
     }
 
-    /// What must survive.
+    /// The prefix that must survive.
     pub(crate) fn promised(&self, zone: ZoneId) -> ZoneOffset {
         self.zones[zone.index()].promised
     }

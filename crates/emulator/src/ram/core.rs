@@ -35,14 +35,14 @@ struct LastWrite {
     id: Option<u64>,
 }
 
-/// What is known about a command before it changes the drive.
+/// A command that has not changed the drive yet.
 #[derive(Clone)]
 pub(super) struct Planned {
     pub(super) applied: Nanos,
     completed: Nanos,
     /// Whether an earlier write to the zone has not been applied yet, due or not.
     pub(super) behind: bool,
-    /// For flushes: what they cover.
+    /// For flushes: the promises made at completion.
     flushes: Vec<Promise>,
 }
 
@@ -87,7 +87,8 @@ impl Core {
         Ok(Self::holding(Controller::new(geometry)?, timing))
     }
 
-    /// A drive whose zones are in some state; their blocks have to be [held](Core::hold) next.
+    /// A drive whose zones are in given states; the caller must [store](Core::hold) their blocks
+    /// next.
     pub(super) fn holding(controller: Controller, timing: Box<dyn Timing>) -> Self {
         let geometry = controller.zones().geometry();
         let media = Media::new(geometry);
@@ -258,7 +259,7 @@ impl Core {
         }
     }
 
-    /// Changes the drive; returns what is left to do at completion, and when that is.
+    /// Changes the drive; returns the work left for completion, and its time.
     pub(super) fn apply_now(&mut self, command: Command, planned: Planned) -> (Finished, Nanos) {
         let request = Request::from(&command);
         let admission = self.controller.admit(&request);
@@ -410,8 +411,8 @@ impl Core {
         self.commit(at.zone);
     }
 
-    /// Moves what the write pointer of a zone with a random write area has passed to flash, where
-    /// no power failure takes it away: so the prefix below an area is always promised.
+    /// Commits the blocks that the write pointer of a zone with a random write area has passed.
+    /// They survive power failures, so the prefix below an area is always promised.
     pub(super) fn commit(&mut self, zone: ZoneId) {
         let ZoneRecord { write_pointer, attributes, .. } = self.controller.zones().record(zone);
         let stored = self.media.len(zone);
@@ -460,8 +461,8 @@ impl Core {
         self.in_order().into_iter().map(describe).collect()
     }
 
-    /// Nobody waits for the commands in flight any more; those that have not changed the drive
-    /// never will. What is returned must be dropped when the drive is no longer borrowed.
+    /// The process is gone: commands in flight that have not changed the drive never will. The
+    /// returned values must be dropped when the drive is no longer borrowed.
     pub(super) fn abandon(&mut self) -> Vec<Responder> {
         self.incarnation += 1;
         self.timing.clear();
@@ -470,8 +471,8 @@ impl Core {
         for one in std::mem::take(&mut self.in_flight).into_values() {
             responders.extend(one.responder);
             if let Stage::Applied(finished) = one.stage {
-                // Nobody was told, but the next process sees the blocks as written, so its flushes
-                // must cover them.
+                // The write was not acknowledged, but the next process can read the blocks, so its
+                // flushes must cover them.
                 self.keep_promises(&finished, false);
             }
         }
@@ -538,7 +539,7 @@ impl Core {
         }
     }
 
-    /// The drive holds what `other` holds, or nothing, from now on.
+    /// The drive takes over the contents of `other`, or becomes blank.
     pub(super) fn replace(&mut self, other: Option<&Self>) -> Vec<Responder> {
         let dropped = self.abandon();
         match other {
@@ -559,9 +560,9 @@ impl Core {
         dropped
     }
 
-    /// Pulls the drive out, or puts it back with what it held. Commands that took effect were then
-    /// answered with an error, but whoever uses the drive next sees the blocks as written, so
-    /// flushes must cover them.
+    /// Pulls the drive out, or puts it back with its contents. Commands that took effect were
+    /// answered with an error, but the next process can read their blocks, so flushes must cover
+    /// them.
     pub(super) fn set_gone(&mut self, gone: bool) {
         if self.controller.is_gone() && !gone {
             self.areas.seen();

@@ -27,7 +27,7 @@ pub(super) struct Shared {
     decision: Cell<Option<(u64, Nanos)>>,
 }
 
-/// What one process holds of a drive.
+/// A process's handle of a drive.
 struct AttachedDrive {
     shared: Rc<Shared>,
     handle: Handle,
@@ -66,7 +66,7 @@ impl RamDrive {
         drop(dropped);
     }
 
-    /// The power fails and comes back: see the module's head. Open zones are closed.
+    /// The power fails and returns: see the module's head. Open zones are closed.
     pub fn power_loss(&self, seed: u64) {
         self.power_loss_by(&mut SeededCrash::new(seed));
     }
@@ -85,8 +85,8 @@ impl RamDrive {
         self.shared.core.borrow_mut().restart();
     }
 
-    /// An independent copy of the drive as it is, commands in flight included (nobody waits for
-    /// the copy's). For crash states that branch off one history, and for drives that come back
+    /// An independent copy of the drive, including its commands in flight (whose completions in the
+    /// copy go nowhere). For crash states that branch off one history, and for drives that return
     /// stale.
     #[must_use]
     pub fn fork(&self, timing: impl Timing + 'static) -> Self {
@@ -105,19 +105,19 @@ impl RamDrive {
         self.shared.core.borrow().pending()
     }
 
-    /// What the drive is.
+    /// The geometry.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.shared.geometry
     }
 
-    /// What the drive has done.
+    /// Counters since the drive was made.
     #[must_use]
     pub fn counters(&self) -> DriveCounters {
         self.shared.core.borrow().controller.counters()
     }
 
-    /// A zone as it is now.
+    /// The current state of a zone.
     ///
     /// # Panics
     /// If there is no such zone.
@@ -126,7 +126,8 @@ impl RamDrive {
         self.shared.core.borrow().controller.zones().info(zone)
     }
 
-    /// Stored blocks, without a command: zeros where nothing is stored, unreadable or not.
+    /// Stored blocks, without a command: zeros if none are stored, even if they are marked
+    /// unreadable.
     ///
     /// # Panics
     /// If there is no such zone.
@@ -141,7 +142,7 @@ impl RamDrive {
         self.shared.core.borrow().media.memory_bytes()
     }
 
-    /// Lets the drive count its erases from now on, and wear out if there is a limit.
+    /// Makes the drive count its erases from now on, and wear out if there is a limit.
     ///
     /// # Errors
     /// If the settings do not fit the drive's geometry.
@@ -200,8 +201,8 @@ impl RamDrive {
         self.shared.core.borrow_mut().controller.set_slowness(factor);
     }
 
-    /// Puts the drive back with what it held at the time of a [fork](RamDrive::fork). The devices
-    /// given out before are dead, as after [`RamDrive::attach`].
+    /// Puts the drive back with its contents at the time of a [fork](RamDrive::fork). Attached
+    /// devices are dead, as after [`RamDrive::attach`].
     ///
     /// # Panics
     /// If `fork` is a drive of another shape, or this one.
@@ -224,9 +225,9 @@ impl RamDrive {
         drop(dropped);
     }
 
-    /// Pulls the drive out (`true`) or puts it back with what it held. While it is out, every
-    /// command is answered [`Status::DeviceGone`], those in flight included. A drive that was lost
-    /// by [`FaultAction::Torn`] has to live through a [power failure](RamDrive::power_loss) first.
+    /// Pulls the drive out (`true`) or puts it back with its contents. While it is out, every
+    /// command is answered [`Status::DeviceGone`], also commands in flight. A drive that was lost
+    /// by [`FaultAction::Torn`] must first go through a [power failure](RamDrive::power_loss).
     pub fn set_gone(&self, gone: bool) {
         self.shared.core.borrow_mut().set_gone(gone);
     }

@@ -1,8 +1,8 @@
-//! RAM drives in the file format of [`media_format`](crate::media_format): images of what a crash
-//! left, to be reopened here, or served and examined like any drive in a file.
+//! RAM drives in the file format of [`media_format`](crate::media_format): images of a crashed
+//! drive, to be reopened here, or served and examined like any drive in a file.
 //!
-//! An image holds zones, blocks, wear, and blocks that cannot be read. Commands in flight, planned
-//! faults and counters are not part of it, and everything in it is durable.
+//! An image holds zones, blocks, wear, and the list of unreadable blocks. Commands in flight,
+//! planned faults and counters are not part of it, and everything in it is durable.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -20,7 +20,7 @@ use crate::media_format::{
 };
 use crate::{Controller, Timing};
 
-/// Blocks that are copied at once: 1 MiB.
+/// Blocks copied at once: 1 MiB.
 const STEP_BLOCKS: u32 = 256;
 
 /// Why a drive cannot be saved or opened.
@@ -32,9 +32,9 @@ pub enum ImageError {
     /// The zone records contradict each other.
     #[error(transparent)]
     Records(#[from] ImportError),
-    /// There is a limit to what an image can tell of damage.
+    /// The list of unreadable blocks is limited.
     #[error(
-        "{found} unreadable blocks do not fit an image: reset zones until at most {DEFECTS_MAX} are left"
+        "{found} unreadable blocks do not fit an image: reset zones until at most {DEFECTS_MAX} remain"
     )]
     TooManyUnreadable {
         /// Unreadable blocks.
@@ -71,10 +71,10 @@ impl RamDrive {
         Ok(())
     }
 
-    /// A drive with what an image holds.
+    /// A drive with the contents of an image.
     ///
     /// # Errors
-    /// If it is no image of a drive, or reading fails.
+    /// If it is not an image of a drive, or reading fails.
     pub fn open(
         image: &mut (impl Read + Seek),
         timing: impl Timing + 'static,
@@ -227,7 +227,7 @@ fn read_at(image: &mut (impl Read + Seek), at: u64, bytes: &mut [u8]) -> io::Res
     image.read_exact(bytes)
 }
 
-/// The range lies in the image, and is of a size that the layout bounds.
+/// The range lies in the image, and its size was checked by the layout.
 fn read_range(image: &mut (impl Read + Seek), range: std::ops::Range<u64>) -> io::Result<Vec<u8>> {
     let length = usize::try_from(range.end - range.start);
     let mut bytes = vec![0; length.map_err(|_| io::ErrorKind::FileTooLarge)?];

@@ -1,9 +1,9 @@
-//! A drive as fast as memory: for measuring what uses it, not for simulating.
+//! A drive at the speed of memory: to measure its users, not to simulate.
 //!
-//! Every block is copied into the drive's memory, past the caches as a device writes it, and out of it, and a command is
-//! complete when it is submitted. There is no cache, no timing, no fault and no crash: [`RamDrive`] has these.
-//! All memory is taken, and touched, when the drive is made, so that no measurement is one of the kernel's
-//! page faults.
+//! Every block is copied in (past the processor's caches, as a device would) and out, and a command
+//! is complete when it is submitted. There is no cache, no timing, no fault and no crash:
+//! [`RamDrive`] has these. All memory is allocated and touched when the drive is made, so that
+//! measurements contain no page faults.
 //!
 //! [`RamDrive`]: crate::RamDrive
 
@@ -29,8 +29,8 @@ struct Core {
 }
 
 impl MemoryDrive {
-    /// A blank drive. Features of the geometry beyond the core of the command set are left out: reads end with
-    /// their zone, and there are no random write areas.
+    /// A blank drive. Features of the geometry beyond the core of the command set are left out:
+    /// reads end with their zone, and there are no random write areas.
     ///
     /// # Errors
     /// If the geometry is impossible.
@@ -124,7 +124,7 @@ impl Core {
         }
     }
 
-    /// Asks memory for a block: once one is copied, the processor asks for what lies behind it.
+    /// Prefetches a block: after one block, the processor prefetches the next ones by itself.
     fn expect_read(&self, at: ZoneAddress) {
         let part = |bytes: usize| self.index(at) * bytes..(self.index(at) + 1) * bytes;
         prefetch(self.oob.get(part(OOB_BYTES)).unwrap_or_default());
@@ -134,7 +134,7 @@ impl Core {
     fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Result<Payload, Status> {
         self.zones.read(at, blocks)?;
         let (first, written) = (self.index(at), self.zones.written_of(at, blocks));
-        // Before the data, so that who waits for the one line of memory does not do so behind all of it.
+        // Before the data, so that the load of this single line does not wait behind all of it.
         let mut oob = self.oob[first * OOB_BYTES..][..written.oob_bytes()].to_vec();
         oob.resize(blocks.oob_bytes(), 0);
         let mut data = AlignedBuffer::unfilled(blocks);

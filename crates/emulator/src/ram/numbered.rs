@@ -1,8 +1,8 @@
-//! Things in flight, by ascending number.
+//! A map of things in flight, by ascending number.
 //!
-//! Numbers only grow, and what is in flight has numbers close to each other, so a sorted queue with
-//! holes is faster than a tree. Holes at the front go at once; those behind something that takes
-//! long are cleared out when they are the greater part.
+//! Numbers only grow, and the numbers in flight are close to each other, so a sorted queue with
+//! holes is faster than a tree. Holes at the front are removed at once; holes behind a slow entry
+//! are removed when they are the majority.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ impl<T> Default for Numbered<T> {
 }
 
 impl<T> Numbered<T> {
-    /// Adds a number that is not in flight: a new one, or one that was just removed.
+    /// Adds a number that is not in flight: a new one, or the one just removed.
     pub(super) fn insert(&mut self, number: u64, value: T) {
         match self.search(number) {
             Ok(place) => {

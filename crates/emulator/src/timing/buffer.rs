@@ -1,11 +1,11 @@
-//! The write buffer and the order in which commands are fetched.
+//! The write buffer, and the order in which commands are fetched.
 //!
-//! Commands are fetched in the order of submission. One that finds no room in the buffer blocks
-//! everything behind it, reads included, until programs have ended. Only so many writes are fetched
-//! at once; the others wait in their submission queues, where they block nothing.
+//! Commands are fetched in the order of submission. A command that finds no room in the buffer
+//! blocks all later ones, reads included, until programs have ended. A limited number of writes is
+//! fetched at once; others wait in their submission queues, without blocking.
 //!
-//! Whatever is fetched later cannot delay what was fetched before, except through the dies, so a
-//! command is planned completely the moment it is fetched.
+//! A command cannot delay commands fetched earlier, except through the dies, so its plan is
+//! complete the moment it is fetched.
 
 use std::collections::VecDeque;
 
@@ -69,7 +69,7 @@ impl Buffer {
         !self.fetched.is_empty()
     }
 
-    /// A command comes that cannot be planned at once.
+    /// Keeps a command that cannot be planned at once.
     pub(super) fn wait(&mut self, waiting: Waiting) {
         if !is_write(&waiting.request) {
             self.fetched.push_back(waiting);

@@ -1,7 +1,7 @@
 //! A drive without a write buffer: plain queues in front of parallel flash units.
 //!
-//! This is how FEMU emulates a ZNS drive: pages are striped over all units, a command completes when
-//! its last page does, and a reset erases the zone's block on every unit it was written to.
+//! This is how FEMU emulates a ZNS drive: pages are striped over all units, a command completes
+//! when its last page does, and a reset erases the zone's block on every unit it was written to.
 
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, ZoneAction, ZoneId, ZoneOffset, ZoneSet};

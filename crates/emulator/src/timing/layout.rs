@@ -1,7 +1,7 @@
-//! Where the blocks of a zone lie: which chunk, which die, which page.
+//! The place of a zone's blocks: chunk, die, page.
 //!
-//! A zone lies on one group of dies. Chunks go round-robin over the dies of its group, in rows of as
-//! many data chunks as there are dies without parity; each row, and each zone, begins one die
+//! A zone lies on one group of dies. Chunks go round-robin over the dies of its group, in rows of
+//! as many data chunks as there are dies without parity. Each row, and each zone, begins one die
 //! (five dies) further on, so that zones written together do not meet on the same die.
 
 use std::num::NonZeroU32;
@@ -10,7 +10,7 @@ use zoneweave_zoned::{BlockCount, ZoneId, ZoneOffset};
 
 use super::parameters::FlashParameters;
 
-/// Blocks that one sense of a die brings: the share of one kind of page in a chunk.
+/// Blocks returned by one sense of a die: the share of one kind of page in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) die: u32,

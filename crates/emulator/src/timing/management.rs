@@ -1,7 +1,7 @@
-//! Opening, closing and resetting zones, and the finishing of zones by padding them.
+//! Opening, closing and resetting zones, and finishing them by padding.
 //!
-//! Resets unmap what is written, one after the other, off the dies. A finish programs what is left
-//! of the zone, with the programs of two rows in flight, and so competes with everybody else's.
+//! Resets unmap written blocks, one after the other, without the dies. A finish programs the rest
+//! of the zone, with the programs of two rows in flight, and so competes with all other commands.
 
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{ZoneId, ZoneRecord, ZoneState};
@@ -78,12 +78,12 @@ impl Management {
         self.rate = CommandRate::default();
     }
 
-    /// Counts a read, write or append, which resets beside it feel.
+    /// Counts a read, write or append, which slows down concurrent resets.
     pub(super) fn count(&mut self, now: Picos) {
         self.rate.count(now);
     }
 
-    /// What the first write or append of a zone takes longer.
+    /// The extra time of a zone's first write or append.
     pub(super) fn opening(&self, kind: Kind, state: ZoneState) -> Picos {
         match (state, kind) {
             (ZoneState::Empty, Kind::Write) => self.parameters.implicit_write_us.picos(),
@@ -114,7 +114,7 @@ impl Management {
         self.reset_free
     }
 
-    /// A finish of a zone whose chunks from `next_chunk` up to `end_chunk` are to be padded.
+    /// A finish of a zone whose chunks from `next_chunk` up to `end_chunk` must be padded.
     pub(super) fn finish(
         &mut self,
         id: CommandId,

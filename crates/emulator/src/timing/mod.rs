@@ -1,8 +1,12 @@
-//! When commands take effect and when they complete.
+//! Latency models: when commands take effect and when they complete.
 //!
-//! [`Immediate`] and [`Jitter`] are for tests of logic. [`Stations`] is a calibrated drive with a write
-//! buffer, controller cores and flash dies; [`Direct`] one of plain queues, as simple emulators are.
-//! Both are built from presets ([`crate::Preset`]).
+//! `model` has the interface, [`Timing`]. [`Immediate`] and [`Jitter`] are for tests of logic.
+//! [`Stations`] (`stations`) is a calibrated drive with a write buffer, controller cores and flash
+//! dies: a command passes `buffer`, then `read_path`, `write_core` or `management`, on dies placed
+//! by `layout`. [`Direct`] has plain queues, as simple emulators do. Both are built from presets
+//! ([`crate::Preset`], `parameters`).
+//!
+//! [`Pace`] (`pace`) delays the answers of a drive whose media are elsewhere.
 
 mod buffer;
 mod direct;

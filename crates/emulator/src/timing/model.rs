@@ -23,8 +23,8 @@ pub struct CommandId(pub u64);
 /// A command is planned when it is submitted, or kept and decided about later if that takes
 /// something still to happen, such as room in a buffer.
 pub trait Timing {
-    /// Plans a command submitted at `now`, or keeps it. Writes to one zone are applied in submission
-    /// order even if the plan says otherwise.
+    /// Plans a command submitted at `now`, or keeps it. Writes to one zone are applied in
+    /// submission order even if the plan says otherwise.
     fn schedule(
         &mut self,
         id: CommandId,
@@ -38,14 +38,14 @@ pub trait Timing {
         None
     }
 
-    /// The next command that can be planned at `now` after it was kept. The drive carries it out as
-    /// far as it is due before it asks again.
+    /// The next kept command that can be planned at `now`. The drive carries it out when it is due,
+    /// before it asks again.
     fn decide(&mut self, zones: &ZoneSet, now: Nanos) -> Option<(CommandId, Schedule)> {
         let _ = (zones, now);
         None
     }
 
-    /// Forgets every command, and what was going on: the power failed, or the clock starts again.
+    /// Forgets every command: the power failed, or the clock starts again.
     fn clear(&mut self) {}
 }
 

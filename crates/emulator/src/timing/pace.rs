@@ -1,13 +1,13 @@
-//! The pace of a drive whose media are elsewhere, such as in a file: no command completes earlier
-//! than a timing model says.
+//! The pace of a drive whose media are in a file: no command completes earlier than in a timing
+//! model.
 //!
-//! A model plans by the zones as they are when a command takes effect, which may be long after it was
-//! submitted, while a file takes it up at once. So the pace keeps a twin: zones without blocks to
-//! which commands happen when the model says. The twin follows what a file does otherwise (a zone
-//! that ran into a media error, or wore out) as soon as it waits for nothing.
+//! A model plans by the state of zones when a command takes effect, which may be long after it was
+//! submitted, while a file carries it out at once. So the pace keeps a twin: zones without blocks,
+//! to which commands happen at the model's times. The twin adopts deviations of the file (a zone
+//! with a media error, or worn out) as soon as it has no command in flight.
 //!
-//! Invariants: a command that begins is planned, or kept and planned later, exactly once. Only a
-//! timer of the reactor decides about kept commands, so that nobody needs to poll.
+//! Invariants: each command is planned, or kept and planned later, exactly once. Only a timer of
+//! the reactor plans kept commands, so there is no polling.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ impl Due {
 }
 
 impl Model {
-    /// What is due happens to the twin.
+    /// Applies due commands to the twin.
     fn advance(&mut self, now: Nanos) {
         while let Some(first) = self.planned.first_entry() {
             if first.key().0 > now {
@@ -121,7 +121,7 @@ impl Model {
         }
     }
 
-    /// A twin that waits for nothing takes over what the drive's zones say otherwise.
+    /// A twin without commands in flight adopts the state of the drive's zones.
     fn follow(&mut self, request: &Request, zones: &ZoneSet) {
         let Some(zone) = request.zone().filter(|zone| zone.0 < zones.geometry().zones) else {
             return;
@@ -143,7 +143,7 @@ impl Model {
         plan.completed.max(plan.applied)
     }
 
-    /// Only zones matter; what the command's answer would be is for the real drive to say.
+    /// Only the state of zones matters; the real drive decides about the answer.
     fn happen(&mut self, request: &Request) {
         let changes = !matches!(
             request,

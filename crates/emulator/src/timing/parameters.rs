@@ -1,7 +1,7 @@
 //! Every parameter of the calibrated model, as preset files have them.
 //!
-//! Units are in the names: `_us` microseconds, `_kib` and `_mib` powers of two. The types refuse what
-//! no drive can have, so that what was read can be used without further checks.
+//! Units are in the names: `_us` microseconds, `_kib` and `_mib` powers of two. The types refuse
+//! impossible values, so that parsed parameters need no further checks.
 
 use std::num::NonZeroU32;
 
@@ -119,7 +119,7 @@ pub struct FlashParameters {
     pub parity_dies: u32,
     /// Channels of a group.
     pub channels: NonZeroU32,
-    /// What one program writes to one die.
+    /// One program of one die.
     pub chunk_kib: NonZeroU32,
     /// One program.
     pub program_us: Micros,
@@ -149,7 +149,7 @@ pub struct FlashParameters {
 pub struct BufferParameters {
     /// The write buffer.
     pub size_mib: NonZeroU32,
-    /// Writes that are fetched at once; others wait in their queues and block nothing.
+    /// Writes fetched at once; others wait in their queues, without blocking.
     pub fetched_writes: NonZeroU32,
 }
 
@@ -178,11 +178,11 @@ pub struct WriteParameters {
     pub single_us: Micros,
     /// How much the latency behind the core varies.
     pub latency_jitter: Fraction,
-    /// What the data path carries, if that is a limit.
+    /// The data path's bandwidth, if it is limited.
     pub path_mib_per_s: Option<MibPerSecond>,
 }
 
-/// Zone appends, beyond what a write takes.
+/// The extra time of a zone append over a write.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppendParameters {
@@ -194,7 +194,7 @@ pub struct AppendParameters {
     pub core_single_us: Micros,
     /// How long a zone stays closed to its next append after the core's work.
     pub section_us: Micros,
-    /// Zones whose context the core keeps.
+    /// Zones whose context the core caches.
     pub contexts: u32,
     /// More work if appends to more zones than that are in flight.
     pub context_miss_us: Micros,
@@ -210,13 +210,13 @@ pub struct ReadParameters {
     pub core_us: Micros,
     /// The read core's work for each block.
     pub core_block_us: Micros,
-    /// The rest of the latency that is neither core nor die.
+    /// The remaining latency, outside core and die.
     pub fixed_us: Micros,
     /// Latency of a read that was read ahead.
     pub ahead_us: Micros,
     /// The same, for each block.
     pub ahead_block_us: Micros,
-    /// What the host link carries.
+    /// The host link's bandwidth.
     pub link_mib_per_s: MibPerSecond,
 }
 
@@ -240,7 +240,7 @@ pub struct ManagementParameters {
     pub reset_full_us: Micros,
     /// Added when the zone is open or closed with at least one row of dies written.
     pub reset_active_us: Micros,
-    /// How much slower a reset is for each command per microsecond beside it.
+    /// The slowdown of a reset for each concurrent command per microsecond.
     pub reset_interference_us: Micros,
     /// How much resets vary.
     pub reset_jitter: Fraction,
@@ -262,7 +262,7 @@ pub struct ManagementParameters {
 pub struct DirectParameters {
     /// Units that work in parallel; each zone is striped over all of them.
     pub units: NonZeroU32,
-    /// What is placed on one unit before the next.
+    /// Consecutive bytes on one unit, before the next unit.
     pub page_kib: NonZeroU32,
     /// Programming a page.
     pub program_us: Micros,

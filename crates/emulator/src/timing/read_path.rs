@@ -1,7 +1,7 @@
 //! The core that reads pass through, the read-ahead, and the host link.
 //!
-//! A read that continues the one before it in its zone is served from the read-ahead. Blocks that no
-//! program has taken yet come from the write buffer, and blocks never written from nowhere.
+//! A read that continues the one before it in its zone is served from the read-ahead. Blocks that
+//! no program has taken yet come from the write buffer, and blocks never written from nowhere.
 
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneOffset};
 

@@ -1,8 +1,8 @@
 //! A drive of queueing stations, calibrated against measured ones.
 //!
-//! A command is fetched in order ([`super::buffer`]) and at that moment takes effect and is planned
-//! through all its stations: the read core, the dies and their channels, or the write core and,
-//! behind it, the programs its blocks end up in. Zone management takes effect when it completes.
+//! Commands are fetched in order ([`super::buffer`]). At that moment a command takes effect, and is
+//! planned through all its stations: the read core, the dies and their channels, or the write core
+//! and then the programs of its blocks. Zone management takes effect when it completes.
 
 use std::collections::VecDeque;
 
@@ -197,8 +197,8 @@ impl Stations {
                 let Self { management, layout, random, .. } = self;
                 Some(management.reset(record, capacity.0, layout, now, random))
             }
-            // Without anything to pad no program would ever end the finish. That goes for zones that
-            // refuse it, too: a read-only one may be written to its end.
+            // Without anything to pad no program would ever end the finish. That goes for zones
+            // that refuse it, too: a read-only one may be written to its end.
             ZoneAction::Finish if !record.state.is_active() || record.write_pointer.0 == 0 => {
                 Some(now + self.management.parameters.finish_empty_us.picos())
             }
@@ -215,7 +215,8 @@ impl Stations {
         }
     }
 
-    /// Resets follow each other; finishes pad all zones at once; the rest is a matter of tables.
+    /// Resets queue behind each other; finishes pad all zones in parallel; other actions take fixed
+    /// times.
     fn plan_all(&mut self, action: ZoneAction, zones: &ZoneSet, now: Picos) -> Picos {
         let capacity = zones.geometry().zone_capacity;
         let mut done = now + self.management.parameters.close_us.picos();
@@ -313,7 +314,7 @@ impl Timing for Stations {
     }
 }
 
-/// What a write or append that the drive may accept is about: where it starts, and how much it is.
+/// The start and length of a write or append that the drive may accept.
 fn target(request: &Request, zones: &ZoneSet) -> Option<(Kind, ZoneId, ZoneOffset, BlockCount)> {
     let zone = request.zone()?;
     if !is_possible(request, zones.geometry()) {

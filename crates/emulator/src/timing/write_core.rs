@@ -1,11 +1,11 @@
 //! The core that writes and appends pass through, and the latency behind it.
 //!
 //! The core works on one command at a time, in the order in which they are fetched. Its work is
-//! longer while others are in flight; that is what measurements show, deterministic queues alone
-//! would let two writers be a fifth faster than they are.
+//! longer while others are in flight, as measured; with deterministic queues alone, two writers
+//! would be a fifth faster than measured.
 //!
-//! An append closes its zone to the next one for a little longer than the core's work. The core's
-//! calendar counts work only, not what it waits for such a zone: commands for other zones use that
+//! An append closes its zone to the next append for a little longer than the core's work. The
+//! core's calendar counts only work, not waiting for such a zone: commands for other zones use that
 //! time, whatever the order of submission.
 
 use zoneweave_runtime::Random;

@@ -48,7 +48,7 @@ impl Wear {
         })
     }
 
-    /// What the zones are made of.
+    /// The settings.
     #[must_use]
     pub fn settings(&self) -> &WearSettings {
         &self.settings
@@ -83,7 +83,7 @@ impl Wear {
         self.zones[zone.index()] = wear;
     }
 
-    /// Where a block of a zone lies in the zone's flash: Eq. 3 and 4.
+    /// The position of a zone's block in the zone's flash: Eq. 3 and 4.
     ///
     /// # Panics
     /// If there is no such zone.
@@ -99,11 +99,11 @@ impl Wear {
         *before = end.max(*before);
     }
 
-    /// Erases what a reset of the zone erases; `record` is the zone's before the reset.
+    /// Erases the blocks of a zone that is reset; `record` is the zone's before the reset.
     ///
     /// # Errors
-    /// If an erase block has no cycle left: nothing is erased, and the zone is to become what is
-    /// returned.
+    /// If an erase block has no cycle left: nothing is erased, and the zone must become the
+    /// returned kind of worn zone.
     pub fn reset(&mut self, zone: ZoneId, record: ZoneRecord) -> Result<(), WornZone> {
         let programmed = self.programmed(zone, record);
         let erased: Vec<usize> = match self.settings.reset {

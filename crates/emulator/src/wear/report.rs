@@ -1,4 +1,4 @@
-//! What erasing has done to a drive, in figures.
+//! Figures about the wear of a drive.
 
 use zoneweave_zoned::{BLOCK_BYTES, ZoneId};
 
@@ -59,7 +59,7 @@ pub struct ZoneWearReport {
 /// The wear of a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WearReport {
-    /// What the zones are made of.
+    /// The settings.
     pub settings: WearSettings,
     /// Every zone.
     pub zones: Vec<ZoneWearReport>,
@@ -71,7 +71,7 @@ pub struct WearReport {
     pub written_bytes: u64,
 }
 
-/// How much a host can write if it goes on as it did.
+/// The data that the host can write in a drive's life, if the erases per byte stay the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lifetime {
     /// Until the first erase block is worn, bytes.
@@ -101,8 +101,8 @@ impl WearReport {
         }
     }
 
-    /// An estimate: wear so far, in proportion to what was written. `None` without an endurance
-    /// limit or before the first erase.
+    /// An estimate from the wear per block written so far. `None` without an endurance limit or
+    /// before the first erase.
     #[must_use]
     pub fn lifetime(&self) -> Option<Lifetime> {
         let endurance = f64::from(self.settings.endurance_cycles?);

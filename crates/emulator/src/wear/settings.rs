@@ -1,10 +1,10 @@
-//! What a zone is made of and how its flash wears.
+//! The structure of a zone's flash, and how it wears.
 
 use serde::Deserialize;
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, Geometry};
 
-/// What a reset erases.
+/// The erase blocks that a reset erases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EraseMode {
@@ -26,7 +26,7 @@ pub enum BlockMapping {
     Circular,
 }
 
-/// What becomes of a zone whose reset needs an erase block that has no cycle left.
+/// The fate of a zone whose reset needs an erase block without a cycle left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WornZone {
@@ -51,7 +51,7 @@ pub struct WearSettings {
     pub abreast: u32,
     /// Erases that an erase block survives; `None` for any number.
     pub endurance_cycles: Option<u32>,
-    /// What a reset erases.
+    /// The erase blocks that a reset erases.
     #[serde(default)]
     pub reset: EraseMode,
     /// Where the blocks of a zone lie.
@@ -60,7 +60,7 @@ pub struct WearSettings {
     /// Whether finishing a zone programs the rest of it.
     #[serde(default)]
     pub finish_programs: bool,
-    /// What becomes of worn zones.
+    /// The fate of worn zones.
     #[serde(default)]
     pub worn: WornZone,
 }
@@ -75,9 +75,9 @@ pub enum WearError {
     /// A zone has to consist of something.
     #[error("a zone of {capacity} cannot have {erase_blocks} erase blocks: use 1 to {capacity}")]
     EraseBlocks {
-        /// Erase blocks asked for.
+        /// The number of erase blocks.
         erase_blocks: u32,
-        /// What a zone holds.
+        /// The zone's capacity.
         capacity: BlockCount,
     },
     /// Rows of erase blocks have to be whole.

@@ -5,6 +5,6 @@
 pub(crate) enum Access {
     /// Reading and writing, by this process alone.
     Exclusive,
-    /// Reading, beside others.
+    /// Reading, while another process may write.
     ReadOnly,
 }

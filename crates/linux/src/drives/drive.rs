@@ -25,7 +25,7 @@ pub enum Drive {
     File(FileDrive),
     /// A real one, by its own commands.
     Nvme(NvmeDrive),
-    /// One that the kernel has a driver for, by its block device.
+    /// A zoned block device of the kernel.
     Block(ZonedBlock),
 }
 
@@ -42,11 +42,11 @@ pub enum DriveError {
     #[error(transparent)]
     Block(#[from] ZonedBlockError),
     /// No thread could open it.
-    #[error("{}: cannot open it in a thread of its own: {error}", .path.display())]
+    #[error("{}: cannot start a thread to open it: {error}", .path.display())]
     Thread {
         /// Where it is.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -64,7 +64,7 @@ impl DriveError {
         )
     }
 
-    /// Whether there is no such drive.
+    /// Whether the file does not exist.
     #[must_use]
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::File(FileDriveError::NotFound { .. }))
@@ -102,7 +102,7 @@ impl Opened {
     }
 }
 
-/// Does in a thread of its own what may wait for a drive, or for who has it.
+/// Runs in a thread of its own: opening may wait for the drive, or for its present owner.
 async fn waiting_for<T: Send + 'static>(
     ring: &Ring,
     path: &Path,
@@ -113,7 +113,7 @@ async fn waiting_for<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(DriveError::Thread { path: path.to_owned(), error }))
 }
 
-/// What is at a path.
+/// The file type at a path.
 enum Kind {
     /// A file with an emulated drive, or nothing.
     File,
@@ -149,11 +149,11 @@ impl Drive {
         Opened::at(path, Access::Exclusive)?.serve(ring, handle)
     }
 
-    /// As [`Drive::open`], for an engine in inflight: waiting for the drive, up to a minute if it does not answer, or for who
-    /// had it before, holds nobody up.
+    /// As [`Drive::open`], for a running engine: opening may take up to a minute if the drive does
+    /// not answer, and happens in another thread.
     ///
     /// # Errors
-    /// As [`Drive::open`], or if there are no threads left.
+    /// As [`Drive::open`], or if no thread can be started.
     pub async fn open_in_thread(
         ring: &Ring,
         handle: &Handle,
@@ -166,7 +166,8 @@ impl Drive {
     /// Opens a drive to look at it, also while another process is using it.
     ///
     /// # Errors
-    /// As [`FileDrive::open_read_only`], [`NvmeDrive::open_read_only`] and [`ZonedBlock::open_read_only`].
+    /// As [`FileDrive::open_read_only`], [`NvmeDrive::open_read_only`] and
+    /// [`ZonedBlock::open_read_only`].
     pub fn open_read_only(ring: &Ring, handle: &Handle, path: &Path) -> Result<Self, DriveError> {
         Opened::at(path, Access::ReadOnly)?.serve(ring, handle)
     }
@@ -184,7 +185,7 @@ impl Drive {
         waiting_for(ring, path, open).await?.serve(ring, handle)
     }
 
-    /// What a drive holds, also while a process is using it.
+    /// Reads a drive's identity and zones, even while another process uses it.
     ///
     /// # Errors
     /// As [`Drive::open_read_only`].
@@ -204,7 +205,8 @@ impl Drive {
         waiting_for(ring, path, Self::inspect).await
     }
 
-    /// Its identity: what an emulated drive got when it was made, and a real one in the factory.
+    /// The drive's identity: assigned at creation to an emulated drive, in the factory to a real
+    /// one.
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {
         any!(self, drive => drive.uuid())
@@ -216,7 +218,7 @@ impl Drive {
         any!(self, drive => drive.path())
     }
 
-    /// What it has done since it was opened.
+    /// Counters since the drive was opened.
     #[must_use]
     pub fn counters(&self) -> DriveCounters {
         any!(self, drive => drive.counters())
@@ -234,8 +236,8 @@ impl Drive {
         !matches!(self, Self::File(_))
     }
 
-    /// A better way to the same drive, if there is one: of an NVMe namespace that was named by its block device the
-    /// character device, which has metadata and appends.
+    /// A better path to the same drive: the character device of an NVMe namespace that was named by
+    /// its block device. It has metadata and appends.
     #[must_use]
     pub fn better_path(&self) -> Option<PathBuf> {
         let Self::Block(drive) = self else { return None };

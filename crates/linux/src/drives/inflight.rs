@@ -1,6 +1,7 @@
-//! A real drive in inflight: the commands that wait for answers, what it did so far, and whether it is lost.
+//! Commands of a real drive from submission to answer, its counters, and its loss.
 //!
-//! Invariant: a drive that is lost answers everything, under way or later, with [`Status::DeviceGone`], for good.
+//! Invariant: a lost drive answers every command, in flight or later, with [`Status::DeviceGone`],
+//! for good.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use zoneweave_emulator::DriveCounters;
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{Command, Completion, Outcome, Responder, Status, ZoneAction, completion};
 
-/// After which a command that not even the kernel has ended means that the drive is lost: aborting, and resetting the
-/// controller, may each take as long as the command.
+/// After which a command that not even the kernel has ended means that the drive is lost: aborting,
+/// and resetting the controller, may each take as long as the command.
 const SILENCE: Nanos = Nanos::from_secs(120);
 
 /// How often a drive is looked after.
@@ -22,15 +23,15 @@ const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum DriveLoss {
     /// Its device is gone.
-    #[error("the drive was pulled out, or its driver let go of it")]
+    #[error("the drive was removed, or its driver was unbound")]
     Gone,
-    /// A command did not come back, though the kernel should have ended it.
-    #[error("the drive left a command unanswered for {seconds} s, and so did the kernel")]
+    /// A command did not complete, although the kernel should have aborted it.
+    #[error("the drive did not answer a command for {seconds} s, and the kernel did not abort it")]
     Silent {
         /// How long.
         seconds: u64,
     },
-    /// Somebody asked for it.
+    /// An operator or a test took it out of service.
     #[error("the drive was taken out of service")]
     PulledOut,
 }
@@ -42,11 +43,11 @@ pub(crate) struct Serial(u64);
 /// The books of one drive.
 pub(crate) struct InFlight {
     handle: Handle,
-    /// Those that wait for an answer.
+    /// Commands without an answer.
     waiting: RefCell<BTreeMap<Serial, Responder>>,
-    /// What the kernel has, and since when.
+    /// Requests in the kernel, and when each was sent.
     sent: RefCell<BTreeMap<Serial, Nanos>>,
-    /// What was overdue when the drive was looked after the last time.
+    /// The overdue request of the last examination.
     overdue: Cell<Option<Serial>>,
     serials: Cell<u64>,
     counters: RefCell<DriveCounters>,
@@ -74,7 +75,7 @@ impl InFlight {
         self.loss.get()
     }
 
-    /// Answers a command at once with what it was refused for.
+    /// Answers a command at once with the status of its refusal.
     pub(crate) fn refuse(&self, status: Status) -> Completion {
         Completion::ready(self.counted(Err(status)))
     }
@@ -109,8 +110,8 @@ impl InFlight {
         }
     }
 
-    /// Does something that the kernel has to answer. What waits for its turn says nothing about the drive, and is
-    /// not to be given here.
+    /// Times `work`, which the kernel must answer. Queueing time must not be included: it does not
+    /// show that the drive is silent.
     pub(crate) async fn asked<T>(&self, work: impl Future<Output = T>) -> T {
         let serial = self.next_serial();
         self.sent.borrow_mut().insert(serial, self.handle.now());
@@ -127,7 +128,8 @@ impl InFlight {
         let oldest = self.sent.borrow().first_key_value().map(|(sent, since)| (*sent, *since));
         let overdue = oldest.filter(|(_, since)| self.handle.now().since(*since) > SILENCE);
         let overdue = overdue.map(|(sent, _)| sent);
-        // Where this process stood still answers may be there that nobody has taken yet.
+        // If this process was stopped, answers may be there that no task has taken yet. So a
+        // request must be overdue in two examinations.
         if self.overdue.replace(overdue) == overdue && overdue.is_some() {
             self.die(DriveLoss::Silent { seconds: SILENCE.0 / 1_000_000_000 });
             return false;

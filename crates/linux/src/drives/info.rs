@@ -3,7 +3,7 @@
 use zoneweave_emulator::Wear;
 use zoneweave_zoned::{Geometry, ZoneInfo};
 
-/// What a drive holds, read without taking it.
+/// The identity and the zones of a drive, read without exclusive access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveInfo {
     /// The drive's shape.
@@ -14,6 +14,6 @@ pub struct DriveInfo {
     pub zones: Vec<ZoneInfo>,
     /// The erases so far, if the drive counts them.
     pub wear: Option<Wear>,
-    /// The preset whose timing it has, if it has any.
+    /// The preset that gives it its timing, if any.
     pub preset: Option<String>,
 }

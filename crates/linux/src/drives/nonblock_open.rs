@@ -1,4 +1,4 @@
-//! Opening without waiting: for who writes into a pipe, or for the carrier of a line.
+//! Opening without waiting for the other end of a pipe or for a modem's carrier.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// Opens a file for reading, and for writing if that is asked for, without waiting for anybody. What it is can be looked
-/// up from there on: names may lead elsewhere by then.
+/// Opens a file for reading, and for writing if `writable`, without blocking. Callers check the
+/// file type on the open file, because the path may lead elsewhere by then.
 pub(crate) fn open_nonblocking(path: &Path, writable: bool) -> io::Result<File> {
     let file =
         OpenOptions::new().read(true).write(writable).custom_flags(libc::O_NONBLOCK).open(path)?;

@@ -5,24 +5,24 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why there is no file.
+/// Why the file cannot be mounted.
 #[derive(Debug, Error)]
 pub enum FuseError {
     /// The kernel has no FUSE, or this process is not given it.
     #[error(
-        "there is no /dev/fuse: load the driver with `modprobe fuse`; in a container, start it with `--device /dev/fuse` \
-         and the right to mount"
+        "there is no /dev/fuse: load the driver with `modprobe fuse`; in a container, \
+         start it with `--device /dev/fuse` and CAP_SYS_ADMIN"
     )]
     NoDriver,
     /// Files are mounted on files.
-    #[error("{} is not a file: give the path of one, which is made if it is not there", .path.display())]
+    #[error("{} is not a regular file: give the path of a file, which is created if missing", .path.display())]
     NotAFile {
         /// The mountpoint.
         path: PathBuf,
     },
-    /// What it holds would be hidden.
+    /// The file has contents, which the mount would hide.
     #[error(
-        "{} holds {bytes} bytes, which nobody could read while the volume is there: choose another path, or an empty file",
+        "{} has {bytes} bytes, which the mount would hide: choose another path, or an empty file",
         .path.display()
     )]
     NotEmpty {
@@ -31,12 +31,12 @@ pub enum FuseError {
         /// Its size.
         bytes: u64,
     },
-    /// Something is there already.
+    /// Another file system is mounted there.
     #[error("{holder} is mounted at {}: unmount that first, or choose another path", .path.display())]
     InUse {
         /// The mountpoint.
         path: PathBuf,
-        /// What is mounted.
+        /// The source of that mount.
         holder: String,
     },
     /// The mountpoint cannot be used.
@@ -44,20 +44,20 @@ pub enum FuseError {
     Mountpoint {
         /// The mountpoint.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed, to complete "cannot ...".
         action: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The kernel refused the mount.
     #[error(
-        "cannot mount at {}: {error}; as root it takes the right to mount (CAP_SYS_ADMIN), as another user fusermount3 \
+        "cannot mount at {}: {error}; root needs CAP_SYS_ADMIN, other users need fusermount3 \
          (Debian: `apt-get install fuse3`)", .path.display()
     )]
     Mount {
         /// The mountpoint.
         path: PathBuf,
-        /// What the kernel or fusermount3 said.
+        /// The error of the kernel or of fusermount3.
         error: io::Error,
     },
 }

@@ -1,4 +1,5 @@
-//! The file, as the kernel sees it: runs in the thread that reads requests, and only answers what needs no device.
+//! The file system of one file, as the kernel sees it. It runs in the thread that reads requests,
+//! and answers only those that need no device.
 
 use std::io;
 use std::sync::Arc;
@@ -15,14 +16,14 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 use super::mailbox::Mailbox;
 use super::request::Request;
 
-/// The most that the kernel reads or writes at once.
+/// The kernel's largest read or write.
 pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// How long the kernel may remember what the file is like, which does not change.
+/// How long the kernel may cache the file's attributes, which never change.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Requests that the kernel may have under way without anybody waiting for each.
 const BACKGROUND_MAX: u16 = 128;
 
-/// A file that is all there is: the root of what is mounted.
+/// The only file: the root of the mount.
 pub(super) struct OneFile {
     mailbox: Arc<Mailbox>,
     attributes: FileAttr,
@@ -62,7 +63,7 @@ impl Filesystem for OneFile {
         let refused = |nearest| io::Error::other(format!("the kernel wants {nearest:?}"));
         config.set_max_write(TRANSFER_BYTES_MAX).map_err(refused)?;
         config.set_max_background(BACKGROUND_MAX).map_err(|least| refused(u32::from(least)))?;
-        // What an older kernel lacks costs time only.
+        // A feature that an older kernel lacks costs only time.
         for wanted in [
             InitFlags::FUSE_ASYNC_READ,
             InitFlags::FUSE_ASYNC_DIO,
@@ -82,7 +83,7 @@ impl Filesystem for OneFile {
         reply.attr(&REMEMBERED, &self.attributes);
     }
 
-    /// The file is what it is; only its size matters to anybody.
+    /// Attributes are fixed; only the size matters to callers.
     fn setattr(
         &self,
         _: &fuser::Request,
@@ -150,7 +151,8 @@ impl Filesystem for OneFile {
         let mut buffer = AlignedBuffer::unfilled(BlockCount(blocks));
         buffer.as_mut()[..data.len()].copy_from_slice(data);
         let data = buffer.freeze().slice(..data.len());
-        // Of a file opened by O_DSYNC, or O_SYNC which has its bit, nothing is flushed after each write: who writes has to.
+        // With direct I/O the kernel sends no flush after a write through a descriptor opened with
+        // O_DSYNC or O_SYNC (which includes its bit). So the write itself must be durable.
         let fua = flags.0 & libc::O_DSYNC != 0;
         self.mailbox.put(Request::Write { offset, data, fua, reply });
     }
@@ -191,7 +193,7 @@ impl Filesystem for OneFile {
             libc::FALLOC_FL_ZERO_RANGE => {
                 self.mailbox.put(Request::Zero { offset, length: inside, reply });
             }
-            // Room for every block there is has been set aside.
+            // Every block of the device is allocated already.
             0 => reply.ok(),
             _ => reply.error(Errno::EOPNOTSUPP),
         }

@@ -9,10 +9,10 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::request::Request;
 
-/// Requests that may wait; who brings more waits, too.
+/// Requests that may wait; the reading thread blocks while the mailbox is full.
 pub(super) const LETTERS_MAX: usize = 32;
 
-/// A bounded queue between two threads, and an event counter that tells of it.
+/// A bounded queue between two threads, with an event counter to wake the receiver.
 pub(super) struct Mailbox {
     inside: Mutex<Inside>,
     room: Condvar,
@@ -37,7 +37,8 @@ pub(super) fn tell(event: &OwnedFd) {
 }
 
 impl Mailbox {
-    /// An empty mailbox, and what can be read when there is something in it or it was closed.
+    /// An empty mailbox, and a descriptor that is readable when the mailbox has a request or is
+    /// closed.
     pub(super) fn new() -> io::Result<(Self, OwnedFd)> {
         let event = event()?;
         let told = event.try_clone()?;
@@ -49,7 +50,8 @@ impl Mailbox {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a request in, and waits for room. Once the mailbox is closed it is dropped, which answers it with an error.
+    /// Puts a request in, and waits for room. Once the mailbox is closed it is dropped, which
+    /// answers it with an error.
     pub(super) fn put(&self, request: Request) {
         let full = |inside: &mut Inside| inside.letters.len() >= LETTERS_MAX && !inside.closed;
         let waited = self.room.wait_while(self.inside(), full);

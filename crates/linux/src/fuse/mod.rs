@@ -1,26 +1,30 @@
-//! Shows a block device as a file, through FUSE: `losetup` makes a disk of it where the kernel has drivers for neither
-//! network block devices nor ublk.
+//! Shows a block device as a file, through FUSE. With `losetup` the file becomes a disk, on kernels
+//! with drivers for neither network block devices nor ublk.
 //!
 //! ```text
 //!   file system ─► loop ─► file ─► kernel ─► thread that reads requests ─► mailbox
 //!                                    ▲                                        │
-//!                                    └── answer ◄── one task a request ◄──────┘ the engine's thread
+//!                                    └── answer ◄── one task a request ◄──────┘ engine's thread
 //! ```
 //!
-//! The protocol is that of the crate `fuser`, which reads requests by a system call that waits. So a thread of its own does
-//! that, and nothing else: the engine's thread carries the requests out and answers them.
+//! The protocol is implemented by the crate `fuser`, which reads requests by a blocking system
+//! call. A thread of its own does only that (`filesystem`). It hands requests over (`mailbox`) to
+//! the engine's thread, which runs them (`request`). `mountpoint` prepares and cleans up the path;
+//! `server` ties these together.
 //!
 //! Invariants:
-//! - At most `IN_FLIGHT_BYTES` are under way, and `mailbox::LETTERS_MAX` more requests wait; the rest wait in the kernel.
-//! - The kernel keeps nothing of the file (`FOPEN_DIRECT_IO`), so what is written here is seen elsewhere, and a write that
-//!   has returned is acknowledged as one over NBD is. What is kept above it, by a loop device or a file system, comes with
-//!   their flushes, as for any disk.
-//! - A hole that is punched reads as zeros, also where it covers blocks in part.
-//! - After [`FuseServer::shutdown`] everything that was answered is with the device, and the file is gone, unless somebody
-//!   still uses it: they get errors.
-//! - A server that dies leaves a dead mount behind. The next one clears it away, if it is one of ours.
+//! - At most `IN_FLIGHT_BYTES` are in flight, and `mailbox::LETTERS_MAX` more requests wait; the
+//!   rest wait in the kernel.
+//! - The kernel caches none of the file (`FOPEN_DIRECT_IO`), so other clients of the volume see
+//!   writes, and a completed write is acknowledged as over NBD. Loop devices and file systems above
+//!   cache data, and flush it, as on any disk.
+//! - A punched hole reads as zeros, also where it covers blocks in part.
+//! - After [`FuseServer::shutdown`] all answered requests have reached the device, and the file is
+//!   gone; if it is still in use, its users get errors.
+//! - A server that dies leaves a dead mount behind. The next server unmounts it, if its source is
+//!   ours.
 //!
-//! Fault model: what the kernel hands over is checked by the library and, ranges, by the device.
+//! Fault model: the library checks requests of the kernel, and the device checks ranges.
 
 mod error;
 mod filesystem;

@@ -43,7 +43,7 @@ pub(super) fn look(path: &Path) -> Result<Found, FuseError> {
     match fs::metadata(&path) {
         Ok(found) if !found.is_file() => Err(FuseError::NotAFile { path }),
         Ok(found) if found.len() > 0 => Err(FuseError::NotEmpty { path, bytes: found.len() }),
-        // Where it cannot be told what is there making the file says why.
+        // Unreadable: creating the file reports the reason.
         _ => Ok(Found { path, cleared: dead }),
     }
 }
@@ -58,7 +58,7 @@ pub(super) fn prepare(path: &Path) -> Result<Found, FuseError> {
     let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     opened.map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => FuseError::NotAFile { path: path.clone() },
-        _ => failed("make the file", error),
+        _ => failed("create the file", error),
     })?;
     let path = path.canonicalize().map_err(|error| failed("find it", error))?;
     if !path.is_file() {
@@ -67,17 +67,18 @@ pub(super) fn prepare(path: &Path) -> Result<Found, FuseError> {
     Ok(Found { path, cleared })
 }
 
-/// Takes a mount away, also one that is in use or dead. Whether that works is seen when it is used again.
+/// Unmounts a path lazily, even if it is in use or dead. The next use of the path shows whether
+/// that worked.
 pub(super) fn detach(path: &Path) {
     if unmount(path, UnmountFlags::DETACH) == Err(Errno::PERM) {
-        // Users who are not root have a program for it.
+        // Users other than root unmount through fusermount3.
         let mut program = Command::new("fusermount3");
         program.args(["-u", "-q", "-z", "--"]).arg(path);
         let _ = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
 }
 
-/// What is mounted at a path, the topmost.
+/// The topmost mount at a path.
 fn mounted_at(path: &Path) -> Option<String> {
     let list = fs::read("/proc/self/mountinfo").ok()?;
     source_at(&list, path)

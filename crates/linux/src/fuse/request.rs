@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use zoneweave_zoned::{BLOCK_BYTES, BlockError, ByteDevice, Status};
 
-/// A request and the way back. One that is dropped is answered with an error.
+/// A request and its reply. A request that is dropped is answered with an error.
 pub(super) enum Request {
     Read { offset: u64, length: u32, reply: ReplyData },
     Write { offset: u64, data: Bytes, fua: bool, reply: ReplyWrite },

@@ -22,7 +22,7 @@ const IN_FLIGHT_BYTES: u64 = 64 << 20;
 /// How long unmounting may take, and then requests under way.
 const SHUTDOWN_TIME: Nanos = Nanos::from_secs(10);
 
-/// What a server is doing.
+/// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FuseStatus {
     /// Requests for data answered since the start.
@@ -39,7 +39,7 @@ pub struct FuseServer {
     cleared: bool,
 }
 
-/// What requests share.
+/// State that requests share.
 struct Shared {
     ring: Ring,
     handle: Handle,
@@ -61,19 +61,21 @@ fn has_driver() -> Result<(), FuseError> {
 }
 
 impl FuseServer {
-    /// Whether a device can be mounted there, as far as can be told without mounting it; nothing is made or changed.
+    /// Checks whether a device can be mounted at a path, as far as possible without mounting it;
+    /// nothing is created or changed.
     ///
     /// # Errors
-    /// [`FuseError`] tells what to do about it.
+    /// [`FuseError`] says how to fix it.
     pub fn check(path: &Path) -> Result<(), FuseError> {
         has_driver()?;
         mountpoint::look(path).map(drop)
     }
 
-    /// Mounts a device as a file, which is made if it is not there. `name` is what mounts are listed by.
+    /// Mounts a device as a file, which is created if it does not exist. `name` becomes the mount's
+    /// source.
     ///
     /// # Errors
-    /// [`FuseError`] tells what to do about it.
+    /// [`FuseError`] says how to fix it.
     pub fn start(
         ring: &Ring,
         handle: &Handle,
@@ -124,7 +126,7 @@ impl FuseServer {
         self.cleared
     }
 
-    /// What the server is doing.
+    /// Counters since the start.
     #[must_use]
     pub fn status(&self) -> FuseStatus {
         FuseStatus { requests: self.shared.requests.get(), failed: self.shared.failed.get() }
@@ -136,23 +138,24 @@ impl FuseServer {
         async move { shared.ended().await }
     }
 
-    /// Unmounts the file, and answers what was asked before. Returns whether it is gone; if not, who still uses it gets errors.
+    /// Unmounts the file and answers all requests sent before. Returns whether the file is gone; if
+    /// it is still in use, its users get errors.
     pub async fn shutdown(self) -> bool {
         let Self { shared, session, path, .. } = self;
-        // Somebody has unmounted it. What is there now, if anything is, is not ours.
+        // Already unmounted by another process: whatever is mounted there now is not ours.
         let was_unmounted = shared.ended.get();
-        // The kernel may have something to ask before it lets go, so it is waited for elsewhere.
+        // The kernel may send requests before it unmounts, so another thread waits for it.
         let unmounting = spawn_blocking(&shared.ring, "unmount", move || session.umount_and_join());
         let unmounted = timeout(&shared.handle, SHUTDOWN_TIME, unmounting).await;
         let gone = was_unmounted || matches!(unmounted, Some(Ok(Ok(()))));
-        // What is asked from here on gets errors, and nobody who waits for an answer keeps the mount.
+        // Requests from here on fail, so that no waiting process keeps the mount busy.
         shared.mailbox.close();
         if !gone {
             let detaching =
                 spawn_blocking(&shared.ring, "unmount", move || mountpoint::detach(&path));
             let _ = timeout(&shared.handle, SHUTDOWN_TIME, detaching).await;
         }
-        // What is still there after that waits for a device that does not answer: it is left behind.
+        // Requests still running wait for a device that does not answer: they are abandoned.
         let _ = timeout(&shared.handle, SHUTDOWN_TIME, shared.idle()).await;
         gone
     }

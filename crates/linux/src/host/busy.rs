@@ -1,5 +1,6 @@
-//! What somebody else may have: a process that was killed has its drives and sockets until the kernel has ended its last operations,
-//! which takes as long as a slow disk takes for the last of what was written to it. So they are tried for up to five seconds.
+//! Retries while a file, drive or socket is busy. A killed process holds its drives and sockets
+//! until the kernel has ended its last operations. That takes as long as a slow disk takes to
+//! complete its queue. So a busy resource is retried for up to five seconds.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +29,7 @@ pub(crate) fn retry<T>(mut get: impl FnMut() -> io::Result<T>) -> io::Result<Opt
     Ok(None)
 }
 
-/// Locks a file, against all who do the same; `None` if somebody else keeps it locked.
+/// Locks a file exclusively (`flock`); `None` if another process keeps it locked.
 pub(crate) fn lock(file: &File) -> io::Result<Option<()>> {
     retry(|| Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?))
 }

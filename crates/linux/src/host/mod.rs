@@ -1,7 +1,7 @@
 //! Services of the operating system that are not I/O on drives or sockets.
 //!
 //! - `timeout`: a future that ends at a deadline, or when another one completes;
-//! - `spawn_blocking`: one blocking call in a thread of its own;
+//! - `spawn_blocking`: one blocking call in a new thread;
 //! - `worker`: a thread for a series of blocking calls;
 //! - `busy`: retries while another process still holds a file or socket;
 //! - `signals`: SIGINT and SIGTERM as futures;

@@ -36,7 +36,7 @@ impl Signals {
     /// Waits for the next signal.
     ///
     /// # Errors
-    /// What reading the descriptor returned; the kernel documents none that can happen here.
+    /// Those of reading the descriptor; the kernel documents none that can happen here.
     pub async fn next(&self) -> io::Result<Signal> {
         loop {
             let buffer = AlignedBuffer::zeroed(BlockCount(1));

@@ -1,6 +1,6 @@
-//! Work that waits, once, in a thread of its own, which ends with it: the thread of the engine never waits.
+//! One blocking call in a new thread, so that the engine's thread never blocks.
 //!
-//! [`Worker`](crate::host::worker::Worker) is for who has calls to make again and again.
+//! [`Worker`](crate::host::worker::Worker) is for callers with many calls.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::ring::Ring;
 
-/// Tells the ring when it is dropped, so also if the work panics.
+/// Signals the ring when it is dropped, so also if the work panics.
 struct Tell(OwnedFd);
 
 impl Drop for Tell {
@@ -22,8 +22,8 @@ impl Drop for Tell {
     }
 }
 
-/// Runs what waits in a thread of its own. If nobody waits for it any more it goes on all the same, and what it brings is
-/// dropped there.
+/// Runs blocking work in a new thread. If the future is dropped, the work continues, and its result
+/// is dropped in that thread.
 ///
 /// # Errors
 /// If there are no descriptors or threads left, or the work panicked.

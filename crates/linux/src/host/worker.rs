@@ -1,7 +1,8 @@
-//! System calls that wait, on a thread of their own: the thread of the engine never does.
+//! A thread for blocking system calls, so that the engine's thread never blocks.
 //!
-//! Invariants: one call at a time, in the order in which turns were asked for, so nothing is queued for the thread but
-//! calls whose future was dropped, one at the most. The ring has an operation under way only while a call is.
+//! Invariants: calls run one at a time, in the order in which turns were requested. The thread's
+//! queue holds at most one call, whose future was dropped. The ring has an operation in flight only
+//! during a call.
 
 use std::cell::Cell;
 use std::io;
@@ -21,7 +22,7 @@ pub(crate) struct Worker<J, A> {
     turn: Semaphore,
     calls: Option<SyncSender<(u64, J)>>,
     answers: Receiver<(u64, A)>,
-    /// Counts answers: what the ring waits for.
+    /// Counts answers; the ring waits for it.
     event: Descriptor,
     serials: Cell<u64>,
     /// Calls that were not answered yet.
@@ -84,13 +85,13 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
         self.under_way.set(self.under_way.get() + 1);
         loop {
             self.ring.readable(&self.event).await?;
-            // Before the answers are taken: one that comes later counts anew.
+            // Cleared before the answers are taken: a later answer counts again.
             let _ = rustix::io::read(&*self.event, &mut [0; 8]);
             loop {
                 match self.answers.try_recv() {
                     Ok((answered, answer)) => {
                         self.under_way.set(self.under_way.get() - 1);
-                        // An earlier one is of a call that was given up.
+                        // An earlier answer belongs to a call whose future was dropped.
                         if answered == serial {
                             return Ok(answer);
                         }
@@ -109,14 +110,15 @@ impl<J: Send + 'static, A: Send + 'static> Turn<'_, J, A> {
     /// Makes a call.
     ///
     /// # Errors
-    /// If the thread is gone, or busy with calls that nobody waits for any more.
+    /// If the thread is gone, or busy with calls whose futures were dropped.
     pub(crate) async fn call(self, call: J) -> io::Result<A> {
         self.worker.make(call).await
     }
 }
 
 impl<J, A> Drop for Worker<J, A> {
-    /// Waits for the thread if it has nothing to do, so that what it has open is closed; else it ends by itself.
+    /// Joins the thread if it is idle, so that its descriptors are closed; otherwise it ends by
+    /// itself.
     fn drop(&mut self) {
         drop(self.calls.take());
         if self.under_way.get() > 0 {

@@ -100,7 +100,7 @@ async fn transmit(
     outcome
 }
 
-/// A share of the budget: at once, if there is one.
+/// A share of the budget, without waiting if one is free.
 async fn acquire(budget: &Semaphore, share: u64) -> Permit {
     match budget.try_acquire_many(share) {
         Some(permit) => permit,

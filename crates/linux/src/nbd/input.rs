@@ -1,8 +1,9 @@
-//! The receiving half of a connection: small things through a buffer, large payloads past it.
+//! The receiving half of a connection: small requests through a buffer, large payloads past it.
 //!
-//! Small requests come many at a time, and are copied out of the buffer. Of a large payload hardly more than what
-//! came with its header is: the rest is received where it stays, and the next header behind it, in one call that does not
-//! wait, as long as there is more. So after a large payload only so much is received into the buffer as holds some headers.
+//! Small requests come many at a time, and are copied out of the buffer. Of a large payload, little
+//! more than the part received with its header is copied. The rest is received in place, and the
+//! next header behind it, by one call that does not block. After a large payload only a few
+//! headers' worth is received into the buffer, because another payload is likely.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -14,20 +15,20 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 use crate::ring::{Descriptor, Ring};
 
-/// Requests without payload are 28 bytes; one receive brings many of them, or several small
-/// writes. What is left of a payload afterwards goes straight to its own memory.
+/// Requests without payload are 28 bytes; one receive brings many of them, or several small writes.
+/// The rest of a payload is received into its own memory.
 const BUFFER_BLOCKS: BlockCount = BlockCount(32);
 
 /// A payload is large from here on: copying it costs more than another call.
 const LARGE_BYTES: usize = 16 << 10;
 
-/// What is received into the buffer where large payloads are to be expected.
+/// Bytes received into the buffer while large payloads are expected.
 const LITTLE_BYTES: usize = 512;
 
 /// So much is received without letting others run, at the most and one call more.
 const AT_ONCE_BYTES: usize = 256 << 10;
 
-/// What a call counts for that brought less: a client may send byte by byte.
+/// The least that a call counts for: a client may send byte by byte.
 const CALL_BYTES: usize = 4 << 10;
 
 /// A stream of bytes from a client.
@@ -40,7 +41,7 @@ pub(super) struct Input {
     end: usize,
     /// Whether the last payload was large: the next one most likely is.
     large: bool,
-    /// What was received since the last wait.
+    /// Bytes received since the last wait.
     at_once_bytes: usize,
 }
 
@@ -58,7 +59,7 @@ impl Input {
         }
     }
 
-    /// What has been received and not been taken.
+    /// Received bytes that were not consumed.
     pub(super) fn available(&self) -> &[u8] {
         let buffer = self.buffer.as_ref();
         buffer.map_or(&[], |buffer| &buffer.as_ref()[self.start..self.end])
@@ -93,7 +94,7 @@ impl Input {
         Ok(count > 0)
     }
 
-    /// Moves what is in the buffer to its start; the part of it that is to be filled next.
+    /// Moves the bytes in the buffer to its start; returns the range to receive into.
     fn compact(&mut self, buffer: &mut AlignedBuffer) -> Range<usize> {
         buffer.as_mut().copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -101,7 +102,8 @@ impl Input {
         self.end..if self.large { (self.end + LITTLE_BYTES).min(all) } else { all }
     }
 
-    /// What is there already, without waiting; `None` if that is nothing, or so much came this way that it is the turn of others.
+    /// Receives without blocking; `None` if nothing is there, or so much was received that other
+    /// tasks should run.
     fn receive_now(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
         if self.at_once_bytes >= AT_ONCE_BYTES {
             return Ok(None);
@@ -117,7 +119,8 @@ impl Input {
         }
     }
 
-    /// More of a payload, and what is behind it; how much of it there is then. Zero is the end of the stream.
+    /// Receives more of a payload, and the bytes behind it; returns the length of the payload so
+    /// far. Zero is the end of the stream.
     async fn receive_payload(
         &mut self,
         mut memory: AlignedBuffer,

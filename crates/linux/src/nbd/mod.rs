@@ -6,19 +6,23 @@
 //!                                     socket ◄── writer ◄──┘ replies, in order of completion
 //! ```
 //!
-//! Invariants:
-//! - Whatever one client does, the others do not notice, other than by sharing the device: each
-//!   has its own buffers, budget, reader and writer.
-//! - Memory is bounded by [`NbdLimits`]: so many clients, so many of them in their handshake, which
-//!   may take only so long; the rest wait in the kernel. A request takes its share of the
-//!   connection's budget before its payload is read and gives it back when its reply was handed
-//!   to the kernel; a connection without budget is not read from.
-//! - A device is flushed as a whole, so a flush covers the writes of every connection.
-//! - After [`NbdServer::shutdown`] every request that was read is answered, unless its client does
-//!   not take the answers.
+//! `server` accepts clients, `connection` runs one from handshake to end, `input` receives,
+//! `request` runs on the device, `output` sends. `shared` has limits and counters. The protocol
+//! itself is `zoneweave_nbd`.
 //!
-//! Fault model: clients are hostile. Who may connect is decided by the file mode of a unix socket
-//! and the peer's user; TCP is for this machine only, because there is no encryption.
+//! Invariants:
+//! - Clients affect each other only through the shared device: each has its own buffers, budget,
+//!   reader and writer.
+//! - Memory is bounded by [`NbdLimits`]: the number of clients, and of clients in their handshake,
+//!   which has a time limit; the rest wait in the kernel. A request takes its share of the
+//!   connection's budget before its payload is read, and returns it when its reply was handed to
+//!   the kernel. A connection without budget is not read from.
+//! - A flush covers the whole device, so it covers the writes of every connection.
+//! - After [`NbdServer::shutdown`] every request that was read is answered, unless its client does
+//!   not receive the answers.
+//!
+//! Fault model: clients are hostile. Access is controlled by the file mode of a unix socket and the
+//! peer's user. TCP is limited to loopback addresses, because there is no encryption.
 
 mod connection;
 mod input;

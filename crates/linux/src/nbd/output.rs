@@ -1,7 +1,8 @@
 //! The sending half of a connection: one writer, fed by the tasks of its requests.
 //!
-//! All replies that are there go out together, by a call that does not wait; only what the socket has no room for goes
-//! through the ring. The queue needs no bound of its own: each reply carries the budget of its request.
+//! All queued replies are sent together, by a call that does not block; the ring sends only the
+//! part that the socket had no room for. The queue needs no limit of its own: each reply holds the
+//! budget of its request.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -19,10 +20,11 @@ const PIECES_MAX: usize = 512;
 /// So much is sent without letting others run, at the most and one call more.
 const AT_ONCE_BYTES: usize = 512 << 10;
 
-/// What a call counts for that sent less.
+/// The least that a call counts for.
 const CALL_BYTES: usize = 32 << 10;
 
-/// Replies on their way to a client, each in one piece or several, and the budgets that they give back once they are sent.
+/// Replies on their way to a client, each in one piece or several, and the budgets that they give
+/// back once they are sent.
 #[derive(Default)]
 struct Queue {
     /// Acknowledgements: 16 bytes each.
@@ -49,7 +51,7 @@ impl Output {
         self.changed.open();
     }
 
-    /// Queues a reply that is nothing but a header, the same for all of its kind but for the cookie: many of them are one piece.
+    /// Queues a reply that is only a header. Headers of many such replies become one piece.
     pub(super) fn push_acknowledgement(&self, header: [u8; 16], budget: Permit) {
         let mut queue = self.queue.borrow_mut();
         queue.acknowledgements.extend_from_slice(&header);
@@ -95,7 +97,8 @@ impl Output {
     }
 }
 
-/// Sends all of it: as much as others can wait for at once, and the rest through the ring.
+/// Sends all pieces: without blocking up to a limit that is fair to other tasks, the rest through
+/// the ring.
 async fn send(ring: &Ring, socket: &Descriptor, pieces: Vec<Bytes>) -> io::Result<()> {
     let mut rest = pieces;
     rest.reverse();
@@ -117,7 +120,8 @@ async fn send(ring: &Ring, socket: &Descriptor, pieces: Vec<Bytes>) -> io::Resul
     Ok(())
 }
 
-/// Sends what there is room for, of pieces of which the last is the first to be sent, and removes it.
+/// Sends as much as the socket has room for, and removes it. `rest` is in reverse order: its last
+/// piece is sent first.
 fn send_now(socket: &Descriptor, rest: &mut Vec<Bytes>) -> rustix::io::Result<usize> {
     let slices: Vec<_> =
         rest.iter().rev().take(PIECES_MAX).map(|piece| IoSlice::new(piece)).collect();

@@ -39,7 +39,7 @@ pub(super) async fn run(device: Rc<ByteDevice>, request: Request, payload: Bytes
     to.output.push(reply, to.budget);
 }
 
-/// The pieces of a reply; `None` for a mere acknowledgement.
+/// The pieces of a reply; `None` for a header without payload.
 async fn answer(
     device: &ByteDevice,
     request: &Request,

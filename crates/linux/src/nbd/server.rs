@@ -23,9 +23,9 @@ const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 pub struct NbdExport {
     /// The name; the first export is also found by the empty name.
     pub name: String,
-    /// Text for people who list exports; may be empty.
+    /// A description for the list of exports; may be empty.
     pub description: String,
-    /// What is served.
+    /// The served device.
     pub device: Rc<dyn BlockDevice>,
 }
 
@@ -89,7 +89,7 @@ impl NbdServer {
         &self.endpoints
     }
 
-    /// What the server is doing.
+    /// Counters of the server.
     #[must_use]
     pub fn status(&self) -> NbdStatus {
         NbdStatus {
@@ -99,7 +99,7 @@ impl NbdServer {
         }
     }
 
-    /// Stops accepting, answers what was read, and closes every connection.
+    /// Stops accepting, answers all requests that were read, and closes every connection.
     pub async fn shutdown(self) {
         let shared = &self.shared;
         shared.closing.set(true);
@@ -107,7 +107,7 @@ impl NbdServer {
         for listener in self.listeners {
             listener.await;
         }
-        // Readers see the end of their stream and wait for what they started.
+        // Readers see the end of their stream and wait for the requests in flight.
         shared.shut_all(Shutdown::Read);
         for _ in 0..2 {
             let closed = timeout(&shared.handle, shared.limits.shutdown_time, shared.all_closed());
@@ -168,7 +168,7 @@ impl Shared {
 
     fn shut_all(&self, how: Shutdown) {
         for (_, socket) in self.open.borrow().iter() {
-            // A socket whose peer is gone already cannot be shut, and need not be.
+            // Shutting a socket fails if its peer is gone; that is harmless.
             let _ = rustix::net::shutdown(socket, how);
         }
     }

@@ -11,12 +11,12 @@ use zoneweave_zoned::ByteDevice;
 
 use crate::ring::{Descriptor, Ring};
 
-/// What clients may use.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NbdLimits {
-    /// Clients served at once.
+    /// Connected clients.
     pub connections: u64,
-    /// Clients that may be in their handshake at once.
+    /// Clients in their handshake.
     pub handshakes: u64,
     /// How long a handshake may take.
     pub handshake_time: Nanos,
@@ -38,7 +38,7 @@ impl Default for NbdLimits {
     }
 }
 
-/// What a server is doing.
+/// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NbdStatus {
     /// Clients connected, including those in their handshake.
@@ -49,7 +49,7 @@ pub struct NbdStatus {
     pub misbehaved: u64,
 }
 
-/// What connections share.
+/// State that connections share.
 pub(super) struct Shared {
     pub(super) ring: Ring,
     pub(super) handle: Handle,

@@ -34,7 +34,7 @@ enum Answer {
 
 type Answered = Result<Answer, BlockError>;
 
-/// Where answers go. When the last who could answer is gone, the front is told.
+/// The mailbox for answers. Dropping the last copy closes it, which the front end notices.
 struct Answers(Arc<Mailbox<(usize, Answered)>>);
 
 impl Drop for Answers {
@@ -43,7 +43,7 @@ impl Drop for Answers {
     }
 }
 
-/// What the engine's thread finds.
+/// A message to the engine's thread.
 enum Letter {
     /// The first of all.
     Hello(Answers),
@@ -73,8 +73,8 @@ struct Waiting {
 }
 
 impl DeviceLink {
-    /// Lets another thread use a device of this one, until what is returned beside the link is done: the other one
-    /// needs it no more then.
+    /// Lends a device to another thread, until the returned task ends: the other thread has closed
+    /// the device then.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -133,7 +133,7 @@ impl Front {
                 waiting.answer.send(answer);
             }
         }
-        // Whoever waits still is told that nothing will come, and so is who asks from now on.
+        // Waiting requests fail, and so do all later ones.
         self.letters.close();
         drop(self.waiting.take());
     }
@@ -166,7 +166,7 @@ impl RemoteDevice {
         }
     }
 
-    /// Gives the device back. What was asked before is carried out; what is asked from now on is answered with
+    /// Closes the device. Earlier requests are carried out; later ones fail with
     /// [`BlockError::ShuttingDown`].
     pub fn close(&self) {
         self.0.letters.close();
@@ -213,7 +213,7 @@ impl BlockDevice for RemoteDevice {
     }
 }
 
-/// What the engine's thread takes letters from.
+/// The engine's end of the mailbox.
 struct Taken(Arc<Mailbox<Letter>>);
 
 impl Drop for Taken {
@@ -233,7 +233,7 @@ async fn work(handle: Handle, letters: Taken, device: Rc<dyn BlockDevice>) {
                     let to: Rc<Answers> = answers.clone().expect("the first letter says where to");
                     let running = request.begin(&*device);
                     handle.spawn_alone("remote request", async move {
-                        // Should the front be gone, nobody waits.
+                        // If the front end is gone, the answer is dropped.
                         let _ = to.0.post((key, running.await));
                     });
                 }

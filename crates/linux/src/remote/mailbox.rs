@@ -1,6 +1,6 @@
-//! What one thread leaves for another one, in order.
+//! A queue of messages from one thread to another, in order.
 //!
-//! It has no bound of its own: [`super::RemoteDevice`] limits requests, and there is one answer for each.
+//! It is unbounded: [`super::RemoteDevice`] limits requests, and each has one answer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -10,13 +10,13 @@ use crate::ring::Doorbell;
 /// A mailbox of a thread with a ring.
 pub(super) struct Mailbox<T> {
     state: Mutex<State<T>>,
-    /// Of who takes from it.
+    /// The doorbell of the receiver's ring.
     doorbell: Arc<Doorbell>,
 }
 
 struct State<T> {
     letters: Vec<T>,
-    /// Whom to wake, if it waits.
+    /// The receiver's waker, while it waits.
     taker: Option<Waker>,
     closed: bool,
 }
@@ -27,7 +27,7 @@ impl<T> Mailbox<T> {
         Arc::new(Self { state: Mutex::new(state), doorbell })
     }
 
-    /// Leaves a letter; gives it back if nobody will take it.
+    /// Leaves a message; returns it if the receiver is gone.
     pub(super) fn post(&self, letter: T) -> Result<(), T> {
         let mut state = self.lock();
         if state.closed {
@@ -45,7 +45,7 @@ impl<T> Mailbox<T> {
         self.wake(state);
     }
 
-    /// Says that nothing will be taken any more, and drops what there is.
+    /// The receiver is gone: refuses messages from now on, and drops those queued.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -55,7 +55,8 @@ impl<T> Mailbox<T> {
         drop(letters);
     }
 
-    /// Waits until there are letters, and takes them all in exchange for an empty list; `false` after the last.
+    /// Waits until there are letters, and takes them all in exchange for an empty list; `false`
+    /// after the last.
     pub(super) async fn take(&self, letters: &mut Vec<T>) -> bool {
         std::future::poll_fn(|context| {
             let mut state = self.lock();

@@ -9,7 +9,8 @@
 //!
 //! Invariants:
 //! - A flush begins after all that was answered before it, as requests are handed over in order.
-//! - So many requests are under way at the most; others wait for their turn where they are made, and may be overtaken.
+//! - So many requests are under way at the most; others wait for their turn where they are made,
+//!   and may be overtaken.
 //! - Data is handed over, never copied.
 //! - Should the engine's thread end, everything is answered with [`BlockError::ShuttingDown`].
 

@@ -24,9 +24,9 @@ pub(crate) struct Opcode(pub(crate) u8);
 /// Memory for a command.
 pub(crate) enum Lent {
     Nothing,
-    /// What the drive reads.
+    /// Data for the drive to read.
     Out(Vec<Bytes>),
-    /// What the drive writes: the start of a buffer, so many bytes.
+    /// Memory for the drive to write: the start of a buffer, and a length.
     In(AlignedBuffer, usize),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct DeviceCommand {
     pub(crate) timeout_ms: u32,
 }
 
-/// What became of a command.
+/// The outcome of a command.
 pub(crate) struct CommandDone {
     /// The NVMe status, zero for success; or why the kernel has none.
     pub(crate) status: io::Result<u16>,
@@ -71,7 +71,7 @@ impl Side {
         match lent {
             Lent::Nothing => Self::Nothing,
             Lent::Out(pieces) => {
-                // A command says how long it is: the drive would read past what is left of them.
+                // The command's length is fixed: the drive would read past a shortened list.
                 assert!(pieces.len() <= PIECES_MAX, "{} pieces for a command", pieces.len());
                 Self::Out(Gather::new(pieces))
             }
@@ -114,7 +114,8 @@ impl Side {
 }
 
 impl Ring {
-    /// Runs a command. Its memory is the kernel's until it completes, whoever waits for it.
+    /// Runs a command. Its memory belongs to the kernel until completion, even if the future is
+    /// dropped.
     ///
     /// # Panics
     /// If the ring's entries are small (see [`Ring::take_commands`]), or metadata is in pieces.

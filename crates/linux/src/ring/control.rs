@@ -1,12 +1,12 @@
 //! A small ring beside the engine's, for commands of 80 bytes to a control device.
 //!
 //! The engine's ring has entries of 64 bytes, into which commands of 16 bytes fit. Control commands
-//! are rare and may take long (a disk is started only when its queue is served), so they have a
-//! ring of their own: the kernel works on them in a thread of its own, and the engine's ring says
-//! when the answer is there. The thread of the engine never waits.
+//! are rare and may take long: a disk starts only when its queue is served. So they have a second
+//! ring, whose commands the kernel runs in a worker thread. The engine's ring polls it for answers,
+//! and the engine's thread never blocks.
 //!
-//! Invariant: memory lent to the kernel belongs to this structure until the answer has come; should
-//! it be dropped before, the memory is leaked.
+//! Invariant: memory lent to the kernel belongs to this structure until the answer has come; if it
+//! is dropped earlier, the memory is leaked.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -29,15 +29,15 @@ pub(crate) struct ControlRing {
     /// The ring itself, for waiting until it has an answer.
     answers: Descriptor,
     device: Descriptor,
-    /// What the command under way reads or writes.
+    /// Memory of the command in flight.
     lent: Option<ManuallyDrop<Box<[u8]>>>,
 }
 
 impl ControlRing {
-    /// A ring for commands to `device`, whose answers are waited for on `ring`.
+    /// A ring for commands to `device`, whose answers `ring` waits for.
     ///
     /// # Errors
-    /// What the kernel says to such a ring; it takes Linux 5.19.
+    /// The kernel's; such a ring takes Linux 5.19.
     pub(crate) fn new(ring: &Ring, device: Descriptor) -> io::Result<Self> {
         let uring = IoUring::<squeue::Entry128, cqueue::Entry>::builder().build(4)?;
         // SAFETY: the ring keeps its descriptor open for longer than this call.
@@ -47,10 +47,10 @@ impl ControlRing {
     }
 
     /// Sends a command and waits for its answer. `build` makes its bytes from the address of
-    /// `buffer`, which the driver may read and write; it comes back.
+    /// `buffer`, which the driver may read and write; the buffer is returned.
     ///
     /// # Errors
-    /// What the driver says; `EBUSY` if an earlier command was given up before its answer.
+    /// The driver's; `EBUSY` if the future of an earlier command was dropped before its answer.
     pub(crate) async fn command(
         &mut self,
         code: u32,
@@ -65,7 +65,7 @@ impl ControlRing {
         let device = Fd(self.device.as_raw_fd());
         let entry = opcode::UringCmd80::new(device, code).cmd(command).build();
         // SAFETY: the only memory named is the buffer, whose length `build` knows. It stays in
-        // `lent`, which is not given up before the completion was seen; the device stays open too.
+        // `lent` until the completion was seen; the device stays open too.
         let pushed = unsafe { self.uring.submission().push(&entry) };
         assert!(pushed.is_ok(), "one command at a time has room");
         accept_interruption(self.uring.submit());

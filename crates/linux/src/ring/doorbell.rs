@@ -1,7 +1,8 @@
-//! How another thread makes the thread of a ring look at what it left there.
+//! Wakes the thread of a ring from another thread.
 //!
-//! Invariant: whoever rings after leaving something is heard. The ring says that it is going to sleep before it looks for
-//! the last time, and who rings says so before looking whether it sleeps.
+//! Invariant: no ring of the doorbell is missed. The ring's thread announces that it goes to sleep
+//! before it looks for the last time; another thread sets `rung` before it looks whether the ring
+//! sleeps.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(crate) struct Doorbell {
     rung: AtomicBool,
     asleep: AtomicBool,
-    /// What wakes the ring where it sleeps in the kernel.
+    /// Wakes the ring when it sleeps in the kernel.
     event: OwnedFd,
 }
 
@@ -53,7 +54,7 @@ impl Doorbell {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// What completes when the ring is to wake.
+    /// An operation that completes when the ring must wake.
     pub(super) fn poll(&self) -> squeue::Entry {
         let events = u32::from(libc::POLLIN.cast_unsigned());
         opcode::PollAdd::new(Fd(self.event.as_raw_fd()), events).build()

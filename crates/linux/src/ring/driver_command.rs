@@ -10,12 +10,12 @@ use super::reactor::{Descriptor, OnDrop, Ring};
 impl Ring {
     /// Sends a driver a command of 16 bytes and waits for its answer, which may take for ever.
     ///
-    /// The kernel cannot cancel such commands: whoever sends one that waits has to make the driver
-    /// give it back before the ring ends. `command` must name no memory, because nothing is kept
-    /// for the driver to read or write.
+    /// The kernel cannot cancel such commands: the caller must make the driver complete them before
+    /// the ring is dropped. `command` must name no memory, because no memory is kept for the driver
+    /// to read or write.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's.
     pub(crate) async fn driver_command(
         &self,
         device: &Descriptor,

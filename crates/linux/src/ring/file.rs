@@ -15,7 +15,7 @@ impl Ring {
     /// Reads `length` bytes at `offset` into the start of `buffer`.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the file ends before; otherwise what the kernel says.
+    /// `UnexpectedEof` if the file ends before; otherwise the kernel's.
     ///
     /// # Panics
     /// If the buffer is shorter than `length`.
@@ -42,11 +42,11 @@ impl Ring {
         Ok(buffer)
     }
 
-    /// Reads at most `length` bytes from a descriptor without offset, such as an event counter,
-    /// and waits as long as it takes.
+    /// Reads at most `length` bytes from a descriptor without offset, such as an event counter. May
+    /// wait for ever.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's.
     ///
     /// # Panics
     /// If the buffer is shorter than `length`.
@@ -80,7 +80,7 @@ impl Ring {
     /// Writes a list of slices at `offset`, all of it.
     ///
     /// # Errors
-    /// What the kernel says; some of the data may have been written then.
+    /// The kernel's; part of the data may have been written.
     pub async fn write_all_at(
         &self,
         file: &Descriptor,
@@ -90,8 +90,8 @@ impl Ring {
         self.write_all(file, data, offset, 0).await
     }
 
-    /// As [`Ring::write_all_at`], and makes what was written durable (`O_DSYNC`); of a block device opened with
-    /// `O_DIRECT` that is Force Unit Access where it has that.
+    /// As [`Ring::write_all_at`], and makes the data durable (`O_DSYNC`). On a block device opened
+    /// with `O_DIRECT` that is Force Unit Access, if the device has it.
     ///
     /// # Errors
     /// As [`Ring::write_all_at`].
@@ -134,10 +134,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes the file's data durable, with what is needed to read it back (`fdatasync`).
+    /// Makes the file's data durable, and the metadata needed to read it back (`fdatasync`).
     ///
     /// # Errors
-    /// What the kernel says. After an error nothing written since the last success is certain.
+    /// The kernel's. After an error, all data written since the last success is uncertain.
     pub async fn sync_data(&self, file: &Descriptor) -> io::Result<()> {
         let syncing = self.start(file, Held::Nothing, OnDrop::Abandon, |descriptor, _| {
             opcode::Fsync::new(descriptor).flags(FsyncFlags::DATASYNC).build()
@@ -148,7 +148,7 @@ impl Ring {
     /// Frees the blocks of a range, which reads as zeros afterwards; the file keeps its size.
     ///
     /// # Errors
-    /// `Unsupported` where the file system cannot do that; otherwise what the kernel says.
+    /// `Unsupported` if the file system cannot do that; otherwise the kernel's.
     pub async fn punch_hole(&self, file: &Descriptor, range: Range<u64>) -> io::Result<()> {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let length = range.end - range.start;

@@ -1,4 +1,4 @@
-//! What an operation lends to the kernel, and what it gets back.
+//! Memory that an operation lends to the kernel, and its result.
 #![allow(unsafe_code, reason = "the kernel returns accepted sockets as numbers")]
 
 use std::io;
@@ -21,14 +21,14 @@ pub(super) enum Held {
     Buffer(AlignedBuffer),
     /// Memory the kernel reads.
     Gather(Gather),
-    /// What a device command takes and brings.
+    /// The buffers of a device command.
     Command(CommandMemory),
-    /// A success is a new socket, which must be closed even if nobody waits for it any more.
+    /// A success is a new socket, which must be closed even if the future was dropped.
     Accept,
 }
 
 impl Held {
-    /// Where the kernel may write: a range of the buffer, cut to what one call can take.
+    /// The memory that the kernel may write: a range of the buffer, limited to one call.
     pub(super) fn writable(&mut self, range: Range<usize>) -> (*mut u8, u32) {
         let Self::Buffer(buffer) = self else { unreachable!("started with a buffer") };
         let slice = &mut buffer.as_mut()[range];
@@ -88,7 +88,7 @@ impl Gather {
         (self.vectors.as_ptr(), count)
     }
 
-    /// The slice, if there is but one.
+    /// The slice, if there is only one.
     pub(super) fn only(&self) -> Option<&Bytes> {
         match self.pieces.as_slice() {
             [piece] => Some(piece),
@@ -103,7 +103,7 @@ impl Gather {
         &raw const *self.message
     }
 
-    /// What is left of the list after `done` bytes.
+    /// The rest of the list after `done` bytes.
     pub(super) fn after(self, mut done: usize) -> Vec<Bytes> {
         let mut pieces = self.pieces;
         let finished = pieces.iter().take_while(|piece| {
@@ -123,7 +123,7 @@ impl Gather {
 /// A completed operation.
 pub(super) struct Finished {
     pub(super) result: io::Result<usize>,
-    /// What an NVMe command brought back beside data.
+    /// The second result of an NVMe command.
     pub(super) extra: u64,
     pub(super) held: Held,
     pub(super) accepted: Option<OwnedFd>,
@@ -132,7 +132,7 @@ pub(super) struct Finished {
 impl Finished {
     pub(super) fn new(result: i32, extra: u64, held: Held) -> Self {
         let accepted = (matches!(held, Held::Accept) && result >= 0).then(|| {
-            // SAFETY: a successful accept returns a new descriptor that nobody else owns.
+            // SAFETY: a successful accept returns a new descriptor without another owner.
             unsafe { OwnedFd::from_raw_fd(result) }
         });
         let result = usize::try_from(result)
@@ -140,7 +140,7 @@ impl Finished {
         Self { result, extra, held, accepted }
     }
 
-    /// The buffer of an operation that had one, whatever became of it.
+    /// The buffer of an operation that had one, whatever its result.
     pub(super) fn into_buffer(self) -> (AlignedBuffer, io::Result<usize>) {
         match self.held {
             Held::Buffer(buffer) => (buffer, self.result),
@@ -148,7 +148,7 @@ impl Finished {
         }
     }
 
-    /// What is left to be written.
+    /// The bytes left to write.
     pub(super) fn into_rest(self) -> (Vec<Bytes>, io::Result<usize>) {
         let done = *self.result.as_ref().unwrap_or(&0);
         match self.held {

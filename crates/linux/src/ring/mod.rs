@@ -1,15 +1,24 @@
 //! The io_uring reactor: one ring for drives, sockets, signals and time.
 //!
+//! An operation passes through these files:
+//! 1. `file`, `socket`, `command` and `driver_command` build it;
+//! 2. `held` keeps its memory while the kernel uses it;
+//! 3. `reactor` gives it a slot and completes its future;
+//! 4. `queues` submits it and collects completions.
+//!
+//! `options` creates the ring. `doorbell` wakes it from other threads. `control` is a second, small
+//! ring for the ublk driver. `no_operation` measures the cost of a ring.
+//!
 //! Invariants:
 //! - Memory lent to the kernel (a buffer, an iovec array, the descriptor itself) belongs to the
 //!   ring's slab from submission to completion. Dropping the future of an operation abandons its
 //!   result, never its memory. Operations that may wait for ever (accept, receive, poll) are
 //!   cancelled when dropped, so that shutdown does not wait for a silent peer.
 //! - A user-data value names one operation for ever: a slab index and a serial number, so a late
-//!   cancellation cannot hit the operation that took the place over.
-//! - At most `in_flight` operations are in the kernel; further ones wait in order in a backlog.
-//! - Dropping the last handle cancels what can be cancelled and waits for the rest. Should the
-//!   kernel not give an operation back, its memory is leaked rather than freed under it.
+//!   cancellation cannot hit the next operation in the slot.
+//! - At most `in_flight` operations are in the kernel; others wait in order in a backlog.
+//! - Dropping the last handle cancels all operations that can be cancelled, and waits for the rest.
+//!   If the kernel does not complete an operation, its memory is leaked rather than freed under it.
 #![allow(unsafe_code, reason = "submission hands raw pointers to the kernel")]
 
 mod command;

@@ -1,4 +1,4 @@
-//! Operations that do nothing: what a ring costs by itself.
+//! Operations that do nothing, to measure the cost of a ring.
 #![allow(unsafe_code, reason = "entries that are pushed could hand pointers to the kernel")]
 
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -6,7 +6,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use super::options::{RingError, RingOptions};
 use super::queues::accept_interruption;
 
-/// A ring of its own, with entries as other rings have them.
+/// A ring with the entries of any other ring.
 pub struct NoOperations {
     uring: IoUring<squeue::Entry, cqueue::Entry>,
     batch: u32,

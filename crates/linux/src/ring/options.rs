@@ -13,19 +13,19 @@ use super::queues::{Queue, Queues};
 pub struct RingOptions {
     /// Submission queue entries: how many operations one system call hands over.
     pub entries: u32,
-    /// Operations in the kernel at once; more wait in order.
+    /// Operations in the kernel at once; the rest wait in order.
     pub in_flight: usize,
 }
 
 impl Default for RingOptions {
-    /// 512 entries, 4,096 operations: four drives at queue depth 512 beside 64 connections of a
-    /// receive, a send and some requests each.
+    /// 512 entries, 4,096 operations: enough for four drives at queue depth 512, and 64 connections
+    /// with a receive, a send and some requests each.
     fn default() -> Self {
         Self { entries: 512, in_flight: 4096 }
     }
 }
 
-/// Why there is no ring.
+/// Why the ring cannot be created.
 #[derive(Debug, Error)]
 pub enum RingError {
     /// The administrator switched io_uring off.
@@ -48,10 +48,10 @@ pub enum RingError {
     /// The kernel was built without it, or is too old.
     #[error("this kernel has no io_uring: Linux 5.11 or newer with CONFIG_IO_URING is needed")]
     Missing,
-    /// The kernel has io_uring without what the ring relies on.
+    /// The kernel's io_uring lacks a feature that the ring relies on.
     #[error("this kernel's io_uring lacks {feature}: Linux 5.11 or newer is needed")]
     TooOld {
-        /// What is missing.
+        /// The missing feature.
         feature: &'static str,
     },
     /// The memory for the queues may not be locked.
@@ -60,15 +60,15 @@ pub enum RingError {
          LimitMEMLOCK= in a service)"
     )]
     NoMemory,
-    /// There is no room for NVMe commands.
+    /// Entries large enough for NVMe commands are not supported.
     #[error(
-        "this kernel's io_uring takes no NVMe commands: Linux 5.19 or newer is needed for NVMe drives"
+        "this kernel's io_uring has no NVMe commands: Linux 5.19 or newer is needed for NVMe drives"
     )]
     NoCommands,
     /// Entries cannot grow while some are in use.
     #[error(
-        "NVMe drives cannot be added while only emulated ones are in service: stop the server, and start \
-         it with an NVMe drive among its drives"
+        "NVMe drives cannot be added to a server that runs without any: stop it, and start it with \
+         an NVMe drive among its drives"
     )]
     Busy,
     /// Something else went wrong.
@@ -85,7 +85,8 @@ impl RingOptions {
     pub(super) fn build_large(self) -> Result<Queues, RingError> {
         let large = self.build_entries(IoUring::<squeue::Entry128, cqueue::Entry32>::builder);
         match large {
-            // What was there for a small one is there for a large one, if the kernel knows such.
+            // A small ring could be created, so `EINVAL` means that the kernel does not know large
+            // entries.
             Err(RingError::Setup(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
                 Err(RingError::NoCommands)
             }
@@ -119,8 +120,8 @@ impl RingOptions {
         in_flight.checked_next_power_of_two().unwrap_or(1 << 31).max(self.entries * 2)
     }
 
-    /// Completions are worked off when the single thread that uses the ring asks for them,
-    /// instead of interrupting it.
+    /// Completions are processed when the single thread that uses the ring asks for them, instead
+    /// of interrupting it.
     fn build_deferred<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
         self,
         mut builder: Builder<S, C>,

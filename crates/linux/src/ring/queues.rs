@@ -1,9 +1,10 @@
-//! The two kinds of queues a ring can have: usual entries, or those large enough for NVMe commands.
+//! The two kinds of queues a ring can have: normal entries, or those large enough for NVMe
+//! commands.
 //!
-//! A submission entry of 64 bytes has no room for an NVMe command and a completion of 16 none for the block
-//! that an append was given. The kernel makes all entries of a ring large or none. So a ring starts with
-//! small ones, as files and sockets need no more, and gets large ones when the first drive asks for them
-//! while nothing is under way.
+//! A submission entry of 64 bytes has no room for an NVMe command, and a completion of 16 bytes
+//! none for the address of an append. The kernel makes all entries of a ring large, or none. So a
+//! ring starts with small ones, which files and sockets need. It gets large ones when the first
+//! NVMe drive is opened while no operation is in flight.
 #![allow(unsafe_code, reason = "entries that are pushed hand raw pointers to the kernel")]
 
 use std::collections::VecDeque;
@@ -13,16 +14,16 @@ use std::time::Duration;
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue};
 
-/// What the kernel said of an operation.
+/// A completion.
 #[derive(Clone, Copy)]
 pub(super) struct Completed {
     pub(super) user_data: u64,
     pub(super) result: i32,
-    /// What an NVMe command brought back beside data; zero for everything else.
+    /// The second result of an NVMe command; zero for other operations.
     pub(super) extra: u64,
 }
 
-/// Entries of one kind: those in the kernel's queues, and those that wait for a place there.
+/// Entries of one kind: in the kernel's queues, and in the backlog.
 pub(super) struct Queue<S: squeue::EntryMarker, C: cqueue::EntryMarker> {
     uring: IoUring<S, C>,
     backlog: VecDeque<S>,
@@ -48,14 +49,15 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Queue<S, C> {
         Self { uring, backlog: VecDeque::new() }
     }
 
-    /// Moves entries from the backlog to the submission queue, in order, as long as `in_flight` is below the
-    /// limit. Returns how many are in flight then.
+    /// Moves entries from the backlog to the submission queue, in order, as long as `in_flight` is
+    /// below the limit. Returns how many are in flight then.
     fn feed(&mut self, mut in_flight: usize, limit: usize) -> usize {
         while in_flight < limit {
             let Some(entry) = self.backlog.front() else { break };
-            // SAFETY: every pointer in the entry was taken by `Ring::begin` from a `Held` in the slab,
-            // which stays there, with its descriptor, until `Ring::reap` sees the completion; a ring that
-            // is dropped earlier leaks the slab. Heap memory does not move when the slab grows.
+            // SAFETY: every pointer in the entry was taken by `Ring::begin` from a `Held` in the
+            // slab, which stays there, with its descriptor, until `Ring::reap` sees the completion;
+            // a ring that is dropped earlier leaks the slab. Heap memory does not move when the
+            // slab grows.
             let pushed = unsafe { self.uring.submission().push(entry) }.is_ok();
             if !pushed {
                 self.submit();
@@ -79,13 +81,13 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Queue<S, C> {
         }
     }
 
-    /// Whether the kernel has something to do for operations that it knows of, as soon as it is asked.
+    /// Whether the kernel has work for our operations that it does on the next system call.
     fn has_work(&mut self) -> bool {
         let queue = self.uring.submission();
         queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Whether there are completions, or will be as soon as the kernel is asked.
+    /// Whether there are completions, or will be after the next system call.
     fn has_news(&mut self) -> bool {
         self.has_work() || self.has_completions()
     }
@@ -149,17 +151,17 @@ impl Queues {
         either!(self, queue => queue.feed(in_flight, limit))
     }
 
-    /// Tells the kernel about new entries and lets it post completions, without waiting.
+    /// Submits new entries and lets the kernel post completions, without waiting.
     pub(super) fn submit(&mut self) {
         either!(self, queue => queue.submit());
     }
 
-    /// Whether the kernel has something to do for operations that it knows of, as soon as it is asked.
+    /// Whether the kernel has work for our operations that it does on the next system call.
     pub(super) fn has_work(&mut self) -> bool {
         either!(self, queue => queue.has_work())
     }
 
-    /// Whether there are completions, or will be as soon as the kernel is asked.
+    /// Whether there are completions, or will be after the next system call.
     pub(super) fn has_news(&mut self) -> bool {
         either!(self, queue => queue.has_news())
     }
@@ -169,12 +171,12 @@ impl Queues {
         either!(self, queue => queue.has_completions())
     }
 
-    /// Tells the kernel about new entries, and waits for a completion.
+    /// Submits new entries, and waits for a completion.
     pub(super) fn submit_and_wait(&self, limit: Option<Duration>) {
         either!(self, queue => queue.submit_and_wait(limit));
     }
 
-    /// Takes every completion that is there.
+    /// Takes all completions.
     pub(super) fn completions(&mut self, into: &mut Vec<Completed>) {
         match self {
             Self::Small(queue) => into.extend(queue.uring.completion().map(|entry| Completed {
@@ -191,8 +193,8 @@ impl Queues {
     }
 }
 
-/// Waiting may end early for reasons that are not errors: a signal, the time limit, a completion
-/// queue that must be emptied first. The caller's loop comes back.
+/// Waiting may end early for harmless reasons: a signal, the time limit, or a completion queue that
+/// must be emptied first. The caller loops.
 pub(super) fn accept_interruption(result: io::Result<usize>) {
     let Err(error) = result else { return };
     let passing = matches!(

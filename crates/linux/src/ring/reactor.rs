@@ -24,7 +24,7 @@ use super::queues::{Completed, Queues};
 /// An open file or socket; operations in flight keep it open.
 pub type Descriptor = Rc<OwnedFd>;
 
-/// The user data of cancellations, whose completions mean nothing.
+/// The user data of cancellations, whose completions are ignored.
 const CANCELLATION: u64 = u64::MAX;
 
 /// The user data of waiting for the doorbell.
@@ -33,11 +33,12 @@ const DOORBELL: u64 = u64::MAX - 1;
 /// How long a dropped ring waits for the kernel to give operations back.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Turns that what is in no hurry waits at the most: about as many as a request takes whose drives answer at once.
+/// Turns after which an operation without hurry is submitted: about as many as a request takes if
+/// its drives answer at once.
 const TURNS_MOST: u32 = 16;
 
-/// How long is waited awake: sleeping and being woken takes some 20 us in a virtual machine, and a client that does the
-/// same has sent its next request after as much again.
+/// How long is waited awake: sleeping and being woken takes some 20 us in a virtual machine, and a
+/// client that does the same has sent its next request after as much again.
 const AWAKE_MOST: Duration = Duration::from_micros(50);
 
 /// Threads of this process that wait awake now.
@@ -55,13 +56,14 @@ pub(super) struct Inner {
     queues: RefCell<Queues>,
     /// `None` once the memory was leaked because the kernel kept an operation.
     slots: RefCell<Slab<Slot>>,
-    /// Entries pushed whose completions have not been seen.
+    /// Entries pushed without a completion so far.
     in_flight: Cell<usize>,
     options: RingOptions,
     waited: Cell<Waited>,
     /// The last wait was so short that the next one is begun awake.
     waits_are_short: Cell<bool>,
-    /// How many of this process may wait awake at once: one processor is left to those who bring what is waited for.
+    /// How many threads of this process may spin at once: one processor is left to the threads they
+    /// wait for.
     awake_most: usize,
     doorbell: OnceCell<Arc<Doorbell>>,
     /// Whether the kernel waits for the doorbell: one of the operations in flight.
@@ -70,7 +72,7 @@ pub(super) struct Inner {
     completions: RefCell<Vec<Completed>>,
 }
 
-/// Turns since the kernel was told something, and whether there is something that it should be told in the next.
+/// Turns since the last system call, and whether the next turn must make one.
 #[derive(Clone, Copy, Default)]
 struct Waited {
     turns: u32,
@@ -85,7 +87,7 @@ struct Slot {
     _descriptor: Descriptor,
 }
 
-/// Whether an operation whose future is dropped is worth waiting for.
+/// Whether to wait for an operation whose future is dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnDrop {
     /// It completes by itself soon.
@@ -98,7 +100,7 @@ impl Ring {
     /// A ring of the default size.
     ///
     /// # Errors
-    /// [`RingError`] tells why the kernel has no ring for this process.
+    /// [`RingError`] says why the kernel refuses a ring.
     pub fn new() -> Result<Self, RingError> {
         Self::with_options(RingOptions::default())
     }
@@ -130,7 +132,7 @@ impl Ring {
     /// Makes the ring's entries large enough for NVMe commands.
     ///
     /// # Errors
-    /// As [`Ring::new`]; [`RingError::Busy`] if operations are under way, whose entries are small.
+    /// As [`Ring::new`]; [`RingError::Busy`] if operations with small entries are in flight.
     pub(crate) fn take_commands(&self) -> Result<(), RingError> {
         let inner = &*self.0;
         if inner.queues.borrow().are_large() {
@@ -155,7 +157,7 @@ impl Ring {
         Ok(self.0.doorbell.get_or_init(|| doorbell).clone())
     }
 
-    /// As [`Ring::start`], for what is in no hurry: the kernel is told when it is asked anyway, or some turns later.
+    /// As [`Ring::start`], without hurry: submitted with the next system call, or some turns later.
     pub(super) fn start_without_hurry(
         &self,
         descriptor: &Descriptor,
@@ -252,8 +254,9 @@ impl Reactor for Ring {
 }
 
 impl Inner {
-    /// Tells the kernel what it has to know now. What is in no hurry waits for what is, or until nobody can run; but not
-    /// for ever, since there may always be somebody.
+    /// Makes a system call if one is due. Operations without hurry wait for others, or until no
+    /// task can run; but for a limited number of turns, because some task may always be able to
+    /// run.
     fn submit_in_time(&self) {
         let Waited { turns, hurry } = self.waited.get();
         let mut queues = self.queues.borrow_mut();
@@ -265,14 +268,14 @@ impl Inner {
         self.waited.set(Waited::default());
     }
 
-    /// Whether neither the kernel nor another thread can bring anything.
+    /// Whether neither the kernel nor another thread can make progress.
     fn is_idle(&self) -> bool {
         let rung_by_others =
             self.doorbell.get().is_some_and(|doorbell| Arc::strong_count(doorbell) > 1);
         self.in_flight.get() == usize::from(self.listens.get()) && !rung_by_others
     }
 
-    /// Tells the kernel everything, and waits: awake for a while, if the last wait was short.
+    /// Submits everything, and waits: spinning for a while, if the last wait was short.
     fn wait(&self, limit: Option<Duration>) {
         let started = Instant::now();
         if self.waits_are_short.get() && limit.is_none_or(|limit| limit > AWAKE_MOST) {
@@ -298,7 +301,8 @@ impl Inner {
             }
             if queues.has_news() {
                 queues.submit();
-                // What the kernel did may have brought nothing, and it may say so again for ever: waiting for it ends that.
+                // The kernel may have found nothing to do, and may report work again for ever:
+                // sleeping ends that.
                 return queues.has_completions();
             }
             std::hint::spin_loop();
@@ -312,7 +316,7 @@ impl Inner {
             return self.queues.borrow().submit_and_wait(limit);
         };
         if !self.listens.replace(true) {
-            // Ahead of what waits for a place: that may be for as long as nobody rings.
+            // Ahead of the backlog, which may wait for as long as the doorbell is silent.
             self.queues.borrow_mut().push_first(doorbell.poll().user_data(DOORBELL));
             self.feed();
         }
@@ -345,7 +349,7 @@ impl Inner {
         self.in_flight.set(fed);
     }
 
-    /// Delivers every completion that is there.
+    /// Delivers all completions.
     fn reap(&self) {
         let mut completions = self.completions.take();
         self.queues.borrow_mut().completions(&mut completions);

@@ -15,7 +15,7 @@ impl Ring {
     /// Waits for a connection to a listening socket.
     ///
     /// # Errors
-    /// What the kernel says: the connection may be gone already, or descriptors have run out.
+    /// The kernel's: the connection may be gone already, or descriptors have run out.
     pub async fn accept(&self, listener: &Descriptor) -> io::Result<OwnedFd> {
         let accepting = self.start(listener, Held::Accept, OnDrop::Cancel, |descriptor, _| {
             opcode::Accept::new(descriptor, std::ptr::null_mut(), std::ptr::null_mut())
@@ -27,11 +27,11 @@ impl Ring {
         Ok(finished.accepted.expect("a successful accept has a socket"))
     }
 
-    /// Receives into `range` of `buffer`, in no hurry: what was received before gets its turn first. A count of
-    /// zero means that the peer sends no more.
+    /// Receives into `range` of `buffer`, without hurry: requests received before are processed
+    /// first. A count of zero means that the peer sends no more.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's.
     ///
     /// # Panics
     /// If the range is empty or outside of the buffer.
@@ -58,10 +58,10 @@ impl Ring {
         }
     }
 
-    /// Sends a list of slices, all of it. Dropping the future may leave the stream cut anywhere.
+    /// Sends a list of slices, all of it. Dropping the future may cut the stream anywhere.
     ///
     /// # Errors
-    /// What the kernel says; some of the data may have been sent then.
+    /// The kernel's; part of the data may have been sent.
     pub async fn send_all(&self, socket: &Descriptor, data: Vec<Bytes>) -> io::Result<()> {
         let mut rest = data;
         rest.retain(|piece| !piece.is_empty());
@@ -81,10 +81,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Waits until a descriptor can be read.
+    /// Waits until a descriptor is readable.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's.
     pub async fn readable(&self, descriptor: &Descriptor) -> io::Result<()> {
         let events = libc::POLLIN.cast_unsigned();
         let polling = self.start(descriptor, Held::Nothing, OnDrop::Cancel, |descriptor, _| {

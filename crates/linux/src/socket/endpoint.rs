@@ -22,14 +22,14 @@ use crate::socket::peer_credentials::stranger_at;
 /// Connections the kernel keeps for us while we do not accept.
 const BACKLOG: i32 = 128;
 
-/// What may wait in a unix socket to be received, of which the kernel has 208 KiB otherwise: replies to reads of 64 KiB came
-/// three at a time then, and the sender waited to be woken. The kernel gives less where it allows no more.
+/// The send buffer of a unix socket. With the default of 208 KiB, only three replies to reads of 64
+/// KiB fit, and the sender had to be woken for the rest. The kernel may grant less.
 const SEND_BYTES: usize = 1 << 20;
 
 /// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A socket in the file system, for the user who runs the server and for root.
+    /// A unix socket, for the server's user and root.
     Unix(PathBuf),
     /// A port of a loopback address.
     Tcp(SocketAddr),
@@ -53,7 +53,7 @@ pub enum EndpointError {
          listen at 127.0.0.1 or [::1], or at a unix socket, and tunnel (for example with ssh -L)"
     )]
     NotLoopback {
-        /// The address asked for.
+        /// The address.
         address: SocketAddr,
     },
     /// Another server answers there.
@@ -63,7 +63,7 @@ pub enum EndpointError {
         path: PathBuf,
     },
     /// Something that is no socket is in the way.
-    #[error("{} exists and is no socket: remove it, or choose another path", .path.display())]
+    #[error("{} exists and is not a socket: remove it, or choose another path", .path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,
@@ -80,15 +80,16 @@ pub enum EndpointError {
     Listen {
         /// The address.
         endpoint: Endpoint,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         error: io::Error,
     },
 }
 
-/// A listening socket; dropping it removes the file of a unix socket, if it is the one that was made.
+/// A listening socket; dropping it removes the file of a unix socket, if that is still the same
+/// file.
 ///
-/// For any server on the ring: a control socket is guarded as an NBD socket is.
+/// The NBD and vhost-user servers and the control socket all use it, with the same access checks.
 pub struct Listener {
     endpoint: Endpoint,
     socket: Descriptor,
@@ -96,7 +97,7 @@ pub struct Listener {
     file: Option<FileId>,
 }
 
-/// A file, whatever its name leads to by now. The kernel gives its numbers to no other file while the socket is open.
+/// A file, independent of its name. The kernel does not reuse the numbers while the socket is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -133,7 +134,7 @@ fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
     }
 }
 
-/// Makes the socket's directory, closed to others, if there is none.
+/// Creates the socket's directory, private to this user, if it does not exist.
 fn make_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => {
@@ -172,7 +173,7 @@ fn listen_unix(address: &SocketAddrUnix) -> Result<OwnedFd, Errno> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // Before it has a name, so that there is no moment at which others may connect.
+    // Before the socket has a name, so that other users can connect at no time.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, address)?;
     rustix::net::listen(&socket, BACKLOG)?;
@@ -183,7 +184,7 @@ impl Listener {
     /// Starts to listen.
     ///
     /// # Errors
-    /// [`EndpointError`] tells why the address cannot be listened at.
+    /// [`EndpointError`] says why, and how to fix it.
     pub fn start(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         listen(endpoint)
     }
@@ -200,7 +201,7 @@ impl Listener {
         &self.socket
     }
 
-    /// Checks who connected and makes the socket fit for replies, short ones and large.
+    /// Checks the peer's user, and sets socket options for short and for large replies.
     ///
     /// # Errors
     /// If the peer of a unix socket is another user, or is gone already.
@@ -223,7 +224,7 @@ impl Drop for Listener {
         let Endpoint::Unix(path) = &self.endpoint else { return };
         // Somebody may have removed it, and another server may listen there since.
         if self.file.is_some() && FileId::of(path).ok() == self.file {
-            // If it is gone by now somebody else cleaned up.
+            // If the file is gone, another process removed it.
             let _ = fs::remove_file(path);
         }
     }
@@ -257,7 +258,8 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// The socket of a server that was killed accepts connections until the kernel has ended its operations.
+    /// The socket of a server that was killed accepts connections until the kernel has ended its
+    /// operations.
     #[test]
     fn a_socket_that_is_about_to_be_left_is_waited_for() {
         let directory = tempfile::tempdir().unwrap();

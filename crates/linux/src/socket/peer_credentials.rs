@@ -1,4 +1,4 @@
-//! Who is at the other end of a unix socket.
+//! The user at the other end of a unix socket.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,9 +6,10 @@ use std::os::fd::AsFd;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Uid, geteuid};
 
-/// The user at the other end of a unix socket, if that is neither ours nor root: then nothing from there is believed.
+/// The user at the other end of a unix socket, if it is neither ours nor root; then its messages
+/// must not be trusted.
 ///
-/// To who connected it is the user that listens, whoever owns the socket's directory.
+/// On a connecting socket this is the listening user, whoever owns the socket's directory.
 ///
 /// # Errors
 /// If the peer is gone already.

@@ -1,10 +1,10 @@
-//! Zones as the kernel speaks of them: numbers and layouts of its `linux/blkzoned.h`. Everything is in sectors of 512
-//! bytes, whatever the blocks of the drive are.
+//! Numbers and layouts of the kernel's `linux/blkzoned.h`. All addresses and sizes are in sectors
+//! of 512 bytes, independent of the drive's block size.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zoneweave_zoned::BLOCK_BYTES;
 
-/// Bytes of what the kernel counts in.
+/// Bytes of a sector.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
 /// Sectors of one of our blocks.
@@ -15,7 +15,7 @@ pub(crate) const ZONE_CONVENTIONAL: u8 = 1;
 /// Written from front to back.
 pub(crate) const ZONE_SEQUENTIAL: u8 = 2;
 
-/// The report tells what zones hold; before Linux 5.9 it does not.
+/// The report has the zones' capacity; before Linux 5.9 it does not.
 pub(crate) const REPORTS_CAPACITY: u32 = 1 << 0;
 
 /// `struct blk_zone`.
@@ -30,7 +30,7 @@ pub(crate) struct ReportedZone {
     pub(crate) condition: u8,
     /// Whether sectors were written out of order, where that is possible.
     pub(crate) out_of_order: u8,
-    /// Whether the drive asks for a reset.
+    /// Whether the drive recommends a reset.
     pub(crate) reset_recommended: u8,
     pub(crate) reserved: [u8; 4],
     pub(crate) capacity: u64,
@@ -42,7 +42,7 @@ pub(crate) struct ReportedZone {
 #[repr(C)]
 pub(crate) struct ReportHeader {
     pub(crate) first_sector: u64,
-    /// Asked for, and then told.
+    /// The number requested, and then the number returned.
     pub(crate) zones: u32,
     pub(crate) flags: u32,
 }

@@ -1,4 +1,4 @@
-//! What a zoned block device is asked by `ioctl`, which waits for the drive.
+//! `ioctl` requests of block devices, which block until the drive answers.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -24,10 +24,10 @@ const REPORT: libc::Ioctl = request(READ_WRITE, size_of::<ReportHeader>(), 130);
 /// `BLKGETSIZE64`.
 const SIZE: libc::Ioctl = request(READ, size_of::<u64>(), 114);
 
-/// The size of a block device, without waiting for what uses it.
+/// The size of a block device, even while another process uses it.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's.
 pub(crate) fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = 0_u64;
     // SAFETY: the request writes one number of 64 bits, which outlives the call.
@@ -35,7 +35,7 @@ pub(crate) fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// What can be done to zones.
+/// Changes of zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneChange {
     Reset,
@@ -57,10 +57,10 @@ impl ZoneChange {
     }
 }
 
-/// At most `count` zones from that of a sector on, as the kernel tells them.
+/// At most `count` zones from the zone of a sector on, as the kernel reports them.
 ///
 /// # Errors
-/// What the kernel says; also if it claims to have told more than it was asked for.
+/// The kernel's; also if it claims to have returned more than requested.
 pub(crate) fn report_zones(
     device: BorrowedFd<'_>,
     first_sector: u64,
@@ -72,7 +72,7 @@ pub(crate) fn report_zones(
     let mut memory = vec![0_u64; (HEADER + ZONE * count as usize) / size_of::<u64>()];
     let asked = ReportHeader { first_sector, zones: count, flags: 0 };
     memory.as_mut_bytes()[..HEADER].copy_from_slice(asked.as_bytes());
-    // SAFETY: the request takes a header that names as many zones as there is room for behind it, all of which
+    // SAFETY: the request takes a header and the number of zones that fit behind it, all of which
     // `memory` owns; the kernel is done with it when the call returns.
     check(unsafe { libc::ioctl(device.as_raw_fd(), REPORT, memory.as_mut_ptr()) })?;
     let (header, zones) = memory.as_bytes().split_at(HEADER);
@@ -92,7 +92,7 @@ pub(crate) fn report_zones(
 /// Changes the state of every zone of a range.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's.
 pub(crate) fn change_zones(
     device: BorrowedFd<'_>,
     change: ZoneChange,

@@ -1,5 +1,5 @@
-//! System calls that have no safe wrapper: signals as a file descriptor, NVMe commands and changes of zones that are waited for, memory shared
-//! with a driver.
+//! System calls that have no safe wrapper: signals as a file descriptor, NVMe commands and changes
+//! of zones that are waited for, memory shared with a driver.
 #![allow(unsafe_code, reason = "ioctls, signal masks and shared mappings are raw system calls")]
 
 pub(crate) mod blkzoned;

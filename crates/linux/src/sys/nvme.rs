@@ -1,4 +1,5 @@
-//! NVMe commands by `ioctl`, which waits for them: for opening a drive, when nothing else is going on.
+//! NVMe commands by `ioctl`, which waits for them: for opening a drive, when nothing else is going
+//! on.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -53,7 +54,7 @@ const _: () = assert!(size_of::<Passthrough>() == 80);
 /// The namespace behind a device.
 ///
 /// # Errors
-/// What the kernel says; `ENOTTY` if the device is no NVMe namespace.
+/// The kernel's; `ENOTTY` if the device is no NVMe namespace.
 pub(crate) fn namespace_of(device: BorrowedFd<'_>) -> io::Result<u32> {
     // SAFETY: this request takes no argument and changes nothing.
     let id = unsafe { libc::ioctl(device.as_raw_fd(), ID) };
@@ -79,8 +80,9 @@ pub(crate) fn query(device: BorrowedFd<'_>, query: Query, buffer: &mut [u8]) -> 
         Set::Admin => ADMIN,
         Set::Io => IO,
     };
-    // SAFETY: `command` is what these requests take, and outlives the call; it names `data_bytes` bytes that
-    // `buffer` borrows mutably, which the kernel is done with when the call returns.
+    // SAFETY: `command` has the type that these requests take, and outlives the call. It names
+    // `data_bytes` bytes that `buffer` borrows mutably, and the kernel is done with them when the
+    // call returns.
     let status = unsafe { libc::ioctl(device.as_raw_fd(), request, &raw mut command) };
     // Above the status there are hints about retries.
     match u32::try_from(status) {

@@ -19,7 +19,7 @@ impl<T: FromBytes + Copy> SharedRecords<T> {
     /// Maps `count` records at the start of a device's memory.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's.
     pub(crate) fn map(device: impl AsFd, count: usize) -> io::Result<Self> {
         let mapped_bytes = count * size_of::<T>();
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
@@ -31,14 +31,14 @@ impl<T: FromBytes + Copy> SharedRecords<T> {
         Ok(Self { start, count, mapped_bytes })
     }
 
-    /// What a record holds now. The driver may be changing it: then fields may not fit together.
+    /// The contents of a record. The driver may be changing it: then fields may be inconsistent.
     ///
     /// # Panics
     /// If there is no such record.
     pub(crate) fn read(&self, index: usize) -> T {
         assert!(index < self.count, "record {index} of {}", self.count);
-        // SAFETY: the record lies inside the mapping, which starts at a page and lasts as long as
-        // `self`; any bytes are a value of `T`; nobody else in this process writes it.
+        // SAFETY: the record lies inside the mapping, which starts at a page boundary and lasts as
+        // long as `self`. Any bytes are a value of `T`, and this process never writes them.
         unsafe { self.start.add(index).read_volatile() }
     }
 }

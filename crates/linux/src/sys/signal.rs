@@ -17,15 +17,15 @@ pub(crate) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> 
         // SAFETY: `set` was initialised by `sigemptyset`.
         check(unsafe { libc::sigaddset(set.as_mut_ptr(), signal) })?;
     }
-    // SAFETY: `set` is initialised, and no old mask is asked for.
+    // SAFETY: `set` is initialised, and the old mask is not requested.
     let error =
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
-    // SAFETY: `set` is an initialised signal set; -1 asks for a new descriptor.
+    // SAFETY: `set` is an initialised signal set; -1 requests a new descriptor.
     let descriptor = check(unsafe { libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC) })?;
-    // SAFETY: the kernel just made this descriptor and nobody else knows it.
+    // SAFETY: the kernel just made this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

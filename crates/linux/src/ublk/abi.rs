@@ -43,7 +43,7 @@ impl Control {
         }
     }
 
-    /// What it is for, to complete "cannot ...".
+    /// The command's purpose, to complete "cannot ...".
     pub(super) const fn purpose(self) -> &'static str {
         match self {
             Self::GetDeviceInfo => "ask what the device is",
@@ -60,7 +60,7 @@ impl Control {
     }
 }
 
-/// What travels to the control device.
+/// A command to the control device.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 #[repr(C)]
 pub(super) struct ControlHeader {
@@ -103,7 +103,7 @@ pub(super) const STATE_QUIESCED: u16 = 2;
 
 /// A server that died may be followed by another one.
 pub(super) const FEATURE_USER_RECOVERY: u64 = 1 << 3;
-/// What the one that died was working on is issued again.
+/// Requests of a dead server are issued again.
 pub(super) const FEATURE_RECOVERY_REISSUE: u64 = 1 << 4;
 /// Commands have the numbers used here.
 pub(super) const FEATURE_IOCTL_NUMBERS: u64 = 1 << 6;
@@ -167,12 +167,12 @@ pub(super) struct ZonedParameters {
     pub(super) reserved: [u32; 5],
 }
 
-/// Asks for a request.
+/// Fetches a request.
 pub(super) const FETCH: u32 = code(READ_WRITE, size_of::<IoCommand>(), 0x20);
-/// Answers a request and asks for the next one.
+/// Answers a request and fetches the next one.
 pub(super) const COMMIT_AND_FETCH: u32 = code(READ_WRITE, size_of::<IoCommand>(), 0x21);
 
-/// What travels to the character device.
+/// A command to the character device.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 #[repr(C)]
 pub(super) struct IoCommand {
@@ -198,7 +198,7 @@ pub(super) struct IoDescriptor {
 /// In `operation_flags`: durable when it completes.
 pub(super) const FLAG_FUA: u32 = 1 << 13;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Read,
@@ -216,7 +216,7 @@ pub(super) enum Operation {
 }
 
 impl IoDescriptor {
-    /// What is asked for; `None` if it is nothing known.
+    /// The operation; `None` if it is unknown.
     pub(super) fn operation(&self) -> Option<Operation> {
         Some(match self.operation_flags & 0xFF {
             0 => Operation::Read,

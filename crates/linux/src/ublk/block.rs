@@ -14,7 +14,7 @@ use super::request::{
 };
 use crate::sys::blkzoned::BLOCK_SECTORS;
 
-/// The most that one discard or one write of zeros covers: 1 GiB, so that none takes for long.
+/// The largest discard or write of zeros: 1 GiB, so that none takes long.
 const RANGE_SECTORS_MAX: u32 = 1 << 21;
 
 /// Serves a block device.
@@ -23,7 +23,7 @@ pub(super) struct BlockDisk {
 }
 
 impl BlockDisk {
-    /// What the kernel is told of it.
+    /// The disk's parameters for the driver.
     pub(super) fn parameters(&self, optimal_bytes: u64) -> Parameters {
         let info = self.device.info();
         let mut attributes = 0;

@@ -13,7 +13,7 @@ use crate::ring::Ring;
 
 const CONTROL_DEVICE: &str = "/dev/ublk-control";
 
-/// The driver, as who may make disks talks to it.
+/// The driver's control device, for users who may create disks.
 pub(super) struct Driver {
     ring: ControlRing,
 }
@@ -30,19 +30,19 @@ impl Driver {
         Ok(Self { ring })
     }
 
-    /// What the driver can do.
+    /// The driver's features.
     pub(super) async fn features(&mut self) -> Result<u64, UblkError> {
         match self.exchange(Control::GetFeatures, u32::MAX, 0, 0_u64).await {
             Ok(features) => Ok(features),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Err(UblkError::Forbidden)
             }
-            // The command came with what is asked for.
+            // The features were returned in the command.
             Err(_) => Ok(0),
         }
     }
 
-    /// The device of that number, if there is one.
+    /// The device with a number, if it exists.
     pub(super) async fn info(&mut self, id: u32) -> Result<Option<DeviceInfo>, UblkError> {
         match self.exchange(Control::GetDeviceInfo, id, 0, DeviceInfo::default()).await {
             Ok(info) => Ok(Some(info)),
@@ -78,7 +78,7 @@ impl Driver {
         got.map_err(|error| failure(Control::GetParameters, id, error))
     }
 
-    /// A command about a device that brings nothing back; `data` is what it takes, if anything.
+    /// A command about a device that returns nothing; `data` is its argument.
     pub(super) async fn command(
         &mut self,
         what: Control,
@@ -89,7 +89,7 @@ impl Driver {
         done.map(drop).map_err(|error| failure(what, id, error))
     }
 
-    /// Sends a structure and returns what the driver made of it.
+    /// Sends a structure, and returns it as changed by the driver.
     async fn exchange<T: FromBytes + IntoBytes + Immutable>(
         &mut self,
         what: Control,

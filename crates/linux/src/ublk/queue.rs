@@ -16,12 +16,12 @@ use super::request::{Answer, Data, Disk};
 use crate::ring::{Descriptor, Ring};
 use crate::sys::shared_records::SharedRecords;
 
-/// The requests of a device, from when they are asked for until the driver ends that.
+/// The requests of a device, from the first fetch until the driver ends the queue.
 pub(super) struct Queue {
     ring: Ring,
     disk: Rc<dyn Disk>,
-    /// The character device and the requests' memory, until the queue has ended: the driver deletes no device that is
-    /// open.
+    /// The character device and the requests' memory, until the queue has ended: the driver deletes
+    /// no device that is open.
     device: RefCell<Option<Rc<Device>>>,
     io_bytes_max: u32,
     /// Tasks that have not ended.
@@ -39,8 +39,8 @@ struct Device {
 }
 
 impl Queue {
-    /// Opens the character device of `info` and asks for requests. The driver takes them from one
-    /// thread only, the one that first asks.
+    /// Opens the character device of `info` and fetches requests. The driver accepts fetches only
+    /// from the thread that made the first.
     pub(super) fn start(
         ring: &Ring,
         handle: &Handle,
@@ -82,7 +82,7 @@ impl Queue {
         (self.requests.get(), self.failed.get())
     }
 
-    /// Waits until the driver has given a place back, and tells why it did.
+    /// Waits until the driver has given a slot back, and returns its reason.
     pub(super) async fn refusal(&self) -> io::Error {
         loop {
             if let Some(error) = self.ended.take() {

@@ -1,4 +1,4 @@
-//! One request's data, and what a disk answers.
+//! The data of a request, and the trait of disks.
 
 use std::future::Future;
 use std::io::{IoSlice, IoSliceMut};
@@ -15,14 +15,14 @@ use crate::sys::blkzoned::BLOCK_SECTORS;
 /// The kernel takes no more pieces in one call (`UIO_MAXIOV`).
 const PIECES_MAX: usize = 1024;
 
-/// The most that one request reads or writes, in sectors: 512 KiB.
+/// The largest read or write, in sectors: 512 KiB.
 pub(super) const SECTORS_MAX: u32 = 1024;
 
 /// Blocks are this power of two.
 pub(super) const BLOCK_SHIFT: u8 = 12;
 const _: () = assert!(1 << BLOCK_SHIFT == BLOCK_BYTES);
 
-/// What a request came to.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// Bytes read or written.
@@ -34,7 +34,7 @@ pub(super) struct Answer {
 /// The future of a request.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Answer, Errno>>>>;
 
-/// What is served: takes a request up at once, in the order of requests.
+/// A served disk: starts requests in the order of the calls.
 pub(super) trait Disk {
     fn take_up(&self, request: IoDescriptor, data: Data) -> Answering;
 }
@@ -66,7 +66,7 @@ impl Data {
         Ok((start, blocks))
     }
 
-    /// Copies what is to be written.
+    /// Copies the data of a write from the kernel.
     pub(super) fn take(&self, blocks: u32) -> Result<Bytes, Errno> {
         let mut buffer = AlignedBuffer::unfilled(BlockCount(blocks));
         let (mut done, length) = (0, buffer.as_ref().len());
@@ -83,7 +83,7 @@ impl Data {
         Ok(buffer.freeze())
     }
 
-    /// Copies what was read.
+    /// Copies the data of a read to the kernel.
     pub(super) fn give(&self, pieces: &[Bytes]) -> Result<(), Errno> {
         let length: usize = pieces.iter().map(Bytes::len).sum();
         if length as u64 > u64::from(self.bytes_max) {
@@ -118,17 +118,17 @@ pub(super) fn blocks_of(request: &IoDescriptor) -> Result<(u64, u64), Errno> {
     Ok((start / BLOCK_SECTORS, sectors / BLOCK_SECTORS))
 }
 
-/// What was done with so many blocks.
+/// The answer for a number of blocks done.
 pub(super) fn done(blocks: u32) -> Answer {
     let bytes = BlockCount(blocks).data_bytes();
     Answer { bytes: u32::try_from(bytes).expect("at most 32 MiB"), append_sector: 0 }
 }
 
-/// The error by which the kernel tells what is wrong: it knows few of them.
+/// The kernel's error code for a status: the block layer distinguishes few.
 pub(super) fn errno(error: &BlockError) -> Errno {
     match error {
         BlockError::OutOfRange { .. } => Errno::INVAL,
-        // What the kernel calls a medium error: trying again is of no use.
+        // The kernel's code for a medium error: a retry is of no use.
         BlockError::Unrecoverable { .. } => Errno::NODATA,
         BlockError::Device(status) => errno_of(*status),
         BlockError::ReadOnly { .. } | BlockError::ShuttingDown => Errno::IO,

@@ -23,17 +23,17 @@ use crate::host::timeout::{timeout, unless};
 use crate::ring::Ring;
 use crate::sys::blkzoned::SECTOR_BYTES;
 
-/// Requests under way at once.
+/// Requests in flight.
 pub const QUEUE_DEPTH: u16 = 128;
 
-/// How long a server that has just died may take to let go of its device.
+/// The time in which a dying server must release its device.
 const LETTING_GO: Nanos = Nanos::from_secs(20);
-/// How often that is asked.
+/// The interval at which its state is polled.
 const ASKING: Nanos = Nanos::from_millis(50);
 /// How long the users of a disk may keep it from being deleted.
 const SHUTDOWN_TIME: Nanos = Nanos::from_secs(10);
 
-/// What is served.
+/// A device to serve.
 #[derive(Clone)]
 pub enum UblkDisk {
     /// A disk that can be written in any order.
@@ -47,13 +47,14 @@ pub enum UblkDisk {
 pub struct UblkOptions {
     /// The number in `/dev/ublkbN`; any that is free if none is given.
     pub number: Option<u32>,
-    /// What the device is known by: a server that comes after one that died takes over the device with the same.
+    /// The identity of the device: a server takes over the device that a dead server with the same
+    /// identity left.
     pub identity: u64,
-    /// What users had better write at once, such as a stripe; zero if it does not matter.
+    /// The preferred write size, such as a stripe; zero if there is none.
     pub optimal_bytes: u64,
 }
 
-/// What a device has done.
+/// Counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UblkStatus {
     /// Requests answered since the start.
@@ -72,18 +73,18 @@ pub struct UblkServer {
 }
 
 impl UblkServer {
-    /// Whether the kernel makes disks at all.
+    /// Checks whether the kernel can create ublk disks.
     ///
     /// # Errors
-    /// [`UblkError`] tells what to do about it.
+    /// [`UblkError`] says how to fix it.
     pub fn check(ring: &Ring) -> Result<(), UblkError> {
         Driver::open(ring).map(drop)
     }
 
-    /// Makes the disk, or takes over the one that a server which died left behind.
+    /// Creates the disk, or takes over the disk that a dead server left behind.
     ///
     /// # Errors
-    /// [`UblkError`] tells what to do about it.
+    /// [`UblkError`] says how to fix it.
     pub async fn start(
         ring: &Ring,
         handle: &Handle,
@@ -147,15 +148,15 @@ impl UblkServer {
         self.taken_over
     }
 
-    /// What the device has done.
+    /// Counters since the start.
     #[must_use]
     pub fn status(&self) -> UblkStatus {
         let (requests, failed) = self.queue.counts();
         UblkStatus { requests, failed }
     }
 
-    /// Answers what was taken up, and takes the disk away. Whoever still uses it gets errors: unmount
-    /// it before. Returns whether it is gone; if not, it goes when its last user does.
+    /// Answers all started requests, and removes the disk. Unmount it first: remaining users get
+    /// errors. Returns whether the disk is gone; if not, it goes with its last user.
     pub async fn shutdown(mut self) -> bool {
         self.remove().await
     }
@@ -172,7 +173,7 @@ impl UblkServer {
     }
 }
 
-/// What the driver is told of a disk.
+/// The driver's parameters of a disk.
 struct Plan {
     disk: Rc<dyn Disk>,
     features: u64,
@@ -222,7 +223,7 @@ async fn find(
     };
     for number in numbers {
         let Some(info) = driver.info(number).await? else { continue };
-        // Zero is what others have who do not name themselves.
+        // Zero is the identity of servers that set none.
         if info.server_flags != options.identity || options.identity == 0 {
             match options.number {
                 Some(id) => return Err(UblkError::Foreign { id }),
@@ -231,7 +232,8 @@ async fn find(
         }
         match let_go(driver, handle, info).await? {
             Some(info) if info.state == STATE_QUIESCED => return Ok(Some(info)),
-            // Never started, or stopped and not deleted: then it may have users still, for whom the driver waits.
+            // Never started, or stopped and not deleted: the driver waits for its remaining users,
+            // if any.
             Some(info) if info.state == STATE_DEAD => {
                 let deleting = driver.command(Control::DeleteDevice, number, 0);
                 match timeout(handle, LETTING_GO, deleting).await {
@@ -262,7 +264,7 @@ fn numbers_in_use() -> Vec<u32> {
     numbers
 }
 
-/// Waits while a device's server is ending: whoever serves the same thing as we do no longer does.
+/// Waits while the server of a device is ending: one of the same identity as ours.
 async fn let_go(
     driver: &mut Driver,
     handle: &Handle,
@@ -279,7 +281,7 @@ async fn let_go(
     Ok(Some(info))
 }
 
-/// Makes the driver ready for another server. The one that died may still be closing what it had open.
+/// Prepares the driver for a new server. The dead one may still be closing its descriptors.
 async fn take_over(driver: &mut Driver, handle: &Handle, id: u32) -> Result<(), UblkError> {
     let until = handle.now() + LETTING_GO;
     loop {
@@ -335,7 +337,7 @@ async fn add(
         false => Err(UblkError::Control {
             id: id.to_string(),
             purpose: Control::AddDevice.purpose(),
-            error: io::Error::other("the driver made something else of it"),
+            error: io::Error::other("the driver created it with other parameters"),
         }),
     };
     if let Err(error) = set {

@@ -20,7 +20,7 @@ use super::request::{
 };
 use crate::sys::blkzoned::{BLOCK_SECTORS, ReportedZone, ZONE_SEQUENTIAL};
 
-/// Serves a zoned drive; metadata beside the blocks stays empty.
+/// Serves a zoned drive; the metadata of its blocks stays empty.
 pub(super) struct ZonedDisk {
     drive: Rc<dyn ZonedDevice>,
 }
@@ -32,7 +32,7 @@ impl ZonedDisk {
         let unsuitable = |problem: String| Err(UblkError::Unsuitable { problem });
         if !geometry.zone_size.0.is_power_of_two() {
             let size = geometry.zone_size;
-            return unsuitable(format!("its zones of {size} are no power of two"));
+            return unsuitable(format!("its zone size of {size} is not a power of two"));
         }
         if geometry.append_limit.0 == 0 {
             return unsuitable("it has no Zone Append".to_owned());
@@ -40,7 +40,7 @@ impl ZonedDisk {
         Ok(Self { drive })
     }
 
-    /// What the kernel is told of it.
+    /// The disk's parameters for the driver.
     pub(super) fn parameters(&self) -> Parameters {
         let geometry = self.drive.geometry();
         let zone_sectors = u64::from(geometry.zone_size.0) * BLOCK_SECTORS;
@@ -70,7 +70,7 @@ impl ZonedDisk {
     }
 }
 
-/// What a command or a zone may have is far below the 2 TiB at which this ends.
+/// The driver counts in 32 bits of sectors, up to 2 TiB, far above any command or zone.
 fn sectors(blocks: BlockCount) -> u32 {
     u32::try_from(u64::from(blocks.0) * BLOCK_SECTORS).unwrap_or(u32::MAX)
 }
@@ -166,12 +166,12 @@ async fn report(
         zones.iter().map(|info| reported(&ZoneDescriptor::new(info, geometry), geometry));
     let reported: Vec<_> = reported.collect();
     data.give(&[Bytes::copy_from_slice(reported.as_bytes())])?;
-    // The memory behind the last zone is part of the answer, and only the kernel knows how much
-    // that is: it takes what it has room for.
+    // The answer includes the memory behind the last zone, whose size only the kernel knows: the
+    // kernel limits the copy.
     Ok(Answer { bytes: DATA_BYTES_MAX, append_sector: 0 })
 }
 
-/// A zone in the kernel's words, which are those of NVMe but for sectors.
+/// A zone as the kernel reports it: NVMe's states, in sectors.
 fn reported(zone: &ZoneDescriptor, geometry: &Geometry) -> ReportedZone {
     let length = u64::from(geometry.zone_size.0) * BLOCK_SECTORS;
     let start = zone.start * BLOCK_SECTORS;

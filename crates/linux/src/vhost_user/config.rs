@@ -1,4 +1,4 @@
-//! What a guest is told: features, and the configuration space of a virtio disk (VIRTIO 1.2, section 5.2).
+//! Features and the configuration space of a virtio disk (VIRTIO 1.2, section 5.2).
 
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
@@ -8,7 +8,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockDeviceInfo};
 pub(super) const SECTOR_BYTES: u64 = 512;
 const BLOCK_SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
 
-/// Queues that a virtual machine may use. One that nobody starts costs nothing.
+/// Queues that a virtual machine may use. An unused queue costs nothing.
 pub const QUEUES_MAX: u16 = 64;
 /// Entries of a queue.
 pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
@@ -18,7 +18,7 @@ pub(super) const SEGMENTS_MAX: u32 = 126;
 
 /// Ranges in one discard or one write of zeros.
 pub(super) const RANGES_MAX: u32 = 16;
-/// The most that one range covers: 1 GiB, so that none takes for long.
+/// The largest range of a discard: 1 GiB, so that none takes long.
 pub(super) const RANGE_SECTORS_MAX: u32 = 1 << 21;
 
 const FEATURE_SEGMENTS_MAX: u64 = 1 << 2;
@@ -33,7 +33,7 @@ const FEATURE_INDIRECT: u64 = 1 << 28;
 pub(super) const FEATURE_EVENT_INDEX: u64 = 1 << 29;
 const FEATURE_VERSION_1: u64 = 1 << 32;
 
-/// What the disk can do. A cache to be flushed is always told of: a flush does no harm where there is none.
+/// The disk's features. A volatile cache is always reported: without one, a flush is harmless.
 pub(super) fn features(info: &BlockDeviceInfo) -> u64 {
     let always = FEATURE_SEGMENTS_MAX
         | FEATURE_BLOCK_SIZE
@@ -55,7 +55,7 @@ struct Layout {
     capacity_sectors: U64,
     segment_bytes_max: U32,
     segments_max: U32,
-    /// Cylinders, heads and sectors, which nobody uses.
+    /// Cylinders, heads and sectors, which guests ignore.
     geometry: U32,
     block_bytes: U32,
     physical_block_shift: u8,
@@ -76,7 +76,7 @@ struct Layout {
 
 const _: () = assert!(size_of::<Layout>() == 60);
 
-/// Bytes that the protocol lets the space have. Those behind what is told are zero.
+/// The largest configuration space of the protocol. Bytes behind the structure are zero.
 pub(super) const SPACE_BYTES: usize = 256;
 
 /// The configuration space of a device.
@@ -88,7 +88,8 @@ pub(super) fn space(info: &BlockDeviceInfo, optimal_bytes: u64) -> [u8; SPACE_BY
     let layout = Layout {
         capacity_sectors: U64::new(info.blocks * BLOCK_SECTORS),
         segment_bytes_max: U32::ZERO,
-        // A request has a header and a status besides, and the smallest usual queue has 128 entries.
+        // A request has a header and a status besides, and the smallest usual queue has 128
+        // entries.
         segments_max: U32::new(SEGMENTS_MAX),
         geometry: U32::ZERO,
         block_bytes: U32::new(u32::try_from(BLOCK_BYTES).expect("4096")),

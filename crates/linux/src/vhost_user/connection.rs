@@ -18,7 +18,7 @@ use super::shared::Shared;
 use crate::host::timeout::unless;
 use crate::ring::Descriptor;
 
-/// Every message begins with its number, flags and the size of what follows, each four bytes.
+/// Every message begins with its number, flags and payload size, each four bytes.
 const HEADER_BYTES: usize = 12;
 /// No message is larger.
 const BODY_BYTES_MAX: u32 = 4096;
@@ -27,8 +27,8 @@ const MESSAGE_TIME: Nanos = Nanos::from_secs(10);
 /// How often it is looked for; senders send messages as a whole.
 const LOOKING: Nanos = Nanos::from_millis(2);
 
-/// Numbers of messages that ask, or replace an event counter, and leave queues as they are: from `GET_FEATURES` to
-/// `GET_CONFIG`.
+/// Numbers of messages that ask, or replace an event counter, and leave queues as they are: from
+/// `GET_FEATURES` to `GET_CONFIG`.
 const HARMLESS: [u32; 7] = [1, 13, 14, 15, 16, 17, 24];
 
 /// Why a connection ended before the virtual machine hung up.
@@ -36,11 +36,11 @@ const HARMLESS: [u32; 7] = [1, 13, 14, 15, 16, 17, 24];
 enum Broken {
     #[error("the connection failed: {0}")]
     Socket(#[from] io::Error),
-    #[error("a message is cut short")]
+    #[error("a message is truncated")]
     CutShort,
-    #[error("a message of {0} bytes")]
+    #[error("a message of {0} bytes is too long")]
     TooLong(u32),
-    #[error("answers are not read")]
+    #[error("the peer does not receive answers")]
     Deaf,
     #[error("{0}")]
     Protocol(ProtocolError),
@@ -52,9 +52,10 @@ pub(super) async fn run(shared: &Rc<Shared>, socket: OwnedFd) {
     let (frontend, copy) = (Frontend::new(shared), Rc::new(copy));
     let outcome = converse(shared, UnixStream::from(socket), &copy, &frontend).await;
     frontend.rest().await;
-    // Only now: whoever is hung up on takes what is answered then for all there is, and asks the next server for the rest.
+    // Not earlier: after a hang-up, QEMU takes the answers so far as complete, and sends the rest
+    // to the next server.
     drop(copy);
-    // One that merely vanishes breaks no rule.
+    // A client that disconnects breaks no rule.
     if !matches!(outcome, Ok(()) | Err(Broken::Socket(_))) {
         shared.count_misbehaviour();
     }
@@ -86,7 +87,8 @@ async fn converse(
     }
 }
 
-/// Waits until a whole message is there, which is left there, and tells its number; `None` if no more will come.
+/// Waits until a whole message is there, without receiving it, and returns its number; `None` at
+/// the end of the stream.
 async fn next_message(shared: &Shared, socket: &Descriptor) -> Result<Option<u32>, Broken> {
     shared.ring.readable(socket).await?;
     let until = shared.handle.now() + MESSAGE_TIME;
@@ -118,7 +120,8 @@ async fn next_message(shared: &Shared, socket: &Descriptor) -> Result<Option<u32
     }
 }
 
-/// Whether an answer can be sent without waiting: the kernel says so while three quarters of its room are free.
+/// Whether an answer can be sent without waiting: the kernel says so while three quarters of its
+/// room are free.
 fn has_room(socket: &Descriptor) -> io::Result<bool> {
     let mut sockets = [PollFd::new(socket, PollFlags::OUT)];
     loop {

@@ -1,6 +1,7 @@
-//! What a virtual machine has set up: features, memory, queues.
+//! The setup of a virtual machine: features, memory, queues.
 //!
-//! The library reads messages and calls this; every message that changes something comes while the queues rest.
+//! The library reads messages and calls this file. Messages that change anything are processed only
+//! while the queues are idle.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -88,7 +89,7 @@ impl Frontend {
     }
 }
 
-/// An event counter must not make anybody wait, whatever it really is.
+/// An event counter must not block, whatever kind of file it is.
 fn event(file: Option<File>) -> Result<Option<OwnedFd>> {
     let Some(file) = file else { return Ok(None) };
     let descriptor = OwnedFd::from(file);
@@ -124,7 +125,7 @@ impl VhostUserBackendReqHandler for Frontend {
             return Err(Error::InvalidParam);
         }
         self.features.set(features);
-        // Those who do not know how to enable queues have them enabled.
+        // Queues of a peer without the enable message count as enabled.
         let enabled = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
         for vring in &self.vrings {
             vring.set_event_index(features & FEATURE_EVENT_INDEX != 0);

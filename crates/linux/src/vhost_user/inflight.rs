@@ -1,12 +1,14 @@
-//! Which requests of a queue are under way, in memory that outlives this process: the one that runs the guest keeps it,
-//! and gives it to the next server, which carries out what the last one had taken and not answered
-//! (vhost-user protocol, "Inflight I/O tracking", split virtqueues).
+//! Which requests of a queue are in flight, in memory that outlives this process (vhost-user
+//! protocol, "Inflight I/O tracking", split virtqueues). QEMU keeps it, and gives it to the next
+//! server, which runs the requests that the last one had taken and not answered.
 //!
-//! A server that is killed has answered requests in any order, so how far a queue was read does not tell which
-//! are left. The table does, whatever the moment: a request is marked as soon as it is taken, and the mark goes after its
-//! answer is there. Between those two the answer's place in the queue of answers tells, for one request, that it is.
+//! A killed server has answered requests in any order, so the queue position does not show which
+//! are left. The table does at any moment: a request is marked when it is taken, and unmarked after
+//! its answer is stored. Between the two, the position in the used ring shows for one request that
+//! it was answered.
 //!
-//! Fault model: the memory may hold anything. What it claims is limited to requests there can be, once each.
+//! Fault model: the memory may hold anything. Its claims are limited to possible requests, once
+//! each.
 
 use std::fs::File;
 use std::io;
@@ -21,8 +23,8 @@ use vm_memory::{FileOffset, VolatileMemory};
 use super::config::{QUEUE_SIZE_MAX, QUEUES_MAX};
 use super::memory::{MemoryError, protect};
 
-/// Before the entries of a queue: features, version, how many entries, the last head that was answered, and how many
-/// answers there were.
+/// Before the entries of a queue: features, version, how many entries, the last head that was
+/// answered, and how many answers there were.
 const HEADER_BYTES: usize = 16;
 const VERSION_AT: usize = 8;
 const ENTRIES_AT: usize = 10;
@@ -49,10 +51,10 @@ pub(super) struct InFlight {
     counter: std::cell::Cell<u64>,
 }
 
-/// Makes memory for the tables of some queues, and tells where in it they are.
+/// Creates memory for the tables of some queues, and returns their position in it.
 ///
 /// # Errors
-/// If there is no memory, or no such queues.
+/// If there is no memory, or the number or size of the queues is out of range.
 pub(super) fn make(asked: &VhostUserInflight) -> Result<(VhostUserInflight, File), MemoryError> {
     let (queues, size) = (asked.num_queues, asked.queue_size);
     let bytes = checked_bytes(queues, size)?;
@@ -99,8 +101,8 @@ impl InFlight {
         self.size
     }
 
-    /// Which requests a server had taken and not answered, in the order in which it took them, when there are so many
-    /// answers. The table is right for what follows then.
+    /// The requests that a server had taken and not answered, in the order in which it took them,
+    /// given the number of answers in the used ring. Repairs the table.
     pub(super) fn left_over(&self, answers: u16) -> Vec<u16> {
         if self.get::<u16>(ANSWERS_AT) != answers {
             // It was killed between the answer and the end of the mark.
@@ -183,7 +185,7 @@ mod tests {
             table.answered(head, answers);
         }
         assert_eq!(table.left_over(2), [5, 0]);
-        // One that was answered just before the end, and one that was not.
+        // One was answered just before the end, and one was not.
         table.answering(5);
         assert_eq!(table.left_over(2), [5, 0]);
         table.answering(0);

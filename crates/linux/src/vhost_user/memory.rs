@@ -14,7 +14,7 @@ use vm_memory::{
 /// Why memory cannot be used.
 #[derive(Debug, Error)]
 pub(super) enum MemoryError {
-    #[error("a region of memory goes beyond its file or beyond the addresses there are")]
+    #[error("a memory region exceeds its file or the address space")]
     OutOfBounds,
     #[error("a region's file cannot be examined: {0}")]
     File(#[from] io::Error),
@@ -39,10 +39,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Maps what the regions name; each has a file.
+    /// Maps the files of the regions.
     ///
     /// # Errors
-    /// [`MemoryError`] tells what is wrong with them.
+    /// [`MemoryError`], with the fault of the regions.
     pub(super) fn map(
         regions: &[VhostUserMemoryRegion],
         files: Vec<File>,
@@ -77,9 +77,10 @@ impl Memory {
     }
 }
 
-/// Refuses memory that is not there: touching it would end this process. Where that can be had, nobody can take it away later.
+/// Refuses regions beyond the end of their file: touching them would kill this process. Seals the
+/// file against shrinking, if possible.
 pub(super) fn protect(file: &File, end: u64) -> Result<(), MemoryError> {
-    // Refused for files on disk and huge pages, and for memory whose owner has decided.
+    // Fails for files on disk and huge pages, and for memory whose owner has sealed the seals.
     let _ = fcntl_add_seals(file, SealFlags::SHRINK);
     let there = fstat(file).map_err(io::Error::from)?.st_size;
     match u64::try_from(there) {
@@ -121,7 +122,7 @@ mod tests {
         let mut found = [0; 4];
         assert_eq!(rustix::io::pread(&shared, &mut found, 0x4010), Ok(4));
         assert_eq!(&found, b"here");
-        // Nobody can cut it off under us.
+        // Sealed: the file cannot shrink under us.
         assert!(ftruncate(&shared, 0).is_err());
     }
 
@@ -140,7 +141,7 @@ mod tests {
             region(u64::MAX - 0xfff, 0x4000, 0, 0),
             region(0, 0x4000, u64::MAX - 0xfff, 0),
         ] {
-            assert!(refused(&[odd]).unwrap().contains("beyond"));
+            assert!(refused(&[odd]).unwrap().contains("exceeds"));
         }
         assert!(refused(&[region(0, 0x1000, 0, 0x123)]).unwrap().contains("mapped"));
         assert!(refused(&[]).is_some());

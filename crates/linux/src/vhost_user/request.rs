@@ -1,4 +1,5 @@
-//! One request of a guest: what its descriptors say, carried out on the device (VIRTIO 1.2, section 5.2.6).
+//! One request of a guest: its descriptors parsed, and run on the device (VIRTIO 1.2, section
+//! 5.2.6).
 
 use vm_memory::{Bytes as _, GuestAddress, GuestMemoryMmap};
 use zerocopy::byteorder::little_endian::{U32, U64};
@@ -32,7 +33,7 @@ struct Header {
     sector: U64,
 }
 
-/// What is to be discarded or zeroed.
+/// A range to discard or zero.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Range {
@@ -55,7 +56,7 @@ enum Refusal {
 }
 
 impl From<BlockError> for Refusal {
-    /// Virtio has no words for what went wrong.
+    /// Virtio has a single status for errors.
     fn from(_: BlockError) -> Self {
         Self::Failed
     }
@@ -123,17 +124,17 @@ impl Pieces {
 /// A request as its descriptors have it.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// A header, and what is written.
+    /// A header, and the data of a write.
     given: Pieces,
-    /// Where what is read goes.
+    /// The memory for the data of a read.
     wanted: Pieces,
     status: GuestAddress,
 }
 
 impl Request {
-    /// Follows the descriptors; `None` if there is no place for a status, or there are more of them than a guest may
-    /// use: tables of their own have up to 65,535. The library ends chains that loop, lead
-    /// nowhere or are too long, and what is left of them is a short request.
+    /// Follows the descriptors; `None` without a place for a status, or with more descriptors than
+    /// a guest may use: indirect tables have up to 65,535. The library ends chains that loop, leave
+    /// the memory or are too long, and the rest counts as a short request.
     pub(super) fn of_chain(
         chain: impl Iterator<Item = virtio_queue::desc::split::Descriptor>,
     ) -> Option<Self> {
@@ -162,7 +163,8 @@ impl Request {
         self.given.bytes + self.wanted.bytes
     }
 
-    /// Carries the request out, durably if `fua`, and writes its status; returns whether it failed, and how many bytes the guest got.
+    /// Carries the request out, durably if `fua`, and writes its status; returns whether it failed,
+    /// and how many bytes the guest got.
     pub(super) async fn serve(
         &self,
         device: &ByteDevice,

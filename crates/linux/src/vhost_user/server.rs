@@ -29,7 +29,7 @@ impl VhostUserServer {
     /// Listens at a unix socket and serves until [`VhostUserServer::shutdown`].
     ///
     /// # Errors
-    /// [`EndpointError`] tells why there is no socket.
+    /// [`EndpointError`] says why, and how to fix it.
     pub fn start(
         ring: &Ring,
         handle: &Handle,
@@ -61,7 +61,7 @@ impl VhostUserServer {
         &self.path
     }
 
-    /// What the server is doing.
+    /// Counters of the server.
     #[must_use]
     pub fn status(&self) -> VhostUserStatus {
         VhostUserStatus {
@@ -72,14 +72,14 @@ impl VhostUserServer {
         }
     }
 
-    /// Takes no more requests, answers those under way, and hangs up. A virtual machine that is told to connect again
-    /// goes on with the next server.
+    /// Takes no more requests, answers those in flight, and disconnects. A virtual machine
+    /// configured to reconnect continues with the next server.
     pub async fn shutdown(self) {
         let shared = &self.shared;
         shared.closing.set(true);
         shared.changed.open();
         self.listener.await;
-        // What is still there after that waits for a device that does not answer: it is left behind.
+        // Requests still running wait for a device that does not answer: they are abandoned.
         let _ = timeout(&shared.handle, SHUTDOWN_TIME, shared.disconnected()).await;
     }
 }

@@ -12,19 +12,19 @@ use crate::ring::Ring;
 pub(super) const IN_FLIGHT_BYTES: u64 = 64 << 20;
 /// The least that a request counts for, so that at most 1,024 are under way.
 pub(super) const REQUEST_BYTES_MIN: u64 = 64 << 10;
-/// The most that is read or written at once.
+/// The largest read or write on the device.
 pub(super) const PIECE_BYTES: u32 = 1 << 20;
 
-/// What the guest is told of the disk.
+/// The disk's properties for the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VhostUserOptions {
     /// Its serial number; 20 bytes of it are told.
     pub serial: String,
-    /// What had better be written at once, such as a stripe; zero if it does not matter.
+    /// The preferred write size, such as a stripe; zero if there is none.
     pub optimal_bytes: u64,
 }
 
-/// What a server is doing.
+/// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VhostUserStatus {
     /// Whether a virtual machine is connected.
@@ -33,11 +33,11 @@ pub struct VhostUserStatus {
     pub requests: u64,
     /// Those of them answered with an error.
     pub failed: u64,
-    /// Connections ended and queues given up because what came made no sense, and connections refused.
+    /// Connections ended or queues given up because of invalid input, and connections refused.
     pub misbehaved: u64,
 }
 
-/// What connections and requests share.
+/// State that connections and requests share.
 pub(super) struct Shared {
     pub(super) ring: Ring,
     pub(super) handle: Handle,

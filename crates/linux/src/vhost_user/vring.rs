@@ -1,4 +1,5 @@
-//! A queue of requests in the guest's memory: one task takes requests out, and one task for each answers it.
+//! A queue of requests in the guest's memory: one task takes requests out, and one task for each
+//! answers it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -38,7 +39,8 @@ pub(super) struct Vring {
     queue: RefCell<Queue>,
     pub(super) addresses: Cell<Option<Addresses>>,
     pub(super) enabled: Cell<bool>,
-    /// The guest does not flush, so what is written has to be durable when it is answered (VIRTIO 1.2, section 5.2.6.2).
+    /// The guest does not flush, so a write must be durable when it is answered (VIRTIO 1.2,
+    /// section 5.2.6.2).
     pub(super) write_through: Cell<bool>,
     /// Counts up when there are requests.
     pub(super) kick: RefCell<Option<Descriptor>>,
@@ -46,17 +48,17 @@ pub(super) struct Vring {
     pub(super) call: RefCell<Option<OwnedFd>>,
     /// To be counted up when the queue is given up.
     pub(super) error: RefCell<Option<OwnedFd>>,
-    /// What outlives this process of the requests that are under way, if the other side keeps it.
+    /// The table of requests in flight that outlives this process, if QEMU keeps one.
     pub(super) in_flight: RefCell<Option<InFlight>>,
-    /// What another server had taken and not answered.
+    /// Requests that another server had taken and not answered.
     again: RefCell<VecDeque<Taken>>,
     resting: Cell<bool>,
-    /// The one that takes requests, and one for each request.
+    /// The task that takes requests, and one for each request.
     tasks: Cell<usize>,
     changed: Gate,
 }
 
-/// What was found in a queue.
+/// The result of polling a queue.
 struct Taken {
     head: u16,
     request: Option<Request>,
@@ -111,8 +113,8 @@ impl Vring {
         self.again.take();
     }
 
-    /// Where the guest is told of answers. What it was not told of by a server that was killed it is told now: it looks by
-    /// itself, and nobody would tell it of later answers, as it waits for the earlier one.
+    /// The event counter for answers. It is signalled once at the start: a killed server may have
+    /// stored answers without a signal, and the guest would wait for the earlier ones.
     pub(super) fn set_call(&self, event: Option<OwnedFd>) {
         self.call.replace(event);
         signal(&self.call);
@@ -137,7 +139,7 @@ impl Vring {
         }
     }
 
-    /// Takes requests, if everything for that is there and it is not done already.
+    /// Starts to take requests, if the queue is complete and not started.
     pub(super) fn resume(self: &Rc<Self>, memory: Option<&Rc<Memory>>) {
         let ready = self.resting.get() && self.enabled.get() && self.tasks.get() == 0;
         let (Some(addresses), Some(memory), true) = (self.addresses.get(), memory, ready) else {
@@ -173,7 +175,7 @@ impl Vring {
         let used = queue.used_idx(&memory.guest, Ordering::Acquire).ok()?;
         queue.set_next_used(used.0);
         self.again.take();
-        // Without a table everything that was taken is answered, whoever did that.
+        // Without a table, all taken requests count as answered.
         if let Some(table) = &*self.in_flight.borrow() {
             if table.size() < queue.size() {
                 return None;
@@ -193,7 +195,8 @@ impl Vring {
         memory: &Rc<Memory>,
         kick: &Descriptor,
     ) -> Result<(), Error> {
-        // Of what another server left all is done first: how far the queue was taken does not tell.
+        // Requests of another server run first: the queue position does not show that they are
+        // open.
         while !self.resting.get() || !self.again.borrow().is_empty() {
             let Some(Taken { head, request }) = self.take(&memory.guest)? else {
                 match unless(self.told_to_rest(), self.shared.ring.readable(kick)).await {
@@ -206,7 +209,7 @@ impl Vring {
                 continue;
             };
             let Some(request) = request else {
-                // Without a place for its status all that can be done is to give it back.
+                // Without a place for its status, a request can only be returned.
                 self.shared.count_request(true);
                 self.answer(&memory.guest, head, 0)?;
                 // A guest may put such chains in for ever.
@@ -225,7 +228,7 @@ impl Vring {
         Ok(())
     }
 
-    /// The next request; `None` if the queue is empty, and the guest tells when it is not.
+    /// The next request; `None` if the queue is empty, and the guest will signal the next one.
     fn take(&self, memory: &GuestMemoryMmap) -> Result<Option<Taken>, Error> {
         if let Some(taken) = self.again.borrow_mut().pop_front() {
             return Ok(Some(taken));
@@ -275,7 +278,7 @@ impl Vring {
         Ok(())
     }
 
-    /// Tells that the queue makes no sense, and takes nothing more out of it until it is given another counter.
+    /// Reports an invalid queue, and takes no more requests until the counter is replaced.
     fn give_up(&self) {
         self.shared.count_misbehaviour();
         self.kick.take();
@@ -290,8 +293,8 @@ impl Vring {
     }
 }
 
-/// Requests by their heads alone. What the guest offers may name others by now, so they are offered by a list of ours,
-/// which for the library is memory behind all of the guest's.
+/// Requests by their heads alone. The guest's ring may name others by now, so a private ring lists
+/// them, in memory that the library sees behind the guest's.
 fn requests_of(queue: &Queue, guest: &GuestMemoryMmap, heads: &[u16]) -> Option<VecDeque<Taken>> {
     if heads.is_empty() {
         return Some(VecDeque::new());
@@ -319,7 +322,7 @@ fn requests_of(queue: &Queue, guest: &GuestMemoryMmap, heads: &[u16]) -> Option<
 
 fn signal(event: &RefCell<Option<OwnedFd>>) {
     if let Some(event) = event.borrow().as_ref() {
-        // A counter that is full has been seen by nobody yet: then it need not count.
+        // A full counter was not read yet: then it need not be incremented.
         let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
     }
 }

@@ -1,14 +1,14 @@
-//! Collecting: what is valid in a superblock is moved, then the superblock is erased.
+//! Garbage collection: valid blocks of a superblock are moved, then the superblock is erased.
 //!
-//! Collecting begins when few superblocks are free, and takes the fullest of garbage first. A chunk
-//! of the victim is read as one operation of its die, behind what is queued there; what is still
-//! valid then goes to the frontier of moved blocks. So collecting and the host share the dies in
-//! proportion to the blocks that each may have under way, until the host has to wait for free
+//! Collection starts when few superblocks are free, with the superblock that has the fewest valid
+//! blocks. A chunk of the victim is read as one operation of its die, behind the die's queue. Its
+//! valid blocks then go to the frontier of moved blocks. So collection and the host share the dies
+//! in proportion to the blocks that each may have in flight, until the host must wait for free
 //! superblocks.
 //!
-//! Invariant: the room at the frontier of moved blocks and the free superblocks that the host may
-//! not take suffice for everything that is valid in the victims, so that collecting never waits for
-//! the host, and always comes to an end.
+//! Invariant: the room at the frontier of moved blocks, plus the free superblocks reserved from the
+//! host, suffice for all valid blocks of the victims. So collection never waits for the host, and
+//! always ends.
 
 use super::{Core, Tag};
 use crate::Picos;
@@ -43,7 +43,7 @@ impl Core {
         self.ftl.free() > RESERVE && self.room_for_moving(left) >= self.to_be_moved()
     }
 
-    /// Issues what reads and erases it can; whether it did.
+    /// Issues all possible reads and erases; returns whether there were any.
     pub(super) fn collect(&mut self, now: Picos) -> bool {
         let mut issued = false;
         loop {
@@ -61,7 +61,7 @@ impl Core {
         self.erase_empty(now) || issued
     }
 
-    /// A chunk of a victim was read: what is valid in it still moves.
+    /// A chunk of a victim was read: its valid blocks still have to move.
     pub(super) fn move_chunk(&mut self, superblock: SuperblockId, chunk: u32, at: Picos) {
         let Some(victim) = self.victims.iter_mut().find(|one| one.superblock == superblock) else {
             unreachable!("chunks are read of victims only")
@@ -89,7 +89,7 @@ impl Core {
         }
     }
 
-    /// Nothing is under way any more: what was being erased is, the rest stays as it is.
+    /// Ends all operations: an erase under way completes, victims stay as they are.
     pub(super) fn stop_collecting(&mut self) {
         self.collecting = false;
         for victim in std::mem::take(&mut self.victims) {
@@ -100,7 +100,7 @@ impl Core {
         }
     }
 
-    /// Collects as much as it would over time, at once.
+    /// Collects without taking time.
     pub(super) fn collect_untimed(&mut self) {
         while self.wants_victim() {
             let Some(victim) = self.ftl.victim() else { return };

@@ -9,7 +9,7 @@ use zoneweave_zoned::BlockError;
 
 use crate::Picos;
 
-/// Who waits for the answer.
+/// The receiver of the answer.
 pub(in crate::conventional) enum Responder {
     Read(Sender<Result<Vec<Bytes>, BlockError>>),
     Done(Sender<Result<(), BlockError>>),

@@ -1,4 +1,4 @@
-//! What the dies are asked to do, as the number that tells which of it has ended.
+//! Identifies an operation of the dies by a number, which its completion returns.
 
 use super::SuperblockId;
 
@@ -10,7 +10,7 @@ pub(super) enum Tag {
     MoveProgram(SuperblockId, u32),
     /// A chunk of parity is programmed.
     Parity,
-    /// What is valid in a chunk is read to be moved.
+    /// Valid blocks of a chunk are read, to be moved.
     MoveRead(SuperblockId, u32),
     /// A die erases its part.
     Erase(SuperblockId),

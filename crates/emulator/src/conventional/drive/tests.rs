@@ -270,7 +270,7 @@ fn impossible_drives_are_refused() {
         (|config| config.over_provisioning = f64::NAN, "over-provisioning of NaN"),
         (|config| config.buffer_blocks = 10, "the write buffer holds 10 blocks"),
         (|config| config.collect.below = 1, "collecting from 1 free superblocks"),
-        (|config| config.superblocks = u32::MAX, "are more than 32 bits count"),
+        (|config| config.superblocks = u32::MAX, "exceed 32 bits"),
     ];
     for (change, message) in changes {
         let mut config = config();

@@ -66,7 +66,7 @@ proptest! {
     #[test]
     fn every_block_is_where_a_naive_model_says(steps in prop::collection::vec(step(), 1..400)) {
         let mut ftl = Ftl::new(LOGICAL, 12, 6, 2);
-        // What each place was last written for, and the latest content of each block.
+        // The content written last to each place, and the latest content of each block.
         let mut media: BTreeMap<Place, (u64, usize)> = BTreeMap::new();
         let mut model: BTreeMap<u64, usize> = BTreeMap::new();
         for (version, step) in steps.into_iter().enumerate() {
@@ -101,7 +101,7 @@ proptest! {
     }
 }
 
-/// Moves the contents of blocks whose places changed.
+/// Moves the contents of remapped blocks.
 fn follow(media: &mut BTreeMap<Place, (u64, usize)>, ftl: &Ftl, before: &[Option<Place>]) {
     let moved = (0..).zip(before).filter_map(|(lba, from)| {
         let to = ftl.lookup(Lba(lba))?;

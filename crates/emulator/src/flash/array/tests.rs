@@ -46,7 +46,7 @@ fn a_read_suspends_a_program_and_others_join_its_batch() {
     flash.program(0, us(0), 7);
     assert_eq!(flash.read(0, 0, 1, us(200)), us(360), "suspended at 300");
     assert_eq!(flash.read(0, 0, 1, us(250)), us(420), "joins the batch");
-    // The program goes on at 420 and is suspended once more, at 420 + 30 + 100.
+    // The program resumes at 420 and is suspended once more, at 420 + 30 + 100.
     assert_eq!(flash.read(0, 0, 1, us(400)), us(610));
     // It cannot be suspended a third time: 300 + 100 done (and twice 30), 600 left at 610.
     let end = flash.next_finished().unwrap();

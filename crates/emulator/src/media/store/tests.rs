@@ -1,4 +1,4 @@
-//! Media against a vector of blocks, and what a block costs.
+//! Media compared with a vector of blocks, and the memory that a block takes.
 
 use proptest::prelude::*;
 
@@ -66,7 +66,7 @@ fn forks_share_pages_until_one_changes_them() {
     assert_eq!(media.read(at(0), BlockCount(3)).data.concat(), pattern::blocks_of(&[9, 2, 3]));
 }
 
-/// What a block holds: a pattern, or a pattern spoilt in its last byte.
+/// A block: a pattern, or a pattern with a wrong last byte.
 #[derive(Clone, Copy, Debug)]
 struct Content {
     word: u64,

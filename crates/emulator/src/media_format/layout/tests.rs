@@ -1,4 +1,4 @@
-//! The format to the byte, and what happens to files that are damaged or hostile.
+//! The format byte by byte, and the handling of damaged or hostile files.
 
 use proptest::prelude::*;
 use zoneweave_zoned::{GeometryError, ZoneOffset, ZoneState};

@@ -1,8 +1,8 @@
-//! Random histories with crashes, against what the contract of a drive promises.
+//! Random histories with crashes, checked against the contract of a drive.
 //!
 //! Several tasks append, flush, reset and finish; the power fails at a random moment, or the
-//! process is killed. Afterwards each zone must hold a prefix of what it held (extended by
-//! commands in flight), at least as long as what was acknowledged as durable.
+//! process is killed. Afterwards each zone must hold a prefix of its blocks (extended by commands
+//! in flight), at least as long as the prefix acknowledged as durable.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{Jitter, Preset, Stations, Timing};
 const ZONES: u32 = 6;
 const WORKERS: u64 = 5;
 
-/// What the host was told about one zone, since its last reset.
+/// The host's knowledge of one zone, since its last reset.
 #[derive(Clone, Copy, Default)]
 struct Told {
     resets: u32,

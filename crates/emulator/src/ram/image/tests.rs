@@ -1,4 +1,4 @@
-//! Images hold what a crash left, and nothing hostile gets a drive.
+//! Images hold the contents after a crash, and hostile images are refused.
 
 use std::io::Cursor;
 use std::rc::Rc;

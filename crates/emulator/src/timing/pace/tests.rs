@@ -6,8 +6,8 @@ use zoneweave_zoned::{BlockCount, ZoneAction, ZoneAddress, ZoneId};
 use super::*;
 use crate::Preset;
 
-/// Plans appends by their zone: into zone 0 they take effect at once and complete after the blocks'
-/// number in microseconds, into zone 1 they are kept until 50 us, resets take effect after 20 us.
+/// Plans appends by their zone. In zone 0 they take effect at once and complete after as many
+/// microseconds as blocks, in zone 1 they are kept until 50 us. Resets take effect after 20 us.
 #[derive(Default)]
 struct Script {
     kept: Vec<CommandId>,
@@ -57,7 +57,7 @@ impl Timing for Script {
 struct Bench {
     executor: Executor,
     pace: Pace,
-    /// The drive itself, which does everything at once.
+    /// The drive itself, without latency.
     drive: Controller,
     seen: Rc<RefCell<Vec<u32>>>,
 }

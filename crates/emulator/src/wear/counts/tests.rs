@@ -128,8 +128,8 @@ fn addresses_wrap_as_the_equations_say() {
 
 /// Table 1 of the paper: 128 MiB zones of 256 erase blocks of 128 pages, on average 70 % used at
 /// reset; a third of them below 30 %. Its figures for nine workloads: partial erase saves 27 % to
-/// 67 % of the erases, its deviation within a zone is 4.91 on average and 11.42 at most; the
-/// circular mapping brings it down to 0.38 on average and 0.51 at most.
+/// 67 % of the erases. Its deviation within a zone is 4.91 on average and 11.42 at most; with the
+/// circular mapping it is 0.38 on average and 0.51 at most.
 #[test]
 fn circular_mapping_levels_what_partial_erase_leaves_uneven() {
     let geometry = Geometry::new(8, BlockCount(256 * 128));

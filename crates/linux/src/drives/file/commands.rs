@@ -36,7 +36,7 @@ impl Drive {
         }
     }
 
-    /// Reads parts of several zones, each with what is in its way.
+    /// Reads parts of several zones, each after the entry that it depends on.
     pub(super) async fn read_across(
         self: Rc<Self>,
         parts: Vec<(ZonePart, Option<EntryId>)>,
@@ -116,8 +116,8 @@ impl Drive {
         data.and(oob)
     }
 
-    /// Takes back what the controller granted: the write pointer returns to the end of what is
-    /// stored. A zone that ran into a media error is written no more.
+    /// Rolls back an admitted write: the write pointer returns to the end of the stored data. A
+    /// zone with a media error becomes read-only.
     fn write_failed(&self, zone: ZoneId, id: EntryId, error: &io::Error) {
         if !self.examine() {
             return;
@@ -149,8 +149,9 @@ impl Drive {
         self.turn(self.zone(zone), queued.epoch).await;
         let position = self.layout.descriptor_extension(zone).start;
         match self.ring.write_all_at(&self.file, vec![extension], position).await {
-            // A file system that remembered only the record would show, after a power failure, an
-            // extension that nobody set. An error ends the drive, which answers for it.
+            // The extension must be durable before the record: with the record alone, a power
+            // failure would leave an extension that nobody set. An error ends the drive, which
+            // fails the command.
             Ok(()) => {
                 let _ = self.sync().await;
             }
@@ -161,7 +162,7 @@ impl Drive {
         self.change(zone, true, queued).await
     }
 
-    /// Publishes a change of state; one that cannot be undone is durable when it completes.
+    /// Publishes a change of state; an irreversible one is durable on completion.
     pub(super) async fn change(
         self: Rc<Self>,
         zone: ZoneId,

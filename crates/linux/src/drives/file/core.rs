@@ -45,7 +45,7 @@ pub(super) struct Zone {
     pub(super) changed: Gate,
 }
 
-/// What an admitted command did to the record of a zone.
+/// A zone's record before and after an admitted command.
 #[derive(Clone, Copy)]
 pub(super) struct Admitted {
     before: ZoneRecord,
@@ -139,7 +139,7 @@ impl Drive {
         (controller.admit(request), before)
     }
 
-    /// What the command just admitted did to a zone.
+    /// The change that the command just admitted made to a zone.
     pub(super) fn admitted(&self, zone: ZoneId, before: &Before) -> Admitted {
         let before = match before {
             Before::One(record) => *record,
@@ -157,7 +157,7 @@ impl Drive {
     pub(super) fn enqueue(&self, zone: ZoneId, kind: Kind, admitted: Admitted) -> Queued {
         let Admitted { before, after: record } = admitted;
         let (was_active, is_active) = (before.state.is_active(), record.state.is_active());
-        // Only a zone that becomes active waits: one that waited for its own ticket would wait
+        // Only a zone that becomes active waits: a zone that waited for its own ticket would wait
         // for ever.
         let after = if is_active && !was_active { self.tickets.latest() } else { Ticket::NONE };
         let frees = was_active && !is_active;
@@ -170,8 +170,7 @@ impl Drive {
         &self.zones[zone.index()]
     }
 
-    /// What must be over before a read of blocks below the controller's write pointer can find
-    /// them in the file.
+    /// The entry that must be over before the file holds all blocks of this read, if any.
     pub(super) fn in_the_way_of_read(
         &self,
         at: ZoneAddress,
@@ -183,7 +182,7 @@ impl Drive {
     }
 }
 
-/// A controller over what an opened file tells.
+/// A controller with the zones, defects and wear of an opened file.
 fn controller(opened: &OpenFile) -> Controller {
     let mut controller = Controller::with_zones(opened.zones.clone());
     for at in &opened.unreadable {

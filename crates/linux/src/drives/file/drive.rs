@@ -29,12 +29,12 @@ pub struct FileDrive {
 }
 
 impl FileDrive {
-    /// Makes a drive of empty zones in a new file. It always has a volatile cache, whatever the
-    /// geometry says.
+    /// Creates a drive of empty zones in a new file. It always has a volatile cache, whether or not
+    /// the geometry has one.
     ///
     /// # Errors
-    /// If there is a file already, the geometry is impossible, or the file system refuses. No file
-    /// is left behind then.
+    /// If the file exists, the geometry is impossible, or the file system refuses. No file is left
+    /// behind then.
     pub fn create(path: &Path, geometry: Geometry, uuid: [u8; 16]) -> Result<(), FileDriveError> {
         open::create(path, geometry, None, uuid)
     }
@@ -109,12 +109,12 @@ impl FileDrive {
         Self::serve(ring, handle, Self::examine(path, Access::ReadOnly)?)
     }
 
-    /// Opens and reads what is at a path. That may wait, so it may be done in another thread.
+    /// Opens the file at a path and reads it. This may block, so it may run in another thread.
     pub(crate) fn examine(path: &Path, access: Access) -> Result<OpenFile, FileDriveError> {
         open::open(path, access)
     }
 
-    /// A drive of what was opened.
+    /// Makes a drive of an opened file.
     pub(crate) fn serve(
         ring: &Ring,
         handle: &Handle,
@@ -127,7 +127,7 @@ impl FileDrive {
         Ok(Self::start(ring, handle, opened, pace))
     }
 
-    /// Reads what a drive file holds, also while a process is using the drive.
+    /// Reads a drive file's identity and zones, even while another process uses it.
     ///
     /// # Errors
     /// As [`FileDrive::open_read_only`].
@@ -164,7 +164,7 @@ impl FileDrive {
         &self.drive.path
     }
 
-    /// What the drive has done since it was opened.
+    /// Counters since the drive was opened.
     #[must_use]
     pub fn counters(&self) -> DriveCounters {
         self.drive.controller.borrow().counters()
@@ -293,7 +293,7 @@ impl FileDrive {
         let drive = self.drive.clone();
         self.drive.handle.spawn(name, async move {
             let outcome = work.await;
-            // What completed while the drive was lost is as uncertain as the rest.
+            // A command that completed while the drive was lost is as uncertain as all others.
             let lost = drive.failure().is_some();
             responder.complete(if lost { Err(Status::DeviceGone) } else { outcome });
         });

@@ -10,39 +10,39 @@ use zoneweave_zoned::ImportError;
 /// Why a drive file cannot be made or opened.
 #[derive(Debug, Error)]
 pub enum FileDriveError {
-    /// Something is there already.
+    /// The path exists already.
     #[error("{} exists: drives are never overwritten; remove it or choose another path",
         .path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// Nothing is there.
+    /// The path does not exist.
     #[error(
         "{} does not exist: check the path, or create the drive first; if it was a member of an \
-         array and is gone, leave it out and give its slot a new drive with `zoneweave array \
+         array and is lost, leave it out and put a new drive into its slot with `zoneweave array \
          replace`", .path.display()
     )]
     NotFound {
         /// The file.
         path: PathBuf,
     },
-    /// A directory is there.
-    #[error("{} is a directory, not a drive: name the drives in it, such as {}/drive*",
+    /// The path is a directory.
+    #[error("{} is a directory, not a drive: give the drives in it, such as {}/drive*",
         .path.display(), .path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
     },
-    /// Neither a file nor a device is there.
+    /// The path is neither a file nor a device.
     #[error(
-        "{} is {what}, not a drive: name a file that `zoneweave emu create` made, the character device of a zoned \
-         NVMe namespace, or a zoned block device", .path.display()
+        "{} is {what}, not a drive: give a file made by `zoneweave emu create`, the character \
+         device of a zoned NVMe namespace, or a zoned block device", .path.display()
     )]
     NotAFile {
-        /// What was found.
+        /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The file type, such as "a pipe".
         what: &'static str,
     },
     /// Another process is using the drive.
@@ -56,7 +56,7 @@ pub enum FileDriveError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The contradiction in the format.
         #[source]
         error: FormatError,
     },
@@ -65,14 +65,14 @@ pub enum FileDriveError {
     Records {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage or contradiction.
         #[source]
         error: ImportError,
     },
     /// The drive has the timing of a preset that is not there.
     #[error(
-        "{}: it has the timing of the preset `{name}`, which this program does not know: use the \
-         one that made it, or look at it without writing", .path.display()
+        "{}: its preset `{name}` is unknown to this program: use the version that created the \
+         drive, or open it read-only", .path.display()
     )]
     UnknownPreset {
         /// The file.
@@ -85,9 +85,9 @@ pub enum FileDriveError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed, to complete "cannot ...".
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -96,14 +96,14 @@ pub enum FileDriveError {
 /// Why a drive that was open answers no more.
 #[derive(Debug, Error)]
 pub enum DriveFailure {
-    /// Somebody asked for it.
+    /// An operator or a test pulled it out.
     #[error("the drive was pulled out")]
     PulledOut,
     /// The file has no name any more.
     #[error("the drive's file was removed")]
     Removed,
     /// The file is shorter than the drive.
-    #[error("the drive's file was cut off: it has {found_bytes} bytes of {needed_bytes}")]
+    #[error("the drive's file was truncated: it has {found_bytes} of {needed_bytes} bytes")]
     Truncated {
         /// Bytes there are.
         found_bytes: u64,

@@ -1,4 +1,4 @@
-//! Making what completed durable, once for everybody who asks.
+//! Durability: one `fdatasync` for all callers that wait.
 
 use std::rc::Rc;
 
@@ -13,8 +13,8 @@ impl Drive {
         self.sync().await.map(|()| Reply::Done)
     }
 
-    /// Makes everything in the file durable. Whoever asks while a sync is running shares the next,
-    /// because the running one may have passed by what they wrote.
+    /// Makes everything in the file durable. A caller that comes while a sync is running shares the
+    /// next one, because the running one may have passed its data already.
     pub(super) async fn sync(self: &Rc<Self>) -> Result<(), Status> {
         let (sender, receiver) = oneshot();
         self.syncs.waiters.borrow_mut().push(sender);
@@ -32,7 +32,7 @@ impl Drive {
                 return;
             }
             if let Err(error) = self.ring.sync_data(&self.file).await {
-                // The kernel may have thrown away what it could not write: trying again would
+                // The kernel may have dropped the data that it could not write: a retry would
                 // succeed without it.
                 self.die(DriveFailure::SyncFailed(error));
             }

@@ -1,25 +1,35 @@
 //! An emulated zoned drive whose media are one sparse file.
 //!
-//! [`Controller`] decides, as for every emulated drive; this module moves the bytes. What is where
-//! in the file is defined by [`zoneweave_emulator::media_format`].
+//! A command passes through these files:
+//! 1. `drive`: asks [`Controller`] for admission, and spawns the command's task;
+//! 2. `core`: the drive's state; queues the change of the zone's record;
+//! 3. `zone_queue`: the order of commands within a zone; `tickets`: the order between zones;
+//! 4. `commands`: reads and writes the file;
+//! 5. `publish`: writes the zone's record; `flush` and `sync`: `fdatasync`;
+//! 6. `timing`: delays the answer as the preset of the drive says.
+//!
+//! `open` creates, locks and checks drive files; their layout is
+//! [`zoneweave_emulator::media_format`].
 //!
 //! Invariants:
-//! - A command that writes completes when its data and metadata are in the file and after that
-//!   the zone's record, with the new write pointer, is too. "In the file" means the page cache:
-//!   killing the process at any point loses nothing that completed, and the write pointer always
-//!   covers a hole-free prefix of what was submitted.
-//! - Reset, finish and offline are durable when they complete, as on flash; flush and FUA are
-//!   `fdatasync`. Until then the file system may lose or reorder what it holds if the machine
-//!   itself fails, so the drive reports a volatile cache. (Flash loses only tails; here a block
-//!   below the write pointer that was not flushed may read as zeros after a power failure.)
-//! - A drive that was made as a preset completes no command before the preset's model says, nor before
-//!   the file has done it. The others pay nothing for that, and those opened to be looked at neither.
+//! - A writing command completes after its data and metadata are in the file, and after them the
+//!   zone's record with the new write pointer. "In the file" means the page cache: killing the
+//!   process at any point loses nothing that completed. The write pointer always covers a hole-free
+//!   prefix of the submitted data.
+//! - Reset, finish and offline are durable on completion, as on flash; flush and FUA are
+//!   `fdatasync`. Before that, the file system may lose or reorder data if the machine fails, so
+//!   the drive reports a volatile cache. (Flash loses only tails; here a block below the write
+//!   pointer that was not flushed may read as zeros after a power failure.)
+//! - A drive made from a preset completes no command earlier than the preset's model, nor earlier
+//!   than the file. Other drives, and drives opened read-only, skip the model.
 //! - One process at a time writes to a drive, by a lock on the file.
 //!
-//! Fault model: the file may be removed or cut off under us, which pulls the drive out; the file
-//! system may fail a read (unrecovered read), a write (write fault, and the zone becomes
-//! read-only), have no room (capacity exceeded, and the write pointer stays where it was) or fail
-//! to write a record or to sync, after which nothing is certain and the drive answers no more.
+//! Fault model: the file may be removed or truncated, which pulls the drive out. The file system
+//! may fail a read (unrecovered read), or fail a write (write fault, and the zone becomes
+//! read-only). It may have no room (capacity exceeded, and the write pointer stays). If it fails to
+//! write a record or to sync, nothing is certain, and the drive stops answering.
+//!
+//! [`Controller`]: zoneweave_emulator::Controller
 
 mod commands;
 mod core;

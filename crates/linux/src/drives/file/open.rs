@@ -30,7 +30,7 @@ pub(crate) struct OpenFile {
     pub(super) unreadable: Vec<ZoneAddress>,
 }
 
-/// Turns what the system says into an error with the path.
+/// Adds the path to an error of the system.
 fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> FileDriveError {
     let path = path.to_owned();
     move |error| match error.kind() {
@@ -121,9 +121,9 @@ pub(super) fn open(path: &Path, access: Access) -> Result<OpenFile, FileDriveErr
     Ok(OpenFile { file, path, access, layout, zones, records, wear, unreadable })
 }
 
-/// Opens what is a file, and nothing else: a pipe would let us wait for its other end for ever.
+/// Opens regular files only: opening a pipe would wait for its other end for ever.
 fn open_file(path: &Path, access: Access) -> Result<File, FileDriveError> {
-    // Before it is opened, which may have effects of its own, and with a socket is not possible.
+    // Checked before opening, which may have side effects, and fails on a socket.
     let found = fs::metadata(path).map_err(failed(path, "examine it"))?;
     refuse_other_than_file(found.file_type(), path)?;
     let file =

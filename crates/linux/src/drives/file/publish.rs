@@ -23,7 +23,7 @@ impl Drive {
         }
     }
 
-    /// Starts to publish the zone's record if there is something new to say.
+    /// Starts to publish the zone's record if it changed.
     pub(super) fn publish(self: &Rc<Self>, zone: ZoneId) {
         if self.is_dead() {
             return;

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use zoneweave_runtime::Sender;
 use zoneweave_zoned::Status;
 
-/// Who waits for the drive's file to be synced.
+/// Callers that wait for the drive's file to be synced.
 #[derive(Default)]
 pub(super) struct Syncs {
     pub(super) running: Cell<bool>,

@@ -46,7 +46,7 @@ impl Tickets {
         self.changed.open();
     }
 
-    /// The drive is lost: nobody needs to wait any more.
+    /// The drive is lost: wakes all waiters.
     pub(super) fn abandon(&self) {
         self.open.take();
         self.changed.open();

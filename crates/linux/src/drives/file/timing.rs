@@ -1,4 +1,4 @@
-//! What the commands of a drive take their time by: the preset that its file names.
+//! The timing of a drive: that of the preset that its file names.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use zoneweave_zoned::Geometry;
 use super::error::FileDriveError;
 use super::open::OpenFile;
 
-/// The preset of a name that a drive remembers. One that is not known is an error: without its timing
-/// the drive would be another one than it was made to be.
+/// The preset with the name in a drive's file. An unknown name is an error: with another timing, it
+/// would be a different drive.
 pub(super) fn known(name: &PresetName, path: &Path) -> Result<Preset, FileDriveError> {
     Preset::by_name(name.as_str()).map_err(|_| FileDriveError::UnknownPreset {
         path: path.to_owned(),
@@ -32,7 +32,7 @@ pub(super) fn remembered(
     // The page cache is volatile; a flush takes as long as that of the preset's cache.
     let volatile_cache = preset.geometry().volatile_cache;
     let geometry = Geometry { volatile_cache, ..opened.zones.geometry().clone() };
-    // How durations vary goes by the drive's identity.
+    // The drive's identity seeds the variation of durations.
     let uuid = opened.layout.uuid();
     let seed = uuid.iter().fold(0, |seed: u64, byte| seed.rotate_left(8) ^ u64::from(*byte));
     let timing = preset.timing_of(&geometry, seed);

@@ -1,15 +1,15 @@
-//! What happens to one zone, in order: which commands may touch the file, and what the zone's
-//! record may say. Synchronous and without I/O.
+//! The order of changes to one zone: which commands may touch the file, and which record may be
+//! published. Synchronous, without I/O.
 //!
-//! Entries are queued in the order in which the controller admitted them, each with the zone
-//! record as it was right after. Invariants:
+//! Entries are queued in the order in which the controller admitted them, each with the zone record
+//! as it was right after. Invariants:
 //! - A record is published only when everything up to its entry is stored, so a published write
 //!   pointer always covers a hole-free prefix. One publication answers every entry it covers.
 //! - Entries are divided into epochs. An entry touches the file only when no entry of an earlier
-//!   epoch is left. A reset is an epoch of its own: what was submitted before it has left the
-//!   file before its hole is punched, and what was submitted after it waits until it is.
-//! - A failed write takes with it whatever came after it, up to the next reset, because the prefix
-//!   ends there; an epoch ends at that point too.
+//!   epoch is left. A reset is an epoch of its own: earlier entries have left the file before its
+//!   hole is punched, and later entries wait until it is punched.
+//! - A failed write fails all later entries up to the next reset, because the prefix ends there; an
+//!   epoch ends at that point too.
 
 use std::collections::VecDeque;
 
@@ -33,14 +33,14 @@ impl Ticket {
     pub(super) const NONE: Self = Self(0);
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Blocks, which have to be stored first.
     Write,
     /// A change of the record only.
     State,
-    /// An empty zone, whose blocks are freed afterwards.
+    /// A reset: the zone becomes empty, and its blocks are freed afterwards.
     Reset,
 }
 
@@ -96,9 +96,9 @@ pub(super) struct Publication {
     last: EntryId,
 }
 
-/// What is to be made good after a failed write.
+/// The rollback after a failed write.
 pub(super) struct Rollback {
-    /// What the zone is now, if no reset follows.
+    /// The zone's record after the rollback, if no reset follows.
     pub(super) record: ZoneRecord,
     /// Tickets of failed entries, for the change that settles the zone's state.
     pub(super) tickets: Vec<Ticket>,
@@ -115,7 +115,7 @@ pub(super) struct ZoneQueue {
 }
 
 impl ZoneQueue {
-    /// An idle zone whose record is in the file.
+    /// The queue of an idle zone whose record is in the file.
     pub(super) fn new(published: ZoneRecord, sequence: u64) -> Self {
         let entries = VecDeque::new();
         Self { entries, next_id: 0, epoch: Epoch(0), published, sequence, publishing: false }
@@ -190,7 +190,7 @@ impl ZoneQueue {
             }
             tickets.append(&mut entry.change.tickets);
             answer(entry, Err(status));
-            // One that is stored does not touch the file any more.
+            // A stored entry no longer touches the file.
             entry.phase = match entry.phase {
                 Phase::Storing | Phase::Failed => Phase::Failed,
                 Phase::Stored | Phase::Freeing | Phase::Done => Phase::Done,
@@ -201,8 +201,8 @@ impl ZoneQueue {
         Some(Rollback { record, tickets })
     }
 
-    /// The next record to be written, covering as much as possible. The caller writes it and
-    /// reports [`ZoneQueue::is_published`]; there is none before that.
+    /// The next record to write, covering as many entries as possible. The caller writes it and
+    /// then calls [`ZoneQueue::is_published`]; there is none before that.
     pub(super) fn next_publication(&mut self) -> Option<Publication> {
         if self.publishing {
             return None;
@@ -217,7 +217,8 @@ impl ZoneQueue {
         Some(Publication { record, sequence: self.sequence + 1, after, last })
     }
 
-    /// A record is in the file: answers what it covers; returns the redeemed tickets.
+    /// The record is in the file: answers the entries that it covers, and returns the redeemed
+    /// tickets.
     pub(super) fn is_published(&mut self, publication: Publication) -> Vec<Ticket> {
         self.publishing = false;
         self.published = publication.record;

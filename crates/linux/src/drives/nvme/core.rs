@@ -1,4 +1,4 @@
-//! Commands on their way: what they wait for, how long they may take, and what becomes of their answers.
+//! NVMe commands in flight: the locks they wait for, their time limits, and their answers.
 
 use std::fs::File;
 use std::io;
@@ -37,7 +37,7 @@ pub(super) struct Core {
     _block_device: Option<File>,
     namespace: u32,
     geometry: Geometry,
-    /// For each zone: what changes it takes all permits, and appends take one each.
+    /// One semaphore a zone: a change takes all permits, an append takes one.
     orders: Vec<Semaphore>,
     record: Record,
     /// More than one controller on the bus leads to it: see [`ways::has_ways`].
@@ -157,8 +157,8 @@ impl Core {
         }
     }
 
-    /// Whether an error is that the drive has heard nothing of a command, and may yet. Where several ways may lead to it one of
-    /// them ends without the drive.
+    /// Whether an error is that the drive has heard nothing of a command, and may yet. Where
+    /// several ways may lead to it one of them ends without the drive.
     fn was_not_sent(&self, error: &io::Error) -> bool {
         let lost_way = error.raw_os_error() == Some(libc::ENODEV) && self.has_ways;
         retry::is_unsent(error) || self.has_no_way(error) || lost_way && self.is_named()
@@ -171,8 +171,9 @@ impl Core {
 
     fn judged(&self, opcode: Opcode, done: CommandDone) -> Result<CommandDone, Status> {
         match &done.status {
-            // A way to the drive is lost, and the drive if its device is gone as well, or nothing else is heard of it for long. A
-            // change of zones that a path holds up could still happen, after the zone was written again.
+            // A path to the drive is lost. The drive is lost too if its device is gone, or if all
+            // answers were path errors for long. So it is after a zone change, which the path may
+            // hold back and execute after the zone was written again.
             Ok(value) if retry::is_of_path(*value) => {
                 let has_way = self.is_named() && !self.record.is_cut_off(self.handle.now());
                 let is_lost = !has_way || opcode == ZONE_SEND;
@@ -192,7 +193,7 @@ impl Core {
         rustix::fs::fstat(&self.file).is_ok_and(|status| status.st_nlink > 0)
     }
 
-    /// Asks for zones until all are told: an answer is no longer than a transfer.
+    /// Reports zones until all are known: one answer is at most one transfer.
     async fn report(&self, first: ZoneId, count: u32, options: ReportOptions) -> Outcome {
         let each = if options.extended { self.geometry.descriptor_extension_bytes } else { 0 };
         let most = self.geometry.max_transfer.data_bytes();
@@ -202,7 +203,7 @@ impl Core {
             let left = (count as usize).saturating_sub(told.zones.len());
             let bytes = (64 + left.max(1) * (64 + each as usize)).min(most);
             let pages = BlockCount::of_data_bytes(bytes.next_multiple_of(4096));
-            // What the drive does not fill is no zone.
+            // Bytes that the drive did not fill are not zones.
             let data = Lent::In(AlignedBuffer::zeroed(pages), bytes);
             let dwords = report_dwords(&self.geometry, next, options, bytes);
             let done = self.send(ZONE_RECEIVE, dwords, data, Lent::Nothing).await?;

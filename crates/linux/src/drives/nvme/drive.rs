@@ -25,7 +25,8 @@ pub struct NvmeDrive {
 }
 
 impl NvmeDrive {
-    /// Opens a drive for this process alone, as far as others ask: it is locked, and not mounted by the kernel.
+    /// Opens a drive for this process alone, as far as others ask: it is locked, and not mounted by
+    /// the kernel.
     ///
     /// # Errors
     /// If it is in use, no zoned namespace, or its format does not fit.
@@ -33,8 +34,8 @@ impl NvmeDrive {
         Self::serve(ring, handle, Self::examine(path, Access::Exclusive)?)
     }
 
-    /// Opens a drive to look at it while another process may be writing to it: every command that changes
-    /// something is refused with [`Status::ZoneReadOnly`].
+    /// Opens a drive to look at it while another process may be writing to it: every command that
+    /// changes something is refused with [`Status::ZoneReadOnly`].
     ///
     /// # Errors
     /// If it is no zoned namespace, or its format does not fit.
@@ -46,12 +47,12 @@ impl NvmeDrive {
         Self::serve(ring, handle, Self::examine(path, Access::ReadOnly)?)
     }
 
-    /// Opens a drive and asks it what it is. That waits for the drive, so it may be done in another thread.
+    /// Opens a drive and identifies it. This waits for the drive, so it may run in another thread.
     pub(crate) fn examine(path: &Path, access: Access) -> Result<Opened, NvmeDriveError> {
         open::open(path, access)
     }
 
-    /// A drive of what was opened.
+    /// Makes a drive of an opened device.
     pub(crate) fn serve(
         ring: &Ring,
         handle: &Handle,
@@ -64,7 +65,7 @@ impl NvmeDrive {
         Ok(Self { core, access, path, id, name })
     }
 
-    /// What a drive holds, also while a process is using it.
+    /// Reads a drive's identity and zones, even while another process uses it.
     ///
     /// # Errors
     /// As [`NvmeDrive::open_read_only`].
@@ -97,7 +98,7 @@ impl NvmeDrive {
         &self.name
     }
 
-    /// What the drive has done since it was opened.
+    /// Counters since the drive was opened.
     #[must_use]
     pub fn counters(&self) -> DriveCounters {
         self.core.counters()

@@ -22,28 +22,29 @@ const SELECT_ALL: u32 = 1 << 8;
 /// In dword 13 of zone management: with a random write area.
 const WITH_AREA: u32 = 1 << 9;
 
-/// What has to be over before a command of a zone is sent: drives may carry out what they hold in any order.
+/// The commands of a zone that must complete before this one is sent, because drives may execute
+/// queued commands in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Nothing.
     Any,
-    /// What is not an append.
+    /// Writes and changes, not appends.
     Appends(ZoneId),
     /// Everything that changes the zone.
     Alone(ZoneId),
 }
 
-/// What a command's completion becomes.
+/// The reply made of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Read(BlockCount),
     Written(ZoneAddress),
-    /// Where, the drive tells.
+    /// The address that the drive returns.
     Appended(ZoneId, BlockCount),
     Done,
 }
 
-/// A command that one NVMe command carries out.
+/// An operation that is a single NVMe command.
 pub(super) struct Encoded {
     pub(super) opcode: Opcode,
     pub(super) dwords: [u32; 6],
@@ -53,7 +54,7 @@ pub(super) struct Encoded {
     pub(super) answer: Answer,
 }
 
-/// What to do about a command.
+/// The encoding of a command.
 pub(super) enum Plan {
     One(Encoded),
     /// Ask until the zones are told.
@@ -85,7 +86,8 @@ pub(super) fn written_at(
 /// Encodes a command.
 ///
 /// # Errors
-/// The status of what cannot be said in NVMe, and what would mean another zone; all else the drive decides.
+/// A status for commands that NVMe cannot express, or that would reach another zone; the drive
+/// checks the rest.
 pub(super) fn encode(geometry: &Geometry, command: Command) -> Result<Plan, Status> {
     match command {
         Command::Read { at, blocks } => read(geometry, at, blocks),
@@ -122,7 +124,7 @@ pub(super) fn encode(geometry: &Geometry, command: Command) -> Result<Plan, Stat
             }
             Ok(Plan::Report { first, count, options })
         }
-        // A log page of the controller, which its namespaces cannot be asked for.
+        // This log page belongs to the controller, and a namespace cannot return it.
         Command::ChangedZones => Err(Status::InvalidField),
         Command::Flush => {
             let (data, metadata) = (Lent::Nothing, Lent::Nothing);
@@ -183,7 +185,8 @@ fn lent(payload: Payload, blocks: BlockCount) -> (Lent, Lent) {
         false => payload.oob,
         true => {
             let pages = blocks.oob_bytes().next_multiple_of(BLOCK_BYTES);
-            // Not zeros that are constant: of metadata kernels (6.12) want memory that can be written to.
+            // Not zeros that are constant: of metadata kernels (6.12) want memory that can be
+            // written to.
             let zeros = AlignedBuffer::zeroed(BlockCount::of_data_bytes(pages));
             zeros.freeze().slice(..blocks.oob_bytes())
         }
@@ -193,7 +196,7 @@ fn lent(payload: Payload, blocks: BlockCount) -> (Lent, Lent) {
     (Lent::Out(data), Lent::Out(vec![metadata]))
 }
 
-/// The action's number, and what goes with it.
+/// The action's number, and the flags that go with it.
 const fn send_bits(action: ZoneAction) -> u32 {
     match action {
         ZoneAction::Close => 0x1,

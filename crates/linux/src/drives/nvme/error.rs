@@ -13,7 +13,7 @@ use crate::ring::RingError;
 pub enum NvmeDriveError {
     /// Another process, or the kernel, is using the drive.
     #[error(
-        "{} is in use by another process, or mounted: stop what uses it (`lsof` and `findmnt` tell)",
+        "{} is in use by another process, or mounted: stop its user (see `lsof` and `findmnt`)",
         .path.display()
     )]
     InUse {
@@ -30,14 +30,14 @@ pub enum NvmeDriveError {
         path: PathBuf,
     },
     /// Another kind of device.
-    #[error("{} is no NVMe namespace: name a device such as /dev/ng0n1", .path.display())]
+    #[error("{} is not an NVMe namespace: give a device such as /dev/ng0n1", .path.display())]
     NotNvme {
         /// The device.
         path: PathBuf,
     },
     /// The block device of a namespace, or of another drive.
     #[error(
-        "{} is a block device, whose driver hides metadata and appends: name the character device \
+        "{} is a block device, whose driver hides metadata and appends: give the character device \
          of the namespace{}", .path.display(),
         .instead.as_ref().map(|path| format!(", {}", path.display())).unwrap_or_default()
     )]
@@ -68,24 +68,24 @@ pub enum NvmeDriveError {
         metadata_bytes: u16,
         /// How metadata is kept, if not as it has to be.
         how: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
-    /// The drive tells what cannot be.
-    #[error("{}: the drive describes itself in a way that cannot be: {error}", .path.display())]
+    /// The drive's description contradicts itself.
+    #[error("{}: the drive's description of itself is invalid: {error}", .path.display())]
     Nonsense {
         /// The device.
         path: PathBuf,
-        /// What is wrong.
+        /// The contradiction.
         #[source]
         error: NonsenseError,
     },
     /// The drive answers with an error.
-    #[error("{}: the drive refuses to tell {what}: status {status:#05x}", .path.display())]
+    #[error("{}: the drive refuses to return {what}: status {status:#05x}", .path.display())]
     Refused {
         /// The device.
         path: PathBuf,
-        /// What was asked for.
+        /// The page requested, to complete "refuses to return ...".
         what: &'static str,
         /// The NVMe status.
         status: u16,
@@ -95,16 +95,16 @@ pub enum NvmeDriveError {
     System {
         /// The device.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed, to complete "cannot ...".
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
     /// This program has something in the first 4 GiB of its address space.
     #[error(
-        "{}: this program is not position-independent, and the kernel might take other memory for what is written to the \
-         drive: build it without `relocation-model=static`", .path.display()
+        "{}: this program is not position-independent, so the kernel could write wrong memory to \
+         the drive: build it without `relocation-model=static`", .path.display()
     )]
     LowMemory {
         /// The device.

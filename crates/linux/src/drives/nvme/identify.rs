@@ -1,4 +1,4 @@
-//! What an NVMe drive says of itself (Identify), checked.
+//! Identify data of an NVMe drive, decoded and checked.
 //!
 //! The offsets are those of the NVMe Base, NVM and Zoned Namespace command set specifications.
 
@@ -10,12 +10,12 @@ use zoneweave_zoned::{
 /// Bytes of every Identify answer.
 pub(super) const IDENTIFY_BYTES: usize = 4096;
 
-/// The unit of MDTS and ZASL. It is the controller's smallest page, which is 4 KiB or more: taken as 4 KiB, limits are
-/// never exceeded.
+/// The unit of MDTS and ZASL. It is the controller's smallest page, which is 4 KiB or more: taken
+/// as 4 KiB, limits are never exceeded.
 const PAGE_BYTES: u64 = 4096;
 
-/// The largest transfer that is asked for. The kernel maps at most 127 pages a command, and memory that begins anywhere
-/// takes one more than it has.
+/// The largest transfer. The kernel maps at most 127 pages a command, and an unaligned buffer takes
+/// one page more than its size.
 const TRANSFER_BLOCKS: u32 = 64;
 
 /// The blocks of a namespace.
@@ -36,7 +36,7 @@ pub(super) struct Namespace {
     pub(super) formats: Vec<Format>,
     /// Whether metadata follows each block in the data buffer.
     pub(super) interleaved: bool,
-    /// Whether the drive keeps checksums of its own in the metadata.
+    /// Whether the drive stores its own checksums in the metadata (protection information).
     pub(super) protected: bool,
     /// A name that no other namespace has, if the drive gives it one.
     pub(super) id: [u8; 16],
@@ -63,7 +63,7 @@ pub(super) struct Zones {
     pub(super) zrwa: Option<ZrwaGeometry>,
 }
 
-/// What the drive told cannot be.
+/// A contradiction in the drive's description.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum NonsenseError {
     /// Sizes contradict each other.
@@ -75,7 +75,7 @@ pub enum NonsenseError {
         size: u64,
     },
     /// A format is in use that is not there.
-    #[error("it has format {index}, and only {formats} formats")]
+    #[error("its format is number {index} of {formats}")]
     Format {
         /// The format in use.
         index: u8,
@@ -83,14 +83,14 @@ pub enum NonsenseError {
         formats: usize,
     },
     /// The zones it reports.
-    #[error("its report of zones makes no sense")]
+    #[error("its zone report is invalid")]
     Report,
     /// Zones differ.
-    #[error("its zones do not all hold the same: one {one} blocks and another {other}")]
+    #[error("its zones have different capacities: {one} and {other} blocks")]
     Capacities {
-        /// What one zone holds.
+        /// The capacity of one zone.
         one: u32,
-        /// What another one does.
+        /// The capacity of another zone.
         other: u32,
     },
     /// The whole.
@@ -151,7 +151,7 @@ impl Namespace {
         })
     }
 
-    /// The number of a format that can be used here, if there is one.
+    /// The number of a format that can be used here, if the drive has any.
     pub(super) fn fitting_format(&self) -> Option<usize> {
         self.formats.iter().position(|format| format.fits())
     }
@@ -177,7 +177,7 @@ impl Controller {
 impl Zones {
     /// The zones of a namespace in a format.
     pub(super) fn parse(bytes: &[u8; IDENTIFY_BYTES], format_index: u8) -> Self {
-        // LBAFE: what the format adds.
+        // LBAFE: the zone size of the format.
         let at = 2816 + 16 * usize::from(format_index);
         // Numbers of resources are counted from zero, and all ones stand for no limit.
         let limit = |at: usize| u32_at(bytes, at).checked_add(1);
@@ -198,7 +198,7 @@ impl Zones {
     }
 }
 
-/// A power of two of pages, in blocks that can be asked for at once.
+/// The largest power of two of pages that one command can transfer, in blocks.
 fn transfer_blocks(exponent: u8) -> u32 {
     let pages = match exponent {
         0 => u64::MAX / PAGE_BYTES,
@@ -208,7 +208,8 @@ fn transfer_blocks(exponent: u8) -> u32 {
     u32::try_from(blocks).unwrap_or(u32::MAX).min(TRANSFER_BLOCKS)
 }
 
-/// The shape of a drive, with zones that can be written to their end: how far they really can tells a report.
+/// The drive's geometry, as if zones could be written to their end. The report has the true
+/// capacity.
 pub(super) fn geometry(
     namespace: &Namespace,
     controller: &Controller,
@@ -219,7 +220,7 @@ pub(super) fn geometry(
     let (Ok(zone_size), false) = (u32::try_from(zones.size), zones.size == 0) else {
         return Err(nonsense);
     };
-    // What is behind the last whole zone is no zone.
+    // The blocks behind the last whole zone belong to no zone.
     let Ok(count) = u32::try_from(namespace.blocks / zones.size) else { return Err(nonsense) };
     let max_transfer = transfer_blocks(controller.transfer);
     let append_limit = match append_exponent {

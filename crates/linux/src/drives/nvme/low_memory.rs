@@ -1,10 +1,11 @@
-//! The first 4 GiB of the address space, in which a program for NVMe drives must have nothing.
+//! The first 4 GiB of the address space, which a program for NVMe drives must leave empty.
 //!
-//! A command that waits for a controller to be reset is begun again by a thread of the kernel's. That takes itself for one that runs
-//! a program of the x32 kind if it was made when an interrupt ended, as it has the registers of that moment
-//! (`in_compat_syscall`; seen in Linux 6.12 of Debian), and cuts addresses to 32 bits. Where nothing is at such an address the command
-//! fails with `EFAULT`, and is [sent again](super::retry::is_unsent). Where something is, a drive would be written with it, or would write
-//! to it. Programs that are position-independent, as ours are, begin far above.
+//! A kernel thread issues a command again that waits for a controller reset. If an interrupt ended
+//! while that thread was created, it takes itself for a program of the x32 kind
+//! (`in_compat_syscall`; seen in Debian's Linux 6.12), and cuts addresses to 32 bits. Where nothing
+//! is mapped, the command fails with `EFAULT`, and is [sent again](super::retry::is_unsent). Where
+//! something is mapped, the drive would read or write the wrong memory. Position-independent
+//! programs, as ours are, are loaded far above.
 
 use std::fs;
 use std::io;
@@ -16,7 +17,7 @@ pub(super) fn is_empty() -> io::Result<bool> {
     Ok(lowest(&fs::read_to_string("/proc/self/maps")?).is_none_or(|lowest| lowest >= END))
 }
 
-/// The lowest address in a list of what is mapped.
+/// The lowest address in a list of mappings.
 fn lowest(maps: &str) -> Option<u64> {
     let start = |line: &str| u64::from_str_radix(line.split('-').next()?, 16).ok();
     maps.lines().filter_map(start).min()

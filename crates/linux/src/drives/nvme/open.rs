@@ -33,7 +33,7 @@ const ZONED: u32 = 2 << 24;
 /// How long questions at the start may take.
 const QUERY_TIMEOUT_MS: u32 = 30_000;
 
-/// Before what may pass is asked again.
+/// The pause before a failed query is sent again.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(50),
     Duration::from_millis(200),
@@ -42,7 +42,7 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(4),
 ];
 
-/// Bytes of a report that is asked for at the start.
+/// Bytes of a report at the start.
 const REPORT_BYTES: usize = 64 << 10;
 
 /// A drive that was opened and can be used.
@@ -50,7 +50,7 @@ pub(crate) struct Opened {
     pub(super) file: File,
     pub(super) path: PathBuf,
     pub(super) access: Access,
-    /// Held so that nobody mounts the namespace meanwhile.
+    /// Held open so that the namespace cannot be mounted.
     pub(super) block_device: Option<File>,
     pub(super) namespace: u32,
     pub(super) geometry: Geometry,
@@ -70,16 +70,16 @@ struct Asked<'a> {
 
 pub(super) fn open(path: &Path, access: Access) -> Result<Opened, NvmeDriveError> {
     let failed = |action| failed(path, action);
-    let kind = fs::metadata(path).map_err(failed("look at it"))?;
+    let kind = fs::metadata(path).map_err(failed("examine it"))?;
     if kind.file_type().is_block_device() {
         return Err(NvmeDriveError::BlockDevice { path: path.to_owned(), instead: sibling(&kind) });
     }
     let file = open_nonblocking(path, access == Access::Exclusive).map_err(failed("open it"))?;
-    if !low_memory::is_empty().map_err(failed("look at its memory"))? {
+    if !low_memory::is_empty().map_err(failed("read this process's memory map"))? {
         return Err(NvmeDriveError::LowMemory { path: path.to_owned() });
     }
     let namespace = number_of(&file).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => failed("reach it: none of its controllers answers")(error),
+        io::ErrorKind::WouldBlock => failed("reach it through any of its controllers")(error),
         _ => NvmeDriveError::NotNvme { path: path.to_owned() },
     })?;
     let block_device = match access {
@@ -126,7 +126,8 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> NvmeDr
     }
 }
 
-/// The number of a namespace, as soon as a way leads to it: a controller may be starting, or being reset.
+/// The number of a namespace, as soon as a way leads to it: a controller may be starting, or being
+/// reset.
 fn number_of(file: &File) -> io::Result<u32> {
     let mut pauses = PAUSES.iter();
     loop {
@@ -140,13 +141,14 @@ fn number_of(file: &File) -> io::Result<u32> {
     }
 }
 
-/// One process at a time, of those that ask.
+/// Excludes other processes that lock the device.
 fn lock(file: &File, path: &Path) -> Result<(), NvmeDriveError> {
     let locked = busy::lock(file).map_err(failed(path, "lock it"))?;
     locked.ok_or_else(|| NvmeDriveError::InUse { path: path.to_owned() })
 }
 
-/// The device that the kernel knows under another name: /dev/nvme0n1 for /dev/ng0n1, and the other way round.
+/// The device that the kernel knows under another name: /dev/nvme0n1 for /dev/ng0n1, and the other
+/// way round.
 pub(crate) fn sibling(device: &fs::Metadata) -> Option<PathBuf> {
     let block = device.file_type().is_block_device();
     let (kind, from, to) = if block { ("block", "nvme", "ng") } else { ("char", "ng", "nvme") };
@@ -157,7 +159,8 @@ pub(crate) fn sibling(device: &fs::Metadata) -> Option<PathBuf> {
     other.exists().then_some(other)
 }
 
-/// Opens the block device of the same namespace as a mount does, so that there is none and will be none.
+/// Opens the block device of the namespace exclusively, as a mount does: it fails if the namespace
+/// is mounted, and prevents mounting.
 fn claim_block_device(device: &fs::Metadata, path: &Path) -> Result<Option<File>, NvmeDriveError> {
     let Some(block) = sibling(device) else { return Ok(None) };
     let exclusive = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(block);
@@ -175,7 +178,7 @@ fn claim_block_device(device: &fs::Metadata, path: &Path) -> Result<Option<File>
         {
             Ok(None)
         }
-        // Without that nobody knows whether it is mounted.
+        // Without the block device, a mount cannot be noticed.
         Err(error) => Err(failed(path, "claim its block device")(error)),
     }
 }
@@ -190,7 +193,8 @@ impl Asked<'_> {
         let mut pauses = PAUSES.iter();
         loop {
             let answer = nvme::query(self.file.as_fd(), query, buffer);
-            // It changes nothing, and a member that is not there is put out of service.
+            // Queries change nothing, so they can be repeated; a member that fails to open would be
+            // put out of service.
             match pauses.next().filter(|_| may_pass_asked(&answer)) {
                 Some(pause) => thread::sleep(*pause),
                 None => return self.answered(answer, what),
@@ -202,7 +206,7 @@ impl Asked<'_> {
         match answer {
             Ok(0) => Ok(()),
             Ok(status) => Err(NvmeDriveError::Refused { path: self.path.to_owned(), what, status }),
-            Err(error) => Err(failed(self.path, "ask the drive")(error)),
+            Err(error) => Err(failed(self.path, "query the drive")(error)),
         }
     }
 
@@ -233,29 +237,29 @@ impl Asked<'_> {
     }
 
     fn controller(&self) -> Result<Controller, NvmeDriveError> {
-        Ok(Controller::parse(&*self.identify(1, 0, "what its controller is")?))
+        Ok(Controller::parse(&*self.identify(1, 0, "the description of its controller")?))
     }
 
     /// The namespace, if its blocks are such as are needed.
     fn namespace(&self, device: &fs::Metadata) -> Result<Namespace, NvmeDriveError> {
-        let bytes = self.identify(0, 0, "what its namespace is")?;
+        let bytes = self.identify(0, 0, "the description of its namespace")?;
         let namespace = Namespace::parse(&bytes).map_err(self.nonsense())?;
         if namespace.format.fits() && !namespace.interleaved && !namespace.protected {
             return Ok(namespace);
         }
         let how = match (namespace.interleaved, namespace.protected) {
             _ if namespace.format.metadata_bytes == 0 => "",
-            (true, _) => " between the blocks",
+            (true, _) => " interleaved with the blocks",
             (_, true) => " with protection information",
             (false, false) => "",
         };
         let block = sibling(device).unwrap_or_else(|| self.path.to_owned());
         let remedy = match namespace.fitting_format() {
             Some(format) => format!(
-                "`nvme format {} --lbaf={format} --ms=0 --pi=0` makes it so, and destroys what it holds",
+                "`nvme format {} --lbaf={format} --ms=0 --pi=0` does that, and destroys all data on it",
                 block.display()
             ),
-            None => "the drive offers no such format, and cannot be used".to_owned(),
+            None => "the drive has no such format, so it cannot be used".to_owned(),
         };
         Err(NvmeDriveError::Format {
             path: self.path.to_owned(),
@@ -279,16 +283,16 @@ impl Asked<'_> {
             }
             other => other,
         };
-        let zones = self.identify(5, ZONED, "what its zones are").map_err(not_zoned)?;
+        let zones = self.identify(5, ZONED, "the description of its zones").map_err(not_zoned)?;
         let zones = Zones::parse(&zones, namespace.format_index);
         if zones.size == 0 {
             return Err(NvmeDriveError::NotZoned { path: self.path.to_owned() });
         }
-        let appends = self.identify(6, ZONED, "how much can be appended")?;
+        let appends = self.identify(6, ZONED, "its append limit")?;
         identify::geometry(namespace, controller, &zones, appends[0]).map_err(self.nonsense())
     }
 
-    /// Every zone, and the geometry with what zones hold.
+    /// All zones, and the geometry with their capacity.
     fn zones(&self, geometry: Geometry) -> Result<(Geometry, Vec<ZoneInfo>), NvmeDriveError> {
         let mut zones = Vec::new();
         let mut buffer = vec![0; REPORT_BYTES.min(geometry.max_transfer.data_bytes())];
@@ -302,7 +306,7 @@ impl Asked<'_> {
                 dwords: report_dwords(&geometry, first, options, buffer.len()),
                 timeout_ms: QUERY_TIMEOUT_MS,
             };
-            self.query(query, "which zones it has", &mut buffer)?;
+            self.query(query, "its zone report", &mut buffer)?;
             let nonsense = |_: Status| self.nonsense()(NonsenseError::Report);
             let part = report::decode(&buffer, &geometry, first, 0).map_err(nonsense)?;
             let consecutive = part.zones.first().is_some_and(|info| info.zone == first);
@@ -323,8 +327,9 @@ impl Asked<'_> {
     }
 }
 
-/// A geometry with transfers no larger than the kernel maps, as its folder of the block device tells: it bounces them through
-/// little memory on some machines, and refuses what is larger.
+/// The geometry with transfers limited to the kernel's maximum, from the block device's folder in
+/// sysfs. On some machines the kernel bounces transfers through little memory, and refuses larger
+/// ones.
 fn within_kernel(geometry: Geometry, block: &Path) -> Geometry {
     let told = fs::read_to_string(block.join("queue/max_hw_sectors_kb")).ok();
     let blocks = told.and_then(|kib| kib.trim().parse::<u32>().ok()).map(|kib| BlockCount(kib / 4));
@@ -336,7 +341,7 @@ fn within_kernel(geometry: Geometry, block: &Path) -> Geometry {
     }
 }
 
-/// What zones hold, which has to be the same for all that hold anything.
+/// The capacity of zones, which must be the same for all zones in use.
 fn common_capacity(zones: &[ZoneInfo]) -> Result<BlockCount, NonsenseError> {
     let usable = || zones.iter().filter(|info| info.state != ZoneState::Offline);
     let Some(first) = usable().next() else { return Err(NonsenseError::Report) };

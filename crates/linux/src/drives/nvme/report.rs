@@ -6,7 +6,7 @@ use zoneweave_zoned::{
     ZoneState,
 };
 
-/// What one answer tells.
+/// The contents of one answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// Zones that match, as the drive counts them.
@@ -23,7 +23,8 @@ pub(super) fn zones_in(bytes: usize, extension_bytes: u32) -> usize {
 /// Decodes an answer about zones from `first` on. `extension_bytes` follow each zone's descriptor.
 ///
 /// # Errors
-/// [`Status::InternalError`] if the zones are not in order, not those of the drive, or make no sense.
+/// [`Status::InternalError`] if the zones are not in order, not those of the drive, or make no
+/// sense.
 pub(super) fn decode(
     bytes: &[u8],
     geometry: &Geometry,

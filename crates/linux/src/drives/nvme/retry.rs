@@ -1,15 +1,18 @@
-//! Which commands are sent again after they failed.
+//! Which failed commands are sent again.
 //!
-//! The kernel repeats what file systems ask of a drive, but not what came through its character device: a controller
-//! that is reset, or a path that changes hands, fails whatever was under way. What changes nothing is repeated, unless
-//! the drive says that it will fail again; and a flush that the kernel gave up, of which the drive has said nothing: its cache
-//! outlives the reset of a controller. Everything is of which the kernel has told the drive nothing at all. Nothing else
-//! is: a write, an append or a reset may have happened, or may happen yet where a path holds it up, and a flush that the drive
-//! has failed may have lost what the next one would find nothing of. The engine knows what to do about those. Neither is
-//! what media answer: the engine has the other drives for that.
+//! The kernel repeats commands of file systems, but not commands of the character device: a
+//! controller reset or a path failover fails all commands in flight. This file repeats:
+//! - reads and reports, unless the drive says that a retry will fail too;
+//! - a flush that the kernel aborted before the drive answered: the drive's cache outlives a
+//!   controller reset;
+//! - any command that the kernel never sent to the drive.
 //!
-//! A drive that goes on failing in passing costs the delays once: until a command succeeds none is repeated any more. One of
-//! which nothing is heard but that its path is lost is gone after a while.
+//! A write, an append or a reset is not repeated: it may have happened, or may happen later if a
+//! path holds it back. Nor is a flush that the drive failed: data may be lost, and a second flush
+//! would not notice. The engine handles these errors, and media errors, with its other drives.
+//!
+//! A drive that keeps failing transiently costs the delays once: no command is repeated until one
+//! succeeds. A drive with nothing but path errors is lost after a while.
 
 use std::cell::Cell;
 use std::io;
@@ -23,14 +26,15 @@ use crate::ring::{CommandDone, Lent, Opcode};
 const DELAYS: [Nanos; 3] =
     [Nanos::from_millis(50), Nanos::from_millis(200), Nanos::from_millis(800)];
 
-/// After this time a command that failed is not sent again, as it may have run into its own limit; and a path does not
-/// come back.
+/// A command that failed later than this is not sent again, as it may have hit its own limit. A
+/// path that was missing for so long does not return.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(20);
 
 /// After which a command of which the drive has heard nothing is sent again.
 const UNSENT_PAUSE: Nanos = Nanos::from_millis(50);
 
-/// What the kernel takes at the most to find that it cannot send a command. One that it had for longer waited for something.
+/// The longest time in which the kernel finds that it cannot send a command. A command held longer
+/// was waiting for something.
 const AT_ONCE: Nanos = Nanos::from_secs(1);
 
 /// How often a command is sent again that makes no sense to the kernel.
@@ -55,12 +59,12 @@ impl Record {
         Tries { since: now, unsent: None, refusals: REFUSALS, delays: self.delays(opcode).iter() }
     }
 
-    /// What is waited before a command is sent again, and again.
+    /// The delays before the first repetition and before the second.
     fn delays(&self, opcode: Opcode) -> &'static [Nanos] {
         if is_repeatable(opcode) && !self.gave_up.get() { &DELAYS } else { &[] }
     }
 
-    /// What is waited before a command that failed in passing is sent again, if it is.
+    /// The delay before a transiently failed command is repeated; `None` if it is not.
     pub(super) fn failed(&self, tries: &mut Tries, now: Nanos) -> Option<Nanos> {
         tries.unsent = None;
         let delay = tries.delays.next().filter(|_| now.since(tries.since) < PATIENCE).copied();
@@ -70,7 +74,7 @@ impl Record {
         delay
     }
 
-    /// Notes what became of a command.
+    /// Records the outcome of a command.
     pub(super) fn note(&self, done: &CommandDone, now: Nanos) {
         match done.status {
             Ok(value) if is_of_path(value) => {
@@ -95,14 +99,14 @@ pub(super) struct Tries {
     since: Nanos,
     /// Since when the drive has heard nothing of it, and when that was last seen.
     unsent: Option<(Nanos, Nanos)>,
-    /// How often the kernel may refuse it though there is a way.
+    /// How often the kernel may refuse a command although there is a path.
     refusals: u32,
     delays: slice::Iter<'static, Nanos>,
 }
 
 impl Tries {
-    /// What is waited before a command of which the drive has heard nothing is sent again, if it is. That patience is for one
-    /// time without a way, not for all that a command meets.
+    /// The delay before a command that the drive never saw is sent again; `None` if it is not. The
+    /// limit applies to one period without a path, not to all failures of the command.
     pub(super) fn unsent(&mut self, now: Nanos) -> Option<Nanos> {
         let known = self.unsent.filter(|(_, seen)| now.since(*seen) < UNSENT_PAUSE + AT_ONCE);
         let since = known.map_or(now, |(since, _)| since);
@@ -110,17 +114,18 @@ impl Tries {
         (now.since(since) < PATIENCE).then_some(UNSENT_PAUSE)
     }
 
-    /// The same of one that the kernel refuses: the way that was missing may be there again since.
+    /// As above, for a command that the kernel refuses: the path may have returned since.
     pub(super) fn refused(&mut self, now: Nanos) -> Option<Nanos> {
         self.refusals = self.refusals.checked_sub(1)?;
         self.unsent(now)
     }
 }
 
-/// Whether the kernel has told the drive nothing of a command, and may well do so later: it had no memory for it, or did not
-/// find the command's.
+/// Whether the kernel has told the drive nothing of a command, and may well do so later: it had no
+/// memory for it, or did not find the command's.
 ///
-/// The latter happens to commands that waited for a controller to be reset: see [`low_memory`](super::low_memory).
+/// The latter happens to commands that waited for a controller to be reset: see
+/// [`low_memory`](super::low_memory).
 pub(super) fn is_unsent(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EFAULT | libc::ENOMEM | libc::EAGAIN))
 }
@@ -130,7 +135,7 @@ pub(super) fn is_refused(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
-/// Whether a command may be sent again, and succeed then, by what became of it.
+/// Whether a command may be repeated and may then succeed, by its outcome.
 pub(super) fn may_pass(opcode: Opcode, done: &CommandDone) -> bool {
     is_repeatable(opcode) && passes(done) && (opcode != FLUSH || done.status.is_err())
 }
@@ -153,25 +158,28 @@ pub(super) fn may_pass_asked(answer: &io::Result<u16>) -> bool {
     }
 }
 
-/// Whether the kernel has given a command up, as when a controller is reset or a time limit is over.
+/// Whether the kernel has given a command up, as when a controller is reset or a time limit is
+/// over.
 pub(super) fn is_given_up(error: &io::Error) -> bool {
     let codes = [libc::EINTR, libc::ECANCELED, libc::ETIMEDOUT, libc::ETIME];
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-/// Statuses of what goes by: data transfer error, internal error, aborted by request or with its queue, interrupted,
-/// transient transport error, namespace not ready.
+/// Transient statuses: data transfer error, internal error, aborted by request or with its queue,
+/// interrupted, transient transport error, namespace not ready.
 fn is_passing(value: u16) -> bool {
     matches!(value, 0x004 | 0x006..=0x008 | 0x021 | 0x022 | 0x082)
 }
 
-/// Whether a status tells of a way to the drive, rather than of the drive: internal path error, access states that
-/// change, controller and host path errors, aborted by the host. That access is lost for good is not among them.
+/// Whether a status is about the path rather than the drive: internal path error, asymmetric access
+/// transitions, controller and host path errors, aborted by the host. Persistent loss of access is
+/// not among them.
 pub(super) fn is_of_path(value: u16) -> bool {
     (0x300..=0x37F).contains(&value) && value != 0x301
 }
 
-/// The memory of a command that is sent again, without what the drive filled before it failed.
+/// The memory of a command to be sent again, without the part that the drive filled before it
+/// failed.
 pub(super) fn lend(memory: Lent) -> Lent {
     match memory {
         Lent::In(mut buffer, bytes) => {

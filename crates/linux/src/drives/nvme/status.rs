@@ -1,4 +1,4 @@
-//! What the kernel and the drive say about a command, as our statuses.
+//! Errors of the kernel and of the drive, translated into our statuses.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use zoneweave_zoned::Status;
 
 /// The status of a completion, if it is not success.
 ///
-/// A drive may answer many more than the engine tells apart; the others become the nearest.
+/// A drive may return many more than the engine distinguishes; the others become the nearest.
 pub(super) fn of_nvme(value: u16) -> Result<(), Status> {
     if value == 0 {
         return Ok(());
@@ -15,7 +15,8 @@ pub(super) fn of_nvme(value: u16) -> Result<(), Status> {
         return Err(*status);
     }
     Err(match value {
-        // Invalid opcode, identifier conflict, PRP and SGL errors: commands that make no sense to it.
+        // Invalid opcode, identifier conflict, PRP and SGL errors: commands that make no sense to
+        // it.
         0x001 | 0x003 | 0x00D..=0x013 => Status::InvalidField,
         // Aborted: by power loss, by request, with its queue, as part of a fused pair.
         0x005 | 0x007..=0x00A => Status::Aborted,
@@ -23,7 +24,7 @@ pub(super) fn of_nvme(value: u16) -> Result<(), Status> {
         0x00B => Status::DeviceGone,
         // End-to-end guard, application tag and reference tag check errors, compare failures.
         0x282..=0x285 => Status::UnrecoveredRead,
-        // The controller has lost its access to the namespace for good.
+        // The controller has lost its access to the namespace permanently.
         0x301 => Status::DeviceGone,
         // Other errors on the way to the drive, access states among them, are told apart before.
         0x300..=0x37F => Status::Aborted,
@@ -31,7 +32,7 @@ pub(super) fn of_nvme(value: u16) -> Result<(), Status> {
     })
 }
 
-/// The status that stands for an error of the kernel.
+/// The status for an error of the kernel.
 pub(super) fn of_kernel(error: &io::Error) -> Status {
     match error.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF) => Status::DeviceGone,

@@ -1,8 +1,9 @@
-//! Ways to a drive: which controllers lead to a namespace, and whether one does just now.
+//! Paths to a drive: which controllers lead to a namespace, and whether one is usable now.
 //!
-//! A namespace that several controllers may have gets a device of its own, and the kernel chooses a way for each command.
-//! While there is none, as when the only controller is reset, that device answers `EINVAL` at once: nothing was sent. Asked for
-//! the namespace's number, which takes no command, it says so by `EWOULDBLOCK` (`nvme_ns_head_chr_uring_cmd` and
+//! A namespace that several controllers may share has a device of its own, and the kernel chooses a
+//! path for each command. While there is none, as during a reset of the only controller, that
+//! device fails commands with `EINVAL` at once: nothing was sent. A query of the namespace's
+//! number, which takes no command, fails with `EWOULDBLOCK` then (`nvme_ns_head_chr_uring_cmd` and
 //! `nvme_ns_head_chr_ioctl` of Linux 5.19 to 7.0). The device of a single controller waits instead.
 
 use std::fs;
@@ -20,8 +21,10 @@ pub(super) fn is_none_open(device: BorrowedFd<'_>) -> bool {
     matches!(nvme::namespace_of(device), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Whether more leads to a drive than one controller on this machine's bus. That is stopped before its commands are given up; any
-/// other may be out of reach and go on, so that what the kernel gave up may happen later. And one of several may end without the drive.
+/// Whether the drive is reached by more than one controller on this machine's PCIe bus. A local
+/// controller is stopped before its commands are aborted. A remote one may be unreachable and
+/// continue, so that an aborted command may happen later; and one of several controllers may go
+/// without the drive.
 pub(super) fn has_ways(device: &fs::Metadata) -> bool {
     let (major, minor) = (major(device.rdev()), minor(device.rdev()));
     let link = format!("/sys/dev/char/{major}:{minor}");
@@ -32,8 +35,8 @@ fn is_one_on_the_bus(transports: &[String]) -> bool {
     matches!(transports, [transport] if transport == "pcie")
 }
 
-/// By what the controllers of a device are reached. It is in the folder of its controller, or of the subsystem that has links to
-/// its controllers.
+/// The transports of a device's controllers. They are in the folder of its controller, or of the
+/// subsystem that has links to its controllers.
 fn controllers(device: &Path) -> Vec<String> {
     let folder = fs::canonicalize(device).ok().and_then(|device| Some(device.parent()?.to_owned()));
     let Some(folder) = folder else { return Vec::new() };
@@ -52,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// What sysfs shows of controllers, and of a device with some of them as its ways.
+    /// A model of sysfs: controllers, and a device with some of them as its paths.
     fn sysfs(transports: &[&str], of_subsystem: bool) -> Vec<String> {
         let root = tempfile::tempdir().expect("a folder");
         let subsystem = root.path().join("nvme-subsys0");

@@ -1,5 +1,5 @@
-//! What is wrong with a command, before the disk is asked and after it refused: the block layer says little more than
-//! that there was an error.
+//! Checks of a command before the disk gets it, and its diagnosis after a failure: the block layer
+//! reports little more than "I/O error".
 
 use zoneweave_zoned::{
     BlockCount, Command, Geometry, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo,
@@ -8,11 +8,11 @@ use zoneweave_zoned::{
 
 use crate::sys::block::ZoneChange;
 
-/// Checks what can be seen of a command without knowing the states of zones.
+/// Checks the parts of a command that do not depend on zone states.
 ///
 /// # Errors
-/// The status of what is not on the drive, and of what block devices do not have: metadata, appends, descriptor
-/// extensions, random write areas, lists of changed zones.
+/// A status for addresses outside the drive, and for features that block devices lack: metadata,
+/// appends, descriptor extensions, random write areas, lists of changed zones.
 pub(super) fn check(geometry: &Geometry, command: &Command) -> Result<(), Status> {
     match command {
         Command::Read { at, blocks } => {
@@ -75,7 +75,7 @@ fn check_transfer(geometry: &Geometry, at: ZoneAddress, blocks: BlockCount) -> R
     if on_drive { Ok(()) } else { Err(Status::LbaOutOfRange) }
 }
 
-/// Why a zone does not take a write, if it can be told from what it is.
+/// The reason why a zone refuses a write, if its state shows one.
 pub(super) fn refusal_of_write(
     info: &ZoneInfo,
     at: ZoneAddress,
@@ -93,7 +93,7 @@ pub(super) fn refusal_of_write(
     }
 }
 
-/// What the kernel has for an action; to take a zone offline it has nothing.
+/// The kernel's request for an action; it has none for taking a zone offline.
 pub(super) fn change_of(action: ZoneAction) -> Option<ZoneChange> {
     match action {
         ZoneAction::Close => Some(ZoneChange::Close),

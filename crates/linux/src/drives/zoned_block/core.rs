@@ -1,4 +1,4 @@
-//! Commands on their way: what they wait for, what is sent, and what becomes of errors.
+//! Commands in flight: the locks they wait for, the operations sent, and the diagnosis of errors.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -27,18 +27,18 @@ use crate::ring::{Descriptor, Ring};
 use crate::sys::blkzoned::{ReportedZone, ZoneRange};
 use crate::sys::block::{ZoneChange, change_zones, device_bytes, report_zones};
 
-/// What is waited before something that this machine had no room for is tried again, and again.
+/// The delays before an operation for which this machine had no memory is repeated.
 const DELAYS: [Nanos; 3] =
     [Nanos::from_millis(10), Nanos::from_millis(100), Nanos::from_millis(1000)];
 
-/// What the kernel answers only after the drive has, in the call itself.
+/// Calls that the kernel answers only after the drive has.
 enum Call {
     Report { first_sector: u64, count: u32 },
     Change(ZoneChange, ZoneRange),
 }
 
 struct Zone {
-    /// Whoever writes the zone or changes its state holds it.
+    /// Held by the writer of a zone or a change of its state.
     turn: Semaphore,
     /// Where it takes the next write, if that is known.
     place: Cell<Option<ZoneOffset>>,
@@ -144,13 +144,14 @@ impl Core {
         }
     }
 
-    /// The status that stands for an error, after a look whether the disk is there: one that is gone answers like one
-    /// that has no blocks.
+    /// The status for an error, after a check that the disk is still there: a removed disk returns
+    /// the same error as a disk without blocks.
     fn failed(&self, tried: Tried, error: &io::Error) -> Status {
         if self.is_there() { of_kernel(tried, error) } else { Status::DeviceGone }
     }
 
-    /// Whether the disk has its size, which the kernel takes away when the drive is gone. Its name may go without that.
+    /// Whether the disk has its size, which the kernel takes away when the drive is gone. Its name
+    /// may go without that.
     fn is_there(&self) -> bool {
         device_bytes(self.file.as_fd()).is_ok_and(|bytes| bytes >= self.bytes)
     }
@@ -172,8 +173,8 @@ impl Core {
         }
     }
 
-    /// What was never written is not asked for: it is zeros here, but some drives answer otherwise, and shingled
-    /// disks may refuse.
+    /// Blocks above the write pointer are not read from the disk: they are zeros here, but some
+    /// drives return other data, and shingled disks may fail.
     async fn read(&self, at: ZoneAddress, blocks: BlockCount) -> Result<Payload, Status> {
         let unwritten = self.zones[at.zone.index()].unwritten.get();
         let asked = BlockCount(unwritten.0.saturating_sub(at.offset.0).min(blocks.0));
@@ -226,7 +227,8 @@ impl Core {
         self.in_service()?;
         let end = u64::from(at.offset.0) + u64::from(blocks.0);
         let capacity = u64::from(self.geometry.zone_capacity.0);
-        // What is not where the zone ends is never sent: the kernel would not say what is wrong with it.
+        // A write elsewhere than at the write pointer is never sent: the kernel would not report
+        // the reason.
         if zone.place.get() != Some(at.offset) || end > capacity {
             let info = self.look(at.zone).await?;
             if let Some(status) = refusal_of_write(&info, at, blocks) {
@@ -264,7 +266,8 @@ impl Core {
         }
     }
 
-    /// Finds out where the zone ends now, which also the kernel has to know before it takes another write.
+    /// Finds out where the zone ends now, which also the kernel has to know before it takes another
+    /// write.
     async fn write_failed(&self, zone: ZoneId, error: &io::Error) -> Status {
         let status = self.failed(Tried::Write, error);
         if status == Status::DeviceGone {
@@ -325,7 +328,8 @@ impl Core {
         }
     }
 
-    /// One zone after the other, as the kernel has nothing for some of them; the first that fails ends it.
+    /// One zone after the other, as the kernel has nothing for some of them; the first that fails
+    /// ends it.
     async fn manage_all(&self, action: ZoneAction) -> Result<(), Status> {
         let zones = self.zones_from(ZoneId(0), self.geometry.zones).await?;
         for info in zones.iter().filter(|info| is_chosen(action, info.state)) {

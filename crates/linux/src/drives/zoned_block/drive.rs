@@ -15,7 +15,7 @@ use crate::drives::inflight::DriveLoss;
 use crate::drives::info::DriveInfo;
 use crate::ring::Ring;
 
-/// Where the kernel tells of disks.
+/// The root of sysfs.
 const SYSFS: &str = "/sys";
 
 /// A zoned block device.
@@ -36,8 +36,8 @@ impl ZonedBlock {
         Self::serve(ring, handle, Self::examine(path, Access::Exclusive)?)
     }
 
-    /// Opens a disk to look at it while another process may be writing to it: every command that changes
-    /// something is refused with [`Status::ZoneReadOnly`].
+    /// Opens a disk to look at it while another process may be writing to it: every command that
+    /// changes something is refused with [`Status::ZoneReadOnly`].
     ///
     /// # Errors
     /// If it has no zones, or they do not fit.
@@ -49,12 +49,13 @@ impl ZonedBlock {
         Self::serve(ring, handle, Self::examine(path, Access::ReadOnly)?)
     }
 
-    /// Opens a disk and asks for its zones. That waits for the disk, so it may be done in another thread.
+    /// Opens a disk and reports its zones. This waits for the disk, so it may run in another
+    /// thread.
     pub(crate) fn examine(path: &Path, access: Access) -> Result<Opened, ZonedBlockError> {
         open::open(path, access, Path::new(SYSFS))
     }
 
-    /// A disk of what was opened.
+    /// Makes a drive of an opened disk.
     pub(crate) fn serve(
         ring: &Ring,
         handle: &Handle,
@@ -64,13 +65,13 @@ impl ZonedBlock {
         let (id, model) = (opened.id, opened.model.clone());
         let core = Core::start(ring, handle, opened).map_err(|error| ZonedBlockError::System {
             path: path.clone(),
-            action: "start a thread for it",
+            action: "start its worker thread",
             error,
         })?;
         Ok(Self { core, access, path, id, model })
     }
 
-    /// What a disk holds, also while a process is using it.
+    /// Reads a disk's identity and zones, even while another process uses it.
     ///
     /// # Errors
     /// As [`ZonedBlock::open_read_only`].
@@ -98,7 +99,7 @@ impl ZonedBlock {
         &self.model
     }
 
-    /// What the drive has done since it was opened.
+    /// Counters since the drive was opened.
     #[must_use]
     pub fn counters(&self) -> DriveCounters {
         self.core.counters()

@@ -11,7 +11,7 @@ use zoneweave_zoned::GeometryError;
 pub enum ZonedBlockError {
     /// Another process, or the kernel, is using it.
     #[error(
-        "{} is in use by another process, or mounted: stop what uses it (`lsof` and `findmnt` tell)",
+        "{} is in use by another process, or mounted: stop its user (see `lsof` and `findmnt`)",
         .path.display()
     )]
     InUse {
@@ -25,7 +25,7 @@ pub enum ZonedBlockError {
         path: PathBuf,
     },
     /// A part of a disk.
-    #[error("{} is a partition: name the whole disk", .path.display())]
+    #[error("{} is a partition: give the whole disk", .path.display())]
     Partition {
         /// The device.
         path: PathBuf,
@@ -40,9 +40,9 @@ pub enum ZonedBlockError {
         /// The device.
         path: PathBuf,
     },
-    /// A disk whose zones are a recommendation.
+    /// A host-aware disk: its zones are a recommendation.
     #[error(
-        "{} is a host-aware disk, whose zones may be written in any order: a host-managed one is needed",
+        "{} is a host-aware disk: a host-managed disk is needed",
         .path.display()
     )]
     HostAware {
@@ -51,7 +51,7 @@ pub enum ZonedBlockError {
     },
     /// Blocks that ours are no whole number of.
     #[error(
-        "{} has blocks of {block_bytes} bytes: 4096, or 512 and powers of two between, are needed",
+        "{} has blocks of {block_bytes} bytes: 512, 1024, 2048 or 4096 are needed",
         .path.display()
     )]
     Blocks {
@@ -62,8 +62,8 @@ pub enum ZonedBlockError {
     },
     /// Conventional zones among the others.
     #[error(
-        "{} has conventional zones between those that are written from front to back, the first \
-         of them zone {zone}: they can be left out only at the start and at the end of a disk",
+        "{} has conventional zones between its sequential zones, first zone {zone}: a disk may \
+         have them only at its start and at its end",
         .path.display()
     )]
     ConventionalBetween {
@@ -72,12 +72,12 @@ pub enum ZonedBlockError {
         /// The first such zone, as the disk counts them.
         zone: usize,
     },
-    /// The kernel tells what cannot be.
-    #[error("{}: the disk is described in a way that cannot be: {error}", .path.display())]
+    /// The kernel's description contradicts itself.
+    #[error("{}: the kernel's description of the disk is invalid: {error}", .path.display())]
     Nonsense {
         /// The device.
         path: PathBuf,
-        /// What is wrong.
+        /// The contradiction.
         #[source]
         error: DiskNonsense,
     },
@@ -86,15 +86,15 @@ pub enum ZonedBlockError {
     System {
         /// The device.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed, to complete "cannot ...".
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
 }
 
-/// What the kernel told of a disk cannot be.
+/// A contradiction in the kernel's description of a disk.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum DiskNonsense {
     /// No number is where one has to be.
@@ -102,7 +102,7 @@ pub enum DiskNonsense {
     Attribute {
         /// Which attribute of the disk in sysfs.
         name: &'static str,
-        /// What it says.
+        /// The attribute's text.
         text: String,
     },
     /// Sizes contradict each other, or are no whole blocks of 4096 bytes.
@@ -114,17 +114,17 @@ pub enum DiskNonsense {
         size: u64,
     },
     /// The zones it reports.
-    #[error("its report of zones makes no sense at zone {zone}")]
+    #[error("its zone report is invalid at zone {zone}")]
     Report {
         /// The first that cannot be, as the disk counts them.
         zone: usize,
     },
     /// Zones differ.
-    #[error("its zones do not all hold the same: one {one} blocks and another {other}")]
+    #[error("its zones have different capacities: {one} and {other} blocks")]
     Capacities {
-        /// What one zone holds.
+        /// The capacity of one zone.
         one: u32,
-        /// What another one does.
+        /// The capacity of another zone.
         other: u32,
     },
     /// The whole.

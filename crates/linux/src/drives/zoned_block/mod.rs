@@ -1,22 +1,30 @@
-//! A zoned block device of the kernel as a drive: a shingled disk, the block device of an NVMe namespace, or an
-//! emulated one (zloop, null_blk, a zoned disk of ours).
+//! A zoned block device of the kernel as a drive: a shingled disk, the block device of an NVMe
+//! namespace, or an emulated one (zloop, null_blk, our own zoned ublk disk).
 //!
-//! Reads and writes go through io_uring, past the page cache. Reports and changes of zones are system calls that wait for
-//! the drive, and are made by a thread of their own, one at a time. The block layer has neither metadata beside blocks
-//! nor Zone Append that tells where: a drive says so in its geometry ([`OobKind::None`], an append limit of zero).
+//! Reads and writes go through io_uring with direct I/O. Reports and zone changes are blocking
+//! system calls, made by a worker thread, one at a time. The block layer has neither metadata for
+//! each block nor a Zone Append that returns an address. The geometry says so ([`OobKind::None`],
+//! an append limit of zero).
 //!
-//! Conventional zones, which shingled disks have about 1 % of at their start, some one at the end, are left out: the
-//! drive's zone 0 is the disk's first zone that is written from front to back. So is a last zone that is shorter.
+//! Shingled disks have about 1 % of conventional zones at the start, some one at the end. They are
+//! left out: the drive's zone 0 is the disk's first sequential zone. A shorter last zone is left
+//! out too.
+//!
+//! A disk is opened by `open` (description: `sysfs`; zones: `report`). A command passes through
+//! `drive` (read-only check), `check` (addresses and features), `core` (locks and I/O), `pieces`
+//! (alignment) and `status` (errors).
 //!
 //! Invariants:
-//! - One write or change of a zone is under way at a time, in the order of submission: the kernel promises an order to
-//!   nobody who has several.
-//! - A write is sent only where the zone is known to end. After an error that is looked up before another one is sent.
-//! - Nothing the kernel tells is used before it is known to lie within the drive.
+//! - One write or change of a zone is in flight at a time, in the order of submission: the kernel
+//!   does not keep the order of several.
+//! - A write is sent only at a known write pointer. After an error, the write pointer is reported
+//!   before the next write.
+//! - Every value from the kernel is checked to lie within the drive before it is used.
 //!
-//! Fault model: the drive may fail or refuse any command, and the kernel mostly says no more than that: why a zone
-//! refused is told from its state afterwards. What takes too long the kernel ends; should it not, the drive is lost
-//! after two minutes. A drive whose device is gone, or lost its size, is lost for good.
+//! Fault model: the drive may fail or refuse any command, and the kernel seldom says why: the
+//! reason is found in the zone's state afterwards. The kernel aborts slow commands; if it does not,
+//! the drive is lost after two minutes. A drive whose device is gone, or whose size changed, is
+//! lost for good.
 //!
 //! [`OobKind::None`]: zoneweave_zoned::OobKind::None
 

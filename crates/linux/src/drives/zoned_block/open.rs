@@ -1,4 +1,4 @@
-//! Opening a disk: whose it is, what it is, and which of its zones can be used.
+//! Opening a disk: exclusive access, its description, and its usable zones.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,7 +17,7 @@ use crate::host::busy;
 use crate::sys::blkzoned::{ReportedZone, SECTOR_BYTES};
 use crate::sys::block::report_zones;
 
-/// Zones that are asked for at once.
+/// Zones in one report.
 pub(super) const REPORTED_AT_ONCE: u32 = 1024;
 
 /// A disk that was opened and can be used.
@@ -34,9 +34,9 @@ pub(crate) struct Opened {
     pub(super) model: String,
 }
 
-/// Opens a block device, of which `sysfs` tells.
+/// Opens a block device, which `sysfs` describes.
 pub(super) fn open(path: &Path, access: Access, sysfs: &Path) -> Result<Opened, ZonedBlockError> {
-    let kind = fs::metadata(path).map_err(failed(path, "look at it"))?;
+    let kind = fs::metadata(path).map_err(failed(path, "examine it"))?;
     let number = DeviceNumber { major: major(kind.rdev()), minor: minor(kind.rdev()) };
     let disk = Disk::read(sysfs, number, path)?;
     let file = match access {
@@ -92,14 +92,14 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> ZonedB
     }
 }
 
-/// Opens the disk past the page cache, whose writes come in an order of their own.
+/// Opens the disk with direct I/O, because writes from the page cache come in any order.
 fn open_as(path: &Path, access: Access) -> io::Result<File> {
     let exclusive = access == Access::Exclusive;
     let flags = libc::O_DIRECT | if exclusive { libc::O_EXCL } else { 0 };
     OpenOptions::new().read(true).write(exclusive).custom_flags(flags).open(path)
 }
 
-/// Opens the disk as a mount does: nobody else who asks has it, nor will have it.
+/// Opens the disk exclusively, as a mount does.
 fn claim(path: &Path) -> Result<File, ZonedBlockError> {
     let opened = busy::retry(|| open_as(path, Access::Exclusive));
     let opened = opened.map_err(failed(path, "open it"))?;
@@ -115,7 +115,7 @@ fn report_all(file: &File, disk: &Disk, path: &Path) -> Result<Vec<ReportedZone>
             return Ok(zones);
         }
         let told = report_zones(file.as_fd(), next, REPORTED_AT_ONCE)
-            .map_err(failed(path, "ask for its zones"))?;
+            .map_err(failed(path, "report its zones"))?;
         // Each answer brings at least one zone, so this ends.
         if told.is_empty() {
             let error = DiskNonsense::Report { zone: zones.len() };

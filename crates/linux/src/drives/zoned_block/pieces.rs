@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
-/// Data as disks take it: in pieces that begin at pages. What does not is copied.
+/// Data as disks take it: in pieces that begin at page boundaries. Unaligned data is copied.
 pub(super) fn aligned(mut data: Vec<Bytes>) -> Vec<Bytes> {
     data.retain(|piece| !piece.is_empty());
     if data.iter().all(|piece| piece.as_ptr().addr().is_multiple_of(BLOCK_BYTES)) {

@@ -17,7 +17,7 @@ pub(super) struct Layout {
     pub(super) zone_sectors: u64,
 }
 
-/// What of a disk becomes a drive.
+/// The part of a disk that becomes a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) left_out: u32,
@@ -47,10 +47,10 @@ impl Layout {
         sector * SECTOR_BYTES
     }
 
-    /// Zones in the order in which they were asked for, from `first` on.
+    /// The reported zones from `first` on.
     ///
     /// # Errors
-    /// If one cannot be: which one, as the disk counts them.
+    /// The number of an impossible zone, as the disk counts them.
     pub(super) fn decode(
         self,
         reported: &[ReportedZone],
@@ -77,11 +77,11 @@ impl Layout {
             return None;
         }
         let write_pointer = match state {
-            // Nobody tells it there.
+            // Kernels before 5.9 report no capacity.
             ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => capacity,
             ZoneState::Empty if reported.write_pointer != start => return None,
-            // Other software may have left off within one of our blocks: that one is written, and a write behind it
-            // will be refused.
+            // Other software may have stopped inside a block of ours: that block counts as written,
+            // and a write behind it will be refused.
             _ => {
                 let written = reported.write_pointer.checked_sub(start)?;
                 let written = u32::try_from(written.div_ceil(BLOCK_SECTORS)).ok()?;
@@ -103,11 +103,11 @@ impl Layout {
     }
 }
 
-/// The zones of a disk that are written from front to back: those without the conventional ones at its start and its
-/// end, and without a last zone that is shorter than the others.
+/// The sequential zones of a disk, without conventional zones at either end, and without a shorter
+/// last zone.
 ///
 /// # Errors
-/// If zones do not follow each other, or there is no such part.
+/// If zones are not contiguous, or none qualify.
 pub(super) fn usable(zones: &[ReportedZone], zone_sectors: u64) -> Result<Part, Unsuitable> {
     let nonsense = |zone| Unsuitable::Nonsense(DiskNonsense::Report { zone });
     let mut start = 0_u64;
@@ -132,10 +132,10 @@ pub(super) fn usable(zones: &[ReportedZone], zone_sectors: u64) -> Result<Part, 
     Ok(Part { left_out: count(first)?, zones: count(last + 1 - first)? })
 }
 
-/// What zones hold, which has to be the same for all that hold anything.
+/// The capacity of zones, which must be the same for all zones in use.
 ///
 /// # Errors
-/// If it is not.
+/// If zones differ.
 pub(super) fn common_capacity(zones: &[ZoneInfo]) -> Result<BlockCount, DiskNonsense> {
     let holding = || zones.iter().filter(|info| info.state != ZoneState::Offline);
     let first = holding().next().ok_or(DiskNonsense::Report { zone: 0 })?;
@@ -222,7 +222,7 @@ mod tests {
         let full = ReportedZone { write_pointer: u64::MAX, reset_recommended: 1, ..zone(4, 2, 14) };
         let told = layout.decode(&[open, full], &geometry(8), ZoneId(1)).unwrap();
         assert_eq!((told[0].zone, told[0].state), (ZoneId(1), ZoneState::ImplicitlyOpen));
-        // 17 sectors: what other software left within a block.
+        // 17 sectors: the write pointer is inside a block.
         assert_eq!((told[0].write_pointer, told[0].capacity), (ZoneOffset(3), BlockCount(12)));
         assert_eq!((told[1].state, told[1].write_pointer), (ZoneState::Full, ZoneOffset(12)));
         assert_eq!(told[1].attributes, ZoneAttributes::RESET_RECOMMENDED);

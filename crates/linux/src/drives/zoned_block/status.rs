@@ -1,20 +1,20 @@
-//! What the kernel says about a command, as our statuses.
+//! Errors of the kernel, translated into our statuses.
 
 use std::io;
 
 use zoneweave_zoned::Status;
 
-/// What was tried.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tried {
     Read,
-    /// A write, or to make what was written durable.
+    /// A write, or making written data durable.
     Write,
     /// A change of a zone, or a report.
     Manage,
 }
 
-/// The status that stands for an error of the block layer.
+/// The status for an error of the block layer.
 pub(super) fn of_kernel(tried: Tried, error: &io::Error) -> Status {
     match error.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF) => Status::DeviceGone,
@@ -24,7 +24,8 @@ pub(super) fn of_kernel(tried: Tried, error: &io::Error) -> Status {
         Some(libc::ETOOMANYREFS) => Status::TooManyOpen,
         Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOTTY) => Status::InvalidField,
         Some(libc::ENOSPC) => Status::CapacityExceeded,
-        // I/O error, target error, medium error, protection error, transport error, an answer that does not fit.
+        // I/O error, target error, medium error, protection error, transport error, an answer that
+        // does not fit.
         Some(
             libc::EIO
             | libc::EREMOTEIO
@@ -41,7 +42,8 @@ pub(super) fn of_kernel(tried: Tried, error: &io::Error) -> Status {
     }
 }
 
-/// Whether this machine, not the drive, could not do something for now: no memory, no request, interrupted.
+/// Whether this machine, not the drive, could not do something for now: no memory, no request,
+/// interrupted.
 pub(super) fn is_of_host(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM | libc::EBUSY | libc::EINTR))
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of a disk in sysfs, checked.
+//! The kernel's description of a disk in sysfs, checked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Geometry, OobKind};
 use super::error::{DiskNonsense, ZonedBlockError};
 use crate::sys::blkzoned::{BLOCK_SECTORS, SECTOR_BYTES};
 
-/// The largest transfer that is asked for: so many pages fit into one request of the kernel, and those of a write that
-/// it had to cut into several could change places.
+/// The largest transfer: this many pages fit into one request of the kernel. The parts of a split
+/// write could change places.
 const TRANSFER_BLOCKS: u64 = 256;
 
 /// The number of a device, by which sysfs knows it.
@@ -64,7 +64,7 @@ impl Disk {
         if block_bytes < SECTOR_BYTES || !(BLOCK_BYTES as u64).is_multiple_of(block_bytes) {
             return Err(ZonedBlockError::Blocks { path: path(), block_bytes });
         }
-        // The kernel says zero where there is no limit, and nothing before it knew of limits.
+        // Zero means no limit; kernels without the attribute have no limits either.
         let limit = |name| match folder.line(name) {
             None => Ok(None),
             Some(_) => folder.number(name).map(|most| u32::try_from(most).ok().filter(|n| *n > 0)),
@@ -77,18 +77,18 @@ impl Disk {
             max_open: limit("queue/max_open_zones")?,
             max_active: limit("queue/max_active_zones")?,
             max_transfer: BlockCount(u32::try_from(transfer).expect("at most 256")),
-            // What is not known to be written through is flushed.
+            // A disk whose cache mode is unknown is flushed.
             volatile_cache: folder.line("queue/write_cache").as_deref() != Some("write through"),
             id: folder.id(),
             model: folder.line("device/model").unwrap_or_default(),
         })
     }
 
-    /// The shape of a drive that has so many of its zones, and they hold all of their size: what they hold tells a
-    /// report.
+    /// The geometry for a number of zones, as if each held its full size; the report has the true
+    /// capacity.
     ///
     /// # Errors
-    /// If sizes contradict each other, or zones are no whole blocks.
+    /// If sizes contradict each other, or zones are not whole blocks.
     pub(super) fn geometry(&self, zones: u32) -> Result<Geometry, DiskNonsense> {
         let nonsense = || DiskNonsense::Zones { sectors: self.sectors, size: self.zone_sectors };
         if self.zone_sectors == 0 || !self.zone_sectors.is_multiple_of(BLOCK_SECTORS) {
@@ -119,7 +119,7 @@ impl Disk {
 }
 
 impl Folder<'_> {
-    /// The first line of an attribute, if it is there.
+    /// The first line of an attribute, if it exists.
     fn line(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.folder.join(name)).ok()?;
         text.lines().next().map(|line| line.trim().to_owned())
@@ -133,15 +133,15 @@ impl Folder<'_> {
         })
     }
 
-    /// The same as an NVMe namespace has on its character device: NGUID, or else EUI64 or a World Wide Name, from the
-    /// back.
+    /// The same as an NVMe namespace has on its character device: NGUID, or else EUI64 or a World
+    /// Wide Name, from the back.
     fn id(&self) -> [u8; 16] {
         let names = ["nguid", "wwid", "device/wwid"].into_iter().filter_map(|name| self.line(name));
         names.filter_map(|text| id_of(&text)).next().unwrap_or([0; 16])
     }
 }
 
-/// The number of a name such as `eui.0011223344556677`, if it has one that is not zero.
+/// The number in a name such as `eui.0011223344556677`; `None` if it has none, or zero.
 fn id_of(text: &str) -> Option<[u8; 16]> {
     let digits = text.split_once('.').map_or(text, |(kind, digits)| match kind {
         "eui" | "naa" | "uuid" => digits,

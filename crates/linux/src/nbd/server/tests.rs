@@ -177,7 +177,7 @@ fn a_silent_client_is_hung_up_on_and_its_place_reused() {
 #[test]
 fn a_client_without_budget_is_not_read_from_but_served_on() {
     serve(memory, QUICK, |path| {
-        // 64 times 512 KiB of replies are asked for, under a budget of 1 MiB, before one is read.
+        // Requests replies of 64 times 512 KiB, under a budget of 1 MiB, before it reads one.
         let mut client = Client::connect(path);
         for cookie in 0..64 {
             client.send(READ, cookie, 0, 512 << 10, &[]);

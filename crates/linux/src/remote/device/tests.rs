@@ -82,7 +82,7 @@ fn one_at_a_time_nobody_oversleeps() {
     );
 }
 
-/// Counts what is under way, and answers in the next turn.
+/// Counts requests in flight, and answers in the next turn.
 struct Counting {
     handle: Handle,
     now: Rc<Cell<u64>>,
@@ -120,7 +120,7 @@ impl BlockDevice for Counting {
         unreachable!("nothing is written")
     }
 
-    /// What the most were.
+    /// The largest number in flight.
     fn flush(&self) -> BlockFuture<()> {
         let kept = self.most.get() <= REQUESTS_MAX;
         Box::pin(ready(if kept { Ok(()) } else { Err(BlockError::ShuttingDown) }))

@@ -1,4 +1,4 @@
-//! What can be said without the driver, which is tested in guests (`tests/kernel`).
+//! Tests that need no driver; those with one run in guests (`tests/kernel`).
 
 use zoneweave_runtime::Executor;
 use zoneweave_zoned::{BlockCount, Geometry};

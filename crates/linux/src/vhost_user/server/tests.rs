@@ -62,7 +62,7 @@ fn a_guest_writes_and_reads_in_sectors() {
     let (_still_connected, status) = serve(|path| {
         let mut guest = Guest::start(path);
         let data: Vec<_> = (0..2_500_096_u32).map(|i| (i % 251) as u8).collect();
-        // More than a piece, and neither its start nor its end is that of a block.
+        // More than a piece, unaligned at both ends.
         assert_eq!(guest.write(3, &data), 0);
         assert!(guest.read(3, 2_500_096) == data);
         assert_eq!(guest.read(2, 512), [0; 512]);
@@ -131,12 +131,12 @@ fn what_cannot_be_done_is_an_error_of_the_request() {
 fn chains_that_make_no_sense_are_answered() {
     let (_, status) = serve(|path| {
         let mut guest = Guest::start(path);
-        // One that loops: all of it is to be read, and nothing has room for a status.
+        // A loop of readable descriptors: there is no place for a status.
         guest.describe(0, HEADER, 16, NEXT, 1);
         guest.describe(1, DATA, 16, NEXT, 0);
         guest.offer(0);
         assert_eq!(guest.answer(), (0, 0));
-        // One that loops where data is wanted: gigabytes of it.
+        // A loop of data: gigabytes of it.
         guest.header(READ, 0);
         guest.describe(2, DATA, 1 << 31, NEXT | WRITABLE, 2);
         guest.describe(0, HEADER, 16, NEXT, 2);
@@ -148,7 +148,7 @@ fn chains_that_make_no_sense_are_answered() {
         guest.describe(2, DATA, 512, 0, 0);
         guest.offer(0);
         assert_eq!(guest.answer(), (0, 0));
-        // A header that is too short, a table of tables, a next one that there is not.
+        // A short header, nested indirect tables, a next index out of range.
         guest.header(READ, 0);
         guest.describe(0, HEADER, 15, NEXT, 1);
         guest.describe(1, STATUS, 1, WRITABLE, 0);
@@ -160,7 +160,7 @@ fn chains_that_make_no_sense_are_answered() {
         assert_eq!(guest.answer(), (0, 0));
         guest.offer(1);
         assert_eq!(guest.answer(), (1, 0));
-        // A table of its own of more pieces than a guest may use.
+        // An indirect table with more pieces than a guest may use.
         let table = u16::try_from((DATA - DESCRIPTORS) / 16).unwrap();
         for number in 0..200 {
             guest.describe(table + number, STATUS, 1, NEXT | WRITABLE, number + 1);
@@ -168,7 +168,7 @@ fn chains_that_make_no_sense_are_answered() {
         guest.describe(0, DATA, 200 * 16, 4, 0);
         guest.offer(0);
         assert_eq!(guest.answer(), (0, 0));
-        // Memory that there is not.
+        // Addresses outside the guest's memory.
         for (nowhere, bytes) in [(8 << 20, 512), ((8 << 20) - 256, 512), (u64::MAX - 100, 512)] {
             guest.header(READ, 0);
             guest.describe(0, HEADER, 16, NEXT, 1);
@@ -240,7 +240,7 @@ fn messages_that_make_no_sense_end_the_connection_and_the_next_is_served() {
         hung_up(&message(2, 1, &[0xFF; 8]));
         let mut guest = Guest::start(path);
         assert_eq!(guest.read(0, 512), [0; 512]);
-        // There is one at a time.
+        // One virtual machine at a time.
         hung_up(&[]);
         assert_eq!(guest.read(0, 512), [0; 512]);
         let flags = VhostUserConfigFlags::empty();
@@ -251,7 +251,8 @@ fn messages_that_make_no_sense_end_the_connection_and_the_next_is_served() {
     assert_eq!(status.misbehaved, 8);
 }
 
-/// A server was killed: some requests were taken and not answered, and not in the order in which they were offered.
+/// A server was killed: some requests were taken and not answered, and not in the order in which
+/// they were offered.
 #[test]
 fn what_a_killed_server_left_is_done_by_the_next_one_and_nothing_else() {
     let (_, status) = serve(|path| {
@@ -268,8 +269,9 @@ fn what_a_killed_server_left_is_done_by_the_next_one_and_nothing_else() {
             u16::from_le_bytes(found)
         };
         assert_eq!(answers(), 2);
-        // Three writes of the same sector, each in a chain of its own. The one of 3 was taken first, then that of 9;
-        // that of 6 was answered, and its place among the offers is one that another request has taken since.
+        // Three writes of the same sector, in different chains. The chain at 3 was taken first,
+        // then that at 9. The chain at 6 was answered, and another request has reused its slot in
+        // the available ring.
         for head in [3_u16, 6, 9] {
             let header = HEADER + 64 * u64::from(head);
             let data = DATA + 4096 * u64::from(head);
@@ -298,8 +300,8 @@ fn what_a_killed_server_left_is_done_by_the_next_one_and_nothing_else() {
     assert_eq!((status.failed, status.misbehaved), (0, 0));
 }
 
-/// A server was killed after an answer and before it told the guest. One that counts by index is told of no later answer
-/// either, as long as it has not looked at this one.
+/// A server was killed after an answer and before it signalled the guest. A guest with event
+/// indexes gets no signal for later answers until it has seen this one.
 #[test]
 fn a_guest_is_told_of_answers_that_a_killed_server_did_not_tell_of() {
     let (mut guest, _) = serve(|path| {
@@ -322,7 +324,7 @@ fn a_guest_goes_on_where_the_last_server_stopped() {
     let (mut guest, _) = serve(|path| {
         let mut guest = Guest::start(path);
         assert_eq!(guest.write(0, &[5; 512]), 0);
-        // One that asks is told how far the queue was read, and that nothing is under way.
+        // A guest that asks gets the queue position, and no requests in flight.
         assert_eq!(guest.control.get_vring_base(0).unwrap(), 1);
         // Nothing is taken until it is started again.
         guest.header(READ, 0);

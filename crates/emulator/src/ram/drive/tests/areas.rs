@@ -1,4 +1,4 @@
-//! Random write areas on media: overwriting, committing, and what a power failure leaves of them.
+//! Random write areas on media: overwriting, committing, and losses by a power failure.
 
 use std::collections::BTreeSet;
 
@@ -99,15 +99,15 @@ fn an_area_that_lost_everything_is_an_empty_zone() {
     assert!(states.iter().eq(&[ZoneState::Empty, ZoneState::Closed]));
 }
 
-/// What a block may be after a power failure: the last value made durable, or any since.
+/// Allowed contents of a block after a power failure: the last durable value, or any later one.
 #[derive(Clone, Default)]
 struct Block {
     now: u8,
     possible: BTreeSet<u8>,
 }
 
-/// Writes anywhere in the area, flushes, commits and power failures: every block is what it last
-/// was, or after a power failure something it was since it was last durable.
+/// Writes anywhere in the area, flushes, commits and power failures. Every block has its latest
+/// value, or after a power failure one of the values since it was last durable.
 #[test]
 fn random_writes_survive_as_promised() {
     for seed in 0..100 {
@@ -168,7 +168,7 @@ async fn step(
             }
         }
     }
-    // What the write pointer passed is on flash.
+    // Blocks that the write pointer passed are on flash.
     let pointer = drive.zone(ZONE).write_pointer.0;
     for block in &mut blocks[..pointer as usize] {
         block.possible = [block.now].into();

@@ -1,4 +1,4 @@
-//! What a power failure decides about commands that were not finished.
+//! Unfinished commands in a power failure.
 
 use std::collections::BTreeSet;
 

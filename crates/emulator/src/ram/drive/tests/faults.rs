@@ -1,4 +1,4 @@
-//! Faults of whole drives, and those that last.
+//! Faults of whole drives, and persistent faults.
 
 use zoneweave_zoned::ReportOptions;
 
@@ -94,8 +94,8 @@ fn drives_come_back_stale_or_blank() {
     assert_eq!(stored(&drive), [4]);
 }
 
-/// What took effect and was answered with an error is there when the drive comes back. A flush did
-/// not cover it then, so that a power failure took blocks that had been read and flushed.
+/// A write that took effect and was answered with an error is there when the drive returns. A flush
+/// did not cover it once, so that a power failure took blocks that had been read and flushed.
 #[test]
 fn flushes_cover_what_a_drive_held_when_it_came_back() {
     for seed in 0..20 {

@@ -31,7 +31,7 @@ fn geometry() -> Geometry {
     }
 }
 
-/// Blocks that say what they are: `tag`, then their index in the payload.
+/// Blocks that identify themselves: `tag`, then their index in the payload.
 fn payload(tag: u64, blocks: u32) -> Payload {
     let mut data = AlignedBuffer::zeroed(BlockCount(blocks));
     let mut oob = vec![0; BlockCount(blocks).oob_bytes()];
@@ -72,7 +72,7 @@ impl Bench {
         FileDrive::open(&self.ring, &self.executor.handle(), &self.path()).unwrap()
     }
 
-    /// Opens the drive again as soon as the one that was dropped is closed.
+    /// Opens the drive again after the dropped one is closed.
     fn reopen(&self) -> FileDrive {
         self.run(self.executor.handle().yield_now());
         self.open()

@@ -1,4 +1,4 @@
-//! What can be tried without a drive; with one, tests/kernel does.
+//! Tests that need no drive; tests/kernel has those with one.
 
 use std::rc::Rc;
 
@@ -15,6 +15,6 @@ fn error_of(path: &str) -> String {
 
 #[test]
 fn what_is_no_drive_is_named() {
-    assert!(error_of("/dev/null").contains("/dev/null is no NVMe namespace"));
-    assert!(error_of("/dev/ng-absent").contains("cannot look at it"));
+    assert!(error_of("/dev/null").contains("/dev/null is not an NVMe namespace"));
+    assert!(error_of("/dev/ng-absent").contains("cannot examine it"));
 }

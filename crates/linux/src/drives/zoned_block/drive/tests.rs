@@ -1,4 +1,4 @@
-//! What can be tried without a zoned disk; with some, tests/kernel does.
+//! Tests that need no zoned disk; tests/kernel has those with one.
 
 use std::rc::Rc;
 
@@ -15,5 +15,5 @@ fn what_is_no_zoned_disk_is_named() {
         opened.err().expect("it is no zoned disk").to_string()
     };
     assert!(error_of("/dev/null").contains("/dev/null has no zones"));
-    assert!(error_of("/dev/zoned-absent").contains("cannot look at it"));
+    assert!(error_of("/dev/zoned-absent").contains("cannot examine it"));
 }

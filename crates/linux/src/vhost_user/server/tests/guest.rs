@@ -60,7 +60,7 @@ fn region(file: &File) -> VhostUserMemoryRegionInfo {
     }
 }
 
-/// Waits until an event was counted. The server has made reading it not wait, for us as well.
+/// Waits for an event. The server has made the counter non-blocking for both sides.
 fn wait(event: &EventFd) {
     while let Err(error) = event.read() {
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
@@ -161,7 +161,7 @@ impl Guest {
         self.kick.write(1).unwrap();
     }
 
-    /// Waits for an answer: which chain it is to, and how many bytes were written.
+    /// Waits for an answer: its chain, and the number of bytes written.
     pub(super) fn answer(&mut self) -> (u32, u32) {
         while self.memory.read_obj::<u16>(GuestAddress(USED + 2)).unwrap() == self.used {
             wait(&self.call);
@@ -197,7 +197,7 @@ impl Guest {
         self.memory.read_obj(GuestAddress(STATUS)).unwrap()
     }
 
-    /// A usual request whose data is in one piece; returns the status and what was written besides.
+    /// A normal request with its data in one piece; returns the status and the other bytes written.
     pub(super) fn request(&mut self, kind: u32, sector: u64, bytes: u32, reads: bool) -> (u8, u32) {
         self.header(kind, sector);
         self.describe(0, HEADER, 16, NEXT, 1);

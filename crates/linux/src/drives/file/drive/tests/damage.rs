@@ -30,7 +30,7 @@ fn existing_files_are_never_overwritten_and_missing_ones_are_named() {
     let refused = FileDrive::create(&bench.path(), geometry(), UUID);
     assert!(matches!(refused, Err(FileDriveError::Exists { .. })));
     assert_eq!(fs::read(bench.path()).unwrap(), b"precious");
-    assert!(open_error(&bench).contains("cut off"));
+    assert!(open_error(&bench).contains("truncated"));
     let impossible = Geometry { zones: 0, ..geometry() };
     let other = bench.directory.path().join("other");
     let refused = FileDrive::create(&other, impossible, UUID);
@@ -74,7 +74,7 @@ fn a_file_that_was_cut_off_is_refused() {
     let length = file.metadata().unwrap().len();
     for length in [length - 1, 5000, 4096, 100, 0] {
         file.set_len(length).unwrap();
-        assert!(open_error(&bench).contains("cut off"));
+        assert!(open_error(&bench).contains("truncated"));
     }
 }
 

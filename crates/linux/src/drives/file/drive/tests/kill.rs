@@ -1,7 +1,8 @@
 //! Killing the process at any point loses nothing that completed.
 //!
-//! The test starts its own binary as a child that appends and resets as fast as it can and tells
-//! through a pipe what completed, kills it after it has told enough, and looks at what the file holds.
+//! The test starts its own binary as a child, which appends and resets as fast as it can, and
+//! reports completions through a pipe. After enough reports the test kills the child, and checks
+//! the file.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -20,7 +21,7 @@ const PATH_VARIABLE: &str = "ZONEWEAVE_TEST_KILL_PATH";
 const ROUNDS: u64 = 10;
 const APPENDS_AT_ONCE: u32 = 6;
 
-/// What block `offset` of a zone holds after `resets` resets.
+/// The contents of block `offset` of a zone after `resets` resets.
 fn tag(zone: ZoneId, resets: u64, append: u64) -> u64 {
     u64::from(zone.0) << 48 | resets << 24 | append
 }
@@ -47,7 +48,7 @@ fn child() {
     });
 }
 
-/// One write and no buffer, so that what is said is in the pipe when the process dies.
+/// A single unbuffered write, so that each report is in the pipe when the process dies.
 fn say(line: &str) {
     std::io::stdout().lock().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
@@ -75,7 +76,7 @@ async fn churn(drive: Rc<FileDrive>, mut zone: ZoneInfo) {
     }
 }
 
-/// What the child said about one zone.
+/// The child's reports about one zone.
 #[derive(Default)]
 struct Told {
     /// The reset count at which a reset began, and the one at which it was over.
@@ -85,7 +86,7 @@ struct Told {
     appended: BTreeMap<u32, u64>,
 }
 
-/// Kills a child after it has said so many lines; what it said, those that came meanwhile included.
+/// Kills a child after a number of reports; returns all reports, including later ones.
 fn kill_after(path: &Path, lines: u64) -> BTreeMap<u32, Told> {
     let mut child = Process::new(std::env::current_exe().unwrap())
         .args(["--exact", CHILD, "--ignored", "--nocapture"])
@@ -160,7 +161,8 @@ fn completed_writes_survive_the_death_of_the_process() {
     let mut random = Random::new(1);
     let mut checked = 0;
     for round in 0..ROUNDS {
-        // A zone is reset every 26 lines, four take turns: at least one reset, most of them several.
+        // A zone is reset every 26 lines, four take turns: at least one reset, most of them
+        // several.
         let told = kill_after(&path, 200 + random.below(1000));
         let ring = Ring::new().unwrap();
         let executor = Executor::new(Rc::new(ring.clone()));

@@ -1,5 +1,5 @@
-//! Drives that behave like a preset. Nothing here depends on how fast the machine is: completions are
-//! held against the moments that the model gave, and against events that the test lets happen.
+//! Drives that behave like a preset. Nothing here depends on how fast the machine is: completions
+//! are held against the moments that the model gave, and against events that the test lets happen.
 
 use std::cell::RefCell;
 
@@ -142,7 +142,7 @@ fn the_preset_is_remembered() {
     let start = bench.executor.handle().now();
     bench.run(async {
         drive.append(ZoneId(0), payload(1, 2), false).await.unwrap();
-        // 2 pages are programmed by 2 dies at once.
+        // 2 pages are programmed by 2 dies in parallel.
         let taken = bench.executor.handle().now().since(start);
         assert!(taken >= Nanos::from_micros(200), "{taken:?}");
         drive.manage(ZoneId(0), ZoneAction::Reset).await.unwrap();
