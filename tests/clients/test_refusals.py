@@ -135,9 +135,9 @@ def test_refusals_not_a_drive(workspace):
     path = workspace.path("letter.txt")
     with open(path, "w", encoding="utf-8") as file:
         file.write("x" * 100_000)
-    says(array.zoneweave("array", "list", path), "does not begin with the mark of a drive")
+    says(array.zoneweave("array", "list", path), "the file is not a drive")
     array.serve([*array.drives[:3], path])
-    says(array.last_words(), "letter.txt", "mark of a drive")
+    says(array.last_words(), "letter.txt", "the file is not a drive")
     array.stop()
     says(array.refused([*array.drives[:2], path, "nowhere"]), "drive")
 

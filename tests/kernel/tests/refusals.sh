@@ -26,7 +26,7 @@ check "a block device is looked at" zoneweave zones "$(block_device zns0)"
 check "but is no member, and the other device is named" \
   fails_with 'character device, /dev/ng[0-9]' make b --size 64M "$(block_device zns0)" /drives/zns1
 check "a block device without zones is refused" fails_with 'has no zones' zoneweave zones /drives/disk0
-check "what is no drive is refused" fails_with 'no NVMe namespace' zoneweave zones /dev/null
+check "what is no drive is refused" fails_with 'not an NVMe namespace' zoneweave zones /dev/null
 
 # A file system's superblock, written as mkfs would: at the start of the first zone.
 dd if=/dev/zero of=/tmp/fs bs=4096 count=32 2>/dev/null

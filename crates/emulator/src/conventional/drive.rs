@@ -137,7 +137,9 @@ impl ConventionalDevice {
         if lba.0.checked_add(blocks).is_none_or(|end| end > capacity) {
             return Err(BlockError::OutOfRange { lba, blocks, capacity });
         }
-        match self.shared.core.borrow().incarnation == self.incarnation {
+        let current = self.shared.core.borrow().incarnation;
+        assert!(self.incarnation <= current, "no device is newer than its drive");
+        match current == self.incarnation {
             true => Ok(()),
             false => Err(BlockError::Device(Status::DeviceGone)),
         }

@@ -87,6 +87,7 @@ impl FaultProfile {
     /// The same with another rate for one class; 0 switches it off.
     #[must_use]
     pub fn with(mut self, class: FaultClass, per_million: u32) -> Self {
+        assert!(per_million <= 1_000_000, "a rate is at most every time");
         self.rates[class as usize] = per_million;
         self
     }
@@ -134,6 +135,7 @@ impl SeededFaults {
         let mut source = Random::new(seed);
         let random = std::array::from_fn(|_| source.fork());
         let (zones, capacity) = (geometry.zones, geometry.zone_capacity);
+        assert!(zones > 0 && capacity.0 > 0, "faults need a zone to hit");
         Self { profile, random, zones, capacity, is_slow: false }
     }
 

@@ -17,7 +17,7 @@
 //! | 64..68 | erase blocks of a zone, 0 if erases are not counted |
 //! | 68..72 | erase blocks abreast |
 //! | 72..76 | endurance, cycles, `FFFFFFFF` for no limit |
-//! | 76..80 | flags: 1 partial erase, 2 circular mapping, 4 finish programs, 8 worn zones go offline |
+//! | 76..80 | flags: 1 partial erase, 2 circular map, 4 finish programs, 8 worn goes offline |
 //! | 80..84 | bytes of a zone descriptor extension, 0 for none |
 //! | 84..88 | 1: reads may cross zones, 2: reads of unwritten blocks fail |
 //! | 88..120 | the name of the preset with the drive's timing, zero-padded; zeros for none |

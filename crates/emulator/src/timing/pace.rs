@@ -82,7 +82,8 @@ impl Pace {
             return Due::At(model.plan(id, *request, schedule, now));
         }
         let (sender, receiver) = oneshot();
-        model.kept.insert(id, (*request, sender));
+        let former = model.kept.insert(id, (*request, sender));
+        assert!(former.is_none(), "each command has a number of its own");
         drop(model);
         decide_later(&self.model, &self.handle.reactor());
         Due::Undecided(receiver)
@@ -138,7 +139,8 @@ impl Model {
         if plan.applied <= now {
             self.happen(&request);
         } else {
-            self.planned.insert((plan.applied, id), request);
+            let former = self.planned.insert((plan.applied, id), request);
+            assert!(former.is_none(), "each command is planned once");
         }
         plan.completed.max(plan.applied)
     }

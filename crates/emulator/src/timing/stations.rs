@@ -127,6 +127,7 @@ impl Stations {
                 None => refused,
             },
         };
+        assert!(completed >= now, "no command completes before it takes effect");
         Some(Schedule { applied: now.to_nanos(), completed: completed.to_nanos() })
     }
 
@@ -241,6 +242,7 @@ impl Stations {
                 done = management.reset(record, capacity.0, layout, done, random);
             }
         }
+        assert!(done >= now, "no command completes before it takes effect");
         done
     }
 

@@ -1,21 +1,19 @@
 //! A drive by its path: emulated in a file, or a real one by its character or its block device.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
 use zoneweave_emulator::DriveCounters;
 use zoneweave_runtime::Handle;
 use zoneweave_zoned::{Command, Completion, Geometry, ZonedDevice};
 
 use crate::drives::access::Access;
-use crate::drives::file::OpenFile;
-use crate::drives::file::{FileDrive, FileDriveError};
+use crate::drives::error::DriveError;
+use crate::drives::file::{FileDrive, OpenFile};
 use crate::drives::info::DriveInfo;
-use crate::drives::nvme::{NvmeDrive, NvmeDriveError};
-use crate::drives::zoned_block::{ZonedBlock, ZonedBlockError};
+use crate::drives::kind::{Kind, kind_of};
+use crate::drives::nvme::NvmeDrive;
+use crate::drives::zoned_block::ZonedBlock;
 use crate::host::spawn_blocking::spawn_blocking;
 use crate::ring::Ring;
 
@@ -27,54 +25,6 @@ pub enum Drive {
     Nvme(NvmeDrive),
     /// A zoned block device of the kernel.
     Block(ZonedBlock),
-}
-
-/// Why a drive cannot be opened.
-#[derive(Debug, Error)]
-pub enum DriveError {
-    /// An emulated one.
-    #[error(transparent)]
-    File(#[from] FileDriveError),
-    /// An NVMe drive.
-    #[error(transparent)]
-    Nvme(#[from] NvmeDriveError),
-    /// A block device.
-    #[error(transparent)]
-    Block(#[from] ZonedBlockError),
-    /// No thread could open it.
-    #[error("{}: cannot start a thread to open it: {error}", .path.display())]
-    Thread {
-        /// Where it is.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        error: io::Error,
-    },
-}
-
-impl DriveError {
-    /// Whether another process has the drive.
-    #[must_use]
-    pub const fn is_in_use(&self) -> bool {
-        matches!(
-            self,
-            Self::File(FileDriveError::InUse { .. })
-                | Self::Nvme(NvmeDriveError::InUse { .. })
-                | Self::Block(ZonedBlockError::InUse { .. })
-        )
-    }
-
-    /// Whether the file does not exist.
-    #[must_use]
-    pub const fn is_not_found(&self) -> bool {
-        matches!(self, Self::File(FileDriveError::NotFound { .. }))
-    }
-
-    /// Whether it was refused so that nothing is destroyed.
-    #[must_use]
-    pub const fn is_refusal(&self) -> bool {
-        self.is_in_use() || matches!(self, Self::File(FileDriveError::Exists { .. }))
-    }
 }
 
 /// A drive that was opened and examined, and has no ring yet: threads can hand it over.
@@ -111,22 +61,6 @@ async fn waiting_for<T: Send + 'static>(
     let place = path.to_owned();
     let done = spawn_blocking(ring, "drive", move || work(&place)).await;
     done.unwrap_or_else(|error| Err(DriveError::Thread { path: path.to_owned(), error }))
-}
-
-/// The file type at a path.
-enum Kind {
-    /// A file with an emulated drive, or nothing.
-    File,
-    Character,
-    Block,
-}
-
-fn kind_of(path: &Path) -> Kind {
-    match fs::metadata(path).map(|found| found.file_type()) {
-        Ok(found) if found.is_char_device() => Kind::Character,
-        Ok(found) if found.is_block_device() => Kind::Block,
-        _ => Kind::File,
-    }
 }
 
 /// Does the same with a drive of any kind.

@@ -1,6 +1,6 @@
 //! Zoned drives: one in a file, a real NVMe namespace, a zoned block device of the kernel.
 //!
-//! A path leads to [`Drive`] (`drive`), which opens one of three kinds:
+//! A path leads to [`Drive`] (`drive`), which opens one of three kinds (`kind`):
 //! - `file`: an emulated drive whose media are a sparse file;
 //! - `nvme`: NVMe commands through the namespace's character device;
 //! - `zoned_block`: any other zoned disk, through the kernel's block layer.
@@ -14,14 +14,17 @@
 
 mod access;
 mod drive;
+mod error;
 mod file;
 mod inflight;
 mod info;
+mod kind;
 mod nonblock_open;
 mod nvme;
 mod zoned_block;
 
-pub use drive::{Drive, DriveError};
+pub use drive::Drive;
+pub use error::DriveError;
 pub use file::{DriveFailure, FileDrive, FileDriveError};
 pub use inflight::DriveLoss;
 pub use info::DriveInfo;

@@ -151,8 +151,7 @@ impl Filesystem for OneFile {
         let mut buffer = AlignedBuffer::unfilled(BlockCount(blocks));
         buffer.as_mut()[..data.len()].copy_from_slice(data);
         let data = buffer.freeze().slice(..data.len());
-        // With direct I/O the kernel sends no flush after a write through a descriptor opened with
-        // O_DSYNC or O_SYNC (which includes its bit). So the write itself must be durable.
+        // With direct I/O the kernel sends no flush after O_DSYNC writes (O_SYNC has its bit).
         let fua = flags.0 & libc::O_DSYNC != 0;
         self.mailbox.put(Request::Write { offset, data, fua, reply });
     }

@@ -19,6 +19,7 @@ use crate::ring::{Descriptor, Ring};
 
 /// Data of requests under way.
 const IN_FLIGHT_BYTES: u64 = 64 << 20;
+const _: () = assert!(TRANSFER_BYTES_MAX as u64 <= IN_FLIGHT_BYTES, "one request fits the budget");
 /// How long unmounting may take, and then requests under way.
 const SHUTDOWN_TIME: Nanos = Nanos::from_secs(10);
 
@@ -174,6 +175,7 @@ impl Shared {
                     drop(budget);
                     shared.requests.set(shared.requests.get() + 1);
                     shared.failed.set(shared.failed.get() + u64::from(failed));
+                    assert!(shared.tasks.get() > 0, "a request in flight is counted");
                     shared.tasks.set(shared.tasks.get() - 1);
                     shared.changed.open();
                 });

@@ -141,6 +141,8 @@ impl Front {
     fn post(&self, request: Request, turn: Permit) -> Receiver<Answered> {
         let (answer, receiver) = oneshot();
         let key = self.waiting.borrow_mut().insert(Waiting { answer, _turn: turn });
+        let waiting = self.waiting.borrow().len() as u64;
+        assert!(waiting <= REQUESTS_MAX, "each waiting request holds a turn");
         if self.letters.post(Letter::Request(key, request)).is_err() {
             drop(self.waiting.borrow_mut().remove(key));
         }
@@ -228,7 +230,10 @@ async fn work(handle: Handle, letters: Taken, device: Rc<dyn BlockDevice>) {
     while letters.0.take(&mut batch).await {
         for letter in batch.drain(..) {
             match letter {
-                Letter::Hello(to) => answers = Some(Rc::new(to)),
+                Letter::Hello(to) => {
+                    assert!(answers.is_none(), "a link is connected once");
+                    answers = Some(Rc::new(to));
+                }
                 Letter::Request(key, request) => {
                     let to: Rc<Answers> = answers.clone().expect("the first letter says where to");
                     let running = request.begin(&*device);

@@ -46,6 +46,8 @@ macro_rules! either {
 
 impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Queue<S, C> {
     pub(super) fn new(uring: IoUring<S, C>) -> Self {
+        let sizes = uring.params();
+        assert!(sizes.cq_entries() >= sizes.sq_entries(), "every submission has a completion slot");
         Self { uring, backlog: VecDeque::new() }
     }
 

@@ -354,6 +354,7 @@ impl Inner {
         let mut completions = self.completions.take();
         self.queues.borrow_mut().completions(&mut completions);
         for completed in completions.drain(..) {
+            assert!(self.in_flight.get() > 0, "each completion is of an operation in flight");
             self.in_flight.set(self.in_flight.get() - 1);
             match completed.user_data {
                 CANCELLATION => {}

@@ -119,7 +119,9 @@ fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
                 return Err(EndpointError::NotLoopback { address: *address });
             }
             let listener = TcpListener::bind(address).map_err(failed)?;
-            let endpoint = Endpoint::Tcp(listener.local_addr().map_err(failed)?);
+            let local = listener.local_addr().map_err(failed)?;
+            assert!(local.ip().is_loopback(), "a port is bound at the address that was checked");
+            let endpoint = Endpoint::Tcp(local);
             Ok(Listener { endpoint, socket: Rc::new(listener.into()), file: None })
         }
         Endpoint::Unix(path) => {
@@ -209,6 +211,7 @@ impl Listener {
         match self.endpoint {
             Endpoint::Tcp(_) => sockopt::set_tcp_nodelay(socket, true)?,
             Endpoint::Unix(_) => {
+                assert!(self.file.is_some(), "a unix socket was bound to a file");
                 if stranger_at(socket)?.is_some() {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }

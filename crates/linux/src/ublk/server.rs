@@ -97,6 +97,7 @@ impl UblkServer {
         let found = find(&mut driver, handle, &options).await?;
         let info = match found {
             Some(info) => {
+                assert_eq!(info.state, STATE_QUIESCED, "a device with a server is not taken over");
                 let known = driver.parameters(info.device).await?;
                 if !is_same(&known, &parameters) || !suits(&info, features) {
                     return Err(UblkError::Changed { id: info.device });
@@ -106,6 +107,7 @@ impl UblkServer {
             }
             None => add(&mut driver, &options, features, parameters).await?,
         };
+        assert!(suits(&info, features), "only a device of our features is served");
         let number = info.device;
         let queue = match Queue::start(ring, handle, disk, &info) {
             Ok(queue) => queue,

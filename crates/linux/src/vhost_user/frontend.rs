@@ -60,6 +60,8 @@ impl Frontend {
         for vring in &self.vrings {
             vring.at_rest().await;
         }
+        let idle = self.vrings.iter().all(|vring| vring.is_idle());
+        assert!(idle, "a resting queue takes no new request");
     }
 
     /// Lets all queues that are set up take requests.
@@ -80,7 +82,13 @@ impl Frontend {
         self.vrings.get(index).ok_or(Error::InvalidParam)
     }
 
+    fn assert_idle(&self) {
+        let idle = self.vrings.iter().all(|vring| vring.is_idle());
+        assert!(idle, "the set-up changes only without requests in flight");
+    }
+
     fn forget(&self) {
+        self.assert_idle();
         for vring in &self.vrings {
             vring.reset();
         }
@@ -143,6 +151,7 @@ impl VhostUserBackendReqHandler for Frontend {
         files: Vec<File>,
         _postcopy: Option<bool>,
     ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
+        self.assert_idle();
         let memory = Memory::map(regions, files)
             .map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
         self.memory.replace(Some(Rc::new(memory)));

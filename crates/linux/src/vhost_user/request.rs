@@ -239,6 +239,7 @@ impl Request {
         memory: &GuestMemoryMmap,
         fua: bool,
     ) -> Result<u64, Refusal> {
+        assert!(self.given.bytes >= HEADER_BYTES, "the header was read");
         let bytes = self.given.bytes - HEADER_BYTES;
         let offset = range(device, sector, bytes)?;
         for (at, length) in steps(bytes) {
@@ -259,6 +260,7 @@ impl Request {
         memory: &GuestMemoryMmap,
         fua: bool,
     ) -> Result<(), Refusal> {
+        assert!(self.given.bytes >= HEADER_BYTES, "the header was read");
         let bytes = self.given.bytes - HEADER_BYTES;
         let count = bytes / RANGE_BYTES;
         if !bytes.is_multiple_of(RANGE_BYTES) || count > u64::from(RANGES_MAX) {

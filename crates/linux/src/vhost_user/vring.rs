@@ -102,7 +102,12 @@ impl Vring {
         self.queue.borrow().next_avail()
     }
 
+    pub(super) fn is_idle(&self) -> bool {
+        self.tasks.get() == 0
+    }
+
     pub(super) fn reset(&self) {
+        assert!(self.is_idle(), "a queue is reset without requests in flight");
         self.queue.borrow_mut().reset();
         self.addresses.set(None);
         self.enabled.set(false);
@@ -288,6 +293,7 @@ impl Vring {
     }
 
     fn end_task(&self) {
+        assert!(self.tasks.get() > 0, "a task in flight is counted");
         self.tasks.set(self.tasks.get() - 1);
         self.changed.open();
     }

@@ -68,6 +68,7 @@ impl Core {
         };
         let read = victim.reads.iter().position(|read| read.0 == chunk);
         let (_, reserved) = victim.reads.swap_remove(read.expect("the read was under way"));
+        assert!(self.moving >= reserved, "a read returns only blocks that it reserved");
         self.moving -= reserved;
         let chunk_blocks = self.config.chunk_blocks;
         for offset in chunk * chunk_blocks..(chunk + 1) * chunk_blocks {
@@ -82,6 +83,7 @@ impl Core {
     /// A die has erased its part of a superblock.
     pub(super) fn die_erased(&mut self, superblock: SuperblockId) {
         let left = self.erasing.get_mut(&superblock).expect("it is being erased");
+        assert!(*left > 0, "each die erases its part once");
         *left -= 1;
         if *left == 0 {
             self.erasing.remove(&superblock);

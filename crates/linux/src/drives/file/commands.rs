@@ -65,6 +65,7 @@ impl Drive {
         let data = AlignedBuffer::zeroed(blocks);
         let oob_memory = BlockCount::of_data_bytes(oob_bytes.next_multiple_of(BLOCK_BYTES));
         let oob = AlignedBuffer::zeroed(oob_memory);
+        assert!(written <= blocks, "only blocks of the read can be written");
         if written.0 == 0 {
             return Ok(Payload::new(data.freeze(), oob.freeze().slice(..oob_bytes)));
         }
@@ -107,6 +108,11 @@ impl Drive {
 
     async fn store(&self, at: ZoneAddress, payload: Payload) -> io::Result<()> {
         let blocks = payload.blocks();
+        let end = at.offset.plus(blocks);
+        assert!(
+            end.0 <= self.geometry.zone_capacity.0,
+            "the controller admits writes within a zone"
+        );
         let data_at = self.layout.data_position(at);
         let data = self.ring.write_all_at(&self.file, payload.data, data_at);
         let Some(oob_at) = self.layout.oob_position(at) else { return data.await };

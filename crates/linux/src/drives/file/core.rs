@@ -67,6 +67,8 @@ impl Admitted {
 
 impl Drive {
     pub(super) fn new(ring: &Ring, handle: &Handle, opened: OpenFile, pace: Option<Pace>) -> Self {
+        let zone_count = opened.zones.geometry().zones as usize;
+        assert_eq!(opened.records.len(), zone_count, "a file has one record a zone");
         let controller = RefCell::new(controller(&opened));
         let zone = |stored: &zoneweave_emulator::media_format::StoredRecord| Zone {
             queue: RefCell::new(ZoneQueue::new(stored.record, stored.sequence)),
@@ -155,6 +157,7 @@ impl Drive {
 
     /// Queues the change that an admitted command makes.
     pub(super) fn enqueue(&self, zone: ZoneId, kind: Kind, admitted: Admitted) -> Queued {
+        assert!(self.access == Access::Exclusive, "a drive opened read-only queues no change");
         let Admitted { before, after: record } = admitted;
         let (was_active, is_active) = (before.state.is_active(), record.state.is_active());
         // Only a zone that becomes active waits: a zone that waited for its own ticket would wait

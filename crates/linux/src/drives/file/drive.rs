@@ -147,6 +147,8 @@ impl FileDrive {
     }
 
     fn start(ring: &Ring, handle: &Handle, opened: OpenFile, pace: Option<Pace>) -> Self {
+        let writes = opened.access == Access::Exclusive;
+        assert!(writes || pace.is_none(), "a drive opened read-only has no timing");
         let drive = Rc::new(Drive::new(ring, handle, opened, pace));
         handle.spawn("drive watch", core::watch(handle.clone(), Rc::downgrade(&drive)));
         Self { drive }
@@ -209,6 +211,7 @@ impl FileDrive {
                 Work::Write { at, reply, fua, .. },
                 Command::Write { payload, .. } | Command::Append { payload, .. },
             ) => {
+                assert_eq!(reply.zone, at.zone, "a write is answered with an address of its zone");
                 let queued = drive.enqueue(at.zone, Kind::Write, drive.admitted(at.zone, before));
                 self.spawn("drive write", async move {
                     drive.write(at, payload, fua, queued).await.map(|()| Reply::Written(reply))

@@ -220,6 +220,8 @@ impl ZoneQueue {
     /// The record is in the file: answers the entries that it covers, and returns the redeemed
     /// tickets.
     pub(super) fn is_published(&mut self, publication: Publication) -> Vec<Ticket> {
+        assert!(self.publishing, "a record is published only after it was handed out");
+        assert_eq!(publication.sequence, self.sequence + 1, "records are published in order");
         self.publishing = false;
         self.published = publication.record;
         self.sequence = publication.sequence;

@@ -210,6 +210,7 @@ impl Core {
             let Lent::In(filled, _) = done.data else { return Err(Status::InternalError) };
             let answer = &filled.as_ref()[..bytes];
             let part = report::decode(answer, &self.geometry, next, each)?;
+            assert!(part.zones.len() <= zones_in(bytes, each), "an answer fits its buffer");
             if next == first {
                 told.matching = part.matching;
             }
@@ -225,6 +226,7 @@ impl Core {
                 break;
             }
         }
+        assert!(told.zones.len() <= count as usize, "a report has at most the zones asked for");
         if options.partial {
             told.matching = told.zones.len() as u64;
         }

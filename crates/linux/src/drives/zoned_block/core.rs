@@ -64,6 +64,8 @@ impl Core {
     /// # Errors
     /// If no thread can be had.
     pub(super) fn start(ring: &Ring, handle: &Handle, opened: Opened) -> io::Result<Rc<Self>> {
+        let zone_count = opened.geometry.zones as usize;
+        assert_eq!(opened.zones.len(), zone_count, "every zone was reported at opening");
         let calls = opened.file.try_clone()?;
         let worker = Worker::start(ring, "zones", move |call| carry_out(&calls, &call))?;
         let shared = opened.access == Access::ReadOnly;
@@ -235,6 +237,7 @@ impl Core {
                 return Err(status);
             }
         }
+        assert!(end <= capacity, "a write beyond the zone was refused");
         let data = aligned(payload.data);
         let mut delays = DELAYS.iter();
         loop {
