@@ -16,7 +16,7 @@
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
 //! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 degraded and
-//! rebuilding, 11 degraded, 12 failed, or too few drives were named to tell.
+//! rebuilding, 11 degraded, 12 failed, or too few drives named.
 
 mod arguments;
 mod commands;

@@ -32,7 +32,7 @@ pub(crate) struct Writing {
     /// Stripes per group that may be written in any order (--write-mode zapraid) [default: 256]
     #[arg(long, help_heading = "Research", value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SEAL_ROWS)))]
     pub group_rows: Option<u32>,
-    /// Profile of such drives for auto: `samples.jsonl` of `zoneweave characterize --out`. Not
+    /// Profile of the drives for auto: `samples.jsonl` of `zoneweave characterize --out`. Not
     /// needed for emulated drives with a preset
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,

@@ -74,7 +74,7 @@ pub(crate) enum Response {
         /// [`PROTOCOL_VERSION`] of the server.
         version: u32,
     },
-    /// The work goes on.
+    /// The work is in progress.
     Progress {
         /// The progress.
         job: Job,

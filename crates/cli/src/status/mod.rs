@@ -32,7 +32,7 @@ pub(crate) enum Health {
     Healthy,
     /// Members are missing or being rebuilt; nothing is lost.
     Degraded,
-    /// Too few drives were named to tell.
+    /// Too few drives were named.
     Unknown,
     /// Too many members are missing, or another host may have the rest.
     Failed,

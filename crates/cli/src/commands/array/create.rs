@@ -84,7 +84,8 @@ pub(crate) enum Level {
     Raid0,
     /// Mirror: every drive holds all data
     Raid1,
-    /// Two mirrored halves of striped drives: any one drive may fail, but not a mirrored pair
+    /// Two mirrored halves of striped drives: any one drive may fail, and more if no mirrored pair
+    /// is lost
     Raid01,
     /// Parity on the last drive: any one drive may fail
     Raid4,

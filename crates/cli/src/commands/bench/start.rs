@@ -56,7 +56,7 @@ const ZONE_BLOCKS: u32 = 16_384;
 /// Blocks of a request of the fill.
 const REQUEST: usize = 64;
 
-/// One of so many blocks is overwritten at random, so that index pages refer to many segments.
+/// One block in 64 is overwritten at random, so that index pages refer to many segments.
 const AGAIN: u64 = 64;
 
 /// Blocks of footers that are decoded: 64 MiB.
@@ -147,7 +147,7 @@ struct Left {
 }
 
 impl Left {
-    /// An array with a full volume of so many blocks.
+    /// An array with a full volume of `blocks` blocks.
     fn new(blocks: u64) -> Result<Self, CliError> {
         // A quarter more than the volume, and the zones that the array itself needs.
         let zones = u32::try_from(blocks / 3 / u64::from(ZONE_BLOCKS) * 5 / 4 + 24);

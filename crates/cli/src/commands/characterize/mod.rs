@@ -34,10 +34,10 @@ pub(crate) struct Characterize {
     /// Preset to measure instead, in memory and virtual time
     #[arg(long, value_name = "P")]
     preset: Option<String>,
-    /// Zones of the preset's drive [default: the preset's number]
+    /// Use fewer zones than the preset's drive has [default: all]
     #[arg(long, value_name = "Z", requires = "preset")]
     zones: Option<u32>,
-    /// Zone capacity of the preset's drive [default: the preset's capacity]
+    /// Use a smaller zone capacity than the preset's, e.g. 8MiB [default: the preset's]
     #[arg(long, value_name = "SIZE", requires = "preset", value_parser = format::parse_small_blocks)]
     zone_capacity: Option<u32>,
     /// Measure fewer points, each for a shorter time

@@ -1,4 +1,4 @@
-//! A report for people, on a terminal.
+//! The report as text.
 
 use zoneweave_sim::characterize::Verdict;
 

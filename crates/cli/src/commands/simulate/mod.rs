@@ -211,7 +211,7 @@ fn replay(request: &Simulate, path: &Path, output: &Output) -> Result<Exit, CliE
 fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
     let first = match request.seed {
         Some(seed) => seed,
-        // Seeds are typed again by people: 48 bits are enough.
+        // 48 bits, as operators retype seeds.
         None => session::random_number()? >> 16,
     };
     let until = match (request.minutes, request.recoveries) {

@@ -293,7 +293,8 @@ mod tests {
         assert!(shrinking.growth_bytes < 0 && shrinking.holds());
     }
 
-    /// A day with a sample each minute, and two months: a leak comes to the same with all samples.
+    /// From a day to two months of samples, one a minute: the growth is the same as with all
+    /// samples.
     #[test]
     fn samples_that_are_kept_are_bounded_and_tell_the_same() {
         for minutes in [1440, 4096, 4097, 8192, 12_345, 86_400] {
