@@ -1,10 +1,10 @@
-//! A history whose log is the same to the last byte in every build, and fails if it is another.
+//! A history whose log is the same to the last byte in every build.
 //!
-//! Tasks read, write, append, flush, reset and finish on a timed drive through the executor. Everything
-//! that completes is logged with its time and outcome. The log's checksum is the same constant in debug
-//! and release builds: times are added up as integers, and what is computed in floating point is sums and
-//! products, which every build rounds alike. `scripts/test` runs this in both: `tests/determinism.rs` in
-//! debug, the example itself in release.
+//! Tasks read, write, append, flush, reset and finish on a timed drive through the executor. Each
+//! completion is logged with its time and outcome. The checksum of the log is one constant for
+//! debug and release builds: times are sums of integers, and floating point computes only sums and
+//! products, which every build rounds alike. `scripts/test` runs both: `tests/determinism.rs` in
+//! debug, this example in release.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
