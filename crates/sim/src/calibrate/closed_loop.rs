@@ -42,7 +42,7 @@ pub struct Job {
     pub interval: Option<Nanos>,
 }
 
-/// What a job achieved.
+/// The rates and latencies of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Requests a second.

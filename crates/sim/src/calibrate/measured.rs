@@ -26,7 +26,7 @@ pub struct Row {
     pub zones: u32,
     /// Requests in flight for each zone.
     pub queue_depth: u32,
-    /// Blocks written before a reset or finish, or MiB/s of the writer beside a reader.
+    /// Blocks written before a reset or finish, or MiB/s of a concurrent writer.
     pub parameter: Option<u32>,
     /// The measured quantity.
     pub quantity: String,

@@ -27,7 +27,7 @@ pub struct Plan {
     pub zones: Vec<u32>,
     /// Occupancies between empty and full, in hundredths of a percent.
     pub occupancies: Vec<u32>,
-    /// Rates of writes beside reads, in MiB/s.
+    /// Rates of writes during reads, in MiB/s.
     pub rates_mib: Vec<u32>,
     /// Seed of random choices.
     pub seed: u64,

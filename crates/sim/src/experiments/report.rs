@@ -10,7 +10,7 @@ use super::summary::Summary;
 pub struct File {
     /// Its name.
     pub name: String,
-    /// What is in it.
+    /// Its contents.
     pub text: String,
 }
 

@@ -81,7 +81,7 @@ pub enum TraceError {
         found: usize,
     },
     /// A field is not a number that fits.
-    #[error("line {line}: the {field} is no number from 0 to 2^64 - 1")]
+    #[error("line {line}: the {field} is not a number from 0 to 2^64 - 1")]
     Number {
         /// Number of the line.
         line: u64,
@@ -109,7 +109,7 @@ pub enum TraceError {
         line: u64,
     },
     /// A time longer after the first request than any trace lasts.
-    #[error("line {line}: the request comes more than a century after the first one")]
+    #[error("line {line}: the request is more than a century after the first one")]
     Time {
         /// Number of the line.
         line: u64,

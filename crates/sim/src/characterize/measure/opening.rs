@@ -20,7 +20,7 @@ enum Opening {
     ByAppend,
 }
 
-/// Latencies by what was done.
+/// Latencies by operation.
 struct Costs {
     opened: Latencies,
     first: Latencies,

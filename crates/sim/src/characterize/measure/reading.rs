@@ -10,7 +10,7 @@ use crate::workload::{Length, Operation};
 /// Reads in flight.
 const DEPTHS: [u32; 2] = [1, 16];
 
-/// Writes are this large: 128 KiB, or what the drive takes.
+/// Writes are this large: 128 KiB, or the drive's largest transfer.
 const WRITE: BlockCount = BlockCount(32);
 
 pub(super) async fn read_under_write(bench: &mut Bench<'_>) -> Result<(), CharacterizeError> {

@@ -1,7 +1,7 @@
 //! A zoned drive compared with conventional drives of the same dies.
 //!
-//! - Sustained writes: Bjørling et al., "ZNS: Avoiding the Block Interface Tax for Flash-based SSDs",
-//!   ATC 2021, Fig. 1.
+//! - Sustained writes: Bjørling et al., "ZNS: Avoiding the Block Interface Tax for Flash-based
+//!   SSDs", ATC 2021, Fig. 1.
 //! - Reads during rate-limited writes: Fig. 5 of the same paper.
 //! - Reads and writes over time: Doekemeijer et al., "Performance Characterization of NVMe Flash
 //!   Devices with Zoned Namespaces", CLUSTER 2023, Fig. 6.

@@ -38,8 +38,8 @@ pub struct StateName {
 /// A text that is not the name of a state.
 #[derive(Debug, Error)]
 #[error(
-    "no state is called {0}: states are called CASE:ORDER:BOUNDARY:OUTCOMES:IMPAIRMENT, such as \
-     12:0:1:0.0.0.0:lost2, with the last four once more behind a slash where a recovery was crashed into"
+    "{0} is not the name of a state: names are CASE:ORDER:BOUNDARY:OUTCOMES:IMPAIRMENT, such as \
+     12:0:1:0.0.0.0:lost2; a crash of the recovery repeats the last four after a slash"
 )]
 pub struct StateNameError(String);
 

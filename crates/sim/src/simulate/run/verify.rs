@@ -143,7 +143,7 @@ pub(crate) fn check_offline(harness: &Harness, away: &BTreeSet<usize>, found: Op
     harness.count(|tally| tally.offline_checks += 1);
 }
 
-/// The checker finds what the volume returned, block by block.
+/// Compares the checker's blocks with those that the volume returned.
 async fn compare(contents: &Contents, found: &[Found]) {
     // In the order of the media, each stripe is read and judged once, however scattered its blocks
     // are in the volume. The other blocks read as zeros.

@@ -15,16 +15,16 @@ const OPEN_LEVELS: usize = 6;
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// Malformed JSON.
-    #[error("the scenario cannot be read: {0}")]
+    #[error("malformed scenario: {0}")]
     Malformed(#[from] serde_json::Error),
     /// Another format.
-    #[error("the scenario has format {found}; this release runs format {FORMAT}")]
+    #[error("the scenario has format {found}; this release reads format {FORMAT}")]
     Format {
         /// The format of the file.
         found: u32,
     },
     /// A number of it is out of range.
-    #[error("the scenario cannot be run: {field} is {value}, and has to be {least} to {most}")]
+    #[error("{field} is {value} in the scenario; allowed are {least} to {most}")]
     OutOfRange {
         /// The field.
         field: &'static str,

@@ -154,7 +154,7 @@ const DEVICE_BOUND: (Mix, Open, Mode) =
 /// drives in memory and the load generator.
 const ENGINE: Nanos = Nanos(1_075);
 
-/// Fig. 17: segments of one kind beside two of the other.
+/// Fig. 17: segments of one kind, with two of the other.
 const BESIDE_TWO: RangeInclusive<u32> = 0..=6;
 
 fn seventeen() -> Vec<Open> {

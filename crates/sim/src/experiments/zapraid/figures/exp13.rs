@@ -22,7 +22,7 @@ const VOLUME_BYTES: f64 = 200.0 * GIB;
 /// Space in reserve, in percent of the volume.
 const RESERVE: u32 = 50;
 
-/// Memory for the index, in percent of what it needs: 50 to 200 MiB of 200.
+/// Memory for the index, in percent of its full size: 50 to 200 MiB of 200.
 const MEMORY: [u32; 4] = [25, 50, 75, 100];
 
 /// Overwrites of the volume that are measured, after one that fills it.
