@@ -44,6 +44,7 @@ mod segment;
 mod volume;
 mod write;
 
+pub use crate::log::engine::counters::ClassCounters;
 pub use crate::log::engine::counters::{Counters, Progress};
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
@@ -53,20 +54,20 @@ pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};
 pub use crate::log::members::create;
 pub use crate::log::members::create::{CreateError, CreateOptions, create};
+pub use crate::log::members::error::AdminError;
 pub use crate::log::members::member::MemberErrors;
+pub use crate::log::members::offered::OfferedDrive;
 pub use crate::log::members::spares::{SparesStatus, TakenSpare};
 pub use crate::log::read::hedge::Hedging;
-pub use crate::log::reclaim::amplification::{
-    Amplification, CLASSES, ClassCounters, uniform_amplification,
-};
+pub use crate::log::reclaim::amplification::{Amplification, CLASSES, uniform_amplification};
 pub use crate::log::recover::{
-    DriveRole, DriveVerdict, OfferedDrive, OpenError, OpenOptions, OpenReport, Survey,
-    open as open_array, survey,
+    DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, open as open_array, survey,
 };
-pub use crate::log::volume::{AdminError, ReplaceError, ScrubReport, Volume};
+pub use crate::log::volume::{ReplaceError, ScrubReport, Volume};
+pub use crate::log::write::lane::LaneMode;
 pub use crate::log::write::policy::auto::{
     AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile,
 };
 pub use crate::log::write::policy::lanes::{
-    Collection, LaneMode, LaneOptions, Lanes, PolicyError, WritePolicy,
+    Collection, LaneOptions, Lanes, PolicyError, WritePolicy,
 };

@@ -1,11 +1,11 @@
 //! The volume: what users and administrators call.
 
+use crate::log::members::error::AdminError;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use thiserror::Error;
 use zoneweave_runtime::JoinHandle;
 use zoneweave_zoned::{
     BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState, Lba, Status,
@@ -21,7 +21,6 @@ use crate::log::index::cache::{self, For, hold_range};
 use crate::log::index::checkpoint;
 use crate::log::index::load;
 use crate::log::members::replace;
-use crate::log::read::blocks;
 use crate::log::reclaim::collector;
 use crate::log::reclaim::reset;
 use crate::log::repair::rebuild;
@@ -29,39 +28,8 @@ use crate::log::repair::scrub;
 use crate::log::write::writer;
 use crate::scheme::Column;
 
-pub use crate::log::members::replace::ReplaceError;
+pub use crate::log::members::error::ReplaceError;
 pub use crate::log::repair::scrub::ScrubReport;
-
-/// Why an administrative request was refused.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum AdminError {
-    /// No such slot.
-    #[error("slot {slot} does not exist: the array has slots 0 to {}", columns - 1)]
-    NoSuchSlot {
-        /// The slot asked for.
-        slot: usize,
-        /// The number of slots.
-        columns: usize,
-    },
-    /// Failing it would lose data.
-    #[error("failing {slot} would lose data: no further drive can be spared")]
-    WouldLoseData {
-        /// The slot asked for.
-        slot: Column,
-    },
-    /// Failing it would stop writes.
-    #[error(
-        "without {slot} half of the drives would be left, and writes would stop: replace what is \
-         missing first, or leave the drive out of a start with --force, and replace it then"
-    )]
-    WouldStop {
-        /// The slot asked for.
-        slot: Column,
-    },
-    /// Too few members.
-    #[error("the volume has stopped: {0}")]
-    Stopped(&'static str),
-}
 
 /// A log-structured RAID volume, running.
 ///
@@ -287,7 +255,7 @@ impl BlockDevice for Volume {
         let core = self.core.clone();
         Box::pin(async move {
             requests::check_range(&core, lba, blocks.into())?;
-            blocks::read_range(&core, lba, blocks).await
+            crate::log::read::range::read_range(&core, lba, blocks).await
         })
     }
 

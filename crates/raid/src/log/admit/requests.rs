@@ -16,7 +16,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::index::cache::{For, Offload, hold_range};
 use crate::log::segment::open;
-use crate::log::write::stream::Lifetime;
+use crate::log::write::lane::Lifetime;
 
 /// The most blocks a trim covers in one extent.
 const TRIM_STEP: u64 = 1 << 18;

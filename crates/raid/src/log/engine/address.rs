@@ -3,7 +3,7 @@
 //! A physical block address (PBA) is a dense ordinal over the chunk blocks of all segment slots.
 
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::format::checkpoint::Address;
+use crate::log::format::checkpoint::address::Address;
 use crate::scheme::{Column, Scheme};
 use std::ops::Range;
 use zoneweave_zoned::{BlockCount, Lba};

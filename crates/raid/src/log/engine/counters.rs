@@ -1,7 +1,9 @@
 //! Counters of a running volume, and the progress of its long jobs.
-
-use crate::log::reclaim::amplification::ClassCounters;
 use serde::Serialize;
+
+use crate::log::format::StreamKind;
+use crate::log::reclaim::amplification::ratio;
+use crate::log::write::lane::Lifetime;
 
 /// What happened since the volume was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -49,4 +51,35 @@ pub struct Progress {
     pub done: u64,
     /// Segments in all, fixed when the job started.
     pub total: u64,
+}
+
+/// What was written to segments of a class, and what they cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClassCounters {
+    /// Blocks written, without padding.
+    pub written_blocks: u64,
+    /// Data blocks of padding.
+    pub padding_blocks: u64,
+    /// Blocks moved out of its segments.
+    pub moved_blocks: u64,
+    /// Data blocks of those that were freed.
+    pub freed_blocks: u64,
+}
+
+impl ClassCounters {
+    /// The number of a class in [`CLASSES`].
+    #[must_use]
+    pub(in crate::log) const fn index(stream: StreamKind, lifetime: Lifetime) -> usize {
+        let moved = matches!(stream, StreamKind::Relocation);
+        let long = matches!(lifetime, Lifetime::Long);
+        moved as usize * 2 + long as usize
+    }
+
+    /// Blocks written for each that is freed: what users' writes would cost if all segments were
+    /// like these. None while none were freed.
+    #[must_use]
+    pub fn amplification(&self) -> Option<f64> {
+        let gained = self.freed_blocks.saturating_sub(self.moved_blocks);
+        (gained > 0).then(|| ratio(self.freed_blocks, gained))
+    }
 }

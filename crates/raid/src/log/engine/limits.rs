@@ -254,6 +254,10 @@ pub(in crate::log) fn check_size(
     Ok(())
 }
 
+/// Free segments beyond the reserve, above which a stream opens more than one: as many as make the
+/// collector begin, and one more.
+pub(in crate::log) const FREE_BESIDE_LANES: u32 = 2;
+
 #[cfg(test)]
 mod tests {
     use zoneweave_zoned::OobKind;

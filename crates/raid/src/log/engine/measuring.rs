@@ -8,7 +8,8 @@ use zoneweave_zoned::{BlockCount, Lba};
 use crate::log::admit::inflight::InFlight;
 use crate::log::engine::address::PbaSpace;
 use crate::log::format::ArrayUuid;
-use crate::log::format::checkpoint::{Address, AddressSpace, mapping_entries};
+use crate::log::format::checkpoint::address::Address;
+use crate::log::format::checkpoint::{AddressSpace, mapping_entries};
 use crate::log::index::map::Index;
 use crate::scheme::Scheme;
 

@@ -17,18 +17,19 @@ use crate::log::engine::address::Pba;
 use crate::log::engine::core::{Core, QUEUED_BLOCKS};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::segment_slots;
-use crate::log::engine::state::{Move, State};
+use crate::log::engine::state::State;
 use crate::log::format::checkpoint::AddressSpace;
 use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
 use crate::log::index::cache::{IndexLimit, Limit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::map::Index;
+use crate::log::index::remap::Move;
 use crate::log::reclaim::relocate::MOVED_BLOCKS;
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{ColumnZone, Segment};
 use crate::log::write::completion::ChunkUnderWay;
+use crate::log::write::plan::STRIPES_IN_FLIGHT;
 use crate::log::write::policy::lanes::WritePolicy;
-use crate::log::write::schedule::STRIPES_IN_FLIGHT;
 use crate::log::write::zone_queue::ZoneQueue;
 
 /// Bytes of memory, by what they are for.

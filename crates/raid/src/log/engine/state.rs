@@ -7,6 +7,7 @@
 //! count is the number of index entries that point into it, tombstone blocks counting once; the
 //! sequence given out stays below the ceiling on media.
 
+use crate::log::index::remap::{Move, Moved};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
@@ -180,29 +181,6 @@ impl Recovering {
     pub(in crate::log) fn filled(&self, segment: u64) -> bool {
         self.filled.contains(&segment)
     }
-}
-
-/// Blocks of the volume that point elsewhere since they were moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct Move {
-    pub(in crate::log) lba: Lba,
-    /// How many, one after the other.
-    pub(in crate::log) blocks: u64,
-    /// Where they pointed, and still could.
-    pub(in crate::log) from: Pba,
-    /// Where they point now, unless they changed since.
-    pub(in crate::log) to: Pba,
-    /// What they were there: what was moved may be the knowledge that that is lost.
-    pub(in crate::log) what: Moved,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) enum Moved {
-    Data,
-    /// What tells that they were trimmed.
-    Trimmed,
-    /// What tells of a page that is away, which begins with the block.
-    Page,
 }
 
 impl State {

@@ -13,7 +13,8 @@ use crate::log::members::spares::SparesStatus;
 use crate::log::reclaim::amplification::{Amplification, amplification};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{Phase, Segment};
-use crate::log::write::policy::lanes::{LaneMode, LaneOptions};
+use crate::log::write::lane::LaneMode;
+use crate::log::write::policy::lanes::LaneOptions;
 
 /// The volume's health in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

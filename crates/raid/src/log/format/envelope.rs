@@ -17,7 +17,7 @@ pub struct ArrayUuid(pub [u8; 16]);
 
 impl fmt::Display for ArrayUuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::superblock::display_uuid(&self.0, f)
+        display_uuid(&self.0, f)
     }
 }
 
@@ -203,6 +203,20 @@ fn checksum_of(covered: &[u8], array: ArrayUuid) -> u32 {
 }
 
 const _: () = assert!(size_of::<Raw>() == Envelope::BYTES);
+
+/// 128 random bits.
+pub type Uuid = [u8; 16];
+
+/// Writes a UUID the usual way.
+pub(in crate::log) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (at, byte) in uuid.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            f.write_str("-")?;
+        }
+        write!(f, "{byte:02x}")?;
+    }
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests {

@@ -8,9 +8,10 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 
-use super::superblock::{NUMBER_LIMIT, decode_unit, encode_unit};
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::config::{decode_unit, encode_unit};
 use crate::scheme::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 pub(super) const NO_ZONE: u32 = u32::MAX;

@@ -8,7 +8,9 @@
 //! checksum and every field's range before they return, and never index by a value from media
 //! that they have not checked.
 
+mod bounds;
 pub mod checkpoint;
+mod config;
 mod crc;
 mod dead;
 mod envelope;
@@ -22,16 +24,15 @@ mod summary;
 mod superblock;
 mod tombstone;
 
+pub use config::ArrayConfig;
 pub use dead::{Death, Remains};
-pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError, Seed};
+pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError, Seed, Uuid};
 pub use header::{SegmentHeader, StreamKind};
 pub use narrow_list::Roster;
 pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
 pub use seal::{MAX_SEAL_ROWS, SealRecord};
 pub use summary::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
-pub use superblock::{
-    ArrayConfig, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord, Uuid,
-};
+pub use superblock::{MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord};
 pub use tombstone::{EXTENTS_PER_TOMBSTONE, TombstoneBlock, TrimExtent};
 
 /// The version of everything in this module.

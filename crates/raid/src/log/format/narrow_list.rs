@@ -7,9 +7,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::ZoneId;
 
 use super::header::{NO_ZONE, StreamKind, chunks_are_legal};
-use super::superblock::NUMBER_LIMIT;
 use super::{ArrayConfig, SegmentHeader};
 use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::ColumnSet;
 
 /// The narrow segments that are alive.

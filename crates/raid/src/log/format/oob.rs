@@ -32,8 +32,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{Lba, OOB_BYTES};
 
 use super::Seed;
-use super::superblock::NUMBER_LIMIT;
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::{Column, ColumnSet, Role};
 
 /// How many leading bytes of the record are erasure-coded with the data.

@@ -4,20 +4,18 @@
 //! instead of the blocks themselves when the index in memory is rebuilt; where it is damaged the
 //! blocks' own metadata tells the same.
 
+use crate::log::format::bounds::LBA_LIMIT;
 use bytes::Bytes;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 
-use super::superblock::NUMBER_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::{Column, MAX_COLUMNS};
 
 /// Entries of one index block: 16 bytes each after the fixed part.
 pub const ENTRIES_PER_INDEX_BLOCK: u32 = 250;
-
-/// No volume has as many blocks: an entry has 40 bits for an LBA.
-pub(super) const LBA_LIMIT: u64 = 1 << 40;
 
 /// What a chunk block holds, as the index tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

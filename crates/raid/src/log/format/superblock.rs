@@ -5,6 +5,11 @@
 //! nothing (a change of the repeated state), deaths of segments, seals of leftover segments, the
 //! end of a snapshot, where a checkpoint of the index is, or which narrow segments are alive.
 
+use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::config::{
+    ArrayConfig, ROTATION_MASK, UNIT_SHIFT, decode_unit, encode_unit,
+};
+use crate::log::format::envelope::{Uuid, display_uuid};
 use std::fmt;
 
 use bytes::Bytes;
@@ -16,28 +21,10 @@ use super::checkpoint::CheckpointPointer;
 use super::dead::{self, Death};
 use super::narrow_list::Roster;
 use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
-use super::summary::LBA_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::log::format::bounds::LBA_LIMIT;
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
-
-/// Sequences, segment numbers, epochs and the like stay below: a number beyond was never given
-/// out, and calculating with it could overflow.
-pub(super) const NUMBER_LIMIT: u64 = 1 << 62;
-
-/// 128 random bits.
-pub type Uuid = [u8; 16];
-
-/// Writes a UUID the usual way.
-pub(super) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for (at, byte) in uuid.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            f.write_str("-")?;
-        }
-        write!(f, "{byte:02x}")?;
-    }
-    Ok(())
-}
 
 /// The identity of a drive as a member of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,37 +34,6 @@ impl fmt::Display for MemberUuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         display_uuid(&self.0, f)
     }
-}
-
-/// What an array is, fixed when it is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArrayConfig {
-    /// The array's identity.
-    pub array: ArrayUuid,
-    /// The name people call it by, at most 32 bytes.
-    pub name: String,
-    /// The erasure code.
-    pub scheme: Scheme,
-    /// Blocks of a chunk.
-    pub chunk_blocks: u32,
-    /// Rows of a group.
-    pub group_rows: u32,
-    /// Whether groups are tabled (Zone Append) or aligned (Zone Write).
-    pub tabled: bool,
-    /// The unit by which every member writes its zones.
-    pub write_unit: BlockCount,
-    /// The usable blocks of every zone: the least of all members.
-    pub zone_capacity: BlockCount,
-    /// The zones of every member: the least of all.
-    pub zones: u32,
-    /// Blocks of the volume.
-    pub volume_blocks: u64,
-    /// Bytes of an index entry.
-    pub entry_bytes: u8,
-    /// Whether writes are acknowledged only when durable: `None` decides by the drives' caches.
-    pub writethrough: Option<bool>,
-    /// Which part of a volume it holds.
-    pub shard: Shard,
 }
 
 /// Where a member stands.
@@ -395,30 +351,6 @@ impl SuperblockRecord {
     }
 }
 
-/// Where the unit of writes is in the layout, and what is left for the rotation.
-const UNIT_SHIFT: u32 = 4;
-const ROTATION_MASK: u8 = 7;
-
-/// The exponent of a frame's size, of which one block is not for data; zero where drives write by
-/// blocks.
-pub(super) fn encode_unit(unit: BlockCount) -> Option<u8> {
-    let frame = unit.0 + 1;
-    let exponent = u8::try_from(frame.trailing_zeros()).ok()?;
-    match unit.0 {
-        1 => Some(0),
-        2..=63 if frame.is_power_of_two() => Some(exponent),
-        _ => None,
-    }
-}
-
-pub(super) fn decode_unit(exponent: u8) -> Option<BlockCount> {
-    match exponent {
-        0 => Some(BlockCount(1)),
-        2..=6 => Some(BlockCount((1 << exponent) - 1)),
-        _ => None,
-    }
-}
-
 fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError> {
     let field = |field| FormatError::Field { field };
     let arrangement =
@@ -476,28 +408,6 @@ fn decode_member(raw: &RawMember) -> Result<MemberEntry, FormatError> {
         _ => return Err(FormatError::Field { field: "member state" }),
     };
     Ok(MemberEntry { uuid: MemberUuid(raw.uuid), state, since_epoch: raw.since_epoch.get() })
-}
-
-#[cfg(test)]
-impl ArrayConfig {
-    /// An array for unit tests, to be varied.
-    pub(crate) fn sample() -> Self {
-        Self {
-            array: ArrayUuid([0xA7; 16]),
-            name: "vol0".to_owned(),
-            scheme: Scheme::new(3, 1).unwrap(),
-            chunk_blocks: 1,
-            group_rows: 256,
-            tabled: true,
-            write_unit: BlockCount(1),
-            zone_capacity: BlockCount(4096),
-            zones: 64,
-            volume_blocks: 300_000,
-            entry_bytes: 4,
-            writethrough: None,
-            shard: Shard::WHOLE,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba};
 
-use super::superblock::NUMBER_LIMIT;
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::log::format::bounds::NUMBER_LIMIT;
 
 const EXTENT: usize = size_of::<RawExtent>();
 

@@ -147,7 +147,7 @@ mod tests {
     use zoneweave_runtime::Random;
 
     use super::*;
-    use crate::log::format::checkpoint::Address;
+    use crate::log::format::checkpoint::address::Address;
 
     /// All blocks are in a few groups, so that these are looked through time and again.
     #[test]

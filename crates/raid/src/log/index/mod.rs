@@ -21,5 +21,6 @@ pub(in crate::log) mod deferred;
 pub(in crate::log) mod load;
 pub(in crate::log) mod map;
 pub(in crate::log) mod pages;
+pub(in crate::log) mod remap;
 pub(in crate::log) mod sequences;
 pub(in crate::log) mod valid_counts;

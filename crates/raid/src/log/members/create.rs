@@ -16,8 +16,8 @@ use crate::log::engine::limits::{
 use crate::log::format::{
     ArrayConfig, ArrayUuid, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord,
 };
+use crate::log::members::offered::OfferedDrive;
 use crate::log::members::superblock::sealed_payload;
-use crate::log::recover::OfferedDrive;
 use crate::scheme::{Column, Scheme};
 use crate::shards::Shard;
 

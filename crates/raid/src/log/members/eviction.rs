@@ -11,9 +11,9 @@ use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::limits::zones_needed;
 use crate::log::engine::state::State;
 use crate::log::format::MemberState;
+use crate::log::members::error::AdminError;
 use crate::log::members::member::Member;
 use crate::log::segment::table::Phase;
-use crate::log::volume::AdminError;
 use crate::scheme::Column;
 
 /// Why a member with too few zones is taken out.

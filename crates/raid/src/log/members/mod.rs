@@ -12,8 +12,11 @@
 
 pub(in crate::log) mod attachment;
 pub mod create;
+pub(in crate::log) mod error;
 pub(in crate::log) mod eviction;
+pub(in crate::log) mod io;
 pub(in crate::log) mod member;
+pub(in crate::log) mod offered;
 pub(in crate::log) mod refill;
 pub(in crate::log) mod replace;
 pub(in crate::log) mod spares;

@@ -5,16 +5,14 @@
 //! it is on every member it is none: a crash before leaves the slot as it was. What has to be
 //! rebuilt is, from then on, a member's that may be lost again at any time (`rebuild.rs`).
 
+use crate::log::members::error::ReplaceError;
 use std::rc::Rc;
 
-use thiserror::Error;
-use zoneweave_zoned::{
-    BlockCount, Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
-};
+use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt};
 
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
-use crate::log::engine::limits::{LimitError, check_drive};
+use crate::log::engine::limits::check_drive;
 use crate::log::engine::state::{State, UNRECORDED};
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
 use crate::log::members::create::{empty_drive, holds_something, is_usable, superblock_zones};
@@ -22,83 +20,7 @@ use crate::log::members::member::Member;
 use crate::log::members::superblock_cursor::SuperblockCursor;
 use crate::log::recover::find::header_votes::may_hold_segment;
 use crate::log::repair::rebuild::rebuild;
-use crate::log::volume::AdminError;
-use crate::log::write::policy::lanes::PolicyError;
 use crate::scheme::Column;
-
-/// Why a replacement or rebuild did not come to its end.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum ReplaceError {
-    /// The request makes no sense.
-    #[error(transparent)]
-    Admin(#[from] AdminError),
-    /// The drive does not offer what a member must.
-    #[error("the new drive does not fit: {0}")]
-    DoesNotFit(LimitError),
-    /// The drive cannot be written as the volume is.
-    #[error(
-        "the drive does not fit how the array is being written: {0}; an array that is started to be \
-         written as it was made takes it"
-    )]
-    Policy(#[from] PolicyError),
-    /// The drive is smaller than the others.
-    #[error(
-        "the new drive is too small: it has {zones} zones of {capacity}, {needed_zones} of \
-         {needed_capacity} are needed"
-    )]
-    TooSmall {
-        /// Its zones.
-        zones: u32,
-        /// Their capacity.
-        capacity: BlockCount,
-        /// Zones needed.
-        needed_zones: u32,
-        /// Capacity needed.
-        needed_capacity: BlockCount,
-    },
-    /// The drive has no zones for a superblock.
-    #[error("the new drive has no two writable zones for its superblock")]
-    NoSuperblockZones,
-    /// The drive was a member before, and what it holds of that cannot be erased.
-    #[error(
-        "the drive was in this array before and cannot be erased: {zone} is read-only. What was \
-         trimmed since could come back from it; put in another drive"
-    )]
-    KeepsSegments {
-        /// The first such zone.
-        zone: ZoneId,
-    },
-    /// The drive is a member already.
-    #[error("the new drive is in service in {slot}")]
-    InService {
-        /// The slot.
-        slot: Column,
-    },
-    /// The drive is a spare already.
-    #[error("the drive is a spare already")]
-    SpareAlready,
-    /// The slot's drive works, and another replacement is under way.
-    #[error("{slot} is being rebuilt already")]
-    AlreadyRebuilding {
-        /// The slot.
-        slot: Column,
-    },
-    /// Another drive than the one to be replaced works in the slot: a spare came first, or somebody
-    /// else.
-    #[error(
-        "another drive was put into {slot} meanwhile, and works; ask again if that one is to be replaced, too"
-    )]
-    FilledMeanwhile {
-        /// The slot.
-        slot: Column,
-    },
-    /// The drive failed while it was prepared or rebuilt.
-    #[error("the new drive failed: {0}")]
-    DriveFailed(Status),
-    /// The volume stopped.
-    #[error("the volume has stopped: {0}")]
-    Stopped(&'static str),
-}
 
 /// Puts a drive into a slot and rebuilds it. What the drive holds is destroyed.
 ///

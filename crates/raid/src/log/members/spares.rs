@@ -14,7 +14,7 @@ use serde::Serialize;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::log::format::MemberUuid;
-use crate::log::members::replace::ReplaceError;
+use crate::log::members::error::ReplaceError;
 use crate::scheme::Column;
 
 /// What a volume tells about its spares.

@@ -13,8 +13,12 @@ use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
 use crate::instrument::marks::{Mark, mark};
-use crate::log::engine::core::{Asked, Core};
+use crate::log::engine::core::Core;
+use crate::log::members::io::Asked;
 use crate::scheme::Column;
+
+use crate::log::engine::address::BlockPlace;
+use crate::log::engine::state::State;
 
 /// Blocks read from one zone in one command.
 const RUN_BLOCKS: usize = 32;
@@ -175,6 +179,14 @@ async fn read_run(core: &Rc<Core>, run: &[Spot], asked: Asked) -> RunAnswer {
 
 fn blocks_of(run: &[Spot]) -> u32 {
     u32::try_from(run.len()).expect("at most 32")
+}
+
+/// Where a block is, unless its member is lost.
+pub(in crate::log) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
+    let segment = &state.segments[place.slot];
+    let zone = segment.zones[place.column.index()]?.zone;
+    let offset = segment.geometry.offset_of(place.block);
+    Some(Spot { column: place.column, at: ZoneAddress { zone, offset } })
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@
 //! block returned was verified against the identity of the block asked for; a block that cannot
 //! be verified nor rebuilt is an error, never zeros.
 
+use crate::log::read::batch::spot_of;
+use crate::log::read::found::FoundBlock;
+use crate::log::read::range::TRIES;
+use crate::log::segment::pin::pin_all;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,155 +16,32 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use zoneweave_runtime::{Nanos, oneshot};
-use zoneweave_zoned::{
-    BLOCK_BYTES, BlockCount, BlockError, Lba, Payload, Status, ZoneAddress, zero_blocks,
-};
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Payload, Status};
 
-use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::address::{BlockPlace, SegmentSlot};
+use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::format::{BlockIdentity, ContentKind, Oob};
-use crate::log::index::cache::{For, hold_range};
+use crate::log::format::{BlockIdentity, Oob};
 use crate::log::read::batch::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
 use crate::log::read::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
 use crate::log::read::route::Route;
-use crate::log::segment::table::Phase;
 use crate::scheme::ColumnSet;
-
-/// Keeps a segment's zones from being reset.
-pub(in crate::log) struct Pin {
-    core: Rc<Core>,
-    slot: SegmentSlot,
-}
-
-impl Pin {
-    #[must_use]
-    pub(in crate::log) fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
-        core.state.borrow_mut().segments[slot].readers += 1;
-        Self { core: core.clone(), slot }
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        // What a panic left behind may contradict itself, and a second panic would abort.
-        if std::thread::panicking() {
-            return;
-        }
-        let awaited = {
-            let mut state = self.core.state.borrow_mut();
-            let segment = &mut state.segments[self.slot];
-            segment.readers -= 1;
-            // Who frees a segment waits for its last reader, and nobody else does.
-            segment.readers == 0 && segment.phase == Phase::Dead
-        };
-        if awaited {
-            self.core.unread.open();
-        }
-    }
-}
-
-/// A block found, with its identity.
-#[derive(Clone, Debug)]
-pub(in crate::log) struct FoundBlock {
-    /// The data.
-    pub data: Bytes,
-    /// Its identity.
-    pub identity: BlockIdentity,
-}
-
-/// How often a block is tried that can be neither read nor rebuilt.
-const TRIES: u32 = 4;
-
-/// Reads a range of the volume.
-///
-/// # Errors
-/// The first block that is lost.
-pub(in crate::log) async fn read_range(
-    core: &Rc<Core>,
-    lba: Lba,
-    blocks: u32,
-) -> Result<Vec<Bytes>, BlockError> {
-    if blocks == 1 {
-        return Ok(vec![read_one(core, lba).await?]);
-    }
-    let places: Vec<_> = {
-        let _held = hold_range(core, For::Users, lba.0..lba.0 + u64::from(blocks)).await?;
-        let state = core.state.borrow();
-        (0..blocks.into()).map(|at| state.data_place(lba.plus(at))).collect()
-    };
-    let mapped: Vec<_> = places.iter().flatten().copied().collect();
-    let _pins = pin_all(core, &mapped);
-    let mut found = read_hedged(core, mapped).await.into_iter();
-    core.state.borrow_mut().counters.user_blocks_read += u64::from(blocks);
-    let mut data = Vec::with_capacity(places.len());
-    for (at, place) in (0..).zip(places) {
-        let Some(_) = place else {
-            data.push(zero_blocks(BlockCount(1)));
-            continue;
-        };
-        data.push(contents(lba.plus(at), found.next().expect("one result a place"))?);
-    }
-    Ok(data)
-}
-
-/// Reads a block of the volume: most of what is read is one, and needs no lists.
-async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
-    let place = if core.state.borrow().has_whole_index() {
-        core.state.borrow().data_place(lba)
-    } else {
-        let _held = Box::pin(hold_range(core, For::Users, lba.0..lba.0 + 1)).await?;
-        core.state.borrow().data_place(lba)
-    };
-    let Some(place) = place else {
-        core.state.borrow_mut().counters.user_blocks_read += 1;
-        return Ok(zero_blocks(BlockCount(1)));
-    };
-    let _pin = Pin::new(core, place.slot);
-    let route = core.state.borrow_mut().route(&[place], || core.handle.now());
-    let found = match route {
-        Route::Direct => read_place(core, place).await,
-        route => Box::pin(read_by(core, vec![place], route)).await.pop().flatten(),
-    };
-    core.state.borrow_mut().counters.user_blocks_read += 1;
-    contents(lba, found)
-}
-
-/// What was found of a block that is mapped.
-fn contents(lba: Lba, found: Option<FoundBlock>) -> Result<Bytes, BlockError> {
-    let lost = |block: &FoundBlock| block.identity.kind == ContentKind::Lost;
-    mark_if(Mark::LostBlockRefused, || found.as_ref().is_some_and(lost));
-    let found = found.filter(|block| {
-        let ours = block.identity.lba == lba || mutant(Mutant::MisdirectedBlockAccepted);
-        block.identity.kind == ContentKind::Data && ours
-    });
-    if found.is_none() && mutant(Mutant::LostBlockReadsAsZeros) {
-        return Ok(zero_blocks(BlockCount(1)));
-    }
-    Ok(found.ok_or(BlockError::Unrecoverable { lba })?.data)
-}
-
-/// Pins every segment that holds one of the places.
-#[must_use]
-pub(in crate::log) fn pin_all(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Pin> {
-    let mut slots: Vec<_> = places.iter().map(|place| place.slot).collect();
-    slots.sort_unstable();
-    slots.dedup();
-    slots.into_iter().map(|slot| Pin::new(core, slot)).collect()
-}
 
 /// Reads data blocks by place, or has them rebuilt where drives are held up. The segments must be
 /// pinned.
-async fn read_hedged(core: &Rc<Core>, places: Vec<BlockPlace>) -> Vec<Option<FoundBlock>> {
+pub(in crate::log) async fn read_hedged(
+    core: &Rc<Core>,
+    places: Vec<BlockPlace>,
+) -> Vec<Option<FoundBlock>> {
     let route = core.state.borrow_mut().route(&places, || core.handle.now());
     read_by(core, places, route).await
 }
 
-async fn read_by(
+pub(in crate::log) async fn read_by(
     core: &Rc<Core>,
     places: Vec<BlockPlace>,
     route: Route,
@@ -334,7 +215,7 @@ async fn repair_all(
 }
 
 /// Reads one data block as [`read_places`] does.
-async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Option<FoundBlock> {
+pub(in crate::log) async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Option<FoundBlock> {
     let spot = spot_of(&core.state.borrow(), place);
     let Some(spot) = spot else {
         return Box::pin(read_places(core, &[place])).await.pop().flatten();
@@ -419,14 +300,6 @@ async fn repaired(
         rebuilt = rebuild_block(core, place).await;
     }
     note_repair(core, place, read, rebuilt)
-}
-
-/// Where a block is, unless its member is lost.
-pub(in crate::log) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
-    let segment = &state.segments[place.slot];
-    let zone = segment.zones[place.column.index()]?.zone;
-    let offset = segment.geometry.offset_of(place.block);
-    Some(Spot { column: place.column, at: ZoneAddress { zone, offset } })
 }
 
 /// The block of a place, if it was read intact.

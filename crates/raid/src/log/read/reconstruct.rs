@@ -16,8 +16,8 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
+use crate::log::read::batch::spot_of;
 use crate::log::read::batch::{Gathered, Spot, gather};
-use crate::log::read::blocks::spot_of;
 use crate::scheme::{Column, ColumnSet, Role};
 
 /// A block rebuilt from its stripe.

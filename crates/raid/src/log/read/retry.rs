@@ -15,7 +15,8 @@ use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::read::batch::gather;
-use crate::log::read::blocks::{FoundBlock, read_places};
+use crate::log::read::blocks::read_places;
+use crate::log::read::found::FoundBlock;
 use crate::log::read::reconstruct::spots_of_stripes;
 
 /// How long it is asked again: as long as a drive may be without a path before it is lost.

@@ -7,48 +7,16 @@
 //! function. Where some blocks are written more often than others and kept apart from them, less
 //! is.
 
+use crate::log::engine::counters::ClassCounters;
 use serde::Serialize;
 
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::counters::Counters;
 use crate::log::engine::limits::{RESERVE_SEGMENTS, segment_slots};
 use crate::log::engine::state::State;
-use crate::log::format::StreamKind;
-use crate::log::write::stream::Lifetime;
 
 /// Classes of segments, by what fills them.
 pub const CLASSES: [&str; 4] = ["users_short", "users_long", "moved_short", "moved_long"];
-
-/// What was written to segments of a class, and what they cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ClassCounters {
-    /// Blocks written, without padding.
-    pub written_blocks: u64,
-    /// Data blocks of padding.
-    pub padding_blocks: u64,
-    /// Blocks moved out of its segments.
-    pub moved_blocks: u64,
-    /// Data blocks of those that were freed.
-    pub freed_blocks: u64,
-}
-
-impl ClassCounters {
-    /// The number of a class in [`CLASSES`].
-    #[must_use]
-    pub(in crate::log) const fn index(stream: StreamKind, lifetime: Lifetime) -> usize {
-        let moved = matches!(stream, StreamKind::Relocation);
-        let long = matches!(lifetime, Lifetime::Long);
-        moved as usize * 2 + long as usize
-    }
-
-    /// Blocks written for each that is freed: what users' writes would cost if all segments were
-    /// like these. None while none were freed.
-    #[must_use]
-    pub fn amplification(&self) -> Option<f64> {
-        let gained = self.freed_blocks.saturating_sub(self.moved_blocks);
-        (gained > 0).then(|| ratio(self.freed_blocks, gained))
-    }
-}
 
 /// Blocks written for each block written by users, since the start, and what theory says of that.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -150,7 +118,7 @@ impl State {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-fn ratio(blocks: u64, of: u64) -> f64 {
+pub(in crate::log) fn ratio(blocks: u64, of: u64) -> f64 {
     blocks as f64 / of as f64
 }
 

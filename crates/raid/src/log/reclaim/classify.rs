@@ -4,7 +4,7 @@ use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::write::stream::Lifetime;
+use crate::log::write::lane::Lifetime;
 use zoneweave_zoned::Lba;
 
 impl State {

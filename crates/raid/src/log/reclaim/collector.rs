@@ -11,6 +11,7 @@
 //! where what is left of all of them finds room without any of them being freed: else all could be
 //! half done, and none ever.
 
+use crate::log::reclaim::relocate::MOVED_AT_A_TIME;
 use std::rc::Rc;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
@@ -23,9 +24,6 @@ use crate::log::index::cache::moves::take_back_left;
 use crate::log::members::member::Member;
 use crate::log::reclaim::relocate::evacuate;
 use crate::log::segment::table::{Phase, Segment};
-
-/// Segments moved out at a time, at most.
-pub(in crate::log) const MOVED_AT_A_TIME: usize = 3;
 
 /// Moves live blocks out of segments whenever that is needed, until the volume closes. What is
 /// empty then is freed by the sweeper.

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use zoneweave_zoned::Lba;
 
-use crate::log::write::stream::Lifetime;
+use crate::log::write::lane::Lifetime;
 
 /// Segments of short lives after which the bound between short and long is drawn anew.
 const SEGMENTS_PER_BOUND: u64 = 16;

@@ -19,15 +19,15 @@ use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::index::cache::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::index::cache::{For, Held, Offload, hold, hold_range};
-use crate::log::read::blocks::{FoundBlock, Pin};
+use crate::log::read::found::FoundBlock;
 use crate::log::read::retry::read_for_good;
-use crate::log::reclaim::collector::MOVED_AT_A_TIME;
 pub(in crate::log) use crate::log::reclaim::relocate::pending::{
     Moving, lost_block, moved_run, newest_of,
 };
 use crate::log::reclaim::relocate::pending::{pending_of, pending_or_lost, queue_blocks};
+use crate::log::segment::pin::Pin;
 use crate::log::segment::scan::load_span;
-use crate::log::write::stream::Lifetime;
+use crate::log::write::lane::Lifetime;
 use crate::scheme::Column;
 
 /// Blocks moved at a time.
@@ -489,3 +489,6 @@ fn ranges_of(state: &State, read: &[(ListedBlock, Option<FoundBlock>)]) -> Vec<R
     let lbas: BTreeSet<_> = lbas.flatten().filter(|lba| lba.0 < blocks).collect();
     lbas.into_iter().map(|lba| lba.0..lba.0 + 1).collect()
 }
+
+/// Segments moved out at a time, at most.
+pub(in crate::log) const MOVED_AT_A_TIME: usize = 3;

@@ -3,6 +3,7 @@
 //! `limits.rs` has the argument why there always is while no zones are lost beyond the reserve.
 //! Where they are, what waits for room must end with an error instead of waiting for ever.
 
+use crate::log::engine::limits::FREE_BESIDE_LANES;
 use std::collections::BTreeMap;
 
 use crate::instrument::marks::{Mark, mark_if};
@@ -15,11 +16,7 @@ use crate::log::members::member::Member;
 use crate::log::members::superblock::ZONE_RECORDS;
 use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment};
-use crate::log::write::stream::ChunkClass;
-
-/// Free segments beyond the reserve, above which a stream opens more than one: as many as make the
-/// collector begin, and one more.
-pub(in crate::log) const FREE_BESIDE_LANES: u32 = 2;
+use crate::log::write::lane::ChunkClass;
 
 /// What room is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,17 +24,17 @@ mod duplicates;
 mod error;
 pub(in crate::log) mod find;
 pub(in crate::log) mod judge;
-mod publish;
+pub(in crate::log) mod publish;
 mod quorum;
 pub mod records;
 pub(in crate::log) mod replay;
 mod rewrite;
 
+use crate::log::members::offered::OfferedDrive;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use zoneweave_runtime::Handle;
-use zoneweave_zoned::ZonedDevice;
 
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
@@ -50,15 +50,6 @@ use crate::log::write::policy::lanes::PolicyError;
 pub use crate::log::recover::assemble::{DriveRole, DriveVerdict, Survey, survey};
 pub use crate::log::recover::error::OpenError;
 pub(in crate::log) use crate::log::recover::find::segments::read_header;
-
-/// A drive offered to an array, with its label.
-#[derive(Clone)]
-pub struct OfferedDrive {
-    /// The device to read and write.
-    pub device: Rc<dyn ZonedDevice>,
-    /// Its path or name, for messages.
-    pub label: String,
-}
 
 /// How to start an array.
 #[derive(Clone, Debug)]

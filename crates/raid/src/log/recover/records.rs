@@ -10,10 +10,10 @@ use zoneweave_zoned::{
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::core::read_split;
 use crate::log::format::{
     BlockType, Envelope, FormatError, Oob, Place, RecordBody, Seed, SuperblockRecord,
 };
+use crate::log::members::io::read_split;
 use crate::log::members::superblock::ZONE_RECORDS;
 use crate::log::members::superblock_cursor::SuperblockCursor;
 

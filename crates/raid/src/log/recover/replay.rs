@@ -25,11 +25,12 @@ use crate::log::index::map::{self};
 use crate::log::index::pages::{enter_pages, look_up_for_weak};
 use crate::log::index::sequences::{NARROW, Sequences};
 use crate::log::index::valid_counts::{Counted, count_valid};
-use crate::log::read::blocks::{pin_all, read_places};
+use crate::log::read::blocks::read_places;
 use crate::log::reclaim::relocate::span_entries;
 use crate::log::reclaim::space::Need;
 use crate::log::recover::duplicates::Twins;
 use crate::log::recover::judge::WeakBlock;
+use crate::log::segment::pin::pin_all;
 use crate::log::segment::table::Phase;
 use crate::scheme::Column;
 

@@ -14,9 +14,11 @@ use crate::log::admit::pending::{
 };
 use crate::log::engine::core::Core;
 use crate::log::format::{ContentKind, TrimExtent};
-use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
+use crate::log::read::blocks::read_places;
+use crate::log::read::found::FoundBlock;
 use crate::log::recover::replay::Candidate;
-use crate::log::write::stream::Lifetime;
+use crate::log::segment::pin::pin_all;
+use crate::log::write::lane::Lifetime;
 
 /// Blocks rewritten at a time, rounded up to whole stripes.
 const RESCUED_BLOCKS: usize = 512;

@@ -26,12 +26,12 @@ use crate::log::engine::state::UNRECORDED;
 use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
-use crate::log::members::replace::ReplaceError;
+use crate::log::members::error::ReplaceError;
 use crate::log::members::superblock::structured_payload;
-use crate::log::read::blocks::Pin;
 use crate::log::read::reconstruct;
 use crate::log::reclaim::relocate::span_entries;
 use crate::log::segment::active_zones::{self, is_active_no_more};
+use crate::log::segment::pin::Pin;
 use crate::log::segment::resolve::rebuild_stubbornly;
 use crate::log::segment::spans::{fill_up, run_of, write_run};
 use crate::log::segment::table::{ColumnZone, Phase};

@@ -17,7 +17,7 @@ use crate::log::engine::geometry::{ChunkBlock, Row};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexEntry, SealRecord};
 use crate::log::members::member::Member;
-use crate::log::read::blocks::Pin;
+use crate::log::segment::pin::Pin;
 use crate::log::segment::table::{Phase, Segment};
 use crate::scheme::Column;
 

@@ -13,8 +13,8 @@ use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::members::superblock::structured_payload;
 use crate::log::segment::active_zones;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
-use crate::log::write::policy::lanes::LaneMode;
-use crate::log::write::stream::{ChunkClass, Lane, LaneId};
+use crate::log::write::lane::LaneMode;
+use crate::log::write::lane::{ChunkClass, Lane, LaneId};
 use crate::scheme::Column;
 
 /// Segment numbers reserved on media at a time.
@@ -29,7 +29,7 @@ pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane
     active_zones::make_room(core).await;
     let allocated = allocate(&mut core.state.borrow_mut(), kind, lane);
     let Some((slot, header)) = allocated else { return };
-    let _held = crate::log::write::writer::Hold::new(core, slot);
+    let _held = crate::log::segment::pin::Hold::new(core, slot);
     if header.geometry.scheme().is_narrow() && core.superblock.commit_roster(core).await.is_err() {
         return;
     }

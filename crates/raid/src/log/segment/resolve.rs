@@ -9,7 +9,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
 use crate::log::read::reconstruct::{Rebuilt, rebuild_block};
-use crate::log::segment::scan::{ScannedRows, identity_entry};
+use crate::log::segment::scanned::{ScannedRows, identity_entry};
 use crate::log::write::stripe::parity_entry;
 use crate::scheme::{Column, ColumnSet};
 

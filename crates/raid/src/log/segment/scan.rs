@@ -4,6 +4,7 @@
 //! believed whatever has become of the data. The data is verified only where the question is
 //! whether a stripe counts; whoever reads a block later verifies it then.
 
+use crate::log::segment::scanned::{ColumnScan, identity_entry};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -16,12 +17,12 @@ use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
-use crate::log::format::{BlockIdentity, IndexEntry, Oob};
+use crate::log::format::{IndexEntry, Oob};
 use crate::log::read::reconstruct::{is_placed, verify};
 use crate::log::segment::resolve::resolve_group;
 use crate::log::segment::spans;
 use crate::log::segment::table::ColumnZone;
-use crate::log::write::stripe::{entry_kind, parity_entry};
+use crate::log::write::stripe::parity_entry;
 use crate::scheme::Column;
 
 /// How much of a chunk has to be right for it to be there.
@@ -31,52 +32,6 @@ pub(in crate::log) enum Depth {
     Data,
     /// What stands beside its blocks.
     Metadata,
-}
-
-/// What a scan found of one column in consecutive rows.
-pub(in crate::log) struct ColumnScan {
-    first: u32,
-    /// Of each row's chunk the stripe, counted through the segment; `None` where none verified.
-    stripes: Vec<Option<u32>>,
-    /// An entry for each block of each row; of chunks that did not verify they say nothing.
-    entries: Vec<IndexEntry>,
-}
-
-impl ColumnScan {
-    /// Nothing so far, from a row on.
-    fn new(first: u32) -> Self {
-        Self { first, stripes: Vec::new(), entries: Vec::new() }
-    }
-
-    /// What was found of some of the rows.
-    pub(in crate::log) fn rows(&self, rows: &Range<u32>) -> ScannedRows<'_> {
-        let (start, end) = ((rows.start - self.first) as usize, (rows.end - self.first) as usize);
-        let chunk = self.entries.len() / self.stripes.len().max(1);
-        ScannedRows {
-            stripes: &self.stripes[start..end],
-            entries: &self.entries[start * chunk..end * chunk],
-        }
-    }
-
-    fn append(&mut self, mut part: Self) {
-        self.stripes.append(&mut part.stripes);
-        self.entries.append(&mut part.entries);
-    }
-
-    /// Adds a row in which no chunk verified.
-    fn add_nothing(&mut self, chunk_blocks: u32) {
-        self.stripes.push(None);
-        self.entries.extend(std::iter::repeat_n(IndexEntry::EMPTY, chunk_blocks as usize));
-    }
-}
-
-/// What a scan found of one column in some rows.
-#[derive(Clone, Copy)]
-pub(in crate::log) struct ScannedRows<'a> {
-    /// Of each row's chunk the stripe, counted through the segment; `None` where none verified.
-    pub(in crate::log) stripes: &'a [Option<u32>],
-    /// An entry for each block of each row; of chunks that did not verify they say nothing.
-    pub(in crate::log) entries: &'a [IndexEntry],
 }
 
 /// The entries of every column of a span, by column, with none of columns that it is not on: from
@@ -339,13 +294,4 @@ fn entry_of(oob: &Oob, is_data: bool, geometry: &SegmentGeometry) -> Option<Inde
     }
     let identity = oob.identity()?;
     Some(identity_entry(&identity, stripe_in_group))
-}
-
-pub(in crate::log) fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
-    IndexEntry {
-        sequence: identity.sequence,
-        lba: identity.lba,
-        kind: entry_kind(identity.kind),
-        stripe_in_group,
-    }
 }

@@ -9,11 +9,12 @@ use zoneweave_zoned::{
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
-use crate::log::engine::core::{Core, is_blank};
+use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
 };
+use crate::log::members::io::is_blank;
 use crate::log::members::superblock::structured_payload;
 use crate::log::segment::active_zones::finish_durably;
 use crate::log::segment::table::{Phase, Segment};

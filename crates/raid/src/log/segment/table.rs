@@ -13,7 +13,7 @@ use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::write::completion::ChunkUnderWay;
-use crate::log::write::stream::Lifetime;
+use crate::log::write::lane::Lifetime;
 use crate::log::write::zone_queue::ZoneQueue;
 use crate::scheme::{Column, ColumnSet};
 

@@ -4,42 +4,27 @@
 //! aligned segments they are queued for their zone (`zone_queue`), and one task per zone empties
 //! the queue.
 
+use crate::log::write::open_zone::{OpenZone, queue_of};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use zoneweave_zoned::{
-    Command, Completion, Payload, Reply, Status, ZoneAddress, ZoneId, ZonedDevice,
-};
+use zoneweave_zoned::{Command, Completion, Payload, Reply, Status, ZoneAddress, ZonedDevice};
 
 use crate::instrument::marks::INSTRUMENTED;
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::members::member::FailuresBefore;
 use crate::log::write::completion::{ChunkUnderWay, Placed};
 use crate::log::write::together::{any_lingers, begin_write, end_write, linger};
-use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneQueue, ZoneWrite};
+use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneWrite};
 use crate::scheme::Column;
 
 /// Largest coalesced write: drives are not faster beyond 256 KiB, and later chunks wait longer.
 const GATHERED_BLOCKS: u32 = 64;
-
-/// A zone of an open segment, with its drive: a replacement attached to the same slot must not
-/// receive writes meant for the former drive.
-pub(in crate::log) struct OpenZone {
-    /// The segment that is being filled.
-    pub slot: SegmentSlot,
-    /// The column that the zone is of.
-    pub column: Column,
-    /// The column's zone in the segment.
-    pub zone: ZoneId,
-    /// Handle of the drive as it was when the segment was opened.
-    pub device: Rc<dyn ZonedDevice>,
-}
 
 /// A chunk that was submitted as a zone append; the completion reports its address.
 pub(in crate::log) struct Append {
@@ -117,14 +102,6 @@ pub(in crate::log) fn queue(
             None
         }
     }
-}
-
-/// The queue of a zone of a segment that is being filled.
-pub(in crate::log) fn queue_of<'a>(
-    state: &'a mut State,
-    open: &OpenZone,
-) -> &'a mut ZoneQueue<ChunkUnderWay> {
-    &mut state.segments[open.slot].queues[open.column.index()]
 }
 
 /// Limits for coalesced writes to a zone. They are as large as possible if that makes the drives

@@ -13,7 +13,7 @@ use crate::instrument::marks::{Mark, mark_if};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::{Cursor, Segment};
-use crate::log::write::stream::Lane;
+use crate::log::write::lane::Lane;
 
 /// Stripes in flight that each segment may always have: one being written, and one behind it.
 const STRIPES: u32 = 2;

@@ -11,8 +11,9 @@ use zoneweave_zoned::{Status, ZoneAddress};
 
 use crate::log::engine::core::Core;
 use crate::log::format::IndexEntry;
-use crate::log::write::schedule::StripePlan;
-use crate::log::write::writer::{self, Hold};
+use crate::log::segment::pin::Hold;
+use crate::log::write::plan::StripePlan;
+use crate::log::write::writer::{self};
 use crate::scheme::Column;
 
 /// Address of a written chunk, or the error of its write.

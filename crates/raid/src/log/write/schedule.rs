@@ -5,6 +5,7 @@
 //! writes coalesce, tasks that have just been answered run before a partial stripe is closed, as
 //! they may write more. A group is left only when all its stripes are complete.
 
+use crate::log::write::plan::{Chore, STRIPES_IN_FLIGHT, Step, StripePlan};
 use zoneweave_runtime::Nanos;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
@@ -15,32 +16,7 @@ use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::{Cursor, Phase, Segment};
-use crate::log::write::stream::{ChunkClass, Class, Lane, LaneId};
-
-/// Stripes of one segment that may be under way together.
-pub(in crate::log) const STRIPES_IN_FLIGHT: u32 = 64;
-
-/// The next step of a stream's writer.
-pub(in crate::log) enum Step {
-    /// Wait for a change of state.
-    Wait,
-    /// Yield to other tasks: a partial stripe is about to be closed.
-    LetRun,
-    Stripe(StripePlan),
-    /// Prepare a lane for more stripes; the lane is busy until that is done.
-    Tend(LaneId, Chore),
-    /// Fail all queued blocks: the volume takes no writes.
-    FailQueue(&'static str),
-}
-
-/// The task that a lane needs before it takes more stripes.
-pub(in crate::log) enum Chore {
-    OpenSegment,
-    /// Make its finished group durable, and go on to the next.
-    EndGroup(SegmentSlot),
-    /// Write the summary of its finished span.
-    EndSpan(SegmentSlot, u32),
-}
+use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId};
 
 /// A stripe that can be issued.
 #[derive(Clone, Copy)]
@@ -53,20 +29,6 @@ struct Ready {
     early: bool,
     /// It is a single write, with nothing else in flight.
     lone: bool,
-}
-
-/// A stripe to be built and written.
-pub(in crate::log) struct StripePlan {
-    /// The segment that takes it.
-    pub slot: SegmentSlot,
-    /// The stripe, counted through the segment.
-    pub stripe: u32,
-    /// The queue that supplied the blocks.
-    pub class: Class,
-    /// The blocks, in order; the rest of the stripe is padding.
-    pub blocks: Vec<PendingBlock>,
-    /// Whether it has to be durable when it completes.
-    pub fua: bool,
 }
 
 impl State {

@@ -6,14 +6,14 @@
 //! blocks. Small requests wait in one queue, large ones in another, and each queue is emptied by
 //! the lanes of its class.
 
+use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId, Lifetime};
 use std::collections::VecDeque;
 
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::address::SegmentSlot;
-use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
-use crate::log::write::policy::lanes::LaneMode;
+use crate::log::write::lane::LaneMode;
 
 /// Number of yields before a partial stripe is closed: as many as a client in this process needs
 /// between an answer and its next request.
@@ -28,92 +28,6 @@ const REQUESTS_REMEMBERED: u64 = 16;
 /// Trims share one tombstone block if they cover at most so many blocks together: a tombstone block
 /// takes effect as a whole, and no other task runs meanwhile.
 const TRIMMED_BLOCKS: u64 = 1 << 18;
-
-/// The request sizes that a lane serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) enum ChunkClass {
-    /// Lone small requests, written in narrow stripes. No request has this class by its size.
-    Narrow,
-    /// Requests below a threshold, trims, and all requests without a lane of their own.
-    Small,
-    /// Requests of the threshold or more, if there is a lane for them.
-    Large,
-}
-
-/// The expected lifetime of blocks. A segment whose blocks die together is cheap to reclaim.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) enum Lifetime {
-    /// Blocks that are overwritten soon, or of unknown lifetime.
-    #[default]
-    Short,
-    /// Blocks that are expected to stay valid for long.
-    Long,
-}
-
-/// The purpose of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) struct Class {
-    /// Size of its requests.
-    pub chunk: ChunkClass,
-    /// Expected lifetime of its blocks.
-    pub lifetime: Lifetime,
-}
-
-impl Class {
-    const ALL: [Self; 4] = [
-        Self { chunk: ChunkClass::Small, lifetime: Lifetime::Short },
-        Self { chunk: ChunkClass::Small, lifetime: Lifetime::Long },
-        Self { chunk: ChunkClass::Large, lifetime: Lifetime::Short },
-        Self { chunk: ChunkClass::Large, lifetime: Lifetime::Long },
-    ];
-
-    const fn index(self) -> usize {
-        let chunk = match self.chunk {
-            ChunkClass::Narrow => panic!("nothing waits for narrow stripes"),
-            ChunkClass::Small => 0,
-            ChunkClass::Large => 1,
-        };
-        chunk * 2 + self.lifetime as usize
-    }
-}
-
-/// A lane's number in its stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct LaneId(pub usize);
-
-/// A segment that a stream keeps open, and the shape of its successor.
-#[derive(Debug)]
-pub(in crate::log) struct Lane {
-    /// Its purpose; the lifetime may differ for its next segment.
-    pub class: Class,
-    /// The shape of its segments; lanes of one class have chunks of one size.
-    pub geometry: SegmentGeometry,
-    /// How its segments are written.
-    pub mode: LaneMode,
-    /// The segment being filled.
-    pub open: Option<SegmentSlot>,
-    /// A segment of it is being opened, or a group or span of it is being ended.
-    pub busy: bool,
-}
-
-impl Lane {
-    /// A lane without a segment.
-    #[must_use]
-    pub(in crate::log) fn new(
-        chunk: ChunkClass,
-        geometry: SegmentGeometry,
-        mode: LaneMode,
-    ) -> Self {
-        let class = Class { chunk, lifetime: Lifetime::default() };
-        Self { class, geometry, mode, open: None, busy: false }
-    }
-
-    /// Whether it has a segment, or is about to get one.
-    #[must_use]
-    pub(in crate::log) fn is_taken(&self) -> bool {
-        self.open.is_some() || self.busy
-    }
-}
 
 /// Queues of blocks, and the lanes they go to.
 #[derive(Default)]

@@ -28,7 +28,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::{Phase, Segment};
-use crate::log::write::chunk::{OpenZone, queue_of};
+use crate::log::write::open_zone::{OpenZone, queue_of};
 use crate::log::write::zone_queue::ZoneQueue;
 
 /// Turns in which answered clients write more, and the writer, which yields to them first, makes a

@@ -8,6 +8,7 @@
 //! queue with their sequences. An append is never retried in place, so no address can hold a block
 //! twice.
 
+use crate::log::segment::pin::Hold;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -19,16 +20,17 @@ use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim,
 use crate::log::engine::address::{BlockPlace, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
-use crate::log::engine::state::{Move, Moved, State};
+use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, IndexEntry, StreamKind};
+use crate::log::index::remap::{Move, Moved};
 use crate::log::segment::open;
 use crate::log::segment::spans;
 use crate::log::segment::table::Phase;
 use crate::log::write::chunk;
-use crate::log::write::chunk::OpenZone;
 use crate::log::write::completion::{ChunkUnderWay, Placed, UnderWay};
-use crate::log::write::schedule::{Chore, Step, StripePlan};
-use crate::log::write::stream::{Class, LaneId};
+use crate::log::write::lane::{Class, LaneId};
+use crate::log::write::open_zone::OpenZone;
+use crate::log::write::plan::{Chore, Step, StripePlan};
 use crate::log::write::stripe::{StripeIdentity, build};
 use crate::log::write::zone_queue::Chunk;
 use crate::scheme::{Column, Role};
@@ -432,32 +434,5 @@ impl MovedRuns {
 
     fn end(self, state: &mut State) {
         state.moves.extend(self.0);
-    }
-}
-
-/// Keeps a segment from being reclaimed while its header or summary is written.
-pub(in crate::log) struct Hold {
-    core: Rc<Core>,
-    slot: crate::log::engine::address::SegmentSlot,
-}
-
-impl Hold {
-    pub(in crate::log) fn new(
-        core: &Rc<Core>,
-        slot: crate::log::engine::address::SegmentSlot,
-    ) -> Self {
-        core.state.borrow_mut().segments[slot].in_flight += 1;
-        Self { core: core.clone(), slot }
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        // The state may be inconsistent after a panic, and a second panic would abort.
-        if std::thread::panicking() {
-            return;
-        }
-        self.core.state.borrow_mut().segments[self.slot].in_flight -= 1;
-        self.core.changed.open();
     }
 }

@@ -1,13 +1,14 @@
 //! Directory blocks: where mapping blocks, or validity blocks, are. Only directories of which
 //! something changed are written again, so a checkpoint costs what changed, not what there is.
 
+use crate::log::format::bounds::NUMBER_LIMIT;
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{
-    Address, AddressSpace, BODY_BYTES, BlockType, Envelope, FormatError, NUMBER_LIMIT, RawShard,
-    ShardId, field, sealed, split,
+    Address, AddressSpace, BODY_BYTES, BlockType, Envelope, FormatError, RawShard, ShardId, field,
+    sealed, split,
 };
 
 /// Entries of a directory block: always 8 bytes each.

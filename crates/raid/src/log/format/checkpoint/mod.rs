@@ -15,6 +15,8 @@
 //! [`AddressSpace`] of its array, and an address in it is within that space. Whether the addressed
 //! block is still there is unknown until it has been read and verified.
 
+pub(in crate::log) mod address;
+
 mod directory;
 mod mapping;
 mod pointer;
@@ -29,17 +31,18 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
+pub use address::Address;
 pub use directory::{DIRECTORY_ENTRIES, DirectoryBlock, Listed};
 pub use mapping::{Mapped, MappingBlock, StoredEntries, StoredPage, mapping_entries};
 pub use pointer::CheckpointPointer;
 pub use root::{ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry};
 pub use validity::{VALIDITY_BITS, ValidityBlock};
 
-use super::superblock::NUMBER_LIMIT;
 use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::limits::segment_slots;
+use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::{Column, MAX_COLUMNS};
 
 /// What a block may take after its envelope.
@@ -53,11 +56,6 @@ pub struct ShardId {
     /// The shard of the volume.
     pub shard: u16,
 }
-
-/// A physical block address: the dense ordinal of a block that may be a chunk block, `(slot *
-/// columns + column) * column_blocks + block`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Address(pub u64);
 
 /// The numbers that addresses and pages of an array are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

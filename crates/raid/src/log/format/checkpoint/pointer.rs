@@ -1,11 +1,10 @@
 //! The payload of the superblock record that makes a checkpoint the newest one.
 
+use crate::log::format::bounds::NUMBER_LIMIT;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{
-    BlockLocation, Coverage, FormatError, NUMBER_LIMIT, RawLocation, RawShard, ShardId, field,
-};
+use super::{BlockLocation, Coverage, FormatError, RawLocation, RawShard, ShardId, field};
 
 /// Where the chain of root blocks begins. The other fields repeat what its blocks say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

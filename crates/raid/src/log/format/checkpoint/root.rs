@@ -5,6 +5,7 @@
 //! The chain holds three lists, one after the other, each from a new block on: the segment
 //! table, the directories of mapping blocks, the directories of validity blocks.
 
+use crate::log::format::bounds::NUMBER_LIMIT;
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -12,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::directory::{decode_addresses, encode_addresses};
 use super::{
     Address, AddressSpace, BODY_BYTES, BlockLocation, BlockType, Coverage, Envelope, FormatError,
-    Listed, NUMBER_LIMIT, RawLocation, RawShard, ShardId, field, sealed, split,
+    Listed, RawLocation, RawShard, ShardId, field, sealed, split,
 };
 use crate::log::engine::geometry::ChunkBlock;
 use crate::scheme::Column;

@@ -1,13 +1,14 @@
 //! Validity blocks: which chunk blocks of a segment's column are live, so that space can be
 //! reclaimed before, or without, every page of the index being read.
 
+use crate::log::format::bounds::NUMBER_LIMIT;
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{
-    AddressSpace, BODY_BYTES, BlockType, Coverage, Envelope, FormatError, NUMBER_LIMIT, RawShard,
-    ShardId, field, packed, sealed, split, unpacked,
+    AddressSpace, BODY_BYTES, BlockType, Coverage, Envelope, FormatError, RawShard, ShardId, field,
+    packed, sealed, split, unpacked,
 };
 use crate::log::engine::geometry::ChunkBlock;
 use crate::scheme::Column;

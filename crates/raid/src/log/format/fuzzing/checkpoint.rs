@@ -4,9 +4,10 @@ use zoneweave_zoned::Lba;
 
 use super::{ARRAY, BlockType, Column, stable, try_block};
 use crate::log::engine::geometry::ChunkBlock;
+use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{
-    Address, AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed,
-    Mapped, MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
+    AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed, Mapped,
+    MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
     mapping_entries,
 };
 

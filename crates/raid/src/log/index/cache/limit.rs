@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use crate::log::format::checkpoint::AddressSpace;
 use crate::log::index::map::Index;
-use crate::log::reclaim::collector::MOVED_AT_A_TIME;
+use crate::log::reclaim::relocate::MOVED_AT_A_TIME;
 
 /// Pages written at a time, at the most. As many more may be in memory before users wait.
 const BATCH_MOST: u64 = 64;

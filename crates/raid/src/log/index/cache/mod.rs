@@ -40,9 +40,9 @@ use zoneweave_zoned::Lba;
 
 use crate::log::engine::address::Page;
 use crate::log::engine::footprint::in_tree;
-use crate::log::engine::state::Move;
 use crate::log::format::checkpoint::AddressSpace;
 use crate::log::index::cache::pins::Frames;
+use crate::log::index::remap::Move;
 
 pub(in crate::log) use crate::log::index::cache::pins::For;
 pub(in crate::log) use evict::{run, run_beside};

@@ -13,9 +13,10 @@ use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::requests::step_of;
 use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
-use crate::log::engine::state::{Move, Moved, State};
+use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
-use crate::log::read::blocks::FoundBlock;
+use crate::log::index::remap::{Move, Moved};
+use crate::log::read::found::FoundBlock;
 use crate::log::reclaim::relocate::{
     BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run, newest_of,
 };

@@ -21,15 +21,18 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
 use crate::log::format::ContentKind;
+use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{
-    Address, BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
-    MappingBlock, RootBlock, RootList, SegmentEntry,
+    BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed, MappingBlock,
+    RootBlock, RootList, SegmentEntry,
 };
 use crate::log::index::checkpoint::Parts;
-use crate::log::read::blocks::{FoundBlock, pin_all, read_places};
+use crate::log::read::blocks::read_places;
+use crate::log::read::found::FoundBlock;
 use crate::log::read::retry::read_for_good;
-use crate::log::recover::find::segments::FoundSegment;
+use crate::log::recover::find::claims::FoundSegment;
 use crate::log::recover::judge::WeakBlock;
+use crate::log::segment::pin::pin_all;
 use crate::log::segment::scan::load_span;
 use crate::log::segment::table::{Phase, Segment};
 

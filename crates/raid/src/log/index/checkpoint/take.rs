@@ -11,7 +11,7 @@ use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{BlockLocation, RootBlock};
 use crate::log::format::{ContentKind, RecordBody, data_checksum};
 use crate::log::index::cache::{For, hold};
-use crate::log::write::stream::Lifetime;
+use crate::log::write::lane::Lifetime;
 
 /// Why nothing is served any more that needs a page which is not what it seemed.
 pub(in crate::log) const UNREADABLE: &str =

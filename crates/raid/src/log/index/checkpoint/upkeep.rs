@@ -11,8 +11,9 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
+use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{
-    Address, BlockLocation, CheckpointPointer, Coverage, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
+    BlockLocation, CheckpointPointer, Coverage, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
     ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry, ShardId,
     StoredEntries, StoredPage, packed,
 };

@@ -23,9 +23,9 @@ use crate::log::engine::state::State;
 use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
 };
-use crate::log::read::blocks::FoundBlock;
+use crate::log::read::found::FoundBlock;
 use crate::log::reclaim::relocate::ListedBlock;
-use crate::log::write::stream::Lifetime;
+use crate::log::write::lane::Lifetime;
 
 /// Queues blocks to be written elsewhere.
 pub(super) fn queue_blocks(

@@ -8,9 +8,11 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneInfo, ZonedDevice};
 
-use crate::log::engine::core::{Core, is_blank};
+use crate::log::engine::core::Core;
+
 use crate::log::engine::state::State;
 use crate::log::format::{Oob, Place};
+use crate::log::members::io::is_blank;
 use crate::log::recover::records;
 use crate::scheme::{Column, ColumnSet};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;
-use crate::log::recover::find::segments::{Claim, Told};
+use crate::log::recover::find::claims::{Claim, Told};
 use crate::scheme::{Column, ColumnSet};
 
 /// Conclusion from members in service that hold nothing of a segment.

@@ -7,6 +7,7 @@
 //! 4. `narrow` finds narrow segments by the narrow list.
 //! 5. `torn_appends` explains rows without a chunk that an interrupted append left.
 
+pub(in crate::log) mod claims;
 pub(in crate::log) mod header_votes;
 pub(in crate::log) mod missing_columns;
 pub(in crate::log) mod narrow;

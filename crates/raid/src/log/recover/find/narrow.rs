@@ -3,8 +3,8 @@
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;
+use crate::log::recover::find::claims::{Claim, Sorted};
 use crate::log::recover::find::missing_columns::has_none;
-use crate::log::recover::find::segments::{Claim, Sorted};
 
 /// Assigns zones without a valid header to the listed segments: by the generation in their blocks,
 /// or by the zones listed, on drives that were members then.

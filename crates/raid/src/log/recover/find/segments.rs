@@ -9,6 +9,7 @@
 //!
 //! An unexplained zone is left alone and counted.
 
+use crate::log::recover::find::claims::{Claim, FoundSegment, Sorted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -20,10 +21,10 @@ use zoneweave_zoned::{
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::address::SegmentSlot;
-use crate::log::engine::core::{Core, is_blank};
+use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
+use crate::log::members::io::is_blank;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::find::header_votes::{Witnesses, ask_witnesses, read_stubbornly};
@@ -36,41 +37,6 @@ use crate::scheme::{Column, ColumnSet};
 
 /// Zones of a member that are examined at a time.
 const ZONES_AT_A_TIME: usize = 32;
-
-/// A segment found, and how far each of its zones is written.
-pub(in crate::log) struct FoundSegment {
-    pub(in crate::log) slot: SegmentSlot,
-    /// Write pointers by column; `None` where the column is missing.
-    pub(in crate::log) written: Vec<Option<ZoneOffset>>,
-    /// Columns the segment was made with whose members are in service: each should have a chunk
-    /// of every stripe.
-    pub(in crate::log) expected: Vec<Column>,
-    pub(in crate::log) leftover: bool,
-}
-
-/// A zone that may be of a segment.
-pub(in crate::log) struct Claim {
-    pub(in crate::log) info: ZoneInfo,
-    pub(in crate::log) header: Option<SegmentHeader>,
-}
-
-type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
-
-/// Zones sorted by how they are treated.
-#[derive(Default)]
-pub(in crate::log) struct Sorted {
-    pub(in crate::log) claims: Claims,
-    /// Zones without a valid header, with the votes of the blocks behind it.
-    pub(in crate::log) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
-    /// Zones whose content is known from themselves.
-    pub(in crate::log) told: Told,
-    /// Zones assigned by the headers of other columns, as their own content does not identify them.
-    /// These headers may refer to a drive that was replaced since.
-    by_header: Vec<(Column, ZoneId)>,
-}
-
-/// Zones whose own content shows that they are empty, or which segment they belong to.
-pub(in crate::log) type Told = BTreeSet<(Column, ZoneId)>;
 
 /// Finds every segment and enters it into the state; fills the pools with the empty zones. If the
 /// loss is accepted, segments without any readable header are given up.

@@ -6,15 +6,17 @@
 //! and 3.3, and the baselines of section 5); [`WritePolicy::adaptive`] and
 //! [`WritePolicy::appending`] are our own. `choice.rs` chooses one.
 
+use crate::log::write::lane::LaneMode;
 use thiserror::Error;
 use zoneweave_zoned::Geometry;
 
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::engine::limits::FREE_BESIDE_LANES;
 use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
-use crate::log::reclaim::space::FREE_BESIDE_LANES;
-use crate::log::write::stream::{ChunkClass, Lane, Stream};
+use crate::log::write::lane::{ChunkClass, Lane};
+use crate::log::write::stream::Stream;
 use crate::scheme::Scheme;
 
 /// Segments beyond those that a volume needs, from which on what is moved goes to more than one,
@@ -41,25 +43,6 @@ const LANES_MOST: usize = 64;
 /// Active zones that a drive needs beside those of users' lanes: for moving, a rebuild and
 /// superblock records. As many again are for what a crash leaves behind.
 const ACTIVE_BESIDE_LANES: u32 = 3;
-
-/// By which commands the chunks of a lane are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaneMode {
-    /// Zone Append: many under way in each zone.
-    Append,
-    /// Zone Write of a chunk, one under way in each zone.
-    Write,
-    /// Zone Write of everything that waits for a zone, one under way in each.
-    Gather,
-}
-
-impl LaneMode {
-    /// Whether segments are tabled: the drive picks the rows of chunks.
-    #[must_use]
-    pub(in crate::log) fn is_tabled(self) -> bool {
-        self == Self::Append
-    }
-}
 
 /// Which segments are moved out to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use zoneweave_zoned::BlockCount;
 
 use super::*;
 use crate::log::engine::limits::{LimitError, largest_volume};
-use crate::log::write::policy::lanes::{LaneMode, LaneOptions};
+use crate::log::write::lane::LaneMode;
+use crate::log::write::policy::lanes::LaneOptions;
 
 fn config() -> ArrayConfig {
     ArrayConfig { chunk_blocks: 4, volume_blocks: 400_000, ..ArrayConfig::sample() }

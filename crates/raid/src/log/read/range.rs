@@ -1,0 +1,85 @@
+//! Reads of users: a range of the volume, with its index pages held.
+
+use crate::instrument::marks::{Mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::core::Core;
+use crate::log::format::ContentKind;
+use crate::log::index::cache::{For, hold_range};
+use crate::log::read::blocks::{read_by, read_hedged, read_place};
+use crate::log::read::found::FoundBlock;
+use crate::log::read::route::Route;
+use crate::log::segment::pin::{Pin, pin_all};
+use bytes::Bytes;
+use std::rc::Rc;
+use zoneweave_zoned::{BlockCount, BlockError, Lba, zero_blocks};
+
+/// How often a block is tried that can be neither read nor rebuilt.
+pub(in crate::log) const TRIES: u32 = 4;
+
+/// Reads a range of the volume.
+///
+/// # Errors
+/// The first block that is lost.
+pub(in crate::log) async fn read_range(
+    core: &Rc<Core>,
+    lba: Lba,
+    blocks: u32,
+) -> Result<Vec<Bytes>, BlockError> {
+    if blocks == 1 {
+        return Ok(vec![read_one(core, lba).await?]);
+    }
+    let places: Vec<_> = {
+        let _held = hold_range(core, For::Users, lba.0..lba.0 + u64::from(blocks)).await?;
+        let state = core.state.borrow();
+        (0..blocks.into()).map(|at| state.data_place(lba.plus(at))).collect()
+    };
+    let mapped: Vec<_> = places.iter().flatten().copied().collect();
+    let _pins = pin_all(core, &mapped);
+    let mut found = read_hedged(core, mapped).await.into_iter();
+    core.state.borrow_mut().counters.user_blocks_read += u64::from(blocks);
+    let mut data = Vec::with_capacity(places.len());
+    for (at, place) in (0..).zip(places) {
+        let Some(_) = place else {
+            data.push(zero_blocks(BlockCount(1)));
+            continue;
+        };
+        data.push(contents(lba.plus(at), found.next().expect("one result a place"))?);
+    }
+    Ok(data)
+}
+
+/// Reads a block of the volume: most of what is read is one, and needs no lists.
+async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
+    let place = if core.state.borrow().has_whole_index() {
+        core.state.borrow().data_place(lba)
+    } else {
+        let _held = Box::pin(hold_range(core, For::Users, lba.0..lba.0 + 1)).await?;
+        core.state.borrow().data_place(lba)
+    };
+    let Some(place) = place else {
+        core.state.borrow_mut().counters.user_blocks_read += 1;
+        return Ok(zero_blocks(BlockCount(1)));
+    };
+    let _pin = Pin::new(core, place.slot);
+    let route = core.state.borrow_mut().route(&[place], || core.handle.now());
+    let found = match route {
+        Route::Direct => read_place(core, place).await,
+        route => Box::pin(read_by(core, vec![place], route)).await.pop().flatten(),
+    };
+    core.state.borrow_mut().counters.user_blocks_read += 1;
+    contents(lba, found)
+}
+
+/// What was found of a block that is mapped.
+fn contents(lba: Lba, found: Option<FoundBlock>) -> Result<Bytes, BlockError> {
+    let lost = |block: &FoundBlock| block.identity.kind == ContentKind::Lost;
+    mark_if(Mark::LostBlockRefused, || found.as_ref().is_some_and(lost));
+    let found = found.filter(|block| {
+        let ours = block.identity.lba == lba || mutant(Mutant::MisdirectedBlockAccepted);
+        block.identity.kind == ContentKind::Data && ours
+    });
+    if found.is_none() && mutant(Mutant::LostBlockReadsAsZeros) {
+        return Ok(zero_blocks(BlockCount(1)));
+    }
+    Ok(found.ok_or(BlockError::Unrecoverable { lba })?.data)
+}

@@ -1,0 +1,43 @@
+//! Zones that headers claim for segments, before the segments are accepted.
+
+use crate::log::engine::address::SegmentSlot;
+use crate::log::format::SegmentHeader;
+use crate::log::recover::find::header_votes::Witnesses;
+use crate::scheme::Column;
+use std::collections::{BTreeMap, BTreeSet};
+use zoneweave_zoned::{ZoneId, ZoneInfo, ZoneOffset};
+
+/// A segment found, and how far each of its zones is written.
+pub(in crate::log) struct FoundSegment {
+    pub(in crate::log) slot: SegmentSlot,
+    /// Write pointers by column; `None` where the column is missing.
+    pub(in crate::log) written: Vec<Option<ZoneOffset>>,
+    /// Columns the segment was made with whose members are in service: each should have a chunk
+    /// of every stripe.
+    pub(in crate::log) expected: Vec<Column>,
+    pub(in crate::log) leftover: bool,
+}
+
+/// A zone that may be of a segment.
+pub(in crate::log) struct Claim {
+    pub(in crate::log) info: ZoneInfo,
+    pub(in crate::log) header: Option<SegmentHeader>,
+}
+
+type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
+
+/// Zones sorted by how they are treated.
+#[derive(Default)]
+pub(in crate::log) struct Sorted {
+    pub(in crate::log) claims: Claims,
+    /// Zones without a valid header, with the votes of the blocks behind it.
+    pub(in crate::log) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
+    /// Zones whose content is known from themselves.
+    pub(in crate::log) told: Told,
+    /// Zones assigned by the headers of other columns, as their own content does not identify them.
+    /// These headers may refer to a drive that was replaced since.
+    pub(in crate::log) by_header: Vec<(Column, ZoneId)>,
+}
+
+/// Zones whose own content shows that they are empty, or which segment they belong to.
+pub(in crate::log) type Told = BTreeSet<(Column, ZoneId)>;

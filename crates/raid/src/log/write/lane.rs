@@ -1,0 +1,109 @@
+//! Lanes: the open segments of a stream, one per class of data and chunk size.
+
+use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::geometry::SegmentGeometry;
+
+/// The request sizes that a lane serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::log) enum ChunkClass {
+    /// Lone small requests, written in narrow stripes. No request has this class by its size.
+    Narrow,
+    /// Requests below a threshold, trims, and all requests without a lane of their own.
+    Small,
+    /// Requests of the threshold or more, if there is a lane for them.
+    Large,
+}
+
+/// The expected lifetime of blocks. A segment whose blocks die together is cheap to reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::log) enum Lifetime {
+    /// Blocks that are overwritten soon, or of unknown lifetime.
+    #[default]
+    Short,
+    /// Blocks that are expected to stay valid for long.
+    Long,
+}
+
+/// The purpose of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::log) struct Class {
+    /// Size of its requests.
+    pub chunk: ChunkClass,
+    /// Expected lifetime of its blocks.
+    pub lifetime: Lifetime,
+}
+
+impl Class {
+    pub(in crate::log) const ALL: [Self; 4] = [
+        Self { chunk: ChunkClass::Small, lifetime: Lifetime::Short },
+        Self { chunk: ChunkClass::Small, lifetime: Lifetime::Long },
+        Self { chunk: ChunkClass::Large, lifetime: Lifetime::Short },
+        Self { chunk: ChunkClass::Large, lifetime: Lifetime::Long },
+    ];
+
+    pub(in crate::log) const fn index(self) -> usize {
+        let chunk = match self.chunk {
+            ChunkClass::Narrow => panic!("nothing waits for narrow stripes"),
+            ChunkClass::Small => 0,
+            ChunkClass::Large => 1,
+        };
+        chunk * 2 + self.lifetime as usize
+    }
+}
+
+/// A lane's number in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::log) struct LaneId(pub usize);
+
+/// A segment that a stream keeps open, and the shape of its successor.
+#[derive(Debug)]
+pub(in crate::log) struct Lane {
+    /// Its purpose; the lifetime may differ for its next segment.
+    pub class: Class,
+    /// The shape of its segments; lanes of one class have chunks of one size.
+    pub geometry: SegmentGeometry,
+    /// How its segments are written.
+    pub mode: LaneMode,
+    /// The segment being filled.
+    pub open: Option<SegmentSlot>,
+    /// A segment of it is being opened, or a group or span of it is being ended.
+    pub busy: bool,
+}
+
+impl Lane {
+    /// A lane without a segment.
+    #[must_use]
+    pub(in crate::log) fn new(
+        chunk: ChunkClass,
+        geometry: SegmentGeometry,
+        mode: LaneMode,
+    ) -> Self {
+        let class = Class { chunk, lifetime: Lifetime::default() };
+        Self { class, geometry, mode, open: None, busy: false }
+    }
+
+    /// Whether it has a segment, or is about to get one.
+    #[must_use]
+    pub(in crate::log) fn is_taken(&self) -> bool {
+        self.open.is_some() || self.busy
+    }
+}
+
+/// By which commands the chunks of a lane are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneMode {
+    /// Zone Append: many under way in each zone.
+    Append,
+    /// Zone Write of a chunk, one under way in each zone.
+    Write,
+    /// Zone Write of everything that waits for a zone, one under way in each.
+    Gather,
+}
+
+impl LaneMode {
+    /// Whether segments are tabled: the drive picks the rows of chunks.
+    #[must_use]
+    pub(in crate::log) fn is_tabled(self) -> bool {
+        self == Self::Append
+    }
+}
