@@ -4,7 +4,6 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zoneweave_zoned::BLOCK_BYTES;
 
-/// Bytes of a sector.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
 /// Sectors of one of our blocks.

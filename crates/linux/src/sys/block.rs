@@ -35,7 +35,6 @@ pub(crate) fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Changes of zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneChange {
     Reset,

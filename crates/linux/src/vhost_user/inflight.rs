@@ -37,7 +37,6 @@ const VERSION: u16 = 1;
 /// Queues begin at multiples of this.
 const ALIGNMENT: usize = 64;
 
-/// Bytes for a queue of a size.
 fn queue_bytes(size: u16) -> usize {
     (HEADER_BYTES + usize::from(size) * ENTRY_BYTES).next_multiple_of(ALIGNMENT)
 }

@@ -104,7 +104,6 @@ pub(super) struct Rollback {
     pub(super) tickets: Vec<Ticket>,
 }
 
-/// The queue of one zone.
 pub(super) struct ZoneQueue {
     entries: VecDeque<Entry>,
     next_id: u64,

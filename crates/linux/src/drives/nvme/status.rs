@@ -32,7 +32,6 @@ pub(super) fn of_nvme(value: u16) -> Result<(), Status> {
     })
 }
 
-/// The status for an error of the kernel.
 pub(super) fn of_kernel(error: &io::Error) -> Status {
     match error.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF) => Status::DeviceGone,
